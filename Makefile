@@ -1,0 +1,79 @@
+# Needs python3 >= 3.11, make and git, nothing else.  `make` alone lists the words.
+#
+# Every word works in the virtual environment .venv, made on first use and again whenever
+# pyproject.toml or constraints.txt change.  PYTHON=python3.13 picks the interpreter for it.
+
+PYTHON ?= python3
+JOBS ?= 2
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+PURE_TESTS = $(wildcard tests/test_errors.py tests/authoring tests/fsm tests/relay)
+LIVE_TESTS = $(wildcard tests/live/test_*.py tests/live/*/test_*.py)
+
+# Without bytecode every start of `ll-loop` in a test or a measurement would compile it anew.
+unexport PYTHONDONTWRITEBYTECODE
+# An environment of somebody else's must not be taken for this one.
+unexport PYTHONHOME
+unexport PYTHONPATH
+unexport VIRTUAL_ENV
+
+.DEFAULT_GOAL := help
+.PHONY: help test check live soak bench demo docs clean
+
+# An environment whose Python is gone, or which was copied along with its tree, is made anew.
+AT_HOME := import os, sys, little_loops as it; sys.exit(not os.path.samefile(it.__file__, sys.argv[1]))
+ifneq ($(wildcard $(STAMP)),)
+ifneq ($(shell $(PY) -c '$(AT_HOME)' src/little_loops/__init__.py 2>&1 || echo stale),)
+.PHONY: $(STAMP)
+endif
+endif
+
+help: ## list these words
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
+
+test: $(STAMP) ## all tests but the live ones and the soaks; full branch coverage of the pure modules
+	$(PY) -m pytest -q --hypothesis-profile=ci -n $(JOBS) --ignore=tests/live
+	@test -n "$(PURE_TESTS)" || { echo "make: there are no tests of the pure modules" >&2; exit 1; }
+	$(PY) -m pytest -q --hypothesis-profile=ci --no-header --cov --cov-report=term $(PURE_TESTS)
+
+check: $(STAMP) ## lint, format, types, layers
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports --no-logo --cache-dir .cache/import_linter
+
+live: $(STAMP) ## the tests against real agent programs (fetched by npm into .cache/agents)
+ifneq ($(LIVE_TESTS),)
+	$(PY) -m pytest -q -rs tests/live
+else
+	@echo "make live: there are no live tests"
+endif
+
+soak: $(STAMP) ## the long tests: many kills, many iterations
+	$(PY) -m pytest -q -m soak tests
+
+bench: $(STAMP) ## measure against the floors and the bars
+	$(PY) -m bench
+
+demo: $(STAMP) ## install, and watch a loop repair a small project
+	$(VENV)/bin/ll-loop demo
+
+docs: $(STAMP) ## write the generated reference pages anew
+	@test -e tools/reference.py || { echo "make docs: nothing is generated yet" >&2; exit 1; }
+	$(PY) -m tools.reference
+
+clean: ## remove all that make has made
+	rm -rf $(VENV) .cache .hypothesis build dist
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: little-loops needs Python 3.11 or newer, \`$(PYTHON)\` is $$($(PYTHON) --version 2>&1)" >&2; \
+	  echo "      name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "making $(VENV) with $$($(PYTHON) --version 2>&1)"
+	@$(PYTHON) -m venv --clear $(VENV) || { \
+	  echo "make: $(PYTHON) cannot make a virtual environment; on Debian and Ubuntu it wants the package python3-venv" >&2; \
+	  rm -rf $(VENV); exit 1; }
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
