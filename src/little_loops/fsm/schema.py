@@ -1,0 +1,321 @@
+"""The machine as data: loops, states, conditions.  Frozen, closed, JSON-able.
+
+A `StateConfig` has the fields of the manual, aliases resolved.  `ways` folds `next` and every
+`on_…` of a state into one table, which is all the router ever reads.
+
+Not here: reading YAML and checking what people wrote (`authoring`), moving through the states
+(`machine`).  `from_dict` trusts the shape of what it is given, as `to_dict` wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
+Direction = Literal["min", "max"]
+ActionType = Literal["shell", "slash", "prompt"]
+Outcome = Literal["success", "failure", "review"]
+Number = float | str
+"""A number, or a template that is read as one when it is used."""
+Scalar = float | str | bool | None
+
+PASS, FAIL, ERROR, TIMEOUT = "pass", "fail", "error", "timeout"
+TARGET, PROGRESS, STALL = "target", "progress", "stall"
+SOFT_VERDICTS = (PASS, FAIL, TARGET, PROGRESS, STALL)
+"""Verdicts that `next` serves when no `on_…` names a place."""
+RESERVED_WORDS = (*SOFT_VERDICTS, ERROR, TIMEOUT, "interrupt", "maintain", "handoff")
+CURRENT = "$current"
+AS_ERROR = "$error"
+
+
+class ExitCode(NamedTuple):
+    target: Number | None = None
+    fail: tuple[int, ...] | None = None
+    source: str | None = None
+
+
+class OutputContains(NamedTuple):
+    pattern: str
+    negate: bool = False
+    regex: bool | None = None
+    source: str | None = None
+
+
+class OutputJson(NamedTuple):
+    path: str
+    target: Scalar
+    operator: Comparison = "eq"
+    source: str | None = None
+
+
+class OutputNumeric(NamedTuple):
+    target: Number
+    operator: Comparison = "eq"
+    source: str | None = None
+
+
+class Convergence(NamedTuple):
+    target: Number
+    tolerance: Number = 0
+    direction: Direction | None = None
+    patience: int = 1
+    source: str | None = None
+
+
+class VerdictWords(NamedTuple):
+    words: tuple[str, ...] = (PASS, FAIL)
+    source: str | None = None
+
+
+class All(NamedTuple):
+    of: tuple[Condition, ...]
+    source: str | None = None
+
+
+class AnyOf(NamedTuple):
+    of: tuple[Condition, ...]
+    source: str | None = None
+
+
+class Not(NamedTuple):
+    of: Condition
+    source: str | None = None
+
+
+Condition = (
+    ExitCode
+    | OutputContains
+    | OutputJson
+    | OutputNumeric
+    | Convergence
+    | VerdictWords
+    | All
+    | AnyOf
+    | Not
+)
+
+CONDITION_TYPES: dict[str, Any] = {
+    "exit_code": ExitCode,
+    "output_contains": OutputContains,
+    "output_json": OutputJson,
+    "output_numeric": OutputNumeric,
+    "convergence": Convergence,
+    "verdict": VerdictWords,
+    "all": All,
+    "any": AnyOf,
+    "not": Not,
+}
+TYPE_OF = {kind: name for name, kind in CONDITION_TYPES.items()}
+
+
+class Retry(NamedTuple):
+    """How `$current` repeats: `max` runs at most, with a growing wait between them."""
+
+    max: int | None = None
+    backoff: float | None = None
+    factor: float = 2.0
+    max_backoff: float = 60.0
+
+
+class HostOptions(NamedTuple):
+    """Which agent CLI, and how; None means "not said here"."""
+
+    name: str | None = None
+    model: str | None = None
+    permission_mode: str | None = None
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] | None = None
+    max_turns: int | None = None
+    max_cost_usd: float | None = None
+    max_wait: float | None = None
+    args: tuple[str, ...] | None = None
+    command: tuple[str, ...] | None = None
+    env: Mapping[str, str] | None = None
+
+    def under(self, own: HostOptions | None) -> HostOptions:
+        """These options, overridden key by key by a state's own."""
+        if own is None:
+            return self
+        said = {name: mine for name, mine in own._asdict().items() if mine is not None}
+        return self._replace(**said)
+
+
+class StateConfig(NamedTuple):
+    action: str | None = None
+    action_type: ActionType | None = None
+    condition: Condition | None = None
+    next: str | None = None
+    on_pass: str | None = None
+    on_fail: str | None = None
+    on_target: str | None = None
+    on_progress: str | None = None
+    on_stall: str | None = None
+    on_error: str | None = None
+    on_timeout: str | None = None
+    on_interrupt: str | None = None
+    on_maintain: str | None = None
+    on_words: Mapping[str, str] = {}
+    route: Mapping[str, str] = {}
+    terminal: bool = False
+    outcome: Outcome | None = None
+    capture: str | None = None
+    capture_exit: bool = False
+    timeout: float | None = None
+    retry: Retry | None = None
+    context: Mapping[str, Any] = {}
+    env: Mapping[str, str] = {}
+    cwd: str | None = None
+    shell: str | None = None
+    kill_grace: float | None = None
+    host: HostOptions | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        plain: dict[str, Any] = _plain(self)
+        plain.update({f"on_{word}": to for word, to in plain.pop("on_words", {}).items()})
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> StateConfig:
+        fields = {key: data[key] for key in data if key in cls._fields}
+        words = {key[3:]: to for key, to in data.items() if _names_a_word(key)}
+        if unknown := data.keys() - fields.keys() - {f"on_{word}" for word in words}:
+            raise ValueError(f"unknown state fields: {', '.join(sorted(unknown))}")
+        if "condition" in fields:
+            fields["condition"] = condition_from_dict(fields["condition"])
+        if "retry" in fields:
+            fields["retry"] = Retry(**fields["retry"])
+        if "host" in fields:
+            fields["host"] = _host(fields["host"])
+        if words:
+            fields["on_words"] = words
+        return cls(**fields)
+
+
+class FSMLoop(NamedTuple):
+    name: str
+    initial: str
+    states: Mapping[str, StateConfig]
+    description: str | None = None
+    paradigm: str = "fsm"
+    context: Mapping[str, Any] = {}
+    scope: tuple[str, ...] = (".",)
+    max_iterations: int = 50
+    backoff: float | None = None
+    timeout: float | None = None
+    maintain: bool = False
+    maintain_interval: float = 60.0
+    on_error: str | None = None
+    on_timeout: str | None = None
+    on_interrupt: str = CURRENT
+    on_handoff: str = "pause"
+    max_continuations: int = 10
+    env: Mapping[str, str] = {}
+    cwd: str | None = None
+    shell: str = "sh"
+    kill_grace: float = 5.0
+    host: HostOptions = HostOptions()
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The native form, defaults left out; `from_dict` reads it back."""
+        plain: dict[str, Any] = _plain(self)
+        plain["states"] = {name: state.to_dict() for name, state in self.states.items()}
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> FSMLoop:
+        if unknown := data.keys() - set(cls._fields):
+            raise ValueError(f"unknown loop fields: {', '.join(sorted(unknown))}")
+        fields = dict(data)
+        fields["states"] = {
+            name: StateConfig.from_dict(state) for name, state in data["states"].items()
+        }
+        if "scope" in fields:
+            fields["scope"] = tuple(fields["scope"])
+        if "host" in fields:
+            fields["host"] = _host(fields["host"])
+        return cls(**fields)
+
+
+class Way(NamedTuple):
+    """Where a verdict leads, and the field that says so."""
+
+    target: str
+    reason: str
+
+
+def ways(state: StateConfig) -> dict[str, Way]:
+    """Every verdict this state has a place for: `next` first, then what `on_…` says instead."""
+    table: dict[str, Way] = {}
+    if state.next is not None:
+        table = {verdict: Way(state.next, "next") for verdict in SOFT_VERDICTS}
+    for verdict in (*SOFT_VERDICTS, ERROR, TIMEOUT):
+        target = getattr(state, f"on_{verdict}")
+        if target is not None:
+            table[verdict] = Way(target, f"on_{verdict}")
+    table.update({word: Way(target, f"on_{word}") for word, target in state.on_words.items()})
+    table.update({word: Way(target, "route") for word, target in state.route.items()})
+    return table
+
+
+def effective_condition(state: StateConfig) -> Condition | None:
+    """The condition written, or the one `on_target` implies; None for the default."""
+    if state.condition is not None or state.on_target is None:
+        return state.condition
+    return Convergence("${context.target}", "${context.tolerance:-0}")
+
+
+FAILURE_WORDS = frozenset({"fail", "failed", "failure", "error", "abort", "aborted"})
+FAILURE_WAYS = frozenset({"on_stall", "on_error", "on_timeout"})
+
+
+def outcome_of(name: str, state: StateConfig, entered_by: str | None) -> Outcome:
+    """How a run that ends in this terminal state has ended."""
+    if state.outcome is not None:
+        return state.outcome
+    words = name.lower().replace("-", "_").split("_")
+    failed = entered_by in FAILURE_WAYS or not FAILURE_WORDS.isdisjoint(words)
+    return "failure" if failed else "success"
+
+
+def condition_from_dict(data: Mapping[str, Any]) -> Condition:
+    fields = {key: value for key, value in data.items() if key != "type"}
+    of = fields.get("of")
+    if isinstance(of, Mapping):
+        fields["of"] = condition_from_dict(of)
+    elif of is not None:
+        fields["of"] = tuple(condition_from_dict(each) for each in of)
+    for name in ("fail", "words"):
+        if fields.get(name) is not None:
+            fields[name] = tuple(fields[name])
+    condition: Condition = CONDITION_TYPES[data["type"]](**fields)
+    return condition
+
+
+def _names_a_word(key: str) -> bool:
+    return key.startswith("on_") and key not in StateConfig._fields
+
+
+def _host(data: Mapping[str, Any]) -> HostOptions:
+    lists = ("allow", "deny", "args", "command")
+    options: dict[str, Any] = {k: tuple(v) if k in lists else v for k, v in data.items()}
+    return HostOptions(**options)
+
+
+def _plain(value: Any) -> Any:
+    """NamedTuples as mappings without what is default, so that files stay short."""
+    if hasattr(value, "_fields"):
+        defaults = value._field_defaults
+        plain = {
+            name: _plain(field)
+            for name, field in zip(value._fields, value, strict=True)
+            if name not in defaults or field != defaults[name]
+        }
+        return {"type": TYPE_OF[type(value)], **plain} if type(value) in TYPE_OF else plain
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,241 @@
+"""All of a run that must survive: plain data, saved after every step.
+
+A run is what its events made of it (`evolve`); this is the shape of that sum.  `phase` says how
+far the current step has come, so that a resume needs no other hint:
+
+    moving       a way was chosen (`move`), its state is not entered yet
+    entered      in a state, its action not started
+    running      the action was announced; only it may be repeated after a crash
+    interrupted  the action was cut; `on_interrupt` decides
+    judging      the action has ended, its verdict is not known yet
+    judged       the verdict is known (`judgement`), the way not chosen yet
+    ended        nothing more to do
+
+Not here: files (`world.storage`), decisions (`machine`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+FORMAT = 1
+
+Status = Literal[
+    "running",
+    "completed",
+    "failed",
+    "stopped",
+    "interrupted",
+    "awaiting_continuation",
+    "needs_review",
+]
+UNFINISHED = ("running", "interrupted", "awaiting_continuation", "needs_review")
+Phase = Literal["moving", "entered", "running", "interrupted", "judging", "judged", "ended"]
+WaitKind = Literal["backoff", "retry", "maintain", "host", "handoff"]
+CutBy = Literal["none", "action", "loop", "stop"]
+AgentWay = Literal["success", "fail", "error", "handoff", "wait", "auth", "billing"]
+
+
+class FileRef(NamedTuple):
+    """A whole output that lies in a file of the run, relative to its directory."""
+
+    path: str
+    size: int
+    sha256: str
+    truncated: bool = False
+
+
+class Result(NamedTuple):
+    """What an action left behind: `captured.<state>`.
+
+    `output` and `stderr` hold short texts; a longer one is only in its file, and `tail` is its
+    end, for people.  `failure` says why
+    an action could not be run at all.  The second half is an agent's: `agent` is what its host
+    made of the end, which the machine knows only as one of a few ways to go on.
+    """
+
+    exit_code: int | None
+    duration_ms: int
+    output: str | None = ""
+    stderr: str | None = ""
+    output_file: FileRef | None = None
+    stderr_file: FileRef | None = None
+    tail: str | None = None
+    signal: int | None = None
+    cut_by: CutBy = "none"
+    failure: str | None = None
+    agent: AgentWay | None = None
+    kind: str | None = None
+    reason: str | None = None
+    verdict: str | None = None
+    structured: Any = None
+    session_id: str | None = None
+    tokens: int = 0
+    cost_usd: float | None = None
+    turns: int | None = None
+    retry_at_ms: int | None = None
+
+
+class SignalLine(NamedTuple):
+    """What a line of output asked the engine for: handoff, error or stop.
+
+    For a handoff `payload` is the continuation, wherever it was found.
+    """
+
+    type: str
+    payload: str
+
+
+class Metric(NamedTuple):
+    """What a convergence condition remembers of the measurements so far."""
+
+    best: float
+    stalled: int = 0
+
+
+class Move(NamedTuple):
+    """A way taken but not arrived yet."""
+
+    target: str
+    reason: str
+    retry: bool = False
+
+
+class WaitFor(NamedTuple):
+    """A wait that outlives the process: by running time, or by the wall clock."""
+
+    kind: WaitKind
+    until_ran_ms: int | None = None
+    until_wall_ms: int | None = None
+    why: str = ""
+
+
+class Receipt(NamedTuple):
+    """What the agents of one state have used."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+    turns: int = 0
+
+
+class Limits(NamedTuple):
+    """Limits given for this run, over those of the definition; None: as defined."""
+
+    max_iterations: int | None = None
+    timeout: float | None = None
+    max_continuations: int | None = None
+
+
+class Judgement(NamedTuple):
+    """A verdict with its reason; the log, the screen and an error all quote it."""
+
+    verdict: str
+    reason: str = ""
+    metric: Metric | None = None
+
+
+class LoopState(NamedTuple):
+    run: str
+    loop: str
+    current_state: str
+    started_at: str
+    updated_at: str
+    scope: tuple[str, ...] = (".",)
+    context: Mapping[str, Any] = {}
+    status: Status = "running"
+    reason: str | None = None
+    error: str | None = None
+    phase: Phase = "moving"
+    move: Move | None = None
+    wait: WaitFor | None = None
+    judgement: Judgement | None = None
+    signal_line: SignalLine | None = None
+    iteration: int = 1
+    cycle: int = 1
+    step: int = 0
+    attempt: int = 0
+    retries: int = 0
+    visited: tuple[str, ...] = ()
+    entered_by: str | None = None
+    captured: Mapping[str, Result] = {}
+    prev_state: str | None = None
+    metrics: Mapping[str, Metric] = {}
+    continuation_prompt: str | None = None
+    continuations: int = 0
+    handed_off_ms: int | None = None
+    handoff_waits: int = 0
+    host_waits: int = 0
+    host_waiting_since_ms: int | None = None
+    timed_out_in: str | None = None
+    session_id: str | None = None
+    ran_ms: int = 0
+    limits: Limits = Limits()
+    costs: Mapping[str, Receipt] = {}
+    seq: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"format": FORMAT, **_plain(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LoopState:
+        """Read what `to_dict` wrote.  Raises KeyError, TypeError or ValueError on anything else."""
+        fields = {key: value for key, value in data.items() if key != "format"}
+        if data.get("format") != FORMAT:
+            raise ValueError(f"format {data.get('format')!r} is not {FORMAT}")
+        fields["scope"] = tuple(data["scope"])
+        fields["visited"] = tuple(data["visited"])
+        for name, kind in _NESTED.items():
+            fields[name] = kind(**data[name]) if data[name] is not None else None
+        fields["judgement"] = _judgement(data["judgement"])
+        fields["metrics"] = {name: Metric(**item) for name, item in data["metrics"].items()}
+        fields["costs"] = {name: Receipt(**item) for name, item in data["costs"].items()}
+        fields["captured"] = {
+            name: result_from_dict(item) for name, item in data["captured"].items()
+        }
+        return cls(**fields)
+
+
+_NESTED: dict[str, Any] = {
+    "move": Move,
+    "wait": WaitFor,
+    "signal_line": SignalLine,
+    "limits": Limits,
+}
+
+
+def result_to_dict(result: Result) -> dict[str, Any]:
+    """A result without the fields that say nothing; the four of the design are always there."""
+    always = ("exit_code", "duration_ms", "output", "stderr")
+    return {
+        name: _plain(value)
+        for name, value in zip(Result._fields, result, strict=True)
+        if name in always or value != Result._field_defaults[name]
+    }
+
+
+def result_from_dict(data: Mapping[str, Any]) -> Result:
+    fields = dict(data)
+    for name in ("output_file", "stderr_file"):
+        if fields.get(name) is not None:
+            fields[name] = FileRef(**fields[name])
+    return Result(**fields)
+
+
+def _judgement(data: Mapping[str, Any] | None) -> Judgement | None:
+    if data is None:
+        return None
+    metric = Metric(**data["metric"]) if data["metric"] is not None else None
+    return Judgement(data["verdict"], data["reason"], metric)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Result):
+        return result_to_dict(value)
+    if hasattr(value, "_asdict"):
+        return {name: _plain(item) for name, item in zip(value._fields, value, strict=True)}
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value

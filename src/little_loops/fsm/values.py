@@ -1,0 +1,70 @@
+"""What `${namespace.path}` means at this moment of a run, as nested mappings.
+
+The environment is not here: it belongs to the edge, and is never saved.  Texts that lie in files
+are None here: the edge reads them when a template asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from little_loops.fsm.schema import FSMLoop, StateConfig
+from little_loops.fsm.state import LoopState, Result
+
+RESULT_FIELDS = ("output", "stderr", "exit_code", "duration_ms", "file")
+AGENT_FIELDS = ("structured", "session_id", "cost_usd", "turns")
+
+
+def author_context(loop_context: Mapping[str, Any], state: StateConfig) -> dict[str, Any]:
+    """The author's variables for a state: its own shadow the loop's."""
+    return {**loop_context, **state.context}
+
+
+def values_of(loop: FSMLoop, run: LoopState) -> dict[str, Mapping[str, Any]]:
+    return {
+        "context": author_context(run.context, loop.states[run.current_state]),
+        "captured": {name: result_values(result) for name, result in run.captured.items()},
+        "prev": _prev(run),
+        "state": {
+            "name": run.current_state,
+            "iteration": run.iteration,
+            "attempt": max(run.attempt, 1),
+        },
+        "loop": {
+            "name": loop.name,
+            "started_at": run.started_at,
+            "elapsed_ms": run.ran_ms,
+            "elapsed": duration_text(run.ran_ms),
+            "cycle": run.cycle,
+            "run_id": run.run,
+            "run_dir": None,
+            "continuation": run.continuation_prompt or "",
+        },
+    }
+
+
+def result_values(result: Result) -> dict[str, Any]:
+    """The fields of a result a template may name; `file` is made on demand by the edge."""
+    names = RESULT_FIELDS if result.agent is None else RESULT_FIELDS + AGENT_FIELDS
+    return {name: getattr(result, name, None) for name in names}
+
+
+def _prev(run: LoopState) -> dict[str, Any]:
+    if run.prev_state is None:
+        return {}
+    return {**result_values(run.captured[run.prev_state]), "state": run.prev_state}
+
+
+def duration_text(ms: int) -> str:
+    """A length of time for people: `0.4s`, `42s`, `2m 34s`, `1h 05m`."""
+    if ms < 10_000:
+        return f"{ms / 1000:.1f}s"
+    seconds = round(ms / 1000)
+    if seconds < 60:
+        return f"{seconds}s"
+    minutes, seconds = divmod(seconds, 60)
+    if minutes < 60:
+        return f"{minutes}m {seconds:02}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes:02}m"

@@ -1,0 +1,121 @@
+"""What the end of an action means: a judgement, or the wish to have one made.
+
+What is small and certain is judged in place.  A pattern, a jq path, a template or an output that
+lies in a file leaves as a `Judge` command: those need files, the environment or a time bound.
+
+Not here: judging itself (`conditions`), where a verdict leads (`machine`).
+"""
+
+from __future__ import annotations
+
+from little_loops.fsm.commands import Judge
+from little_loops.fsm.conditions import Observation, judge, needs_bound, never_ran
+from little_loops.fsm.schema import (
+    ERROR,
+    FAIL,
+    PASS,
+    TIMEOUT,
+    All,
+    AnyOf,
+    Condition,
+    ExitCode,
+    Not,
+    StateConfig,
+    VerdictWords,
+    effective_condition,
+    ways,
+)
+from little_loops.fsm.state import Judgement, LoopState, Result
+
+
+def judge_action(state: StateConfig, run: LoopState) -> Judgement | Judge:
+    """The verdict on the action that just ended in `state`."""
+    result = run.captured[run.current_state]
+    if result.cut_by == "action":
+        return Judgement(TIMEOUT, f"no end after {result.duration_ms / 1000:g} s")
+    if result.failure is not None:
+        return Judgement(ERROR, result.failure)
+    if result.agent is not None:
+        return _judge_agent(state, run, result)
+    return _judge_shell(state, run, result)
+
+
+def judge_source(state: StateConfig, run: LoopState) -> Judgement | Judge:
+    """The verdict of a decision state, which has a condition and no action."""
+    condition = effective_condition(state)
+    assert condition is not None, "a state without an action has a condition"
+    return _ask(condition, run, None)
+
+
+def asks_verdict(state: StateConfig) -> tuple[str, ...] | None:
+    """The words an agent is asked to choose from, or None where its end alone decides."""
+    condition = effective_condition(state)
+    if isinstance(condition, VerdictWords):
+        return condition.words
+    if condition is not None or state.terminal:
+        return None
+    return (PASS, FAIL) if state.capture_exit or not goes_on_regardless(state) else None
+
+
+def goes_on_regardless(state: StateConfig) -> bool:
+    """Pass and fail lead to the same place: the way is `next` alone."""
+    table = ways(state)
+    passed, failed = table.get(PASS), table.get(FAIL)
+    return passed is not None and failed is not None and passed.target == failed.target
+
+
+def _judge_shell(state: StateConfig, run: LoopState, result: Result) -> Judgement | Judge:
+    condition = effective_condition(state)
+    if condition is None and not state.capture_exit:
+        return judge(ExitCode(), _seen(result))
+    if not isinstance(condition, ExitCode) and (broken := never_ran(_seen(result))):
+        return broken
+    if condition is None:
+        return Judgement(PASS, f"exit {result.exit_code}, judged later")
+    return _ask(condition, run, run.current_state)
+
+
+def _judge_agent(state: StateConfig, run: LoopState, result: Result) -> Judgement | Judge:
+    reason = result.reason or ""
+    condition = effective_condition(state)
+    if result.agent == "error":
+        return Judgement(ERROR, reason)
+    if result.agent == "fail":
+        alone = condition is None and not state.capture_exit and goes_on_regardless(state)
+        return Judgement(ERROR if alone else FAIL, reason)
+    if condition is not None:
+        return _ask(condition, run, run.current_state)
+    if state.capture_exit or asks_verdict(state) is None:
+        return Judgement(PASS, reason)
+    return Judgement(result.verdict or ERROR, reason)
+
+
+def _ask(condition: Condition, run: LoopState, of: str | None) -> Judgement | Judge:
+    memory = run.metrics.get(run.current_state)
+    source = condition.source
+    if source is not None and source in run.captured:
+        of = source  # the bare name of a state or capture
+    elif source is not None:
+        return Judge(condition, None, memory)
+    result = run.captured.get(of) if of is not None else None
+    if result is None or result.output is None or not _plain(condition):
+        return Judge(condition, of, memory)
+    return judge(condition, _seen(result), memory)
+
+
+def _seen(result: Result) -> Observation:
+    return Observation(result.exit_code, result.signal, result.output or "", verdict=result.verdict)
+
+
+def _plain(condition: Condition) -> bool:
+    """No template to fill in, no pattern or path that could take for ever."""
+    match condition:
+        case All() | AnyOf():
+            return all(_plain(each) and each.source is None for each in condition.of)
+        case Not():
+            return _plain(condition.of) and condition.of.source is None
+        case _:
+            own = condition._replace(source=None)
+            return not needs_bound(own) and not any(
+                isinstance(field, str) and "${" in field for field in own
+            )

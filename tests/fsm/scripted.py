@@ -1,0 +1,215 @@
+"""A world made of a script: what each action will say, and a clock that moves only with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from little_loops.fsm.commands import Command, EndLeftovers, Ending, Judge, RunAction, Wait
+from little_loops.fsm.conditions import Observation, judge
+from little_loops.fsm.events import Event, from_record, to_record
+from little_loops.fsm.evolve import evolve, first_state
+from little_loops.fsm.executor import drive, new_run
+from little_loops.fsm.happenings import (
+    ActionEnded,
+    Happening,
+    Judged,
+    LeftoversEnded,
+    Moment,
+    Resumed,
+    Started,
+    StopAsked,
+    WaitOver,
+)
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
+
+START_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
+
+
+class Crash(Exception):
+    """The process is gone."""
+
+
+class Says:
+    """What one action does: its exit code and output, or how it is cut."""
+
+    def __init__(
+        self,
+        exit_code: int | None = 0,
+        output: str = "",
+        *,
+        takes_ms: int = 1000,
+        line: SignalLine | None = None,
+        stop: int | None = None,
+        **result: Any,
+    ) -> None:
+        self.result = Result(exit_code, takes_ms, output, **result)
+        self.line = line
+        self.stop = stop
+
+
+class Stop:
+    """A signal arrives before the action begins."""
+
+    def __init__(self, signal: int) -> None:
+        self.signal = signal
+
+
+Script = Sequence[int | Says | Stop | type[Crash]]
+
+
+class ScriptedWorld:
+    """Carries out commands from a script; checks on the way that the log tells the whole story."""
+
+    def __init__(self, loop: FSMLoop, script: Script, ran_ms: int = 0) -> None:
+        self.loop = loop
+        self.script = list(script)
+        self.wall_ms = START_MS + ran_ms
+        self.ran_ms = ran_ms
+        self.log: list[dict[str, Any]] = []
+        self.commands: list[Command] = []
+        self.saved: LoopState | None = None
+        self.leftovers: tuple[str, ...] = ()
+
+    def now(self) -> Moment:
+        return Moment(self.wall_ms, self.ran_ms)
+
+    def emit(self, run: LoopState, events: Iterable[Event]) -> None:
+        told = tuple(events)
+        for seq, event in enumerate(told, run.seq - len(told) + 1):
+            self.log.append(json.loads(json.dumps(to_record(event, run.run, seq))))
+
+    def save(self, run: LoopState) -> None:
+        self.saved = LoopState.from_dict(json.loads(json.dumps(run.to_dict())))
+        assert self.saved == run
+        assert rebuilt(self.log, self.loop) == run
+
+    def perform(self, run: LoopState, command: Command) -> Happening:
+        self.commands.append(command)
+        match command:
+            case RunAction():
+                return self._act(command)
+            case Judge():
+                return self._judge(run, command)
+            case Wait():
+                return self._wait(command)
+            case EndLeftovers():
+                return LeftoversEnded(self.now(), command.ending, self.leftovers)
+            case _:
+                raise AssertionError(command)
+
+    def _act(self, command: RunAction) -> Happening:
+        said = self.script.pop(0)
+        if said is Crash:
+            raise Crash
+        if isinstance(said, Stop):
+            return StopAsked(self.now(), said.signal)
+        says = said if isinstance(said, Says) else Says(said)  # type: ignore[arg-type]
+        result = says.result
+        if command.deadline_ms is not None and result.duration_ms >= command.deadline_ms:
+            result = result._replace(
+                exit_code=None, duration_ms=command.deadline_ms, cut_by=command.deadline_of
+            )
+        self._pass(result.duration_ms)
+        return ActionEnded(self.now(), result, says.line, says.stop)
+
+    def _judge(self, run: LoopState, command: Judge) -> Judged:
+        assert command.of is not None
+        seen = run.captured[command.of]
+        context = run.context
+        condition = command.condition
+        if "${context.target}" in condition:
+            condition = condition._replace(target=context["target"], tolerance=0)  # type: ignore
+        judgement = judge(
+            condition, Observation(seen.exit_code, seen.signal, seen.output or ""), command.memory
+        )
+        return Judged(self.now(), judgement)
+
+    def _wait(self, command: Wait) -> WaitOver:
+        if command.wait.until_wall_ms is not None:
+            left = command.wait.until_wall_ms - self.wall_ms
+        else:
+            assert command.wait.until_ran_ms is not None
+            left = command.wait.until_ran_ms - self.ran_ms
+        if command.deadline_ms is not None:
+            left = min(left, command.deadline_ms - self.ran_ms)
+        self._pass(max(0, left))
+        return WaitOver(self.now())
+
+    def _pass(self, ms: int) -> None:
+        self.ran_ms += ms
+        self.wall_ms += ms
+
+
+def rebuilt(log: Sequence[dict[str, Any]], loop: FSMLoop) -> LoopState:
+    """The run, from nothing but its log."""
+    run = first_state(log[0]["run"], from_record(log[0]), loop.context)
+    for record in log:
+        run = evolve(run, from_record(record))
+    return run
+
+
+def begin(world: ScriptedWorld, limits: Limits = Limits()) -> tuple[LoopState, Ending]:
+    run = new_run(world.loop, "run-1", world.now(), limits=limits)
+    return drive(world.loop, run, Started(world.now()), world)
+
+
+def go_on(world: ScriptedWorld, script: Script, **resumed: Any) -> tuple[LoopState, Ending]:
+    assert world.saved is not None
+    world.script = list(script)
+    return drive(world.loop, world.saved, Resumed(world.now(), **resumed), world)
+
+
+def crash_and_go_on(world: ScriptedWorld, script: Script) -> tuple[LoopState, Ending]:
+    try:
+        begin(world)
+    except Crash:
+        return go_on(world, script)
+    raise AssertionError("it did not crash")
+
+
+def told(world: ScriptedWorld) -> str:
+    """The story: each way taken, and how it ended."""
+    lines = []
+    for record in world.log:
+        match record["event"]:
+            case "transition":
+                lines.append(f"{record['from']} -> {record['to']} ({record['reason']})")
+            case "iteration" | "cycle" | "retry_wait" | "host_wait" | "handoff_detected":
+                lines.append(_told_apart(record))
+            case "action_interrupted" | "resume" | "warning" | "signal":
+                lines.append(_told_apart(record))
+            case name if "status" in record:
+                lines.append(f"{name}: {record['status']}, {record['reason']}")
+            case _:
+                pass
+    return "\n".join(lines)
+
+
+def _told_apart(record: dict[str, Any]) -> str:
+    match record["event"]:
+        case "iteration":
+            return f"iteration {record['iteration']}" + _wait_text(record)
+        case "cycle":
+            return f"cycle {record['cycle']}" + _wait_text(record)
+        case "retry_wait":
+            return f"retry {record['attempt']}" + _wait_text(record)
+        case "host_wait":
+            return f"host wait ({record['reason']})"
+        case "handoff_detected":
+            return f"handoff ({record['continuation']})" + _wait_text(record)
+        case "action_interrupted":
+            begun = "" if record.get("started", True) else ", never begun"
+            return f"{record['state']} interrupted by {record['cause']}{begun}"
+        case "resume":
+            return f"resume in {record['state']}"
+        case "warning":
+            return f"warning: {record['message']}"
+        case _:
+            return f"signal {record['type']} ({record['payload']})"
+
+
+def _wait_text(record: dict[str, Any]) -> str:
+    return f", after {record['wait_ms']} ms" if record.get("wait_ms") else ""

@@ -1,0 +1,818 @@
+"""Stories: what a run does, told by the ways it takes."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from little_loops.fsm.commands import RunAction
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import Limits, SignalLine
+from tests.fsm.scripted import (
+    Crash,
+    Says,
+    ScriptedWorld,
+    Stop,
+    begin,
+    crash_and_go_on,
+    go_on,
+    told,
+)
+
+CHECK_FIX: dict[str, Any] = {
+    "check": {"action": "mypy src", "on_pass": "done", "on_fail": "fix"},
+    "fix": {"action": "./fix", "next": "check"},
+    "done": {"terminal": True},
+}
+
+
+def loop(states: dict[str, Any], **fields: Any) -> FSMLoop:
+    return FSMLoop.from_dict(
+        {"name": "a-loop", "initial": next(iter(states)), "states": states, **fields}
+    )
+
+
+def story(world: ScriptedWorld) -> str:
+    begin(world)
+    return told(world)
+
+
+def is_told(text: str) -> str:
+    return dedent(text).strip()
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param(
+            [0],
+            """\
+            check -> done (on_pass)
+            loop_complete: completed, terminal""",
+            id="already clean",
+        ),
+        pytest.param(
+            [1, 0, 1, 0, 0],
+            """\
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 3
+            check -> done (on_pass)
+            loop_complete: completed, terminal""",
+            id="the design's sample: three times around",
+        ),
+        pytest.param([2], "loop_error: failed, error", id="exit 2 is an error, not a fail"),
+        pytest.param(
+            [1, 1, 0],
+            """\
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal""",
+            id="next serves pass and fail",
+        ),
+        pytest.param(
+            [1, 2],
+            """\
+            check -> fix (on_fail)
+            loop_error: failed, error""",
+            id="next does not serve an error",
+        ),
+    ],
+)
+def test_check_and_fix(script, expected):
+    assert story(ScriptedWorld(loop(CHECK_FIX), script)) == is_told(expected)
+
+
+def test_the_end_carries_the_figures():
+    world = ScriptedWorld(loop(CHECK_FIX), [1, 0, 0])
+    run, ending = begin(world)
+    last = world.log[-1]
+    assert {key: last[key] for key in ("event", "final_state", "iterations", "duration_ms")} == {
+        "event": "loop_complete",
+        "final_state": "done",
+        "iterations": 2,
+        "duration_ms": 3000,
+    }
+    assert (ending.exit_code, run.phase) == (0, "ended")
+
+
+class TestLimits:
+    def test_iterations(self):
+        world = ScriptedWorld(loop(CHECK_FIX, max_iterations=2), [1] * 9)
+        run, ending = begin(world)
+        assert told(world) == is_told("""
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            check -> fix (on_fail)
+            fix -> check (next)
+            loop_error: failed, max_iterations""")
+        assert (ending.exit_code, ending.message) == (3, "2 iterations, still in `fix`")
+
+    def test_a_higher_limit_goes_on_where_it_was_about_to_go(self):
+        world = ScriptedWorld(loop(CHECK_FIX, max_iterations=1), [1, 0])
+        begin(world)
+        go_on(world, [0], limits=Limits(max_iterations=5))
+        assert told(world) == is_told("""
+            check -> fix (on_fail)
+            fix -> check (next)
+            loop_error: failed, max_iterations
+            resume in fix
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal""")
+
+    def test_the_loops_time_cuts_the_action(self):
+        world = ScriptedWorld(loop(CHECK_FIX, timeout=2.5), [Says(1), Says(0, takes_ms=9000)])
+        _, ending = begin(world)
+        assert told(world) == is_told("""
+            check -> fix (on_fail)
+            loop_timeout: failed, loop_timeout""")
+        assert (ending.exit_code, world.ran_ms) == (3, 2500)
+
+    def test_after_a_longer_time_the_cut_state_runs_again(self):
+        world = ScriptedWorld(loop(CHECK_FIX, timeout=2.5), [Says(1), Says(0, takes_ms=9000)])
+        begin(world)
+        go_on(world, [0, 0], limits=Limits(timeout=100))
+        assert told(world).splitlines()[2:] == [
+            "resume in fix",
+            "fix -> check (next)",
+            "iteration 2",
+            "check -> done (on_pass)",
+            "loop_complete: completed, terminal",
+        ]
+
+    def test_the_loops_timeout_state_runs_once_and_goes_nowhere(self):
+        states = {**CHECK_FIX, "tidy": {"action": "tidy", "next": "check"}}
+        world = ScriptedWorld(loop(states, timeout=1, on_timeout="tidy"), [1, Says(0), 0])
+        _, ending = begin(world)
+        assert told(world) == is_told("""
+            check -> tidy (on_timeout)
+            loop_timeout: failed, loop_timeout""")
+        act = world.commands[1]
+        assert isinstance(act, RunAction)
+        assert (ending.reason, act.deadline_ms, act.deadline_of) == (
+            "loop_timeout",
+            60_000,
+            "action",
+        )
+
+    def test_after_the_timeout_state_a_resume_goes_where_the_run_was_going(self):
+        states = {**CHECK_FIX, "tidy": {"terminal": True}}
+        world = ScriptedWorld(loop(states, timeout=1, on_timeout="tidy"), [1])
+        begin(world)
+        go_on(world, [0, 0], limits=Limits(timeout=100))
+        assert told(world) == is_told("""
+            check -> tidy (on_timeout)
+            loop_timeout: failed, loop_timeout
+            resume in tidy
+            tidy -> check (resume)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal""")
+
+    def test_an_action_that_ends_at_the_limit_was_in_time_but_the_next_is_not_begun(self):
+        world = ScriptedWorld(loop(CHECK_FIX, timeout=1.001), [Says(1, takes_ms=1000), 0])
+        world_told = story(world)
+        assert world_told == is_told("""
+            check -> fix (on_fail)
+            loop_timeout: failed, loop_timeout""")
+
+    @pytest.mark.parametrize(
+        ("limit", "reason"),
+        [({"max_cost_usd": 0.5}, "max_cost"), ({"max_tokens": 100}, "max_tokens")],
+        ids=["money", "tokens"],
+    )
+    def test_what_agents_may_use(self, limit, reason):
+        states = {
+            "ask": {"action": "/ll:x", "next": "again"},
+            "again": {"action": "/ll:y", "next": "ask"},
+        }
+        spent = Says(0, agent="success", tokens=60, cost_usd=0.3, turns=2)
+        world = ScriptedWorld(loop(states, **limit), [spent, spent, spent])
+        run, ending = begin(world)
+        assert (ending.reason, ending.exit_code) == (reason, 3)
+        assert run.costs["ask"].cost_usd == 0.3
+        go_on(world, [])
+        assert world.log[-1]["reason"] == reason
+
+
+class TestErrors:
+    def test_the_state_then_the_loop_handles_them(self):
+        states = {
+            "build": {"action": "make", "next": "test", "on_error": "clean"},
+            "clean": {"action": "make clean", "next": "test"},
+            "test": {"action": "pytest", "on_pass": "done"},
+            "report": {"action": "mail", "next": "done"},
+            "done": {"terminal": True},
+        }
+        world = ScriptedWorld(loop(states, on_error="report"), [2, 0, 127, 0])
+        assert story(world) == is_told("""
+            build -> clean (on_error)
+            clean -> test (next)
+            test -> report (on_error)
+            report -> done (next)
+            loop_complete: completed, terminal""")
+
+    def test_an_error_in_the_handler_ends_the_run(self):
+        states = {**CHECK_FIX, "report": {"action": "mail", "next": "done"}}
+        world = ScriptedWorld(loop(states, on_error="report"), [2, 2])
+        assert story(world) == is_told("""
+            check -> report (on_error)
+            loop_error: failed, error""")
+
+    def test_a_handler_that_ends_the_run_makes_it_a_failure(self):
+        states = {"check": {"action": "x", "on_error": "over"}, "over": {"terminal": True}}
+        world = ScriptedWorld(loop(states), [2])
+        assert story(world) == is_told("""
+            check -> over (on_error)
+            loop_error: failed, terminal""")
+
+    def test_timeouts_go_their_own_way(self):
+        states = {**CHECK_FIX, "check": {**CHECK_FIX["check"], "timeout": 1, "on_timeout": "fix"}}
+        world = ScriptedWorld(loop(states), [Says(0, takes_ms=5000), 0, Says(0, takes_ms=5)])
+        assert story(world).splitlines()[0] == "check -> fix (on_timeout)"
+
+    def test_a_timeout_nobody_handles(self):
+        states = {**CHECK_FIX, "check": {**CHECK_FIX["check"], "timeout": 1}}
+        world = ScriptedWorld(loop(states), [Says(0, takes_ms=5000)])
+        assert story(world) == "loop_error: failed, timeout"
+        assert world.log[-1]["error"] == "no end after 1 s"
+
+    def test_no_way_for_the_verdict(self):
+        world = ScriptedWorld(
+            loop({"check": {"action": "x", "on_pass": "done"}, "done": {"terminal": True}}), [1]
+        )
+        assert story(world) == "loop_error: failed, no_transition"
+        assert world.log[-1]["error"] == "state `check` has no way for the verdict `fail` (exit 1)"
+
+    def test_what_could_not_be_started(self):
+        world = ScriptedWorld(loop(CHECK_FIX), [Says(None, failure="`sh` was not found")])
+        assert story(world) == "loop_error: failed, error"
+        assert world.log[-1]["error"] == "`sh` was not found"
+
+    def test_an_unknown_variable_is_found_before_anything_runs(self):
+        world = ScriptedWorld(loop({"a": {"action": "echo ${captured.n.output}"}}), [])
+        assert story(world) == "loop_error: failed, error"
+        assert "captured.n" in world.log[-1]["error"]
+        assert [record["event"] for record in world.log] == [
+            "loop_start",
+            "state_enter",
+            "loop_error",
+        ]
+
+    def test_a_failed_run_runs_the_failed_state_once_more(self):
+        world = ScriptedWorld(loop(CHECK_FIX), [1, 2])
+        begin(world)
+        go_on(world, [0, 0])
+        assert told(world) == is_told("""
+            check -> fix (on_fail)
+            loop_error: failed, error
+            resume in fix
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal""")
+        attempts = [r["attempt"] for r in world.log if r["event"] == "action_start"]
+        assert attempts == [1, 1, 2, 1]
+
+
+class TestRetry:
+    def test_current_waits_longer_each_time(self):
+        states = {
+            "a": {"action": "x", "on_error": "$current", "on_pass": "b"},
+            "b": {"terminal": True},
+        }
+        world = ScriptedWorld(loop(states), [2, 2, 2, 0])
+        assert story(world) == is_told("""
+            a -> a (on_error)
+            iteration 2
+            retry 2, after 1000 ms
+            a -> a (on_error)
+            iteration 3
+            retry 3, after 2000 ms
+            a -> a (on_error)
+            iteration 4
+            retry 4, after 4000 ms
+            a -> b (on_pass)
+            loop_complete: completed, terminal""")
+        steps = {
+            (r["step"]) for r in world.log if r["event"] == "state_enter" and r["state"] == "a"
+        }
+        assert steps == {1}
+
+    def test_used_up_it_is_as_if_current_were_not_there(self):
+        states = {
+            "a": {
+                "action": "x",
+                "on_fail": "$current",
+                "next": "b",
+                "retry": {"max": 2, "backoff": 0.5},
+                "route": {"x": "$current"},
+                "on_maybe": "$current",
+            },
+            "b": {"terminal": True},
+        }
+        world = ScriptedWorld(loop(states), [1, 1])
+        assert story(world) == is_told("""
+            a -> a (on_fail)
+            iteration 2
+            retry 2, after 500 ms
+            a -> b (next)
+            loop_complete: completed, terminal""")
+
+    def test_the_loops_backoff_is_the_first_wait(self):
+        states = {"a": {"action": "x", "next": "$current"}, "b": {"terminal": True}}
+        world = ScriptedWorld(loop(states, backoff=3, max_iterations=2), [0, 0])
+        assert story(world) == is_told("""
+            a -> a (next)
+            iteration 2
+            retry 2, after 3000 ms
+            a -> a (next)
+            loop_error: failed, max_iterations""")
+
+    def test_no_wait_at_all_if_backoff_is_zero(self):
+        states = {"a": {"action": "x", "next": "$current", "retry": {"backoff": 0}}}
+        world = ScriptedWorld(loop(states, max_iterations=2), [0, 0])
+        assert "retry" not in story(world)
+
+    def test_backoff_between_iterations(self):
+        world = ScriptedWorld(loop(CHECK_FIX, backoff=2), [1, 0, 0])
+        assert "iteration 2, after 2000 ms" in story(world)
+        assert world.ran_ms == 5000
+
+    def test_a_wait_longer_than_the_loops_time(self):
+        world = ScriptedWorld(loop(CHECK_FIX, backoff=50, timeout=10), [1, 0, 0])
+        begin(world)
+        assert (world.log[-1]["reason"], world.ran_ms) == ("loop_timeout", 10_000)
+
+    def test_growth_without_bounds_is_bounded(self):
+        retry = {"backoff": 2, "factor": 1e300, "max_backoff": 7}
+        states = {"a": {"action": "x", "next": "$current", "retry": retry}}
+        world = ScriptedWorld(loop(states, max_iterations=5), [0] * 5)
+        begin(world)
+        waits = [r["wait_ms"] for r in world.log if r["event"] == "retry_wait"]
+        assert waits == [2000, 7000, 7000, 7000]
+
+
+class TestTerminal:
+    def test_its_action_runs_and_its_failure_is_a_warning(self):
+        states = {**CHECK_FIX, "done": {"action": "notify", "terminal": True}}
+        world = ScriptedWorld(loop(states), [0, 7])
+        assert story(world) == is_told("""
+            check -> done (on_pass)
+            warning: the action of `done` failed: exit 7
+            loop_complete: completed, terminal""")
+
+    def test_its_action_names_what_is_not_there(self):
+        states = {**CHECK_FIX, "done": {"action": "${captured.x.output}", "terminal": True}}
+        world = ScriptedWorld(loop(states), [0])
+        lines = told_lines(world)
+        assert lines[1].startswith("warning: state `done`: ")
+        assert lines[2] == "loop_complete: completed, terminal"
+
+    @pytest.mark.parametrize(
+        ("name", "state", "ending"),
+        [
+            ("done", {}, ("completed", 0)),
+            ("build_failed", {}, ("failed", 1)),
+            ("notify-abort", {}, ("failed", 1)),
+            ("build_failed", {"outcome": "success"}, ("completed", 0)),
+            ("look", {"outcome": "review"}, ("needs_review", 4)),
+            ("failsafe", {}, ("completed", 0)),
+        ],
+    )
+    def test_outcomes(self, name, state, ending):
+        states = {"a": {"action": "x", "next": name}, name: {"terminal": True, **state}}
+        run, end = begin(ScriptedWorld(loop(states), [0]))
+        assert (run.status, end.exit_code) == ending
+
+    def test_a_review_goes_on_where_its_next_says(self):
+        states = {
+            "draft": {"action": "x", "next": "look"},
+            "look": {"terminal": True, "outcome": "review", "next": "publish"},
+            "publish": {"action": "y", "next": "done"},
+            "done": {"terminal": True},
+        }
+        world = ScriptedWorld(loop(states), [0])
+        begin(world)
+        go_on(world, [0])
+        assert told(world) == is_told("""
+            draft -> look (next)
+            loop_paused: needs_review, review
+            resume in look
+            look -> publish (next)
+            publish -> done (next)
+            loop_complete: completed, terminal""")
+
+    def test_a_review_without_next_begins_again(self):
+        states = {
+            "draft": {"action": "x", "next": "look"},
+            "look": {"terminal": True, "outcome": "review"},
+        }
+        world = ScriptedWorld(loop(states), [0])
+        begin(world)
+        go_on(world, [0])
+        assert "look -> draft (next)" in told(world)
+
+    def test_what_actions_left_is_ended_and_named(self):
+        world = ScriptedWorld(loop(CHECK_FIX), [0])
+        world.leftovers = ("npm run dev (pid 7)",)
+        assert told_lines(world)[1:] == [
+            "warning: ended what the actions had left running: npm run dev (pid 7)",
+            "loop_complete: completed, terminal",
+        ]
+
+    def test_maintain_starts_again_and_forgets_the_count(self):
+        states = {**CHECK_FIX, "done": {"terminal": True, "on_maintain": "check"}}
+        world = ScriptedWorld(
+            loop(states, maintain=True, max_iterations=2, maintain_interval=30),
+            [1, 0, 0, 1, 0, 0, Stop(15)],
+        )
+        assert story(world) == is_told("""
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            done -> check (on_maintain)
+            cycle 2, after 30000 ms
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            done -> check (on_maintain)
+            cycle 3, after 30000 ms
+            check interrupted by stop, never begun
+            loop_interrupted: interrupted, signal""")
+
+    def test_maintain_without_a_place_starts_at_the_beginning(self):
+        world = ScriptedWorld(loop(CHECK_FIX, maintain=True), [0, 2])
+        assert "done -> check (on_maintain)" in story(world)
+
+    def test_only_success_is_maintained(self):
+        states = {"a": {"action": "x", "next": "failed"}, "failed": {"terminal": True}}
+        world = ScriptedWorld(loop(states, maintain=True), [0])
+        assert told_lines(world)[-1] == "loop_error: failed, terminal"
+
+
+def told_lines(world: ScriptedWorld) -> list[str]:
+    return story(world).splitlines()
+
+
+class TestInterrupts:
+    @pytest.mark.parametrize(
+        ("wish", "script", "expected"),
+        [
+            pytest.param(
+                {},
+                [0, 0],
+                """\
+                check -> fix (on_fail)
+                resume in fix
+                fix interrupted by crash
+                fix -> check (next)
+                iteration 2
+                check -> done (on_pass)
+                loop_complete: completed, terminal""",
+                id="by default it runs again",
+            ),
+            pytest.param(
+                {"on_interrupt": "$error", "on_error": "done"},
+                [],
+                """\
+                check -> fix (on_fail)
+                resume in fix
+                fix interrupted by crash
+                fix -> done (on_error)
+                loop_error: failed, terminal""",
+                id="as an error",
+            ),
+            pytest.param(
+                {"on_interrupt": "done"},
+                [],
+                """\
+                check -> fix (on_fail)
+                resume in fix
+                fix interrupted by crash
+                fix -> done (on_interrupt)
+                loop_complete: completed, terminal""",
+                id="somewhere else",
+            ),
+        ],
+    )
+    def test_after_a_crash(self, wish, script, expected):
+        states = {**CHECK_FIX, "fix": {**CHECK_FIX["fix"], **wish}}
+        world = ScriptedWorld(loop(states), [1, Crash])
+        crash_and_go_on(world, script)
+        assert told(world) == is_told(expected)
+
+    def test_the_loops_wish_serves_all_states(self):
+        world = ScriptedWorld(loop(CHECK_FIX, on_interrupt="done"), [Crash])
+        crash_and_go_on(world, [])
+        assert "check -> done (on_interrupt)" in told(world)
+
+    def test_an_attempt_more_the_same_step(self):
+        world = ScriptedWorld(loop(CHECK_FIX), [1, Crash])
+        crash_and_go_on(world, [0, 0])
+        starts = [c for c in world.commands if isinstance(c, RunAction)]
+        assert [(c.state, c.step, c.attempt) for c in starts] == [
+            ("check", 1, 1),
+            ("fix", 2, 1),
+            ("fix", 2, 2),
+            ("check", 3, 1),
+        ]
+
+    def test_a_stop_during_an_action(self):
+        cut = Says(None, stop=2, signal=15, cut_by="stop")
+        world = ScriptedWorld(loop(CHECK_FIX), [1, cut])
+        _, ending = begin(world)
+        assert (ending.exit_code, world.log[-1]["signal"]) == (130, 2)
+        go_on(world, [0, 0])
+        assert told(world) == is_told("""
+            check -> fix (on_fail)
+            fix interrupted by stop
+            loop_interrupted: interrupted, signal
+            resume in fix
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal""")
+
+    def test_a_stop_before_an_action_leaves_on_interrupt_out_of_it(self):
+        states = {**CHECK_FIX, "fix": {**CHECK_FIX["fix"], "on_interrupt": "done"}}
+        world = ScriptedWorld(loop(states), [1, Stop(15)])
+        _, ending = begin(world)
+        assert ending.exit_code == 143
+        go_on(world, [0, 0])
+        assert told(world) == is_told("""
+            check -> fix (on_fail)
+            fix interrupted by stop, never begun
+            loop_interrupted: interrupted, signal
+            resume in fix
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal""")
+
+    def test_resume_from_a_state(self):
+        world = ScriptedWorld(loop(CHECK_FIX), [Crash])
+        try:
+            begin(world)
+        except Crash:
+            go_on(world, [0, 0], from_state="fix", orphans=("sleep 9 (pid 4)",), context={"a": 1})
+        assert told(world) == is_told("""
+            resume in check
+            check -> fix (resume)
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal""")
+
+
+class TestSignals:
+    def test_stop(self):
+        world = ScriptedWorld(loop(CHECK_FIX), [Says(1, line=SignalLine("stop", "enough"))])
+        run, ending = begin(world)
+        assert (run.status, ending.exit_code, world.log[-1]["message"]) == ("stopped", 0, "enough")
+
+    def test_error(self):
+        world = ScriptedWorld(loop(CHECK_FIX), [Says(0, line=SignalLine("error", "no disk"))])
+        assert told_lines(world) == ["signal error (no disk)", "loop_error: failed, error"]
+        assert world.log[-1]["error"] == "no disk"
+
+    def test_a_timeout_beats_a_signal(self):
+        states = {**CHECK_FIX, "check": {**CHECK_FIX["check"], "timeout": 1}}
+        late = Says(0, takes_ms=2000, line=SignalLine("stop", ""))
+        world = ScriptedWorld(loop(states), [late])
+        assert told_lines(world)[-1] == "loop_error: failed, timeout"
+
+
+HANDOFF = SignalLine("handoff", "3 left")
+
+
+class TestHandoff:
+    def test_pause_and_go_on(self):
+        world = ScriptedWorld(loop(CHECK_FIX), [1, Says(0, line=HANDOFF)])
+        run, ending = begin(world)
+        assert (run.status, ending.exit_code) == ("awaiting_continuation", 4)
+        assert run.continuation_prompt == "3 left"
+        run, _ = go_on(world, [0, 0])
+        act = [c for c in world.commands if isinstance(c, RunAction)][2]
+        assert (act.state, act.attempt, act.continuation) == ("fix", 2, "3 left")
+        assert run.continuation_prompt is None
+
+    def test_terminate(self):
+        world = ScriptedWorld(loop(CHECK_FIX, on_handoff="terminate"), [Says(0, line=HANDOFF)])
+        run, ending = begin(world)
+        assert (run.status, run.reason, ending.exit_code) == ("failed", "handoff", 1)
+        assert run.continuation_prompt is None
+
+    def test_continue_runs_the_action_again_spaced_out(self):
+        script = [Says(0, line=HANDOFF)] * 3 + [0]
+        world = ScriptedWorld(loop(CHECK_FIX, on_handoff="continue"), script)
+        assert story(world) == is_told("""
+            signal handoff (3 left)
+            handoff (3 left)
+            signal handoff (3 left)
+            handoff (3 left), after 1000 ms
+            signal handoff (3 left)
+            handoff (3 left), after 2000 ms
+            check -> done (on_pass)
+            loop_complete: completed, terminal""")
+
+    def test_agents_that_hand_off_for_ever_come_to_rest(self):
+        script = [Says(0, line=HANDOFF)] * 99
+        world = ScriptedWorld(loop(CHECK_FIX, on_handoff="continue", max_continuations=2), script)
+        run, ending = begin(world)
+        assert (ending.exit_code, ending.message) == (4, "2 handoffs in a row in `check`")
+        go_on(world, script, limits=Limits(max_continuations=1))
+        assert len([c for c in world.commands if isinstance(c, RunAction)]) == 5
+
+    def test_spawn_only_for_an_agent(self):
+        of_shell = ScriptedWorld(loop(CHECK_FIX, on_handoff="spawn"), [Says(0, line=HANDOFF)])
+        of_agent = ScriptedWorld(
+            loop(CHECK_FIX, on_handoff="spawn"),
+            [Says(0, line=HANDOFF, agent="handoff"), Says(0, line=HANDOFF, agent="handoff")],
+        )
+        assert not begin(of_shell)[1].spawn
+        assert begin(of_agent)[1].spawn
+        assert go_on(of_agent, [Says(0, line=HANDOFF, agent="handoff")])[1].spawn
+        assert "after 1000 ms" in told(of_agent)
+
+
+AGENT: dict[str, Any] = {
+    "ask": {"action": "/ll:check_code types", "on_pass": "done", "on_fail": "fix"},
+    "fix": {"action": "/ll:manage_issue bug fix", "next": "ask"},
+    "done": {"terminal": True},
+}
+
+
+class TestAgents:
+    def test_a_verdict_is_asked_where_it_matters(self):
+        world = ScriptedWorld(
+            loop(AGENT),
+            [
+                Says(1, agent="success", verdict="fail"),
+                Says(0, agent="success"),
+                Says(0, agent="success", verdict="pass"),
+            ],
+        )
+        assert told_lines(world)[-1] == "loop_complete: completed, terminal"
+        asked = [c.words for c in world.commands if isinstance(c, RunAction)]
+        assert asked == [("pass", "fail"), None, ("pass", "fail")]
+
+    @pytest.mark.parametrize(
+        ("said", "expected"),
+        [
+            (Says(2, agent="error", reason="unknown command"), "loop_error: failed, error"),
+            (Says(0, agent="success"), "loop_error: failed, error"),
+            (Says(1, agent="auth", reason="bad key"), "loop_error: failed, auth"),
+            (Says(1, agent="billing"), "loop_error: failed, billing"),
+        ],
+        ids=["error", "no verdict", "auth", "billing"],
+    )
+    def test_other_ends(self, said, expected):
+        world = ScriptedWorld(
+            loop(AGENT, on_error="ask" if said.result.agent == "auth" else None)
+            if said.result.agent == "auth"
+            else loop(AGENT),
+            [said],
+        )
+        assert told_lines(world)[-1] == expected
+
+    def test_a_denied_tool_is_a_fail(self):
+        world = ScriptedWorld(loop(AGENT), [Says(1, agent="fail"), Says(1, agent="fail")])
+        assert story(world) == is_told("""
+            ask -> fix (on_fail)
+            loop_error: failed, error""")
+
+    def test_rate_limits_wait_and_count_nothing(self):
+        busy = Says(2, agent="wait", kind="rate_limited", reason="usage limit")
+        reset = Says(2, agent="wait", reason="until then", retry_at_ms=1_768_473_000_000 + 99_000)
+        world = ScriptedWorld(
+            loop(AGENT), [busy, busy, reset, Says(0, agent="success", verdict="pass")]
+        )
+        run, _ = begin(world)
+        assert told(world) == is_told("""
+            host wait (usage limit)
+            host wait (usage limit)
+            host wait (until then)
+            ask -> done (on_pass)
+            loop_complete: completed, terminal""")
+        assert (run.iteration, run.host_waits, world.ran_ms) == (1, 0, 100_000)
+
+    def test_not_for_ever(self):
+        states = {**AGENT, "ask": {**AGENT["ask"], "host": {"max_wait": 25}}}
+        busy = Says(2, agent="wait", kind="overloaded", takes_ms=0)
+        world = ScriptedWorld(loop(states), [busy, busy, busy])
+        assert told_lines(world)[-1] == "loop_error: failed, error"
+        assert world.log[-1]["error"] == "overloaded; longer than `max_wait`"
+
+    def test_the_loops_time_ends_a_wait(self):
+        busy = Says(2, agent="wait")
+        world = ScriptedWorld(loop(AGENT, timeout=5), [busy])
+        begin(world)
+        assert (world.log[-1]["event"], world.ran_ms) == ("loop_timeout", 5000)
+
+
+class TestConditions:
+    def test_convergence_remembers(self):
+        states = {
+            "measure": {
+                "action": "count",
+                "on_target": "done",
+                "on_progress": "apply",
+                "on_stall": "done",
+            },
+            "apply": {"action": "./fix", "next": "measure"},
+            "done": {"terminal": True},
+        }
+        world = ScriptedWorld(
+            loop(states, context={"target": 0}),
+            [Says(0, "12"), 0, Says(0, "4"), 0, Says(0, "4")],
+        )
+        assert story(world) == is_told("""
+            measure -> apply (on_progress)
+            apply -> measure (next)
+            iteration 2
+            measure -> apply (on_progress)
+            apply -> measure (next)
+            iteration 3
+            measure -> done (on_stall)
+            loop_error: failed, terminal""")
+
+    def test_a_decision_state_stores_nothing(self):
+        states = {
+            "count": {"action": "wc", "next": "decide"},
+            "decide": {
+                "condition": {
+                    "type": "output_numeric",
+                    "source": "count",
+                    "target": 5,
+                    "operator": "le",
+                },
+                "on_pass": "done",
+                "on_fail": "count",
+            },
+            "done": {"terminal": True},
+        }
+        world = ScriptedWorld(loop(states), [Says(0, "9"), Says(0, "2")])
+        run, _ = begin(world)
+        assert [r["result"] for r in world.log if r["event"] == "condition_eval"] == [
+            "fail",
+            "pass",
+        ]
+        assert (run.prev_state, set(run.captured)) == ("count", {"count"})
+
+    def test_words_go_by_route(self):
+        states = {
+            "ask": {
+                "action": "x",
+                "condition": {"type": "verdict", "words": ["yes", "no"]},
+                "on_yes": "done",
+                "route": {"no": "ask"},
+            },
+            "done": {"terminal": True},
+        }
+        world = ScriptedWorld(loop(states), [Says(0, "VERDICT: no"), Says(0, "VERDICT: yes")])
+        assert story(world) == is_told("""
+            ask -> ask (route)
+            iteration 2
+            ask -> done (on_yes)
+            loop_complete: completed, terminal""")
+
+    def test_capture_keeps_the_result_under_its_name_too(self):
+        states = {
+            "count": {"action": "wc", "capture": "n", "next": "done"},
+            "done": {"terminal": True},
+        }
+        run, _ = begin(ScriptedWorld(loop(states), [Says(0, "9")]))
+        assert run.captured["n"] == run.captured["count"]
+
+    def test_capture_exit_is_judged_later(self):
+        states = {
+            "step_0": {"action": "x", "next": "step_1", "capture_exit": True},
+            "step_1": {"action": "y", "next": "evaluate"},
+            "evaluate": {
+                "condition": {"type": "exit_code", "source": "step_0", "target": 0},
+                "on_pass": "done",
+                "on_fail": "step_0",
+            },
+            "done": {"terminal": True},
+        }
+        world = ScriptedWorld(loop(states), [7, 0])
+        assert told_lines(world)[-1] == "loop_error: failed, error"
+        world = ScriptedWorld(loop(states), [1, 0, 0, 0])
+        assert told_lines(world)[-1] == "loop_complete: completed, terminal"
+        world = ScriptedWorld(loop(states), [127])
+        assert told_lines(world) == ["loop_error: failed, error"]
+        assert world.log[-1]["error"] == "exit 127: not found"
+        world = ScriptedWorld(loop(states), [Says(None, signal=9)])
+        assert told_lines(world) == ["loop_error: failed, error"]
