@@ -1,0 +1,178 @@
+"""Run one turn of an agent: a host builds the command line and reads the stream; this carries it.
+
+The agent's own text is what its action printed: it is kept as the output, and signal lines count
+in it alone.  The stream itself is kept beside it, for whoever wants to know what really happened.
+
+Not here: how a CLI speaks (`hosts`), where an ending leads (`hosts.base.WAYS`, `machine`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from little_loops.fsm.commands import RunAction
+from little_loops.fsm.state import AgentWay, Result, SignalLine
+from little_loops.hosts.base import (
+    Activity,
+    Host,
+    Launch,
+    Outcome,
+    Reader,
+    Request,
+    Text,
+    argv_with_files,
+    environment,
+    host_named,
+    way_of,
+)
+from little_loops.world import process
+from little_loops.world.output import LineSplitter, SignalScanner, Stream
+
+if TYPE_CHECKING:
+    from little_loops.fsm.actions import Acted, Actor
+
+EXIT_CODES = {"pass": 0, "fail": 1}
+ERROR_EXIT = 2
+STDERR_TAIL = 4096
+
+
+def run_agent(actor: Actor, command: RunAction, text: str, env: Mapping[str, str]) -> Acted:
+    from little_loops.fsm.actions import Acted  # it imports this module late, too
+
+    host = host_named(command.host.name or "claude")
+    request = request_for(actor, command, host, _with_continuation(actor, command, text))
+    launch = host.build(request)
+    argv, why_not = _argv(actor, launch, env)
+    if why_not:
+        return Acted(Result(None, 0, failure=why_not))
+    turn = AgentTurn(actor, host.reader(request))
+    streams = actor.streams(command, turn.hear, suffix="jsonl")
+    ended = actor.run(
+        argv,
+        command,
+        environment(launch, env),
+        streams,
+        plan=host.stop_plan(command.kill_grace_s),
+        stdin=launch.stdin,
+    )
+    raw = streams.result(ended, actor.cut_by(command, ended))
+    if isinstance(ended, process.CannotStart):
+        return Acted(raw)
+    outcome = turn.outcome(ended, raw)
+    result = _result(actor, command, raw, outcome)
+    return Acted(result, _signal(actor, turn, result))
+
+
+def request_for(actor: Actor, command: RunAction, host: Host, text: str) -> Request:
+    own = command.host
+    kind: Literal["slash", "prompt"] = "slash" if command.kind == "slash" else "prompt"
+    budgets = [b for b in (own.max_cost_usd, command.cost_left_usd) if b is not None]
+    return Request(
+        action=text,
+        kind=kind,
+        cwd=os.path.join(actor.place.project, command.cwd or ""),
+        session_id=command.session_id or "",
+        words=command.words,
+        model=own.model,
+        permission_mode=own.permission_mode,
+        allow=own.allow or (),
+        deny=own.deny or (),
+        max_turns=own.max_turns,
+        max_cost_usd=min(budgets, default=None),
+        args=own.args or (),
+        command=own.command or (),
+        env=own.env or {},
+        plugin_dirs=actor.plugin_dirs(command),
+        skip_permissions=actor.skip_permissions and host.needs_consent(own.permission_mode),
+    )
+
+
+def _with_continuation(actor: Actor, command: RunAction, text: str) -> str:
+    """Notes of the session before this one are data: named by one line, or quoted in a prompt."""
+    if not command.continuation:
+        return text
+    path = os.path.join(actor.place.run_dir, "continue.md")
+    note = f"An earlier session handed this over; its notes are in {path}"
+    return f"{text}\n\n{note}"
+
+
+def _argv(actor: Actor, launch: Launch, env: Mapping[str, str]) -> tuple[list[str], str | None]:
+    """The command line with its program as an absolute path, or why it cannot be run."""
+    for name, content in launch.files.items():
+        actor.write_file(name, content)
+    argv = list(argv_with_files(launch, actor.place.run_dir))
+    program = shutil.which(argv[0], path=env.get("PATH"))
+    if program is None:
+        return argv, f"`{argv[0]}` is not on PATH"
+    found = os.path.realpath(program)
+    inside = os.path.commonpath([found, os.path.realpath(actor.place.project)])
+    # A cloned repository must not bring the program that its loops run as an agent.
+    if inside == os.path.realpath(actor.place.project) and not os.path.isabs(argv[0]):
+        return argv, f"`{argv[0]}` was found inside the project ({found}), which is not trusted"
+    return [program, *argv[1:]], None
+
+
+class AgentTurn:
+    """One turn while it lasts: lines to the reader, what it says to whoever looks on."""
+
+    def __init__(self, actor: Actor, reader: Reader) -> None:
+        self._actor = actor
+        self._reader = reader
+        self._lines = LineSplitter()
+        self.scanner = SignalScanner()
+
+    def hear(self, chunk: bytes) -> None:
+        for line in self._lines.feed(chunk):
+            self._line(line)
+
+    def _line(self, line: bytes) -> None:
+        for event in self._reader.feed(line):
+            if isinstance(event, Text):
+                self.scanner.feed(event.text.encode("utf-8", "replace") + b"\n")
+            elif isinstance(event, Activity):
+                self._actor.onlookers.doing(event.text)
+
+    def outcome(self, ended: process.Ended, raw: Result) -> Outcome:
+        for line in self._lines.close():
+            self._line(line)
+        stderr = (raw.stderr or "")[-STDERR_TAIL:]
+        return self._reader.finish(ended.exit_code, ended.signal, stderr, raw.cut_by)
+
+
+def _result(actor: Actor, command: RunAction, raw: Result, outcome: Outcome) -> Result:
+    way: AgentWay = way_of(outcome) or "error"
+    text = Stream(actor.place.run_dir, f"{command.step:05}-{command.attempt}.text")
+    text.feed(outcome.text.encode("utf-8", "replace"))
+    return raw._replace(
+        **actor.kept(text),
+        exit_code=_exit_code(way, outcome),
+        signal=None,
+        agent=way,
+        kind=outcome.kind,
+        reason=outcome.reason,
+        verdict=outcome.verdict,
+        structured=outcome.structured,
+        session_id=outcome.session_id or command.session_id,
+        tokens=outcome.tokens.total,
+        cost_usd=outcome.cost_usd,
+        turns=outcome.turns,
+        retry_at_ms=outcome.retry_at_ms,
+    )
+
+
+def _exit_code(way: AgentWay, outcome: Outcome) -> int:
+    if way == "success":
+        return EXIT_CODES.get(outcome.verdict or "pass", 0)
+    return EXIT_CODES["fail"] if way == "fail" else ERROR_EXIT
+
+
+def _signal(actor: Actor, turn: AgentTurn, result: Result) -> SignalLine | None:
+    found = turn.scanner.found
+    if found is not None:
+        return actor.signal_line(found.kind, found.payload)
+    if result.agent == "handoff":
+        return actor.signal_line("CONTEXT_HANDOFF", "")
+    return None

@@ -1,0 +1,258 @@
+"""Run a machine: one drive loop, and the library's executor around it.
+
+`drive` is all there is to running: decide, save, do.  `run`, `resume`, background and tests differ
+only in the `World` they bring.
+
+Not here: decisions (`machine`), real processes (`actions`), files (`persistence`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol, assert_never
+
+from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge, RunAction, Wait
+from little_loops.fsm.events import Event, to_record
+from little_loops.fsm.evolve import first_state
+from little_loops.fsm.handoff_handler import HandoffHandler
+from little_loops.fsm.happenings import (
+    ActionEnded,
+    Happening,
+    Judged,
+    LeftoversEnded,
+    Moment,
+    Started,
+    WaitOver,
+)
+from little_loops.fsm.machine import advance
+from little_loops.fsm.rendering import Filled, Values, fill_action, judge_now, without_newline
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.signal_detector import SignalDetector
+from little_loops.fsm.state import (
+    AgentWay,
+    Limits,
+    LoopState,
+    Result,
+    SignalLine,
+    result_to_dict,
+)
+from little_loops.world.clock import RunClock
+from little_loops.world.waiting import wait_until
+
+NO_LIMITS = Limits()
+EventCallback = Callable[[dict[str, Any]], None]
+
+
+class World(Protocol):
+    """Everything a run may do to the computer it runs on."""
+
+    def emit(self, run: LoopState, events: Iterable[Event]) -> None: ...
+    def save(self, run: LoopState) -> None: ...
+    def perform(self, run: LoopState, command: Command) -> Happening: ...
+
+
+def drive(
+    loop: FSMLoop, run: LoopState, happening: Happening, world: World
+) -> tuple[LoopState, Ending]:
+    while True:
+        step = advance(loop, run, happening)
+        world.emit(step.run, step.events)  # durable: the log is the truth
+        world.save(step.run)  # a snapshot of it; before the effect, so a crash repeats, never skips
+        if isinstance(step.command, Finish):
+            return step.run, step.command.ending
+        run, happening = step.run, world.perform(step.run, step.command)
+
+
+def new_run(
+    loop: FSMLoop,
+    run_id: str,
+    at: Moment,
+    *,
+    context: Mapping[str, Any] | None = None,
+    scope: tuple[str, ...] | None = None,
+    limits: Limits = NO_LIMITS,
+) -> LoopState:
+    """A run that has not begun: headed for its first state, no event written yet."""
+    given = {name: value for name, value in limits._asdict().items() if value is not None}
+    fields = {
+        "loop": loop.name,
+        "initial": loop.initial,
+        "scope": list(scope or loop.scope),
+        "limits": given,
+    }
+    start = Event("loop_start", fields, at.wall_ms, at.ran_ms)
+    return first_state(run_id, start, {**loop.context, **(context or {})})
+
+
+class ActionResult(NamedTuple):
+    exit_code: int
+    output: str
+    stderr: str
+    duration_ms: int
+
+
+class ActionRunner(Protocol):
+    def run(
+        self,
+        action: str,
+        *,
+        timeout: float | None = None,
+        action_type: str = "shell",
+        env: Mapping[str, str] | None = None,
+    ) -> ActionResult: ...
+
+
+class DefaultActionRunner:
+    """Runs shell actions with `sh`, slash commands and prompts with `claude`."""
+
+    def run(
+        self,
+        action: str,
+        *,
+        timeout: float | None = None,
+        action_type: str = "shell",
+        env: Mapping[str, str] | None = None,
+    ) -> ActionResult:
+        from little_loops.fsm.actions import run_simply  # processes are paid for when used
+
+        code, output, stderr, took_ms = run_simply(action, timeout, action_type, env or {})
+        return ActionResult(-1 if code is None else code, output, stderr, took_ms)
+
+
+class ExecutionResult(NamedTuple):
+    final_state: str
+    iterations: int
+    terminated_by: str
+    duration_ms: int
+    captured: dict[str, dict[str, Any]]
+    handoff: bool = False
+    continuation_prompt: str | None = None
+
+
+class FSMExecutor:
+    """Run a loop in this process, keeping nothing."""
+
+    def __init__(
+        self,
+        fsm: FSMLoop,
+        event_callback: EventCallback | None = None,
+        action_runner: ActionRunner | None = None,
+        signal_detector: SignalDetector | None = None,
+        handoff_handler: HandoffHandler | None = None,
+    ) -> None:
+        self.fsm = fsm
+        self.event_callback = event_callback
+        self.action_runner = action_runner or DefaultActionRunner()
+        self.signal_detector = signal_detector
+        self.handoff_handler = handoff_handler
+
+    def run(self) -> ExecutionResult:
+        world = RunnerWorld(self.fsm, self.action_runner, self.signal_detector, self._tell)
+        loop = handled_by(self.fsm, self.handoff_handler)
+        at = world.clock.now()
+        run = new_run(loop, "in-memory", at)
+        run, ending = drive(loop, run, Started(at), world)
+        return result_of(run, ending, self.handoff_handler)
+
+    def _tell(self, record: dict[str, Any]) -> None:
+        if self.event_callback is not None:
+            self.event_callback(record)
+
+
+def handled_by(loop: FSMLoop, handler: HandoffHandler | None) -> FSMLoop:
+    """The loop with the handler's behaviour; without a handler a handoff just ends the run."""
+    return loop._replace(on_handoff=handler.behavior.value if handler else "pause")
+
+
+def result_of(
+    run: LoopState, ending: Ending, handler: HandoffHandler | None = None
+) -> ExecutionResult:
+    handed_off = ending.reason == "handoff"
+    if handed_off and handler is not None:
+        handler.handle(run.loop, run.continuation_prompt)
+    return ExecutionResult(
+        final_state=run.current_state,
+        iterations=run.iteration,
+        terminated_by=ending.reason,
+        duration_ms=run.ran_ms,
+        captured={name: result_to_dict(result) for name, result in run.captured.items()},
+        handoff=handed_off,
+        continuation_prompt=run.continuation_prompt if handed_off else None,
+    )
+
+
+class RunnerWorld:
+    """A world in which actions are run by an `ActionRunner` and nothing is written."""
+
+    def __init__(
+        self,
+        loop: FSMLoop,
+        runner: ActionRunner,
+        detector: SignalDetector | None,
+        tell: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self.loop = loop
+        self.runner = runner
+        self.detector = detector
+        self.tell = tell
+        self.clock = RunClock()
+
+    def emit(self, run: LoopState, events: Iterable[Event]) -> None:
+        told = tuple(events)
+        for seq, event in enumerate(told, run.seq - len(told) + 1):
+            self.tell(to_record(event, run.run, seq))
+
+    def save(self, run: LoopState) -> None:
+        """Nothing is kept."""
+
+    def perform(self, run: LoopState, command: Command) -> Happening:
+        match command:
+            case RunAction():
+                return self._act(run, command)
+            case Judge():
+                return Judged(self.clock.now(), judge_now(command, run, self._values(run)))
+            case Wait():
+                wait_until(command, self.clock)
+                return WaitOver(self.clock.now())
+            case EndLeftovers():
+                return LeftoversEnded(self.clock.now(), command.ending)
+            case Finish():
+                raise AssertionError("`drive` ends with a finish")
+            case _:
+                assert_never(command)
+
+    def _act(self, run: LoopState, command: RunAction) -> ActionEnded:
+        filled = fill_action(command, self._values(run))
+        if not isinstance(filled, Filled):
+            result = Result(None, 0, failure=filled)
+            return ActionEnded(self.clock.now(), result)
+        timeout = None if command.deadline_ms is None else command.deadline_ms / 1000
+        done = self.runner.run(
+            filled.text, timeout=timeout, action_type=command.kind, env=filled.env
+        )
+        result = Result(
+            done.exit_code,
+            done.duration_ms,
+            without_newline(done.output),
+            without_newline(done.stderr),
+        )
+        if command.kind != "shell":
+            result = _as_agent(result)
+        return ActionEnded(self.clock.now(), result, self._signal(done.output))
+
+    def _values(self, run: LoopState) -> Values:
+        return Values(self.loop, run, os.environ)
+
+    def _signal(self, output: str) -> SignalLine | None:
+        found = self.detector.detect_first(output) if self.detector is not None else None
+        return None if found is None else SignalLine(found.signal_type, found.payload or "")
+
+
+AGENT_ENDS: dict[int, tuple[AgentWay, str | None]] = {0: ("success", "pass"), 1: ("fail", "fail")}
+
+
+def _as_agent(result: Result) -> Result:
+    """A runner of the user's own tells only an exit code: 0 pass, 1 fail, else error."""
+    way, verdict = AGENT_ENDS.get(result.exit_code or 0, ("error", None))
+    return result._replace(agent=way, verdict=verdict, reason=f"exit {result.exit_code}")

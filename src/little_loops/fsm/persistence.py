@@ -1,0 +1,268 @@
+"""Runs that survive: claim, log, snapshot, resume, archive.
+
+`Run` is one run on disk, started or resumed; both take the same claim, drive the same machine and
+end in the same place.  `PersistentExecutor` is the library's name for it.
+
+Not here: decisions (`machine`), how files are laid out (`world.storage`), what a user reads
+(`cli`, which subscribes to the events).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+from little_loops.errors import DamagedRun, UsageError
+from little_loops.fsm.actions import Actor, Place
+from little_loops.fsm.commands import Ending
+from little_loops.fsm.endings import not_resumable
+from little_loops.fsm.events import from_record, timestamp
+from little_loops.fsm.evolve import evolve, first_state
+from little_loops.fsm.executor import drive, new_run
+from little_loops.fsm.happenings import Happening, Resumed, Started
+from little_loops.fsm.limits import iterations_allowed
+from little_loops.fsm.run_world import RunWorld, SessionNote, Surroundings
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import UNFINISHED, Limits, LoopState
+from little_loops.world import storage, tree
+from little_loops.world.clock import RunClock, wall_ms
+from little_loops.world.history import archive, past_runs, restore, settle
+from little_loops.world.lines import Teller
+from little_loops.world.locks import Claim, claim, nested_in, nesting
+from little_loops.world.onlookers import Onlookers
+from little_loops.world.project import resolve_scope
+from little_loops.world.reporter import Reporter
+from little_loops.world.secrets import Masker
+from little_loops.world.storage import Loaded, RunFiles, RunWriter
+
+ARCHIVED = ("completed", "failed", "stopped")
+
+
+class Wish(NamedTuple):
+    """What is asked of a run; plain data, so that it can travel to a background process."""
+
+    root: str
+    name: str
+    context: Mapping[str, Any] = {}
+    limits: Limits = Limits()
+    scope: tuple[str, ...] | None = None
+    queue: bool = False
+    fresh: bool = False
+    skip_permissions: bool = False
+    from_state: str | None = None
+
+
+class Ran(NamedTuple):
+    run: LoopState
+    ending: Ending
+    files: RunFiles
+
+
+# ── starting ───────────────────────────────────────────────────────────────────────────────────
+
+
+def start(loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
+    """Run a loop from its beginning."""
+    run_id = new_run_id()
+    with ExitStack() as stack:
+        stack.enter_context(_claim(loop, wish.scope or loop.scope, wish, around, run_id))
+        _make_room(wish)
+        clock = RunClock()
+        run = new_run(
+            loop,
+            run_id,
+            clock.now(),
+            context=wish.context,
+            scope=wish.scope,
+            limits=wish.limits,
+        )
+        kept = {"run": run_id, "loop": loop.to_dict(), "context": dict(run.context)}
+        writer = storage.create(wish.root, wish.name, kept)
+        stack.callback(writer.close)
+        return _carry_out(loop, run, Started(clock.now()), wish, around, writer, clock)
+
+
+def new_run_id() -> str:
+    stamp = timestamp(wall_ms())[:19].replace("-", "").replace(":", "")
+    return f"{stamp}-{os.urandom(4).hex()}"
+
+
+def _claim(
+    loop: FSMLoop, scope: tuple[str, ...], wish: Wish, around: Surroundings, run_id: str
+) -> Claim:
+    return claim(
+        wish.root,
+        wish.name,
+        resolve_scope(wish.root, scope),
+        run_id,
+        loop=loop.name,
+        started_at=timestamp(wall_ms()),
+        outer=nesting(around.environ).runs,
+        queue=wish.queue,
+        say=around.say,
+        stop=around.stop,
+    )
+
+
+def _make_room(wish: Wish) -> None:
+    """Put an old run of this name into the history; one that is unfinished only if told to."""
+    files = RunFiles(wish.root, wish.name)
+    before = None if wish.fresh else look(files)
+    if before is not None and before.run.status in UNFINISHED:
+        raise unfinished(wish.name, before.run)
+    archive(wish.root, wish.name)
+
+
+def unfinished(name: str, run: LoopState) -> UsageError:
+    how = "interrupted (crashed)" if run.status == "running" else run.status.replace("_", " ")
+    return UsageError(
+        f"there is an unfinished run of `{name}`: {how} in state `{run.current_state}`",
+        f"`ll-loop resume {name}` goes on with it, `ll-loop run {name} --fresh` starts anew",
+    )
+
+
+# ── resuming ───────────────────────────────────────────────────────────────────────────────────
+
+
+def resume(loop: FSMLoop | None, wish: Wish, around: Surroundings) -> Ran:
+    """Go on with the newest run of that name; by `loop`, or as it was started."""
+    before = find(wish.root, wish.name)
+    scope = wish.scope or before.run.scope
+    with ExitStack() as stack:
+        stack.enter_context(_claim(before.loop, scope, wish, around, before.run.run))
+        files = RunFiles(wish.root, wish.name)
+        loaded = _load(files)
+        run = _state_of(loaded, files)
+        machine = machine_of(loaded, files) if loop is None else loop
+        check_resumable(wish.name, machine, run)
+        writer = storage.reopen(wish.root, wish.name, loaded)
+        stack.callback(writer.close)
+        if loop is not None:
+            writer.keep({**(loaded.run_json or {}), "loop": loop.to_dict()})
+        orphans = _end_orphans(run, machine, writer)
+        clock = RunClock(run.ran_ms)
+        happening = Resumed(clock.now(), orphans, wish.from_state, wish.limits, wish.context)
+        return _carry_out(machine, run, happening, wish, around, writer, clock)
+
+
+class Look(NamedTuple):
+    """A run as its files tell it, without touching them."""
+
+    run: LoopState
+    loop: FSMLoop
+    damage: str | None
+
+
+def find(root: str, name: str) -> Look:
+    """The newest run of that name, from the history if need be."""
+    found = look(RunFiles(root, name)) or look(_newest_past(root, name))
+    if found is None:
+        raise UsageError(f"there is no run of `{name}` to resume")
+    return found
+
+
+def look(files: RunFiles | None) -> Look | None:
+    loaded = None if files is None else storage.load(files, LoopState.from_dict)
+    if files is None or loaded is None:
+        return None
+    return Look(_state_of(loaded, files), machine_of(loaded, files), loaded.damage)
+
+
+def check_resumable(name: str, loop: FSMLoop, run: LoopState) -> None:
+    if why := not_resumable(loop, run):
+        raise UsageError(f"there is nothing to resume in `{name}`: {why}")
+
+
+def _newest_past(root: str, name: str) -> RunFiles | None:
+    return next((run.files for run in past_runs(root, name, limit=1)), None)
+
+
+def _load(files: RunFiles) -> Loaded:
+    """Read the run back, out of the history if that is where it is; under its claim."""
+    settle(files.root, files.name)
+    loaded = storage.load(files, LoopState.from_dict)
+    past = None if loaded is not None else _newest_past(files.root, files.name)
+    if past is not None:
+        loaded = storage.load(restore(past), LoopState.from_dict)
+    if loaded is None:
+        raise UsageError(f"there is no run of `{files.name}` to resume")
+    return loaded
+
+
+def machine_of(loaded: Loaded, files: RunFiles) -> FSMLoop:
+    try:
+        return FSMLoop.from_dict((loaded.run_json or {})["loop"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedRun(f"`{files.run_json}` cannot be read: {error!r}") from error
+
+
+def _state_of(loaded: Loaded, files: RunFiles) -> LoopState:
+    """The snapshot and what the log says after it; or all of the log."""
+    try:
+        if loaded.snapshot is not None:
+            run = LoopState.from_dict(loaded.snapshot)
+        else:
+            first = next(loaded.records)
+            context = (loaded.run_json or {}).get("context", {})
+            event = from_record(first)
+            run = evolve(first_state(first["run"], event, context), event)
+        for record in loaded.records:
+            run = evolve(run, from_record(record))
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
+        raise DamagedRun(f"`{files.events}` cannot be read: {error!r}") from error
+    return run
+
+
+def _end_orphans(run: LoopState, loop: FSMLoop, writer: RunWriter) -> tuple[str, ...]:
+    """What a killed runner left of its action is ended before anything runs again."""
+    if run.status != "running":
+        return ()
+    ended = tree.sweep(run.run, SessionNote.read(writer.data), loop.kill_grace)
+    return tuple(f"{member.name} (pid {member.pid})" for member in ended)
+
+
+# ── carrying out ───────────────────────────────────────────────────────────────────────────────
+
+
+def _carry_out(
+    loop: FSMLoop,
+    run: LoopState,
+    happening: Happening,
+    wish: Wish,
+    around: Surroundings,
+    writer: RunWriter,
+    clock: RunClock,
+) -> Ran:
+    masker = Masker(around.environ)
+    session = SessionNote(writer.data)
+    log = writer.open_log()
+    onlookers = Onlookers([_log_keeper(log, loop, run, masker), *around.onlookers])
+    tree.adopt_orphans()
+    actor = Actor(
+        Place(wish.root, writer.files.data),
+        {**around.environ, **nested_in(run.run, nesting(around.environ))},
+        stop=around.stop,
+        onlookers=onlookers,
+        holds_secret=lambda data: masker.mask_bytes(data) != data,
+        skip_permissions=wish.skip_permissions,
+        on_started=session.keep,
+    )
+    try:
+        world = RunWorld(loop, writer, actor, clock, masker, onlookers, around)
+        run, ending = drive(loop, run, happening, world)
+    finally:
+        session.close()
+        os.close(log)
+    writer.save(run.to_dict(), sync=True)
+    past = archive(wish.root, wish.name) if run.status in ARCHIVED else None
+    return Ran(run, ending, past or writer.files)
+
+
+def _log_keeper(log: int, loop: FSMLoop, run: LoopState, masker: Masker) -> Reporter:
+    def write(text: str) -> None:
+        os.write(log, text.encode("utf-8", "replace"))
+
+    teller = Teller(loop.name, iterations_allowed(loop, run))
+    return Reporter(write, teller, masker, output=True)

@@ -1,0 +1,186 @@
+"""Fill in what the machine left open: environment, files, templates.  The edge of the pure core.
+
+The machine's texts hold references to data; here they get their values, just before use.  Nothing
+of it is kept.
+
+Not here: the rule what may go where in a shell (`interpolation`), running (`actions`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from little_loops.fsm.commands import Judge, RunAction
+from little_loops.fsm.conditions import Observation
+from little_loops.fsm.interpolation import (
+    Reference,
+    TemplateError,
+    TooLarge,
+    Unresolved,
+    lookup_in,
+    render_agent_text,
+    render_shell,
+    render_text,
+)
+from little_loops.fsm.schema import ERROR, All, AnyOf, Condition, FSMLoop, Not
+from little_loops.fsm.state import FileRef, Judgement, LoopState, Result
+from little_loops.fsm.values import author_context, values_of
+from little_loops.world.judging import judge_bounded
+
+
+class Filled(NamedTuple):
+    """An action ready to run: its script or prompt, and what its environment gains."""
+
+    text: str
+    env: dict[str, str]
+
+
+class Values:
+    """Everything a template may name, read when it is asked for."""
+
+    def __init__(
+        self,
+        loop: FSMLoop,
+        run: LoopState,
+        environ: Mapping[str, str],
+        run_dir: str | None = None,
+    ) -> None:
+        values = values_of(loop, run)
+        values["loop"] = {**values["loop"], "run_dir": run_dir or ""}
+        self._plain = lookup_in({**values, "env": environ})
+        self._run = run
+        self._run_dir = run_dir
+        self.context = author_context(run.context, loop.states[run.current_state])
+
+    def __call__(self, reference: Reference) -> object:
+        """The `Lookup` of this moment."""
+        value = self._plain(reference)
+        if value is not None or reference.namespace not in ("captured", "prev"):
+            return value
+        return self._of_result(reference)
+
+    def _of_result(self, reference: Reference) -> object:
+        """A text that lies in a file, or the file itself."""
+        if reference.namespace == "prev":
+            name, field = self._run.prev_state, reference.path[0]
+        else:
+            name, field = reference.path[0], reference.path[-1]
+        assert name is not None, "`prev` was found"
+        result = self._run.captured[name]
+        if field == "file":
+            return self._file_of(name, result)
+        reference_to = {"output": result.output_file, "stderr": result.stderr_file}.get(field)
+        return None if reference_to is None else self.read(reference_to)
+
+    def read(self, file: FileRef) -> str:
+        with open(os.path.join(self._run_dir or "", file.path), "rb") as stream:
+            return without_newline(stream.read().decode("utf-8", "replace"))
+
+    def _file_of(self, name: str, result: Result) -> str:
+        """The whole output as a file; a short one is written when somebody asks."""
+        if self._run_dir is None:
+            raise Unresolved(f"captured.{name}.file", ())
+        if result.output_file is not None:
+            return os.path.join(self._run_dir, result.output_file.path)
+        path = os.path.join(self._run_dir, f"{name}.output")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as stream:
+            stream.write(result.output or "")
+        return path
+
+
+def fill_action(command: RunAction, values: Values) -> Filled | str:
+    """The action with its values, or why it cannot be run."""
+    try:
+        env = {
+            name: render_text(text, values, values.context) for name, text in command.env.items()
+        }
+        if command.kind != "shell":
+            return Filled(_prompt(command, values), env)
+        script = render_shell(command.action, values, values.context, command.shell)
+        own = {
+            f"LL_CONTEXT_{name.upper()}": _context_value(value, values, agent=False)
+            for name, value in command.context.items()
+        }
+        return Filled(script.text, {**env, **own, **script.env})
+    except (Unresolved, TemplateError, TooLarge, OSError) as problem:
+        return str(problem)
+
+
+def _prompt(command: RunAction, values: Values) -> str:
+    text = render_agent_text(command.action, values, values.context)
+    lines = [
+        f"{name}: {_context_value(value, values, agent=True)}"
+        for name, value in command.context.items()
+    ]
+    return "\n\n".join([text, "\n".join(lines)]) if lines else text
+
+
+def _context_value(value: Any, values: Values, *, agent: bool) -> str:
+    if not isinstance(value, str):
+        return json.dumps(value)
+    render = render_agent_text if agent else render_text
+    return render(value, values, values.context)
+
+
+def judge_now(command: Judge, run: LoopState, values: Values) -> Judgement:
+    """Carry out a `Judge`: fill the condition in, look at what it names, ask within a bound."""
+    try:
+        seen = _result_seen(command.of, run, values) if command.of else NOTHING_SEEN
+        sources = {name: _source_seen(name, run, values) for name in _sources(command.condition)}
+        condition = _filled(command.condition, values)
+    except (Unresolved, TemplateError, OSError) as problem:
+        return Judgement(ERROR, str(problem))
+    return judge_bounded(condition, seen, command.memory, sources=sources)
+
+
+NOTHING_SEEN = Observation(None, None, "")
+
+
+def _filled(condition: Condition, values: Values) -> Condition:
+    match condition:
+        case All() | AnyOf():
+            return condition._replace(of=tuple(_filled(each, values) for each in condition.of))
+        case Not():
+            return condition._replace(of=_filled(condition.of, values))
+        case _:
+            texts: dict[str, Any] = {
+                name: render_text(field, values, values.context)
+                for name, field in condition._asdict().items()
+                if isinstance(field, str) and name != "source"
+            }
+            return condition._replace(**texts)
+
+
+def _sources(condition: Condition) -> set[str]:
+    match condition:
+        case All() | AnyOf():
+            below = {name for each in condition.of for name in _sources(each)}
+        case Not():
+            below = _sources(condition.of)
+        case _:
+            below = set()
+    return below if condition.source is None else below | {condition.source}
+
+
+def _source_seen(source: str, run: LoopState, values: Values) -> Observation:
+    """A bare name means that result; anything else is a text to fill in."""
+    if source in run.captured:
+        return _result_seen(source, run, values)
+    return Observation(None, None, render_text(source, values, values.context))
+
+
+def _result_seen(name: str, run: LoopState, values: Values) -> Observation:
+    result = run.captured[name]
+    file = result.output_file
+    text = (result.output or "") if file is None else values.read(file)
+    cut = file is not None and file.truncated
+    return Observation(result.exit_code, result.signal, text, cut, result.verdict)
+
+
+def without_newline(text: str) -> str:
+    """One trailing newline goes, as `$(…)` does it."""
+    return text.removesuffix("\n")

@@ -1,0 +1,175 @@
+"""The real world of one run: processes, files, clocks.
+
+What the machine decides is written down here before it is done, and done here.
+
+Not here: decisions (`machine`), claims and the life of a run around this (`persistence`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, assert_never
+
+from little_loops.fsm.actions import Actor
+from little_loops.fsm.commands import Command, EndLeftovers, Finish, Judge, RunAction, Wait
+from little_loops.fsm.events import Event, to_record
+from little_loops.fsm.happenings import (
+    ActionEnded,
+    Happening,
+    Judged,
+    LeftoversEnded,
+    StopAsked,
+    WaitOver,
+)
+from little_loops.fsm.rendering import Filled, Values, fill_action, judge_now
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import LoopState, Result
+from little_loops.world import tree
+from little_loops.world.clock import RunClock
+from little_loops.world.files import Folder
+from little_loops.world.onlookers import Onlooker
+from little_loops.world.secrets import Masker
+from little_loops.world.stops import StopFlag
+from little_loops.world.storage import RunWriter
+from little_loops.world.waiting import wait_until
+
+Record = dict[str, Any]
+MASKED = (
+    *("action", "output", "stderr", "tail", "message", "error", "failure", "reason"),
+    *("continuation", "payload"),
+)
+
+
+class Surroundings(NamedTuple):
+    """What a run needs of the process it is in."""
+
+    environ: Mapping[str, str]
+    stop: StopFlag | None = None
+    onlookers: Sequence[Onlooker] = ()
+    say: Callable[[str], None] = lambda _: None
+    ready: Callable[[LoopState], None] = lambda _: None
+
+
+class RunWorld:
+    """The real world of one run: processes, files, clocks."""
+
+    def __init__(
+        self,
+        loop: FSMLoop,
+        writer: RunWriter,
+        actor: Actor,
+        clock: RunClock,
+        masker: Masker,
+        onlookers: Onlooker,
+        around: Surroundings,
+    ) -> None:
+        self.loop = loop
+        self.writer = writer
+        self.actor = actor
+        self.clock = clock
+        self.masker = masker
+        self.around = around
+        self.onlookers = onlookers
+        self.is_ready = False
+
+    def emit(self, run: LoopState, events: Iterable[Event]) -> None:
+        told = tuple(events)
+        if not told:
+            return
+        first = run.seq - len(told) + 1
+        records = [
+            self._masked(to_record(event, run.run, seq)) for seq, event in enumerate(told, first)
+        ]
+        self.writer.append(records, sync=True)
+        for record in records:
+            self.onlookers.record(record)
+
+    def save(self, run: LoopState) -> None:
+        self.writer.save(run.to_dict())
+        if not self.is_ready:
+            self.is_ready = True
+            self.around.ready(run)
+
+    def _masked(self, record: Record) -> Record:
+        if self.masker.words:
+            for name in MASKED:
+                if isinstance(record.get(name), str):
+                    record[name] = self.masker.mask(record[name])
+        return record
+
+    def perform(self, run: LoopState, command: Command) -> Happening:
+        stop = self.around.stop
+        if stop is not None and stop.signal is not None and isinstance(command, (RunAction, Wait)):
+            return StopAsked(self.clock.now(), stop.signal)
+        match command:
+            case RunAction():
+                return self._act(run, command)
+            case Judge():
+                return Judged(self.clock.now(), judge_now(command, run, self._values(run)))
+            case Wait():
+                return self._wait(command)
+            case EndLeftovers():
+                return self._end_leftovers(run, command)
+            case Finish():
+                raise AssertionError("`drive` ends with a finish")
+            case _:
+                assert_never(command)
+
+    def _values(self, run: LoopState) -> Values:
+        return Values(self.loop, run, self.around.environ, self.actor.place.run_dir)
+
+    def _act(self, run: LoopState, command: RunAction) -> ActionEnded:
+        filled = fill_action(command, self._values(run))
+        if not isinstance(filled, Filled):
+            return ActionEnded(self.clock.now(), Result(None, 0, failure=filled))
+        acted = self.actor.act(run, command, filled)
+        stop = self.around.stop
+        cut = acted.result.cut_by == "stop" and stop is not None
+        signal = stop.signal if cut and stop is not None else None
+        return ActionEnded(self.clock.now(), acted.result, acted.signal_line, signal)
+
+    def _wait(self, command: Wait) -> Happening:
+        stop = self.around.stop
+        if wait_until(command, self.clock, stop) and stop is not None:
+            return StopAsked(self.clock.now(), stop.signal or 0)
+        return WaitOver(self.clock.now())
+
+    def _end_leftovers(self, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
+        names: tuple[str, ...] = ()
+        if not tree.reap():
+            # All that is below us: an orphan that left its session and cleared its environment too.
+            ended = tree.sweep(
+                run.run, (), self.loop.kill_grace, roots=[os.getpid()], stop=self.around.stop
+            )
+            names = tuple(f"{member.name} (pid {member.pid})" for member in ended)
+        return LeftoversEnded(self.clock.now(), command.ending, names)
+
+
+class SessionNote:
+    """The session of the action under way, kept for whoever has to clean up after us.
+
+    A few bytes written over, not synced: what a power cut loses has no processes left either.
+    """
+
+    NAME = "action.json"
+    WIDTH = 120
+
+    def __init__(self, data: Folder) -> None:
+        self._descriptor = data.open(self.NAME, os.O_WRONLY | os.O_CREAT)
+
+    def keep(self, pid: int) -> None:
+        line = json.dumps(tree.session(pid)).ljust(self.WIDTH) + "\n"
+        os.pwrite(self._descriptor, line.encode(), 0)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    @classmethod
+    def read(cls, data: Folder) -> list[tree.Session]:
+        with suppress(ValueError, TypeError):
+            raw = data.read(cls.NAME, 4096)
+            return [tree.Session(*json.loads(raw))] if raw else []
+        return []

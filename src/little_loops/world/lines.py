@@ -1,0 +1,184 @@
+"""How a run reads in plain text: one event, its lines.
+
+These lines are an interface: where the design prints a line, this is that line, so that people can
+`grep '^\\['`.  The log and any output that is not a terminal get exactly these.
+
+Not here: colours, live lines, widths (`cli`); masking and escaping, which the caller has done.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+from little_loops.fsm.events import wall_ms_of
+from little_loops.fsm.values import duration_text
+
+INDENT = "       "
+LONGEST = 200
+
+Record = Mapping[str, Any]
+
+
+class Teller:
+    """Turns records into lines; remembers only what the next line needs to say."""
+
+    def __init__(self, loop: str, max_iterations: int, *, ascii_only: bool = False) -> None:
+        self.loop = loop
+        self.max_iterations = max_iterations
+        self.iteration = 1
+        self.agent = False
+        self.signs = _ASCII if ascii_only else _UTF8
+
+    def lines(self, record: Record) -> list[str]:
+        tell = _TELL.get(record["event"])
+        return [] if tell is None else tell(self, record)
+
+    def _state_enter(self, record: Record) -> list[str]:
+        self.iteration = record["iteration"]
+        return []
+
+    def _action_start(self, record: Record) -> list[str]:
+        self.agent = record["action_type"] != "shell"
+        shown = shortened(record["action"], slash=record["action_type"] == "slash")
+        where = f"[{self.iteration}/{self.max_iterations}] {record['state']}"
+        return [f"{where} {self.signs['to']} running {shown}..."]
+
+    def _action_complete(self, record: Record) -> list[str]:
+        good = record.get("exit_code") == 0 and record.get("agent") in (None, "success")
+        sign = self.signs["good" if good else "bad"]
+        return [f"{INDENT}{sign} {_how_it_ended(record, self.agent)}"]
+
+    def _action_interrupted(self, record: Record) -> list[str]:
+        return [f"{INDENT}{self.signs['bad']} interrupted ({record['cause']})"]
+
+    def _transition(self, record: Record) -> list[str]:
+        reason = record["reason"]
+        why = "" if reason == "next" else f" ({reason})"
+        return [f"{INDENT}{self.signs['to']} {record['to']}{why}"]
+
+    def _iteration(self, record: Record) -> list[str]:
+        return self._wait(record, "the next iteration") if record.get("wait_ms") else []
+
+    def _cycle(self, record: Record) -> list[str]:
+        return self._wait(record, f"cycle {record['cycle']}")
+
+    def _retry_wait(self, record: Record) -> list[str]:
+        return self._wait(record, f"attempt {record['attempt']}")
+
+    def _wait(self, record: Record, before: str) -> list[str]:
+        return [f"{INDENT}waiting {duration_text(record['wait_ms'])} before {before}"]
+
+    def _host_wait(self, record: Record) -> list[str]:
+        left = duration_text(max(0, record["until_wall_ms"] - wall_ms_of(record["ts"])))
+        return [f"{INDENT}waiting {left}: {one_line(record['reason'])}"]
+
+    def _handoff_detected(self, record: Record) -> list[str]:
+        text = one_line(record["continuation"] or "")
+        return [f"{INDENT}{self.signs['to']} context handoff{': ' + text if text else ''}"]
+
+    def _warning(self, record: Record) -> list[str]:
+        return [f"warning: {one_line(record['message'])}"]
+
+    def _resume(self, record: Record) -> list[str]:
+        state, iteration = record["state"], record["iteration"]
+        return [f"Resuming loop '{self.loop}' from state '{state}' (iteration {iteration})"]
+
+    def _last(self, record: Record) -> list[str]:
+        return ["", last_line(record)]
+
+
+_UTF8 = {"to": "→", "good": "✓", "bad": "✗"}
+_ASCII = {"to": "->", "good": "ok", "bad": "FAIL"}
+
+_TELL = {
+    "state_enter": Teller._state_enter,
+    "action_start": Teller._action_start,
+    "action_complete": Teller._action_complete,
+    "action_interrupted": Teller._action_interrupted,
+    "transition": Teller._transition,
+    "iteration": Teller._iteration,
+    "cycle": Teller._cycle,
+    "retry_wait": Teller._retry_wait,
+    "host_wait": Teller._host_wait,
+    "handoff_detected": Teller._handoff_detected,
+    "warning": Teller._warning,
+    "resume": Teller._resume,
+    "loop_complete": Teller._last,
+    "loop_error": Teller._last,
+    "loop_timeout": Teller._last,
+    "loop_paused": Teller._last,
+    "loop_interrupted": Teller._last,
+    "handoff": Teller._last,
+}
+
+
+def last_line(record: Record) -> str:
+    """The true ending, in one line; "completed" is said of a success state and nothing else."""
+    count = record["iterations"]
+    times = f"{count} iteration{'' if count == 1 else 's'}"
+    figures = f"({times}, {duration_text(record['duration_ms'])})"
+    return f"{_ending(record)} {figures}"
+
+
+def _ending(record: Record) -> str:
+    state = record["final_state"]
+    text = one_line(record.get("error") or record.get("message") or "")
+    match record["status"], record["reason"]:
+        case "completed", _:
+            return f"Loop completed: {state}"
+        case "failed", "terminal":
+            return f"Loop failed: ended in state '{state}'"
+        case "failed", "loop_timeout":
+            return f"Loop timed out in state '{state}'"
+        case "failed", "max_iterations" | "max_cost" | "max_tokens":
+            return f"Loop reached its limit: {text}"
+        case "failed", reason:
+            return f"Loop failed: {reason} in state '{state}'" + (f": {text}" if text else "")
+        case "stopped", _:
+            return f"Loop stopped: {text}" if text else f"Loop stopped in state '{state}'"
+        case "interrupted", _:
+            return f"Loop interrupted: {signal_name(record['signal'])} in state '{state}'"
+        case "awaiting_continuation", _:
+            return f"Loop paused: context handoff in state '{state}'" + (
+                f": {text}" if text else ""
+            )
+        case _:
+            return f"Loop needs review: {text or state}"
+
+
+def _how_it_ended(record: Record, agent: bool) -> str:
+    if record.get("failure"):
+        return one_line(record["failure"])
+    if record.get("cut_by", "none") != "none":
+        return f"timed out after {duration_text(record['duration_ms'])}"
+    said = last_said(record.get("output") or record.get("tail")) or last_said(record.get("stderr"))
+    if agent:
+        return one_line(said or record.get("reason") or record.get("kind") or "done")
+    died = record.get("signal")
+    how = f"killed by {signal_name(died)}" if died else f"exit {record['exit_code']}"
+    return f"{said} ({how})" if said else f"({how})"
+
+
+def last_said(text: str | None) -> str:
+    """The last line that is not blank."""
+    return one_line((text or "").rstrip().rpartition("\n")[2])
+
+
+def one_line(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
+
+
+def shortened(action: str, *, slash: bool) -> str:
+    """A command's first line; of a slash command its name says enough."""
+    line = action.strip().partition("\n")[0]
+    return line.split()[0] if slash and line else one_line(line)
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

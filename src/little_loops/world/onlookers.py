@@ -1,0 +1,67 @@
+"""Those who look on while a run goes: screen, log, whoever subscribes.
+
+They are told what happened and what is printed.  None of them can change a run: one that fails is
+let go, and the run goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Record = dict[str, Any]
+
+
+class Onlooker:
+    """Sees nothing, says nothing; override what is of interest."""
+
+    def record(self, record: Record) -> None:
+        """An event, as it stands in the log."""
+
+    def printed(self, stream: str, chunk: bytes) -> None:
+        """An action printed this, raw."""
+
+    def doing(self, text: str) -> None:
+        """What an agent is doing just now."""
+
+    def tick(self) -> float | None:
+        """Called while an action runs; gives the seconds to the next call, none for never."""
+        return None
+
+
+class Callback(Onlooker):
+    """A function that wants the events."""
+
+    def __init__(self, function: Callable[[Record], None]) -> None:
+        self._function = function
+
+    def record(self, record: Record) -> None:
+        self._function(record)
+
+
+class Onlookers(Onlooker):
+    """All of them as one."""
+
+    def __init__(self, all_of_them: Iterable[Onlooker]) -> None:
+        self._all = list(all_of_them)
+
+    def record(self, record: Record) -> None:
+        self._each(lambda one: one.record(record))
+
+    def printed(self, stream: str, chunk: bytes) -> None:
+        self._each(lambda one: one.printed(stream, chunk))
+
+    def doing(self, text: str) -> None:
+        self._each(lambda one: one.doing(text))
+
+    def tick(self) -> float | None:
+        pauses: list[float | None] = []
+        self._each(lambda one: pauses.append(one.tick()))
+        return min((pause for pause in pauses if pause is not None), default=None)
+
+    def _each(self, tell: Callable[[Onlooker], None]) -> None:
+        for one in tuple(self._all):
+            try:
+                tell(one)
+            except Exception:  # whatever it was, it is not the run's business
+                self._all.remove(one)
