@@ -1,0 +1,66 @@
+"""The verbs of `ll-loop`: where each lives and what it is for.  The help page is made of this."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Verb(NamedTuple):
+    module: str
+    summary: str
+    group: str
+
+
+VERBS: dict[str, Verb] = {
+    "run": Verb("run", "run a loop", "Run"),
+    "resume": Verb("resume", "go on with a run that was interrupted, paused or failed", "Run"),
+    "stop": Verb("stop", "stop a running loop and save where it was", "Run"),
+    "attach": Verb("attach", "watch a running loop live; Ctrl-C detaches", "Run"),
+    "wait": Verb("wait", "wait for a run to end, and exit as it did", "Run"),
+    "list": Verb("list", "the loops of this project and how they last ended", "Look"),
+    "status": Verb("status", "where a run is, or all runs", "Look"),
+    "logs": Verb("logs", "what a run has printed", "Look"),
+    "history": Verb("history", "earlier runs; --prune deletes old ones", "Look"),
+    "show": Verb("show", "what a loop will do, in words", "Look"),
+    "graph": Verb("graph", "a loop's states and ways as text, Mermaid or DOT", "Look"),
+    "init": Verb("init", "write a first loop for this project", "Write"),
+    "validate": Verb("validate", "check loop files and report every problem", "Write"),
+    "compile": Verb("compile", "print the machine a loop compiles to", "Write"),
+    "schema": Verb("schema", "the JSON Schema of loop files, for editors", "Write"),
+    "explain": Verb("explain", "what an error code means, with examples", "Write"),
+    "demo": Verb("demo", "watch a loop repair a small project", "Set up"),
+    "doctor": Verb("doctor", "check that everything a run needs is there", "Set up"),
+    "trust": Verb("trust", "let loops of this project run agents without asking", "Set up"),
+    "completion": Verb("completion", "completion for bash, zsh or fish", "Set up"),
+}
+ALIASES = {"ls": ("list",), "ps": ("list", "--running")}
+HIDDEN = {"relay": "relay", "background-run": "background"}
+EXAMPLES = (
+    ("ll-loop init", "write a first loop for this project"),
+    ("ll-loop run fix-tests --dry-run", "see what it would do"),
+    ("ll-loop fix-tests", "run it; Ctrl-C stops and saves"),
+    ("ll-loop resume fix-tests", "go on where it stopped"),
+)
+
+
+def help_page() -> str:
+    lines = [
+        "usage: ll-loop VERB [LOOP] [options]",
+        "       ll-loop LOOP              the same as `ll-loop run LOOP`",
+        "",
+        "Run loops of shell commands and coding agents until a condition is really true.",
+        "",
+        "Examples:",
+    ]
+    lines += [f"  {command:<34}{what}" for command, what in EXAMPLES]
+    for group in dict.fromkeys(verb.group for verb in VERBS.values()):
+        lines += ["", f"{group}:"]
+        lines += [
+            f"  {name:<12}{verb.summary}" for name, verb in VERBS.items() if verb.group == group
+        ]
+    lines += [
+        "",
+        "Each verb has its own page: ll-loop VERB --help",
+        "More: ll-loop help exit-codes | environment | interpolation | conditions",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,80 @@
+"""The door: find the verb, load its page, and turn what went wrong into words and an exit code.
+
+Verbs are dispatched by hand, so that `ll-loop --help` and `ll-loop status` pay for nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from little_loops.cli.commands import ALIASES, HIDDEN, VERBS, help_page
+from little_loops.errors import INTERNAL, OK, SIGNALLED, LittleLoopsError
+
+SIGINT = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return dispatch(words)
+    except LittleLoopsError as error:
+        return _report(error, json_wanted="--json" in words)
+    except KeyboardInterrupt:
+        return SIGNALLED + SIGINT
+    except BrokenPipeError:
+        # The reader has gone, which is its right; nothing more can be said there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except Exception as bug:
+        return _report_bug(bug)
+
+
+def dispatch(words: list[str]) -> int:
+    first = words[0] if words else "--help"
+    if first in ("-h", "--help") or words == ["help"]:
+        sys.stdout.write(help_page())
+        return OK
+    if first == "--version":
+        from little_loops import __version__
+
+        sys.stdout.write(f"ll-loop {__version__}\n")
+        return OK
+    if first in ALIASES:
+        words = [*ALIASES[first], *words[1:]]
+    elif first == "help":
+        words = ["topics", *words[1:]] if words[1] not in VERBS else [words[1], "--help"]
+    return _page(words)
+
+
+def _page(words: list[str]) -> int:
+    verb, rest = words[0], words[1:]
+    if verb in VERBS:
+        name = VERBS[verb].module
+    elif verb in HIDDEN:
+        name = HIDDEN[verb]
+    elif verb == "topics":
+        name = "topics"
+    else:  # a loop's name, or an option before it
+        name, rest = "run", words
+    return int(import_module(f"little_loops.cli.{name}").main(rest))
+
+
+def _report(error: LittleLoopsError, *, json_wanted: bool) -> int:
+    from little_loops.cli.console import report_error
+
+    report_error(error, json_wanted=json_wanted)
+    return error.exit_code
+
+
+def _report_bug(bug: Exception) -> int:
+    if os.environ.get("LL_TRACEBACK"):
+        raise bug
+    what = f"{type(bug).__name__}: {bug}".splitlines()[0]
+    sys.stderr.write(
+        f"error: this is a bug in ll-loop: {what}\n"
+        "   = help: LL_TRACEBACK=1 shows where; please report it\n"
+    )
+    return INTERNAL

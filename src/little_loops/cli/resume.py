@@ -1,0 +1,134 @@
+"""`ll-loop resume`: go on with a run, as it was started or as its definition is now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from little_loops.cli.console import talk
+from little_loops.cli.foreground import Show, carry_out
+from little_loops.cli.loading import context_overrides
+from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
+from little_loops.errors import UsageError
+from little_loops.fsm.persistence import Look, Wish, check_resumable, find, resume
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import Limits
+from little_loops.world.project import find_project
+
+EXAMPLES = (
+    ("ll-loop resume fix-types", "go on where it stopped"),
+    ("ll-loop resume fix-types --max-iterations 40", "with a higher limit"),
+    ("ll-loop resume fix-types --definition current", "with the file as it is now"),
+)
+
+
+def parser() -> Parser:
+    it = Parser("resume", "Go on with a run that was interrupted, paused or failed.", EXAMPLES)
+    it.add_argument("loop", help="a loop's name, or NAME@ID")
+    it.add_argument("--max-iterations", type=positive, metavar="N")
+    it.add_argument("--max-continuations", type=positive, metavar="N")
+    it.add_argument("--timeout", type=seconds, metavar="TIME", help="running time in all")
+    it.add_argument("--context", action="append", default=[], metavar="K=V")
+    it.add_argument("--queue", action="store_true", help="wait for loops that are in the way")
+    it.add_argument("--background", action="store_true", help="run as a process of its own")
+    it.add_argument("--from", dest="from_state", metavar="STATE", help="go on in this state")
+    it.add_argument(
+        "--definition",
+        choices=("original", "current"),
+        help="which machine, where the file has changed since the run began",
+    )
+    it.add_argument("--allow-skip-permissions", action="store_true", help="see `ll-loop trust`")
+    add_output_options(it)
+    return it
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    root = find_project(os.getcwd())
+    before = find(root, args.loop)
+    loop = chosen_definition(args, root, before)
+    machine = loop or before.loop
+    check_resumable(args.loop, machine, before.run)
+    if args.from_state is not None and args.from_state not in machine.states:
+        raise UsageError(f"there is no state `{args.from_state}`")
+    wish = wish_of(args, root, machine)
+    show = Show(args.json, args.quiet, args.verbose, args.color)
+    if before.damage and not args.quiet:
+        talk(f"warning: {before.damage}")
+    limits = (args.max_iterations, before.run.limits.max_iterations, machine.max_iterations)
+    limit = next(value for value in limits if value is not None)
+    return carry_out(
+        machine, args.loop, show, lambda around: resume(loop, wish, around), limit=limit
+    )
+
+
+def wish_of(args: Args, root: str, loop: FSMLoop) -> Wish:
+    return Wish(
+        root=root,
+        name=args.loop,
+        context=context_overrides(args.context, loop),
+        limits=Limits(args.max_iterations, args.timeout, args.max_continuations),
+        queue=args.queue,
+        skip_permissions=args.allow_skip_permissions,
+        from_state=args.from_state,
+    )
+
+
+def chosen_definition(args: Args, root: str, before: Look) -> FSMLoop | None:
+    """The current definition if it is wanted, none for the one the run was started with."""
+    if args.definition == "original":
+        return None
+    current = current_definition(root, before.loop.name)
+    if current is None:
+        if args.definition == "current":
+            raise UsageError(f"there is no loop `{before.loop.name}` any more")
+        return None
+    changes = differences(before.loop, current)
+    if not changes:
+        return None
+    if args.definition == "current":
+        return current
+    raise UsageError(
+        f"the definition of `{before.loop.name}` has changed since the run began: "
+        + "; ".join(changes),
+        "`--definition original` goes on with the machine it began with, "
+        "`--definition current` with the file as it is now",
+    )
+
+
+def current_definition(root: str, name: str) -> FSMLoop | None:
+    from little_loops.cli.loading import load_loop  # YAML, and only where it is needed
+
+    try:
+        return load_loop(name, root).loop
+    except UsageError:
+        return None
+
+
+def differences(before: FSMLoop, now: FSMLoop) -> list[str]:
+    """What has changed, in words; comments, layout and descriptions are no change."""
+    old, new = _comparable(before), _comparable(now)
+    states_before, states_now = old.pop("states"), new.pop("states")
+    changes = []
+    for words, names in (
+        ("added", states_now.keys() - states_before.keys()),
+        ("removed", states_before.keys() - states_now.keys()),
+        (
+            "changed",
+            {
+                n
+                for n in states_before.keys() & states_now.keys()
+                if states_before[n] != states_now[n]
+            },
+        ),
+    ):
+        changes += [f"state `{name}` {words}" for name in sorted(names)]
+    fields = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    return changes + [f"`{name}` changed" for name in fields]
+
+
+def _comparable(loop: FSMLoop) -> dict[str, dict[str, object]]:
+    plain = loop.to_dict()
+    for name in ("description", "paradigm"):
+        plain.pop(name, None)
+    return plain

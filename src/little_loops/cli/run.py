@@ -1,0 +1,69 @@
+"""`ll-loop run`: run a loop, here or in the background, or say what it would do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from little_loops.cli.foreground import Show, carry_out
+from little_loops.cli.loading import LoopFile, context_overrides, load_loop
+from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
+from little_loops.fsm.persistence import Wish, start
+from little_loops.fsm.state import Limits
+from little_loops.world.project import find_project, run_name
+
+EXAMPLES = (
+    ("ll-loop run fix-types", "run .loops/fix-types.yaml"),
+    ("ll-loop run fix-types --dry-run", "show what it would do"),
+    ("ll-loop run fix-types --background", "and come back to the prompt"),
+    ("ll-loop run fix-types --queue", "wait for a loop that is in the way"),
+)
+
+
+def parser() -> Parser:
+    it = Parser("run", "Run a loop until it ends, is stopped or needs you.", EXAMPLES)
+    it.add_argument("loop", help="a loop's name or file")
+    it.add_argument("--background", action="store_true", help="run as a process of its own")
+    it.add_argument("--dry-run", action="store_true", help="run nothing, show what would be")
+    it.add_argument("--queue", action="store_true", help="wait for loops that are in the way")
+    it.add_argument("--fresh", action="store_true", help="put an unfinished run away first")
+    it.add_argument("--max-iterations", type=positive, metavar="N", help="times around at most")
+    it.add_argument("--no-loop", action="store_true", help="the same as --max-iterations 1")
+    it.add_argument("--timeout", type=seconds, metavar="TIME", help="running time at most: 90s, 2h")
+    it.add_argument("--context", action="append", default=[], metavar="K=V", help="a context value")
+    it.add_argument(
+        "--scope", action="append", metavar="PATH", help="what it works on, instead of its scope"
+    )
+    it.add_argument("--id", metavar="ID", help="name the run NAME@ID, beside others of this loop")
+    it.add_argument(
+        "--allow-skip-permissions",
+        action="store_true",
+        help="let agents act without asking; see `ll-loop trust --help`",
+    )
+    add_output_options(it)
+    return it
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    root = find_project(os.getcwd())
+    found = load_loop(args.loop, root)
+    wish = wish_of(args, root, found)
+    show = Show(args.json, args.quiet, args.verbose, args.color)
+    limit = wish.limits.max_iterations or found.loop.max_iterations
+    return carry_out(
+        found.loop, wish.name, show, lambda around: start(found.loop, wish, around), limit=limit
+    )
+
+
+def wish_of(args: Args, root: str, found: LoopFile) -> Wish:
+    return Wish(
+        root=root,
+        name=run_name(found.loop.name, args.id),
+        context=context_overrides(args.context, found.loop),
+        limits=Limits(1 if args.no_loop else args.max_iterations, args.timeout),
+        scope=tuple(args.scope) if args.scope else None,
+        queue=args.queue,
+        fresh=args.fresh,
+        skip_permissions=args.allow_skip_permissions,
+    )
