@@ -1,0 +1,33 @@
+"""Agent CLIs that run slash commands and prompts: `claude`, `codex`, and `command` for any other.
+
+`base` says what a host is.  Names are looked up on first use, so that a loop without agents pays for
+none of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+_HOME = {
+    "HOST_NAMES": "base",
+    "Host": "base",
+    "Launch": "base",
+    "Outcome": "base",
+    "Probe": "base",
+    "Reader": "base",
+    "Request": "base",
+    "SESSION_VARIABLES": "base",
+    "check_options": "base",
+    "environment": "base",
+    "host_named": "base",
+    "verdict_of": "base",
+    "way_of": "base",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -1,0 +1,137 @@
+"""The host `claude`: Claude Code in print mode, one JSON event a line.
+
+The prompt goes in by stdin: no length limit that matters, not visible in `ps`, and no option can
+swallow it.  Options that take a value are written `--name=value`, because some of them would take
+the words that follow as well.
+
+Not here: what the events mean (`claude_reader`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from little_loops.fsm.schema import HostOptions
+from little_loops.hosts import verdicts
+from little_loops.hosts.base import (
+    Launch,
+    Probe,
+    Request,
+    Run,
+    Which,
+    ask_version,
+    gently_then_firmly,
+)
+from little_loops.hosts.claude_reader import ClaudeReader
+
+SLASH = re.compile(r"/[\w-]+(:[\w-]+)*(\s|$)")
+
+MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan")
+BYPASS = "bypassPermissions"
+
+ABOUT_PERMISSIONS = (
+    "--dangerously-skip-permissions",
+    "--allow-dangerously-skip-permissions",
+    "--permission-mode",
+    "--permission-prompt-tool",
+    "--allowedTools",
+    "--allowed-tools",
+    "--disallowedTools",
+    "--disallowed-tools",
+)
+# What the stream, the session or the ending hang on.
+OURS = (
+    *("-p", "--print", "--output-format", "--input-format", "--verbose", "--json-schema"),
+    *("--session-id", "--resume", "-r", "--continue", "-c", "--fork-session", "--from-pr"),
+    *("--bg", "--background", "--no-session-persistence", "--tmux", "--max-turns"),
+    *("--max-budget-usd", "--model", "--"),
+)
+
+# Its own default is ten tries, three minutes of silence on a bad key.  Two ride out a hiccup and
+# leave the model fallback (after three overloads) working; longer waits are the engine's.
+MAX_RETRIES = "2"
+
+
+class ClaudeHost:
+    name = "claude"
+    has_slash = True
+
+    def probe(self, which: Which, run: Run, command: Sequence[str] = ()) -> Probe:
+        hint = "install it with `npm install -g @anthropic-ai/claude-code`"
+        return ask_version("claude", hint, which, run)
+
+    def recognises(self, action: str) -> bool:
+        return SLASH.match(action) is not None
+
+    def needs_consent(self, permission_mode: str | None) -> bool:
+        return permission_mode in (None, BYPASS)
+
+    def check_options(self, options: HostOptions) -> list[str]:
+        problems = []
+        mode = options.permission_mode
+        if mode is not None and mode not in MODES:
+            listed = ", ".join(f"`{known}`" for known in MODES)
+            problems.append(f"`claude` has no permission mode `{mode}`; there are {listed}")
+        if options.command is not None:
+            problems.append("`command` is for `host: command`")
+        return problems + [found for word in options.args or () if (found := objection(word))]
+
+    def build(self, request: Request) -> Launch:
+        argv = ["claude", "-p", "--output-format=stream-json", "--verbose"]
+        argv.append(f"--session-id={request.session_id}")
+        argv += self._permissions(request)
+        if request.model is not None:
+            argv.append(f"--model={request.model}")
+        if request.words:
+            argv.append(f"--json-schema={verdicts.schema_text(request.words)}")
+        if request.max_turns is not None:
+            argv.append(f"--max-turns={request.max_turns}")
+        if request.max_cost_usd is not None:
+            argv.append(f"--max-budget-usd={request.max_cost_usd:f}")
+        argv += [f"--plugin-dir={directory}" for directory in request.plugin_dirs]
+        argv += request.args
+        return Launch(
+            argv=tuple(argv),
+            env={"CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR": "1", **request.env},
+            stdin=self._prompt(request).encode("utf-8", "replace"),
+            session_id=request.session_id,
+            env_unless_set={"CLAUDE_CODE_MAX_RETRIES": MAX_RETRIES},
+        )
+
+    def _permissions(self, request: Request) -> list[str]:
+        # One rule an option: a rule may hold commas and blanks of its own.
+        rules = [f"--allowedTools={rule}" for rule in request.allow]
+        rules += [f"--disallowedTools={rule}" for rule in request.deny]
+        if not self.needs_consent(request.permission_mode):
+            return [f"--permission-mode={request.permission_mode}", *rules]
+        if request.skip_permissions:
+            return ["--dangerously-skip-permissions", *rules]
+        return ["--permission-mode=default", *rules]
+
+    def _prompt(self, request: Request) -> str:
+        if request.kind == "slash":
+            return request.action.lstrip()  # only recognised at the very start
+        # The other way round, a prompt that only looks like a command: a newline hides it.
+        return f"\n{request.action}" if self.recognises(request.action) else request.action
+
+    def reader(self, request: Request) -> ClaudeReader:
+        return ClaudeReader(request)
+
+    def stop_plan(self, kill_grace_s: float) -> tuple[tuple[int, float], ...]:
+        return gently_then_firmly(kill_grace_s)
+
+
+def objection(word: str) -> str | None:
+    """Why this word may not stand in `args`."""
+    flag = word.split("=", 1)[0]
+    if flag[:1] == "-" and flag[1:2] in ("p", "c", "r"):
+        flag = flag[:2]  # short ones may be run together
+    if flag in ABOUT_PERMISSIONS or "dangerously" in flag:
+        return f"`{flag}` in `args`: permissions are set by `permission_mode`, `allow` and `deny`"
+    if flag in OURS:
+        return f"`{flag}` in `args` is set by the engine or by an option of its own"
+    return None
+
+
+CLAUDE = ClaudeHost()

@@ -1,0 +1,252 @@
+"""How a turn of Claude Code ended: one rule for each way it can.
+
+Neither the exit code nor `subtype` tells: an unknown command, a denied tool and a failed shell
+block all exit 0 as a `success`, and every refusal of the service is one too, with `is_error`.  The
+first rule that recognises its own ending decides; what none recognises is a success.
+
+Not here: collecting what was seen (`claude_reader`), and where each ending leads (`base.WAYS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from little_loops.hosts.base import Ended, Finding, cut_short
+from little_loops.hosts.json_lines import (
+    NO_EVENT,
+    Event,
+    because,
+    number_in,
+    one_line,
+    text_in,
+    texts_in,
+)
+from little_loops.hosts.plain import died, last_words, silent
+from little_loops.hosts.verdicts import missing
+
+AUTH_ERRORS = ("authentication_failed", "oauth_org_not_allowed")
+CONTEXT_REASONS = ("prompt_too_long", "blocking_limit", "rapid_refill_breaker")
+SHOWN_NAMES = 12
+
+
+class Seen(NamedTuple):
+    """All of a stream that its ending depends on."""
+
+    ended: Ended = Ended(None)
+    command: str | None = None  # the slash command that was asked for
+    commands: tuple[str, ...] = ()
+    words: tuple[str, ...] | None = None
+    started: bool = False
+    result: Event | None = None
+    unfinished: bool = False  # another turn began after the last result
+    error: str = ""  # of the last message, by the CLI's name for it
+    retrying: str = ""  # what the service refused, if nothing came from it since
+    limited: bool = False
+    shell_error: str = ""  # of a `!` block in the slash command
+    stop_refused: bool = False  # a Stop hook had the last word
+    denials: tuple[str, ...] = ()
+    verdict: str | None = None
+    said: str | None = None  # a verdict that was not asked for
+    why: str = ""  # the agent's reason for its verdict
+
+
+Rule = Callable[[Seen], Finding | None]
+
+
+def classify(seen: Seen) -> Finding:
+    for rule in RULES:
+        if found := rule(seen):
+            return found
+    return Finding("success", seen.why or "the agent ended its turn")
+
+
+def message_of(seen: Seen) -> str:
+    """What the CLI said about the ending."""
+    result = seen.result or NO_EVENT
+    return text_in(result, "result") or "; ".join(texts_in(result, "errors"))
+
+
+def is_error(seen: Seen) -> bool:
+    result = seen.result or NO_EVENT
+    said = result.get("is_error")
+    return said if isinstance(said, bool) else text_in(result, "subtype").startswith("error")
+
+
+def status_of(seen: Seen) -> int | None:
+    status = number_in(seen.result or NO_EVENT, "api_error_status")
+    return None if status is None else int(status)
+
+
+def ends_as(seen: Seen, *reasons: str) -> bool:
+    return text_in(seen.result or NO_EVENT, "terminal_reason") in reasons
+
+
+def without_a_turn(seen: Seen) -> bool:
+    return seen.result is not None and number_in(seen.result, "num_turns") == 0
+
+
+# The rules ------------------------------------------------------------------------------------
+
+
+def cut(seen: Seen) -> Finding | None:
+    return cut_short(seen.ended)
+
+
+def not_started(seen: Seen) -> Finding | None:
+    if seen.result is None and not seen.started and seen.ended.exit_code not in (0, None):
+        return silent(seen.ended, "claude")
+    return None
+
+
+def truncated(seen: Seen) -> Finding | None:
+    if seen.result is not None and not seen.unfinished:
+        return None
+    found = died(seen.ended, "claude")
+    what = found.reason if found else f"`claude` exited with {seen.ended.exit_code}"
+    return Finding("truncated", because(f"{what} in mid-turn", last_words(seen.ended.stderr_tail)))
+
+
+def unknown_command(seen: Seen) -> Finding | None:
+    if not without_a_turn(seen):
+        return None
+    unlisted = bool(seen.command and seen.commands and seen.command not in seen.commands)
+    if not unlisted and not message_of(seen).startswith("Unknown command:"):
+        return None
+    return Finding("unknown_command", unknown(seen.command or "", seen.commands))
+
+
+def unknown(name: str, commands: tuple[str, ...]) -> str:
+    import difflib  # only for a wrong name
+
+    near = difflib.get_close_matches(name, commands, n=3)
+    others = sorted(set(commands) - set(near))
+    shown = [*near, *others][:SHOWN_NAMES]
+    text = f"there is no slash command `/{one_line(name, 80)}`"
+    if shown:
+        text += "; there are " + ", ".join(f"`/{known}`" for known in shown)
+    if len(commands) > len(shown):
+        text += f" and {len(commands) - len(shown)} more"
+    return text
+
+
+def command_failed(seen: Seen) -> Finding | None:
+    if without_a_turn(seen) and seen.shell_error:
+        what = "the command's own shell block failed"
+        return Finding("command_failed", because(what, seen.shell_error))
+    return None
+
+
+def auth(seen: Seen) -> Finding | None:
+    message = message_of(seen)
+    if status_of(seen) in (401, 403) or seen.error in AUTH_ERRORS or "Not logged in" in message:
+        return Finding("auth", because("the login was refused", message))
+    return None
+
+
+def billing(seen: Seen) -> Finding | None:
+    message = message_of(seen)
+    if seen.error == "billing_error" or message.startswith("Credit balance"):
+        return Finding("billing", because("the account cannot pay", message))
+    return None
+
+
+def rate_limited(seen: Seen) -> Finding | None:
+    if status_of(seen) == 429 or seen.limited or "rate_limit" in (seen.error, seen.retrying):
+        return Finding("rate_limited", because("a rate limit was reached", message_of(seen)))
+    return None
+
+
+def overloaded(seen: Seen) -> Finding | None:
+    message, troubles = message_of(seen), {seen.error, seen.retrying}
+    refused = (status_of(seen) or 0) >= 500 or "Repeated 529" in message
+    if refused or troubles & {"server_error", "overloaded"}:
+        return Finding("overloaded", because("the service did not answer", message))
+    return None
+
+
+def context_exhausted(seen: Seen) -> Finding | None:
+    if ends_as(seen, *CONTEXT_REASONS):
+        return Finding("context_exhausted", because("the context is full", message_of(seen)))
+    return None
+
+
+def limit_reached(seen: Seen) -> Finding | None:
+    kind = text_in(seen.result or NO_EVENT, "subtype")
+    if kind in ("error_max_turns", "error_max_budget_usd"):
+        return Finding("limit_reached", one_line(message_of(seen)).lower() or "a limit was reached")
+    return None
+
+
+def refused(seen: Seen) -> Finding | None:
+    if text_in(seen.result or NO_EVENT, "stop_reason") == "refusal":
+        return Finding("refused", "the model refused the request")
+    return None
+
+
+def bad_output(seen: Seen) -> Finding | None:
+    if text_in(seen.result or NO_EVENT, "subtype") == "error_max_structured_output_retries":
+        return Finding("bad_output", "the agent's verdict never had the form that was asked for")
+    return None
+
+
+def no_such_model(seen: Seen) -> Finding | None:
+    # A wrong name in the loop file is nothing an agent could fail at.
+    if status_of(seen) == 404 or seen.error == "model_not_found":
+        return Finding("not_started", one_line(message_of(seen)))
+    return None
+
+
+def aborted(seen: Seen) -> Finding | None:
+    if ends_as(seen, "aborted_streaming", "aborted_tools"):
+        return Finding("truncated", "the turn was interrupted")
+    return None
+
+
+def failed(seen: Seen) -> Finding | None:
+    return Finding("failed", one_line(message_of(seen)) or "the agent ended with an error")
+
+
+def hook_stopped(seen: Seen) -> Finding | None:
+    if ends_as(seen, "hook_stopped"):
+        return Finding("failed", "a hook stopped the agent")
+    if seen.stop_refused and not message_of(seen):
+        return Finding("failed", "a Stop hook refused every end of the turn")
+    return None
+
+
+def permission_denied(seen: Seen) -> Finding | None:
+    if seen.denials:
+        named = ", ".join(f"`{denial}`" for denial in seen.denials[:5])
+        return Finding("permission_denied", f"the agent was not allowed to use {named}")
+    return None
+
+
+def no_verdict(seen: Seen) -> Finding | None:
+    if seen.words and seen.verdict is None:
+        return Finding("no_verdict", missing(seen.said, seen.words))
+    return None
+
+
+def if_error(*rules: Rule) -> Rule:
+    """These rules, for a result that is an error."""
+
+    def rule(seen: Seen) -> Finding | None:
+        found = (each(seen) for each in rules) if is_error(seen) else iter(())
+        return next((finding for finding in found if finding), None)
+
+    return rule
+
+
+RULES: tuple[Rule, ...] = (
+    cut,
+    not_started,
+    truncated,
+    unknown_command,
+    command_failed,
+    if_error(auth, billing, rate_limited, overloaded, context_exhausted, limit_reached),
+    if_error(refused, bad_output, no_such_model, aborted, failed),
+    hook_stopped,
+    permission_denied,
+    no_verdict,
+)

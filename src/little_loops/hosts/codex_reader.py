@@ -1,0 +1,263 @@
+"""Read Codex's event stream, and say how the turn ended.
+
+Codex names no kind of error, only a message, so the rules go by its words.  With a schema the last
+message is the verdict itself; the agent's text is then what it said before, or its reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from little_loops.hosts import verdicts
+from little_loops.hosts.activity import inside
+from little_loops.hosts.base import (
+    Activity,
+    Cut,
+    Ended,
+    Finding,
+    HostEvent,
+    Kind,
+    Outcome,
+    Request,
+    Retrying,
+    Started,
+    Text,
+    Tokens,
+    Usage,
+    cut_short,
+)
+from little_loops.hosts.json_lines import (
+    Event,
+    as_event,
+    as_text,
+    because,
+    count_in,
+    is_broken,
+    one_line,
+    part_of,
+    parts_of,
+    text_in,
+)
+from little_loops.hosts.plain import PlainReader, died, last_words, silent
+
+KEPT_TEXT = 1 << 20
+KEPT_NOTES = 20
+
+# First match wins.  The words are those of the CLI and of the service behind it.
+MESSAGES: tuple[tuple[Kind, str, tuple[str, ...]], ...] = (
+    (
+        "auth",
+        "the login was refused",
+        (r"status 40[13]\b", "unauthorized", "missing environment variable", "log ?in", "api key"),
+    ),
+    ("billing", "the account cannot pay", ("quota", "billing", r"\bcredits\b")),
+    ("rate_limited", "a rate limit was reached", (r"\b429\b", "rate limit", "usage limit")),
+    ("context_exhausted", "the context is full", ("context_length", "context window")),
+    (
+        "overloaded",
+        "the service did not answer",
+        (r"status:? 5\d\d\b", "high demand", "at capacity", "overloaded", "disconnected")
+        + ("connection failed", "sending request", "timed out", "timeout"),
+    ),
+    ("refused", "the model refused the request", ("content policy", "usage policy")),
+    ("not_started", "", ("model .*does not exist", "model_not_found", "model .*not supported")),
+)
+# An address may hold any number.
+ADDRESS = re.compile(r",? ?(url: )?https?://\S+")
+RECONNECTING = re.compile(r"Reconnecting\.\.\. (?:(\d{1,9})/\d+)?")
+
+
+class CodexReader:
+    """What one `codex exec` has said so far."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._plain = PlainReader(request, "codex")
+        self._events = 0
+        self._session_id: str | None = None
+        self._text = ""
+        self._answer: Mapping[str, object] | None = None
+        self._tokens = Tokens()
+        self._completed = False
+        self._failure: str | None = None
+        self._denials: list[str] = []
+        self._warnings: dict[str, None] = {}
+
+    # While it runs
+
+    def feed(self, line: bytes | str) -> tuple[HostEvent, ...]:
+        text = as_text(line)
+        event = as_event(text)
+        if event is None:
+            # Before the first event this may be a CLI that speaks plain text; later it is noise.
+            self._events += is_broken(text)
+            return () if self._events else self._plain.feed(text)
+        self._events += 1
+        match text_in(event, "type"):
+            case "thread.started":
+                self._session_id = text_in(event, "thread_id") or None
+                return (Started(self._session_id, self._request.model),)
+            case "turn.started":
+                self._completed, self._failure = False, None
+            case "item.started" | "item.completed" as when:
+                return self._item(part_of(event, "item"), when == "item.completed")
+            case "error":
+                return retry_in(text_in(event, "message"))
+            case "turn.failed":
+                self._failure = text_in(part_of(event, "error"), "message")
+            case "turn.completed":
+                return self._turn_completed(part_of(event, "usage"))
+            case _:
+                pass
+        return ()
+
+    def _item(self, item: Event, completed: bool) -> tuple[HostEvent, ...]:
+        kind = text_in(item, "type")
+        if completed and kind == "agent_message":
+            return self._say(text_in(item, "text"))
+        if completed and kind == "error":
+            self._warn(one_line(text_in(item, "message")))
+        elif completed and text_in(item, "status") == "declined":
+            self._deny(one_line(command_in(text_in(item, "command")), 80))
+        elif not completed or kind == "file_change":  # which is only told when it is done
+            said = doing(item, self._request.cwd)
+            return (Activity(said),) if said else ()
+        return ()
+
+    def _say(self, said: str) -> tuple[HostEvent, ...]:
+        answer = self._answer_in(said)
+        self._answer = answer
+        if answer is None:
+            self._text = said[-KEPT_TEXT:]
+            return (Text(said),)
+        # The schema leaves the agent no other place to speak, so a signal line may stand here.
+        return (Text(text_in(answer, "reason")),)
+
+    def _answer_in(self, said: str) -> Mapping[str, object] | None:
+        if not self._request.words:
+            return None
+        try:
+            answer = json.loads(said)
+        except (ValueError, RecursionError):
+            return None
+        return answer if isinstance(answer, dict) and "verdict" in answer else None
+
+    def _turn_completed(self, usage: Event) -> tuple[HostEvent, ...]:
+        self._completed = True
+        cached = count_in(usage, "cached_input_tokens")
+        written = count_in(usage, "cache_write_input_tokens")
+        read = max(0, count_in(usage, "input_tokens") - cached - written)
+        self._tokens = Tokens(read, count_in(usage, "output_tokens"), cached, written)
+        return (Usage(read + cached + written, self._tokens.output, None),)
+
+    def _warn(self, warning: str) -> None:
+        if len(self._warnings) < KEPT_NOTES:
+            self._warnings[warning] = None
+
+    def _deny(self, what: str) -> None:
+        if len(self._denials) < KEPT_NOTES:
+            self._denials.append(what)
+
+    # At the end
+
+    def finish(
+        self,
+        exit_code: int | None,
+        signal: int | None = None,
+        stderr_tail: str = "",
+        cut_by: Cut = "none",
+    ) -> Outcome:
+        if not self._events:
+            return self._plain.finish(exit_code, signal, stderr_tail, cut_by)
+        verdict, said = self._verdict()
+        found = self._classify(Ended(exit_code, signal, stderr_tail, cut_by), verdict, said)
+        return Outcome(
+            kind=found.kind,
+            reason=found.reason,
+            text=self._text or text_in(self._answer or {}, "reason"),
+            verdict=verdict if found.kind == "success" else None,
+            structured=self._answer,
+            session_id=self._session_id,
+            tokens=self._tokens,
+            denials=tuple(self._denials),
+            warnings=tuple(self._warnings),
+            exit_code=exit_code,
+            raw_reason=one_line(self._failure or ""),
+        )
+
+    def _verdict(self) -> tuple[str | None, str | None]:
+        """The verdict, and what was said instead of one."""
+        words = self._request.words
+        if not words:
+            return None, None
+        said = (self._answer or {}).get("verdict") or verdicts.last_line_verdict(self._text)
+        return verdicts.among(said, words), said if isinstance(said, str) else None
+
+    def _classify(self, ended: Ended, verdict: str | None, said: str | None) -> Finding:
+        if found := cut_short(ended):
+            return found
+        if self._failure is not None:
+            return by_message(self._failure)
+        if not self._completed:
+            return self._unfinished(ended)
+        if self._denials:
+            named = ", ".join(f"`{denial}`" for denial in self._denials[:5])
+            return Finding("permission_denied", f"the agent was not allowed to run {named}")
+        words = self._request.words
+        if words and verdict is None:
+            return Finding("no_verdict", verdicts.missing(said, words))
+        why = one_line(text_in(self._answer or {}, "reason"))
+        return Finding("success", why or "the agent ended its turn")
+
+    def _unfinished(self, ended: Ended) -> Finding:
+        if self._session_id is None and ended.exit_code not in (0, None):
+            return silent(ended, "codex")
+        found = died(ended, "codex")
+        what = found.reason if found else f"`codex` exited with {ended.exit_code}"
+        return Finding("truncated", because(f"{what} in mid-turn", last_words(ended.stderr_tail)))
+
+
+def retry_in(message: str) -> tuple[HostEvent, ...]:
+    """Codex tells of its own retries as errors; a real one is repeated when the turn fails."""
+    again = RECONNECTING.match(message)
+    if again is None:
+        return ()
+    why = one_line(message[again.end() :])
+    if why.startswith("(") and why.endswith(")"):
+        why = why[1:-1]
+    return (Retrying(int(again[1] or 0), 0, why),)
+
+
+def by_message(message: str) -> Finding:
+    """The kind of a failure, by what was said about it."""
+    line = one_line(ADDRESS.sub("", message[:4000]))
+    for kind, means, words in MESSAGES:
+        if re.search("|".join(words), line, re.IGNORECASE):
+            return Finding(kind, f"{means}: {line}" if means else line)
+    return Finding("failed", line or "the agent ended with an error")
+
+
+def doing(item: Event, cwd: str) -> str:
+    match text_in(item, "type"):
+        case "command_execution":
+            return one_line(f"Running {command_in(text_in(item, 'command'))}", 80)
+        case "file_change":
+            paths = [inside(text_in(change, "path"), cwd) for change in parts_of(item, "changes")]
+            return one_line(f"Editing {', '.join(paths)}", 80) if paths else ""
+        case "mcp_tool_call":
+            return one_line(f"Using {text_in(item, 'tool')}", 80)
+        case "web_search":
+            return one_line(f"Searching the web for {text_in(item, 'query')}", 80)
+        case _:
+            return ""
+
+
+SHELL = re.compile(r"\S*/(?:ba|z|da)?sh -l?c (?:'(.*)'|(\S+))", re.DOTALL)
+
+
+def command_in(command: str) -> str:
+    """The command without the shell codex puts around it."""
+    found = SHELL.fullmatch(command[:2000])
+    return (found[1] or found[2]) if found else command

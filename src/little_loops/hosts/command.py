@@ -1,0 +1,70 @@
+"""The host `command`: any program of the user's, with the prompt in its arguments.
+
+`{prompt}` in the command is replaced by the text, which stays one argument however long it is; a
+command without that place gets the text by stdin.  The output is read as plain text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from little_loops.fsm.schema import HostOptions
+from little_loops.hosts import verdicts
+from little_loops.hosts.base import Launch, Probe, Request, Run, Which, gently_then_firmly
+from little_loops.hosts.plain import PlainReader
+
+PLACE = "{prompt}"
+
+# A host of which nothing is known cannot be told these.
+UNKNOWN = ("model", "permission_mode", "allow", "deny", "max_turns", "max_cost_usd", "args")
+
+
+class CommandHost:
+    name = "command"
+    has_slash = False
+
+    def probe(self, which: Which, run: Run, command: Sequence[str] = ()) -> Probe:
+        if not command:
+            return Probe(None, None, False, "`host: command` needs a `command`")
+        path = which(command[0])
+        if path is None:
+            return Probe(None, None, False, f"`{command[0]}` is not on PATH")
+        return Probe(path, None, True)
+
+    def recognises(self, action: str) -> bool:
+        return False
+
+    def needs_consent(self, permission_mode: str | None) -> bool:
+        return False  # the author wrote the whole command, as in a shell action
+
+    def check_options(self, options: HostOptions) -> list[str]:
+        problems = [
+            f"`host: command` has no `{name}`; write what your program needs into `command`"
+            for name in UNKNOWN
+            if getattr(options, name) is not None
+        ]
+        if not options.command:
+            problems.append(f"`host: command` needs a `command` with a `{PLACE}` place")
+        elif not any(PLACE in word for word in options.command[1:]):
+            problems.append(f"`command` has no `{PLACE}` place for the prompt")
+        return problems
+
+    def build(self, request: Request) -> Launch:
+        prompt = request.action
+        if request.words:
+            prompt = f"{prompt}\n\n{verdicts.request_line(request.words)}"
+        placed = any(PLACE in word for word in request.command)
+        argv = tuple(word.replace(PLACE, prompt) for word in request.command)
+        stdin = b"" if placed else prompt.encode("utf-8", "replace")
+        return Launch(argv, dict(request.env), stdin, session_id=None)
+
+    def reader(self, request: Request) -> PlainReader:
+        program = os.path.basename(request.command[0]) if request.command else self.name
+        return PlainReader(request, program)
+
+    def stop_plan(self, kill_grace_s: float) -> tuple[tuple[int, float], ...]:
+        return gently_then_firmly(kill_grace_s)
+
+
+COMMAND = CommandHost()

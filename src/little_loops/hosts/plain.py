@@ -1,0 +1,117 @@
+"""Read a CLI that prints plain text: a wrapper, an old version, any program of the user's.
+
+There is nothing to go by but a `VERDICT:` line and the exit code: 0 is success, 1 is a fail, any
+other an error.  A program that printed nothing has not answered, whatever it exited with.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from little_loops.hosts import verdicts
+from little_loops.hosts.base import (
+    Cut,
+    Ended,
+    Finding,
+    HostEvent,
+    Outcome,
+    Request,
+    Text,
+    cut_short,
+)
+from little_loops.hosts.json_lines import as_text, because, one_line
+
+# The end of the output, where a verdict is; the whole of it lies in the caller's file.
+KEPT_CHARACTERS = 1 << 20
+
+
+class PlainReader:
+    """Keeps the last text of a stream and judges it at the end."""
+
+    def __init__(self, request: Request, program: str) -> None:
+        self._request = request
+        self._program = program
+        self._lines: deque[str] = deque()
+        self._kept = 0
+
+    @property
+    def printed(self) -> bool:
+        return bool(self._lines)
+
+    def feed(self, line: bytes | str) -> tuple[HostEvent, ...]:
+        text = as_text(line)
+        if not text.strip() and not self._lines:
+            return ()
+        self._lines.append(text[-KEPT_CHARACTERS:])
+        self._kept += len(self._lines[-1]) + 1
+        while self._kept > KEPT_CHARACTERS and len(self._lines) > 1:
+            self._kept -= len(self._lines.popleft()) + 1
+        return (Text(text),)
+
+    def finish(
+        self,
+        exit_code: int | None,
+        signal: int | None = None,
+        stderr_tail: str = "",
+        cut_by: Cut = "none",
+    ) -> Outcome:
+        ended = Ended(exit_code, signal, stderr_tail, cut_by)
+        text = "\n".join(self._lines).rstrip()
+        verdict, found = self._judge(ended, text)
+        return Outcome(
+            kind=found.kind,
+            reason=found.reason,
+            text=text,
+            verdict=verdict,
+            exit_code=exit_code,
+            raw_reason=one_line(stderr_tail[-2000:]),
+        )
+
+    def _judge(self, ended: Ended, text: str) -> tuple[str | None, Finding]:
+        if found := cut_short(ended) or died(ended, self._program):
+            return None, found
+        if not self.printed:
+            return None, silent(ended, self._program)
+        words = self._request.words
+        said = verdicts.any_line_verdict(text) if words else None
+        if words and said is not None:
+            verdict = verdicts.among(said, words)
+            if verdict is None:
+                return None, Finding("no_verdict", verdicts.missing(said, words))
+            return verdict, Finding("success", f"it said `VERDICT: {verdict}`")
+        return by_exit_code(ended.exit_code, self._program, words)
+
+
+def died(ended: Ended, program: str) -> Finding | None:
+    if ended.signal is None and ended.exit_code is not None:
+        return None
+    by = f" by signal {ended.signal}" if ended.signal is not None else ""
+    return Finding("truncated", f"`{program}` was killed{by}")
+
+
+def silent(ended: Ended, program: str) -> Finding:
+    """The ending of a program that printed nothing to stdout."""
+    if ended.exit_code == 0:
+        return Finding("truncated", f"`{program}` printed nothing")
+    why = last_words(ended.stderr_tail) or "it printed nothing"
+    return Finding("not_started", because(f"`{program}` exited with {ended.exit_code}", why))
+
+
+def last_words(stderr_tail: str) -> str:
+    """The line of stderr that says most: the first that names an error, else the last."""
+    lines = [line.strip() for line in stderr_tail.splitlines() if line.strip()]
+    named = [line for line in lines if line.lower().startswith("error")]
+    return named[0] if named else lines[-1] if lines else ""
+
+
+def by_exit_code(
+    exit_code: int | None, program: str, words: tuple[str, ...] | None
+) -> tuple[str | None, Finding]:
+    """The exit code decides, as it does for a shell action."""
+    said = f"`{program}` exited with {exit_code}"
+    word = {0: "pass", 1: "fail"}.get(exit_code if exit_code is not None else -1)
+    if word is None:
+        return None, Finding("command_failed", said)
+    if words and word not in words:
+        return None, Finding("no_verdict", verdicts.NO_VERDICT)
+    return word if words else None, Finding("success" if word == "pass" else "failed", said)
