@@ -1,0 +1,389 @@
+"""Judge what an action left: a condition and an observation give a verdict and its reason.
+
+A condition that cannot judge says `error`, with the reason and the beginning of what it saw.  It
+never says `fail`, which would send the loop off to mend what is not broken.  Templates have been
+filled in by the caller; what is then a text where a number belongs is read as a number here.
+
+Not here: reading numbers, patterns and JSON (`readings`), finding outputs and sources (the
+executor), a bound on the time of whatever `needs_bound` (`world.judging`).
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, assert_never
+
+from little_loops.fsm.readings import (
+    LARGEST,
+    CannotJudge,
+    NotANumber,
+    as_number,
+    compiled,
+    cut,
+    gap,
+    is_other_dialect,
+    kind,
+    matches,
+    one_value,
+    plain,
+    preview,
+)
+from little_loops.fsm.readings import number_in as number_in
+from little_loops.fsm.schema import (
+    ERROR,
+    FAIL,
+    PASS,
+    PROGRESS,
+    STALL,
+    TARGET,
+    TYPE_OF,
+    All,
+    AnyOf,
+    Condition,
+    Convergence,
+    ExitCode,
+    Not,
+    OutputContains,
+    OutputJson,
+    OutputNumeric,
+    Scalar,
+    VerdictWords,
+)
+from little_loops.fsm.state import Judgement, Metric
+
+REASON_CHARS = 1000
+SPECIAL = frozenset(r".^$*+?{}[]\|()")
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+NOT_RUN = {126: "not executable", 127: "not found"}
+VERDICT_MARK = "VERDICT:"
+TRUTH = {"true": True, "false": False}
+
+
+class Observation(NamedTuple):
+    """What there is to judge.  `verdict` is an agent's structured one; `truncated`: a cap cut it."""
+
+    exit_code: int | None
+    signal: int | None
+    output: str
+    truncated: bool = False
+    verdict: str | None = None
+
+
+Sources = Mapping[str, Observation]
+"""What each `source` inside a condition stands for; one that is not listed changes nothing."""
+NO_SOURCES: Sources = MappingProxyType({})
+
+OutputCondition = OutputContains | OutputJson | OutputNumeric | Convergence | VerdictWords
+
+
+def judge(
+    condition: Condition,
+    seen: Observation,
+    memory: Metric | None = None,
+    sources: Sources = NO_SOURCES,
+) -> Judgement:
+    """The verdict on what was seen.  Never raises on account of a text.
+
+    `memory` is the `metric` that the last judgement in this state carried.
+    """
+    if condition.source is not None:
+        seen = sources.get(condition.source, seen)
+    try:
+        return decide(condition, seen, memory, sources)
+    except NotANumber as reason:
+        return Judgement(ERROR, str(reason))
+    except CannotJudge as reason:
+        return unjudged(str(reason), seen)
+
+
+def decide(
+    condition: Condition, seen: Observation, memory: Metric | None, sources: Sources
+) -> Judgement:
+    match condition:
+        case ExitCode():
+            return exit_code(condition, seen)
+        case All():
+            return in_order(condition.of, FAIL, seen, sources)
+        case AnyOf():
+            return in_order(condition.of, PASS, seen, sources)
+        case Not():
+            return opposite(condition.of, seen, sources)
+        case _:
+            return never_ran(seen) or judge_output(condition, seen, memory)
+
+
+def judge_output(condition: OutputCondition, seen: Observation, memory: Metric | None) -> Judgement:
+    match condition:
+        case OutputContains():
+            return output_contains(condition, seen)
+        case OutputJson():
+            return output_json(condition, seen)
+        case OutputNumeric():
+            return output_numeric(condition, seen)
+        case Convergence():
+            return convergence(condition, seen, memory)
+        case VerdictWords():
+            return verdict_words(condition, seen)
+        case _:
+            assert_never(condition)
+
+
+def leaves(condition: Condition) -> Iterator[Condition]:
+    """The conditions that look at something themselves."""
+    match condition:
+        case All() | AnyOf():
+            for each in condition.of:
+                yield from leaves(each)
+        case Not():
+            yield from leaves(condition.of)
+        case _:
+            yield condition
+
+
+def needs_bound(condition: Condition) -> bool:
+    """A filter may loop for ever and a pattern meet 64 MiB, both in C, which nothing interrupts."""
+    return any(
+        isinstance(leaf, OutputJson) or (isinstance(leaf, OutputContains) and may_be_regex(leaf))
+        for leaf in leaves(condition)
+    )
+
+
+def unjudged(reason: str, seen: Observation) -> Judgement:
+    return Judgement(ERROR, f"{reason}; saw {preview(seen.output)}")
+
+
+# Exit codes
+
+
+def exit_code(condition: ExitCode, seen: Observation) -> Judgement:
+    """0 passes, 1 fails, the rest is an error; `target` and `fail` draw the lines elsewhere."""
+    if seen.signal is not None:
+        return Judgement(ERROR, f"ended by signal {seen.signal}")
+    code = the_code(condition, seen)
+    target = 0 if condition.target is None else as_number(condition.target, "target")
+    if code == target:
+        return Judgement(PASS, f"exit {plain(code)}")
+    failures = (0, 1) if condition.fail is None else condition.fail
+    expected = "" if condition.target is None else f", expected {plain(target)}"
+    return Judgement(FAIL if code in failures else ERROR, f"exit {plain(code)}{expected}")
+
+
+def the_code(condition: ExitCode, seen: Observation) -> float:
+    if seen.exit_code is not None:
+        return seen.exit_code
+    if condition.source is None:
+        raise CannotJudge("there is no exit code")
+    return number_in(seen.output)  # `source: "${captured.build.exit_code}"` is a text
+
+
+def never_ran(seen: Observation) -> Judgement | None:
+    """What is an error before an output is looked at: the answer is not in such an output."""
+    if seen.signal is not None:
+        return Judgement(ERROR, f"ended by signal {seen.signal}")
+    if seen.exit_code in NOT_RUN:
+        return Judgement(ERROR, f"exit {seen.exit_code}: {NOT_RUN[seen.exit_code]}")
+    return None
+
+
+# Patterns
+
+
+def output_contains(condition: OutputContains, seen: Observation) -> Judgement:
+    if reading(condition) == "regex":
+        found = matches(condition.pattern, seen.output)
+    else:
+        found = condition.pattern in seen.output
+    reason = f"`{cut(condition.pattern)}` {'found' if found else 'not found'}"
+    if seen.truncated and not found:
+        raise CannotJudge(f"{reason}, but the output was cut off")
+    return Judgement(PASS if found is not condition.negate else FAIL, reason)
+
+
+def reading(condition: OutputContains) -> Literal["regex", "substring"]:
+    """How a pattern is read: as a regular expression if it has a special character and compiles.
+
+    One with look-around or back-references was meant as one, too.  It does not compile here; read
+    as a substring it would quietly never be found.
+    """
+    if not may_be_regex(condition):
+        return "substring"
+    if condition.regex is None:
+        try:
+            compiled(condition.pattern)
+        except CannotJudge:
+            return "regex" if is_other_dialect(condition.pattern) else "substring"
+    return "regex"
+
+
+def may_be_regex(condition: OutputContains) -> bool:
+    if condition.regex is None:
+        return not SPECIAL.isdisjoint(condition.pattern)
+    return condition.regex
+
+
+# Numbers
+
+
+def output_numeric(condition: OutputNumeric, seen: Observation) -> Judgement:
+    value = measured(seen)
+    target = as_number(condition.target, "target")
+    passed = COMPARE[condition.operator](value, target)
+    reason = f"{plain(value)} {condition.operator} {plain(target)}"
+    return Judgement(PASS if passed else FAIL, reason)
+
+
+def measured(seen: Observation) -> float:
+    if seen.truncated:
+        raise CannotJudge("the output was cut off before its end")
+    return number_in(seen.output)
+
+
+def convergence(condition: Convergence, seen: Observation, memory: Metric | None) -> Judgement:
+    """Has the number arrived, come nearer than ever, or stopped coming nearer?"""
+    value = measured(seen)
+    target = as_number(condition.target, "target")
+    if arrived(condition, value, target):
+        return Judgement(TARGET, f"{plain(value)} meets the target {plain(target)}", Metric(value))
+    if memory is None:
+        reason = f"{plain(value)} is the first measurement, the target is {plain(target)}"
+        return Judgement(PROGRESS, reason, Metric(value))
+    than_before = f"nearer to {plain(target)} than {plain(memory.best)}"
+    if gap(value, target) < gap(memory.best, target):
+        return Judgement(PROGRESS, f"{plain(value)} is {than_before}", Metric(value))
+    stalled = memory.stalled + 1
+    verdict = STALL if stalled >= condition.patience else PROGRESS
+    reason = f"{plain(value)} is not {than_before} ({stalled} of {condition.patience})"
+    return Judgement(verdict, reason, Metric(memory.best, stalled))
+
+
+def arrived(condition: Convergence, value: float, target: float) -> bool:
+    tolerance = as_number(condition.tolerance, "tolerance")
+    if tolerance < 0:
+        raise CannotJudge(f"`tolerance` is below zero: {plain(tolerance)}")
+    beyond = {"min": value <= target, "max": value >= target, None: False}[condition.direction]
+    return beyond or gap(value, target) <= gap(tolerance, 0)
+
+
+# JSON
+
+
+def output_json(condition: OutputJson, seen: Observation) -> Judgement:
+    if seen.truncated:
+        raise CannotJudge("the output was cut off, so it is not whole JSON")
+    value = one_value(condition.path, seen.output)
+    return compare(condition, value, like(value, condition.target))
+
+
+def compare(condition: OutputJson, value: Any, target: Scalar) -> Judgement:
+    path, op = f"`{cut(condition.path)}`", condition.operator
+    kinds = (kind(value), kind(target))
+    if target is not None and kinds[0] in ("null", "a list", "an object"):
+        raise CannotJudge(f"{path} gave {kinds[0]}")
+    for each, name in ((value, path), (target, "`target`")):
+        # jq has doubles only, and its largest one stands for 1e999.
+        if isinstance(each, (int, float)) and not abs(each) < LARGEST:
+            raise CannotJudge(f"{name} is no finite number")
+    if op in ("eq", "ne"):
+        passed = same(value, target) is (op == "eq")
+    elif kinds in (("a number", "a number"), ("a text", "a text")):
+        passed = COMPARE[op](value, target)
+    else:
+        raise CannotJudge(f"`{op}` wants two numbers or two texts, got {' and '.join(kinds)}")
+    return Judgement(PASS if passed else FAIL, f"{path}: {written(value)} {op} {written(target)}")
+
+
+def same(value: Any, target: Scalar) -> bool:
+    """Equal and of one kind: to JSON, unlike Python, true is not 1, and no text is a number."""
+    if kind(value) == kind(target) == "a number":
+        return float(value) == float(target)  # type: ignore[arg-type] # a number, by its kind
+    return kind(value) == kind(target) and bool(value == target)
+
+
+def like(value: Any, target: Scalar) -> Scalar:
+    """A target that was a template is a text: beside a number or a truth it is read as one."""
+    if isinstance(target, str) and kind(value) == "true or false":
+        return TRUTH.get(target.strip(), target)
+    if isinstance(target, str) and kind(value) == "a number":
+        try:
+            return number_in(target)
+        except NotANumber:
+            return target
+    return target
+
+
+def written(value: Any) -> str:
+    match kind(value):
+        case "a number":
+            return plain(value)
+        case "a list" | "an object" as name:
+            return name  # deeper, perhaps, than Python can go
+        case _:
+            return cut(json.dumps(value, ensure_ascii=False))
+
+
+# Words
+
+
+def verdict_words(condition: VerdictWords, seen: Observation) -> Judgement:
+    """The agent's structured verdict, else its final line `VERDICT: word`, letter for letter.
+
+    Only the final line that is not blank counts, so that a list of criteria with a word for each
+    is no verdict.
+    """
+    word = (seen.verdict or "").strip()
+    if not word and seen.truncated:
+        raise CannotJudge("the output was cut off before its verdict")
+    word = word or verdict_line(seen.output)
+    if not word:
+        raise CannotJudge("the agent gave no verdict")
+    if word not in condition.words:
+        words = ", ".join(f"`{each}`" for each in condition.words)
+        raise CannotJudge(f"unknown verdict {preview(word)}, the words are {words}")
+    return Judgement(word, f"the verdict is `{word}`")
+
+
+def verdict_line(output: str) -> str:
+    last = output.rstrip().rpartition("\n")[2].strip()
+    return last.removeprefix(VERDICT_MARK).strip() if last.startswith(VERDICT_MARK) else ""
+
+
+# Combinations
+
+
+def in_order(
+    conditions: Sequence[Condition], decides: str, seen: Observation, sources: Sources
+) -> Judgement:
+    """The first that says `decides` or `error` is the answer; the rest is not asked."""
+    reasons = []
+    for condition in conditions:
+        judgement = pass_or_fail(condition, seen, sources)
+        if judgement.verdict in (decides, ERROR):
+            return judgement
+        reasons.append(judgement.reason)
+    if not reasons:
+        return Judgement(ERROR, "there is nothing to judge")
+    return Judgement(PASS if decides == FAIL else FAIL, "; ".join(reasons)[:REASON_CHARS])
+
+
+def opposite(condition: Condition, seen: Observation, sources: Sources) -> Judgement:
+    judgement = pass_or_fail(condition, seen, sources)
+    verdict = {PASS: FAIL, FAIL: PASS}.get(judgement.verdict, ERROR)
+    return Judgement(verdict, judgement.reason)
+
+
+def pass_or_fail(condition: Condition, seen: Observation, sources: Sources) -> Judgement:
+    judgement = judge(condition, seen, None, sources)
+    if judgement.verdict in (PASS, FAIL, ERROR):
+        return judgement
+    name = TYPE_OF[type(condition)]
+    return Judgement(ERROR, f"`{name}` says `{judgement.verdict}`, not pass or fail")
