@@ -42,7 +42,9 @@ def carry_out(
     stop = StopFlag()
     restore = listen(stop)
     screen = screen_for(loop, show, limit)
-    around = Surroundings(os.environ, stop=stop, onlookers=[screen], say=_say_waiting(show))
+    around = Surroundings(
+        os.environ, owns_process=True, stop=stop, onlookers=[screen], say=_say_waiting(show)
+    )
     try:
         ran = begin(around)
     finally:

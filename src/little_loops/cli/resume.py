@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from little_loops.cli.consent import skip_permissions
 from little_loops.cli.console import talk
 from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.loading import context_overrides
@@ -51,10 +52,14 @@ def main(argv: Sequence[str]) -> int:
     check_resumable(args.loop, machine, before.run)
     if args.from_state is not None and args.from_state not in machine.states:
         raise UsageError(f"there is no state `{args.from_state}`")
-    wish = wish_of(args, root, machine)
+    wish = wish_of(args, root, machine, before)
     show = Show(args.json, args.quiet, args.verbose, args.color)
     if before.damage and not args.quiet:
         talk(f"warning: {before.damage}")
+    if args.background:
+        from little_loops.cli.background_start import start_in_background  # rarely asked for
+
+        return start_in_background("resume", loop, wish, show)
     limits = (args.max_iterations, before.run.limits.max_iterations, machine.max_iterations)
     limit = next(value for value in limits if value is not None)
     return carry_out(
@@ -62,14 +67,17 @@ def main(argv: Sequence[str]) -> int:
     )
 
 
-def wish_of(args: Args, root: str, loop: FSMLoop) -> Wish:
+def wish_of(args: Args, root: str, loop: FSMLoop, before: Look) -> Wish:
+    context = context_overrides(args.context, loop)
     return Wish(
         root=root,
         name=args.loop,
-        context=context_overrides(args.context, loop),
+        context=context,
         limits=Limits(args.max_iterations, args.timeout, args.max_continuations),
         queue=args.queue,
-        skip_permissions=args.allow_skip_permissions,
+        skip_permissions=skip_permissions(
+            loop, {**before.run.context, **context}, root, allowed=args.allow_skip_permissions
+        ),
         from_state=args.from_state,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from little_loops.cli.consent import skip_permissions
 from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.loading import LoopFile, context_overrides, load_loop
 from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
@@ -50,6 +51,10 @@ def main(argv: Sequence[str]) -> int:
     found = load_loop(args.loop, root)
     wish = wish_of(args, root, found)
     show = Show(args.json, args.quiet, args.verbose, args.color)
+    if args.background:
+        from little_loops.cli.background_start import start_in_background  # rarely asked for
+
+        return start_in_background("start", found.loop, wish, show)
     limit = wish.limits.max_iterations or found.loop.max_iterations
     return carry_out(
         found.loop, wish.name, show, lambda around: start(found.loop, wish, around), limit=limit
@@ -57,13 +62,16 @@ def main(argv: Sequence[str]) -> int:
 
 
 def wish_of(args: Args, root: str, found: LoopFile) -> Wish:
+    context = context_overrides(args.context, found.loop)
     return Wish(
         root=root,
         name=run_name(found.loop.name, args.id),
-        context=context_overrides(args.context, found.loop),
+        context=context,
         limits=Limits(1 if args.no_loop else args.max_iterations, args.timeout),
         scope=tuple(args.scope) if args.scope else None,
         queue=args.queue,
         fresh=args.fresh,
-        skip_permissions=args.allow_skip_permissions,
+        skip_permissions=skip_permissions(
+            found.loop, context, root, allowed=args.allow_skip_permissions
+        ),
     )

@@ -17,6 +17,7 @@ from signal import SIGTERM
 from typing import Any, NamedTuple, cast
 
 from little_loops.fsm.commands import RunAction
+from little_loops.fsm.executor import Acted
 from little_loops.fsm.rendering import Filled, without_newline
 from little_loops.fsm.schema import ActionType, HostOptions
 from little_loops.fsm.state import CutBy, FileRef, LoopState, Result, SignalLine
@@ -41,12 +42,7 @@ class Place(NamedTuple):
     run_dir: str
 
 
-class Acted(NamedTuple):
-    result: Result
-    signal_line: SignalLine | None = None
-
-
-class Actor:
+class ProcessActor:
     """Runs the actions of one run, one at a time."""
 
     def __init__(
@@ -263,7 +259,7 @@ def run_simply(
     import tempfile  # the library's default runner only
 
     with tempfile.TemporaryDirectory(prefix="ll-") as directory:
-        actor = Actor(Place(os.getcwd(), directory), os.environ)
+        actor = ProcessActor(Place(os.getcwd(), directory), os.environ)
         command = RunAction(
             state="action",
             step=1,

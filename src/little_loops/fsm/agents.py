@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from little_loops.fsm.commands import RunAction
+from little_loops.fsm.executor import Acted
 from little_loops.fsm.state import AgentWay, Result, SignalLine
 from little_loops.hosts.base import (
     Activity,
@@ -32,16 +33,14 @@ from little_loops.world import process
 from little_loops.world.output import LineSplitter, SignalScanner, Stream
 
 if TYPE_CHECKING:
-    from little_loops.fsm.actions import Acted, Actor
+    from little_loops.fsm.actions import ProcessActor
 
 EXIT_CODES = {"pass": 0, "fail": 1}
 ERROR_EXIT = 2
 STDERR_TAIL = 4096
 
 
-def run_agent(actor: Actor, command: RunAction, text: str, env: Mapping[str, str]) -> Acted:
-    from little_loops.fsm.actions import Acted  # it imports this module late, too
-
+def run_agent(actor: ProcessActor, command: RunAction, text: str, env: Mapping[str, str]) -> Acted:
     host = host_named(command.host.name or "claude")
     request = request_for(actor, command, host, _with_continuation(actor, command, text))
     launch = host.build(request)
@@ -66,7 +65,7 @@ def run_agent(actor: Actor, command: RunAction, text: str, env: Mapping[str, str
     return Acted(result, _signal(actor, turn, result))
 
 
-def request_for(actor: Actor, command: RunAction, host: Host, text: str) -> Request:
+def request_for(actor: ProcessActor, command: RunAction, host: Host, text: str) -> Request:
     own = command.host
     kind: Literal["slash", "prompt"] = "slash" if command.kind == "slash" else "prompt"
     budgets = [b for b in (own.max_cost_usd, command.cost_left_usd) if b is not None]
@@ -90,7 +89,7 @@ def request_for(actor: Actor, command: RunAction, host: Host, text: str) -> Requ
     )
 
 
-def _with_continuation(actor: Actor, command: RunAction, text: str) -> str:
+def _with_continuation(actor: ProcessActor, command: RunAction, text: str) -> str:
     """Notes of the session before this one are data: named by one line, or quoted in a prompt."""
     if not command.continuation:
         return text
@@ -99,7 +98,9 @@ def _with_continuation(actor: Actor, command: RunAction, text: str) -> str:
     return f"{text}\n\n{note}"
 
 
-def _argv(actor: Actor, launch: Launch, env: Mapping[str, str]) -> tuple[list[str], str | None]:
+def _argv(
+    actor: ProcessActor, launch: Launch, env: Mapping[str, str]
+) -> tuple[list[str], str | None]:
     """The command line with its program as an absolute path, or why it cannot be run."""
     for name, content in launch.files.items():
         actor.write_file(name, content)
@@ -118,7 +119,7 @@ def _argv(actor: Actor, launch: Launch, env: Mapping[str, str]) -> tuple[list[st
 class AgentTurn:
     """One turn while it lasts: lines to the reader, what it says to whoever looks on."""
 
-    def __init__(self, actor: Actor, reader: Reader) -> None:
+    def __init__(self, actor: ProcessActor, reader: Reader) -> None:
         self._actor = actor
         self._reader = reader
         self._lines = LineSplitter()
@@ -142,7 +143,7 @@ class AgentTurn:
         return self._reader.finish(ended.exit_code, ended.signal, stderr, raw.cut_by)
 
 
-def _result(actor: Actor, command: RunAction, raw: Result, outcome: Outcome) -> Result:
+def _result(actor: ProcessActor, command: RunAction, raw: Result, outcome: Outcome) -> Result:
     way: AgentWay = way_of(outcome) or "error"
     text = Stream(actor.place.run_dir, f"{command.step:05}-{command.attempt}.text")
     text.feed(outcome.text.encode("utf-8", "replace"))
@@ -169,7 +170,7 @@ def _exit_code(way: AgentWay, outcome: Outcome) -> int:
     return EXIT_CODES["fail"] if way == "fail" else ERROR_EXIT
 
 
-def _signal(actor: Actor, turn: AgentTurn, result: Result) -> SignalLine | None:
+def _signal(actor: ProcessActor, turn: AgentTurn, result: Result) -> SignalLine | None:
     found = turn.scanner.found
     if found is not None:
         return actor.signal_line(found.kind, found.payload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from little_loops.errors import FAILED, LIMIT, OK, PAUSED, SIGNALLED
@@ -75,3 +76,19 @@ def last_words(run: LoopState, ending: Ending, ran_ms: int) -> dict[str, Any]:
         case _:
             pass
     return told
+
+
+LIMITS = ("max_iterations", "max_cost", "max_tokens", "loop_timeout")
+PAUSES = ("needs_review", "awaiting_continuation")
+
+
+def exit_code_of_end(record: Mapping[str, Any]) -> int:
+    """The exit code that goes with the last event of a run."""
+    status, reason = record["status"], record["reason"]
+    if status == "interrupted":
+        return SIGNALLED + int(record["signal"])
+    if status in PAUSES:
+        return PAUSED
+    if status == "failed":
+        return LIMIT if reason in LIMITS else FAILED
+    return OK

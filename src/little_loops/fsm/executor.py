@@ -148,7 +148,8 @@ class FSMExecutor:
         self.handoff_handler = handoff_handler
 
     def run(self) -> ExecutionResult:
-        world = RunnerWorld(self.fsm, self.action_runner, self.signal_detector, self._tell)
+        actor = RunnerActor(self.action_runner, self.signal_detector)
+        world = RunnerWorld(self.fsm, actor, self._tell)
         loop = handled_by(self.fsm, self.handoff_handler)
         at = world.clock.now()
         run = new_run(loop, "in-memory", at)
@@ -186,15 +187,10 @@ class RunnerWorld:
     """A world in which actions are run by an `ActionRunner` and nothing is written."""
 
     def __init__(
-        self,
-        loop: FSMLoop,
-        runner: ActionRunner,
-        detector: SignalDetector | None,
-        tell: Callable[[dict[str, Any]], None],
+        self, loop: FSMLoop, actor: RunnerActor, tell: Callable[[dict[str, Any]], None]
     ) -> None:
         self.loop = loop
-        self.runner = runner
-        self.detector = detector
+        self.actor = actor
         self.tell = tell
         self.clock = RunClock()
 
@@ -207,11 +203,13 @@ class RunnerWorld:
         """Nothing is kept."""
 
     def perform(self, run: LoopState, command: Command) -> Happening:
+        values = Values(self.loop, run, os.environ)
         match command:
             case RunAction():
-                return self._act(run, command)
+                acted = act_filled(self.actor, run, command, values)
+                return ActionEnded(self.clock.now(), acted.result, acted.signal_line)
             case Judge():
-                return Judged(self.clock.now(), judge_now(command, run, self._values(run)))
+                return Judged(self.clock.now(), judge_now(command, run, values))
             case Wait():
                 wait_until(command, self.clock)
                 return WaitOver(self.clock.now())
@@ -222,11 +220,39 @@ class RunnerWorld:
             case _:
                 assert_never(command)
 
-    def _act(self, run: LoopState, command: RunAction) -> ActionEnded:
-        filled = fill_action(command, self._values(run))
-        if not isinstance(filled, Filled):
-            result = Result(None, 0, failure=filled)
-            return ActionEnded(self.clock.now(), result)
+
+class Acted(NamedTuple):
+    result: Result
+    signal_line: SignalLine | None = None
+
+
+class Actor(Protocol):
+    """Whoever runs actions: real processes (`actions`), or a runner the library was given."""
+
+    def act(self, run: LoopState, command: RunAction, filled: Filled) -> Acted: ...
+
+
+def act_filled(actor: Actor, run: LoopState, command: RunAction, values: Values) -> Acted:
+    filled = fill_action(command, values)
+    if isinstance(filled, Filled):
+        return actor.act(run, command, filled)
+    return Acted(Result(None, 0, failure=filled))
+
+
+class RunnerActor:
+    """Acts through an `ActionRunner`; `keep` says what becomes of its outputs."""
+
+    def __init__(
+        self,
+        runner: ActionRunner,
+        detector: SignalDetector | None,
+        keep: Callable[[RunAction, str], dict[str, Any]] | None = None,
+    ) -> None:
+        self.runner = runner
+        self.detector = detector
+        self.keep = keep or (lambda _, output: {"output": without_newline(output)})
+
+    def act(self, run: LoopState, command: RunAction, filled: Filled) -> Acted:
         timeout = None if command.deadline_ms is None else command.deadline_ms / 1000
         done = self.runner.run(
             filled.text, timeout=timeout, action_type=command.kind, env=filled.env
@@ -234,15 +260,12 @@ class RunnerWorld:
         result = Result(
             done.exit_code,
             done.duration_ms,
-            without_newline(done.output),
-            without_newline(done.stderr),
+            stderr=without_newline(done.stderr),
+            **self.keep(command, done.output),
         )
         if command.kind != "shell":
             result = _as_agent(result)
-        return ActionEnded(self.clock.now(), result, self._signal(done.output))
-
-    def _values(self, run: LoopState) -> Values:
-        return Values(self.loop, run, os.environ)
+        return Acted(result, self._signal(done.output))
 
     def _signal(self, output: str) -> SignalLine | None:
         found = self.detector.detect_first(output) if self.detector is not None else None

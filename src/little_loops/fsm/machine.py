@@ -48,6 +48,9 @@ from little_loops.fsm.turn import Turn
 from little_loops.fsm.verdicts import judge_action, judge_source
 from little_loops.fsm.waits import host_wait, retry_wait_ms, spacing_ms, to_ms
 
+OBEYED = ("handoff", "error", "stop")
+"""Signals with an effect; one of a user's own patterns is noted and changes nothing."""
+
 
 class Step(NamedTuple):
     run: LoopState
@@ -222,7 +225,7 @@ def _settle(turn: Turn) -> Command:
         return _end_after_action(turn, result)
     if result.cut_by == "loop":
         return _time_is_up(turn, run.current_state)
-    if result.cut_by == "none" and run.signal_line is not None:
+    if result.cut_by == "none" and run.signal_line is not None and run.signal_line.type in OBEYED:
         return _obey(turn)
     if result.agent in ("auth", "billing"):
         return EndLeftovers(endings.failed(result.agent, result.reason or result.agent))

@@ -15,23 +15,35 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from little_loops.errors import DamagedRun, UsageError
-from little_loops.fsm.actions import Actor, Place
-from little_loops.fsm.commands import Ending
+from little_loops.fsm.actions import Place, ProcessActor, kept_output
+from little_loops.fsm.commands import Ending, RunAction
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.events import from_record, timestamp
 from little_loops.fsm.evolve import evolve, first_state
-from little_loops.fsm.executor import drive, new_run
+from little_loops.fsm.executor import (
+    ActionRunner,
+    EventCallback,
+    ExecutionResult,
+    RunnerActor,
+    drive,
+    handled_by,
+    new_run,
+    result_of,
+)
+from little_loops.fsm.handoff_handler import HandoffBehavior, HandoffHandler
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.run_world import RunWorld, SessionNote, Surroundings
 from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.signal_detector import SignalDetector
 from little_loops.fsm.state import UNFINISHED, Limits, LoopState
 from little_loops.world import storage, tree
 from little_loops.world.clock import RunClock, wall_ms
 from little_loops.world.history import archive, past_runs, restore, settle
 from little_loops.world.lines import Teller
 from little_loops.world.locks import Claim, claim, nested_in, nesting
-from little_loops.world.onlookers import Onlookers
+from little_loops.world.onlookers import Callback, Onlookers
+from little_loops.world.output import Stream
 from little_loops.world.project import resolve_scope
 from little_loops.world.reporter import Reporter
 from little_loops.world.secrets import Masker
@@ -236,11 +248,35 @@ def _carry_out(
     clock: RunClock,
 ) -> Ran:
     masker = Masker(around.environ)
-    session = SessionNote(writer.data)
-    log = writer.open_log()
-    onlookers = Onlookers([_log_keeper(log, loop, run, masker), *around.onlookers])
-    tree.adopt_orphans()
-    actor = Actor(
+    with ExitStack() as stack:
+        log = writer.open_log()
+        stack.callback(os.close, log)
+        onlookers = Onlookers([_log_keeper(log, loop, run, masker), *around.onlookers])
+        if around.actor is not None:
+            actor = around.actor(writer)
+        else:
+            session = SessionNote(writer.data)
+            stack.callback(session.close)
+            actor = _process_actor(run, wish, around, writer, onlookers, masker, session)
+        world = RunWorld(loop, writer, actor, clock, masker, onlookers, around)
+        run, ending = drive(loop, run, happening, world)
+    writer.save(run.to_dict(), sync=True)
+    past = archive(wish.root, wish.name) if run.status in ARCHIVED else None
+    return Ran(run, ending, past or writer.files)
+
+
+def _process_actor(
+    run: LoopState,
+    wish: Wish,
+    around: Surroundings,
+    writer: RunWriter,
+    onlookers: Onlookers,
+    masker: Masker,
+    session: SessionNote,
+) -> ProcessActor:
+    if around.owns_process:
+        tree.adopt_orphans()
+    return ProcessActor(
         Place(wish.root, writer.files.data),
         {**around.environ, **nested_in(run.run, nesting(around.environ))},
         stop=around.stop,
@@ -249,15 +285,6 @@ def _carry_out(
         skip_permissions=wish.skip_permissions,
         on_started=session.keep,
     )
-    try:
-        world = RunWorld(loop, writer, actor, clock, masker, onlookers, around)
-        run, ending = drive(loop, run, happening, world)
-    finally:
-        session.close()
-        os.close(log)
-    writer.save(run.to_dict(), sync=True)
-    past = archive(wish.root, wish.name) if run.status in ARCHIVED else None
-    return Ran(run, ending, past or writer.files)
 
 
 def _log_keeper(log: int, loop: FSMLoop, run: LoopState, masker: Masker) -> Reporter:
@@ -266,3 +293,53 @@ def _log_keeper(log: int, loop: FSMLoop, run: LoopState, masker: Masker) -> Repo
 
     teller = Teller(loop.name, iterations_allowed(loop, run))
     return Reporter(write, teller, masker, output=True)
+
+
+# ── the library's name for it ──────────────────────────────────────────────────────────────────
+
+
+class PersistentExecutor:
+    """Run a loop so that it survives; `resume` goes on with what is left of it."""
+
+    def __init__(
+        self,
+        fsm: FSMLoop,
+        loops_dir: str | os.PathLike[str] = ".loops",
+        event_callback: EventCallback | None = None,
+        action_runner: ActionRunner | None = None,
+        signal_detector: SignalDetector | None = None,
+        handoff_handler: HandoffHandler | None = None,
+    ) -> None:
+        self.fsm = fsm
+        self.root = os.path.dirname(os.path.abspath(os.fspath(loops_dir)))
+        self.event_callback = event_callback
+        self.action_runner = action_runner
+        self.signal_detector = signal_detector or SignalDetector()
+        self.handoff_handler = handoff_handler or HandoffHandler(HandoffBehavior(fsm.on_handoff))
+
+    def run(self) -> ExecutionResult:
+        """From the beginning; an unfinished run of this name is an error, as on the command line."""
+        loop = handled_by(self.fsm, self.handoff_handler)
+        return self._result(start(loop, Wish(self.root, self.fsm.name), self._surroundings()))
+
+    def resume(self) -> ExecutionResult:
+        """Go on with the newest run of this name."""
+        loop = handled_by(self.fsm, self.handoff_handler)
+        return self._result(resume(loop, Wish(self.root, self.fsm.name), self._surroundings()))
+
+    def _result(self, ran: Ran) -> ExecutionResult:
+        return result_of(ran.run, ran.ending, self.handoff_handler)
+
+    def _surroundings(self) -> Surroundings:
+        told = [] if self.event_callback is None else [Callback(self.event_callback)]
+        actor = None if self.action_runner is None else self._actor
+        return Surroundings(os.environ, onlookers=told, actor=actor)
+
+    def _actor(self, writer: RunWriter) -> RunnerActor:
+        def keep(command: RunAction, output: str) -> dict[str, Any]:
+            stream = Stream(writer.files.data, f"{command.step:05}-{command.attempt}.out")
+            stream.feed(output.encode("utf-8", "replace"))
+            return kept_output(stream.close())
+
+        assert self.action_runner is not None, "without one the real thing runs"
+        return RunnerActor(self.action_runner, self.signal_detector, keep)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, assert_never
 
-from little_loops.fsm.actions import Actor
 from little_loops.fsm.commands import Command, EndLeftovers, Finish, Judge, RunAction, Wait
 from little_loops.fsm.events import Event, to_record
+from little_loops.fsm.executor import Actor, act_filled
 from little_loops.fsm.happenings import (
     ActionEnded,
     Happening,
@@ -24,9 +24,9 @@ from little_loops.fsm.happenings import (
     StopAsked,
     WaitOver,
 )
-from little_loops.fsm.rendering import Filled, Values, fill_action, judge_now
+from little_loops.fsm.rendering import Values, judge_now
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import LoopState, Result
+from little_loops.fsm.state import LoopState
 from little_loops.world import tree
 from little_loops.world.clock import RunClock
 from little_loops.world.files import Folder
@@ -44,13 +44,19 @@ MASKED = (
 
 
 class Surroundings(NamedTuple):
-    """What a run needs of the process it is in."""
+    """What a run needs of the process it is in.
+
+    `owns_process`: nothing else goes on in it, so that every orphan below it is the run's.  `actor`
+    makes whoever runs the actions, where that is not to be the real thing.
+    """
 
     environ: Mapping[str, str]
     stop: StopFlag | None = None
     onlookers: Sequence[Onlooker] = ()
     say: Callable[[str], None] = lambda _: None
     ready: Callable[[LoopState], None] = lambda _: None
+    owns_process: bool = False
+    actor: Callable[[RunWriter], Actor] | None = None
 
 
 class RunWorld:
@@ -104,11 +110,12 @@ class RunWorld:
         stop = self.around.stop
         if stop is not None and stop.signal is not None and isinstance(command, (RunAction, Wait)):
             return StopAsked(self.clock.now(), stop.signal)
+        values = Values(self.loop, run, self.around.environ, self.writer.files.data)
         match command:
             case RunAction():
-                return self._act(run, command)
+                return self._act(run, command, values)
             case Judge():
-                return Judged(self.clock.now(), judge_now(command, run, self._values(run)))
+                return Judged(self.clock.now(), judge_now(command, run, values))
             case Wait():
                 return self._wait(command)
             case EndLeftovers():
@@ -118,17 +125,11 @@ class RunWorld:
             case _:
                 assert_never(command)
 
-    def _values(self, run: LoopState) -> Values:
-        return Values(self.loop, run, self.around.environ, self.actor.place.run_dir)
-
-    def _act(self, run: LoopState, command: RunAction) -> ActionEnded:
-        filled = fill_action(command, self._values(run))
-        if not isinstance(filled, Filled):
-            return ActionEnded(self.clock.now(), Result(None, 0, failure=filled))
-        acted = self.actor.act(run, command, filled)
+    def _act(self, run: LoopState, command: RunAction, values: Values) -> ActionEnded:
+        acted = act_filled(self.actor, run, command, values)
         stop = self.around.stop
-        cut = acted.result.cut_by == "stop" and stop is not None
-        signal = stop.signal if cut and stop is not None else None
+        cut = stop is not None and acted.result.cut_by == "stop"
+        signal = stop.signal if stop is not None and cut else None
         return ActionEnded(self.clock.now(), acted.result, acted.signal_line, signal)
 
     def _wait(self, command: Wait) -> Happening:
@@ -138,13 +139,12 @@ class RunWorld:
         return WaitOver(self.clock.now())
 
     def _end_leftovers(self, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
-        names: tuple[str, ...] = ()
-        if not tree.reap():
-            # All that is below us: an orphan that left its session and cleared its environment too.
-            ended = tree.sweep(
-                run.run, (), self.loop.kill_grace, roots=[os.getpid()], stop=self.around.stop
-            )
-            names = tuple(f"{member.name} (pid {member.pid})" for member in ended)
+        if tree.is_adopting() and tree.reap():
+            return LeftoversEnded(self.clock.now(), command.ending)
+        # All that is below us: also an orphan that left its session and cleared its environment.
+        roots = [os.getpid()] if tree.is_adopting() else []
+        ended = tree.sweep(run.run, (), self.loop.kill_grace, roots=roots, stop=self.around.stop)
+        names = tuple(f"{member.name} (pid {member.pid})" for member in ended)
         return LeftoversEnded(self.clock.now(), command.ending, names)
 
 

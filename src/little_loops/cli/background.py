@@ -1,0 +1,74 @@
+"""The hidden verb that carries a background run: reads a wish, says when it has begun, runs.
+
+It loads neither YAML nor a terminal: the machine comes ready-made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from little_loops.errors import LittleLoopsError
+from little_loops.fsm.persistence import Ran, Wish, resume, start
+from little_loops.fsm.run_world import Surroundings
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import Limits, LoopState
+from little_loops.world.background import Parent
+from little_loops.world.stops import StopFlag, listen
+from little_loops.world.storage import RunFiles
+
+
+def main(argv: Sequence[str]) -> int:
+    wanted = json.load(sys.stdin)
+    parent = Parent()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it outlives its terminal
+    stop = StopFlag()
+    listen(stop)
+    wish = wish_from(wanted["wish"])
+    files = RunFiles(wish.root, wish.name)
+
+    def ready(run: LoopState) -> None:
+        _errors_to(files.log)
+        parent.ready(run.run, files.log)
+
+    around = Surroundings(os.environ, owns_process=True, stop=stop, say=parent.say, ready=ready)
+    os.chdir(wish.root)
+    try:
+        return _carry_out(wanted, wish, around).ending.exit_code
+    except LittleLoopsError as error:
+        parent.failed(error)
+        raise
+
+
+def _carry_out(wanted: dict[str, Any], wish: Wish, around: Surroundings) -> Ran:
+    loop = None if wanted["loop"] is None else FSMLoop.from_dict(wanted["loop"])
+    if wanted["verb"] == "resume":
+        return resume(loop, wish, around)
+    assert loop is not None, "a start brings its machine"
+    return start(loop, wish, around)
+
+
+def _errors_to(log: str) -> None:
+    """What goes wrong from now on is told where the user was told to look."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+def wish_to(wish: Wish) -> dict[str, Any]:
+    return {**wish._asdict(), "limits": wish.limits._asdict()}
+
+
+def wish_from(data: dict[str, Any]) -> Wish:
+    scope = data["scope"]
+    return Wish(
+        **{
+            **data,
+            "limits": Limits(**data["limits"]),
+            "scope": None if scope is None else tuple(scope),
+        }
+    )

@@ -1,0 +1,30 @@
+"""Start a run in the background and tell the user where it is."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from little_loops.cli.background import wish_to
+from little_loops.cli.console import print_json, say, talk
+from little_loops.cli.foreground import Show
+from little_loops.fsm.persistence import Wish
+from little_loops.fsm.schema import FSMLoop
+from little_loops.world.background import launch
+
+
+def start_in_background(verb: str, loop: FSMLoop | None, wish: Wish, show: Show) -> int:
+    wanted: dict[str, Any] = {
+        "verb": verb,
+        "loop": None if loop is None else loop.to_dict(),
+        "wish": wish_to(wish),
+    }
+    quiet = show.json or show.quiet > 0
+    begun = launch(wanted, os.environ, (lambda line: None) if quiet else say)
+    log = os.path.relpath(begun.log)
+    if show.json:
+        print_json({"schema": 1, "name": wish.name, **begun._asdict()})
+    elif not show.quiet:
+        say(f"{wish.name} runs in the background (pid {begun.pid}), log {log}")
+        talk(f"next: ll-loop attach {wish.name}   ·   ll-loop stop {wish.name}")
+    return 0

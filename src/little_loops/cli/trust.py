@@ -1,0 +1,72 @@
+"""`ll-loop trust`: agree to agents without permission prompts, see what was agreed to, revoke it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from little_loops.cli.consent import actions_to_agree_to
+from little_loops.cli.console import print_json, say
+from little_loops.cli.loading import load_loop, read_definition
+from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.errors import OK
+from little_loops.fsm.events import timestamp
+from little_loops.fsm.schema import FSMLoop
+from little_loops.world.clock import wall_ms
+from little_loops.world.project import find_project, loop_files
+from little_loops.world.shown import visible
+from little_loops.world.trust import agree, revoke, trust_of
+
+
+def parser() -> Parser:
+    it = Parser(
+        "trust",
+        "Let the agents of this project's loops act without permission prompts.\n"
+        "What you agree to is kept for you alone, and only for these very actions.",
+        [
+            ("ll-loop trust", "all loops of this project, as they are now"),
+            ("ll-loop trust fix-types", "the actions of one loop"),
+            ("ll-loop trust --list", "what you have agreed to"),
+            ("ll-loop trust --revoke", "take it all back"),
+        ],
+    )
+    it.add_argument("loop", nargs="?", help="a loop's name or file; default: all of them")
+    it.add_argument("--list", action="store_true", help="show what was agreed to here")
+    it.add_argument("--revoke", action="store_true", help="take it back for this project")
+    add_output_options(it)
+    return it
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    root = find_project(os.getcwd())
+    if args.revoke:
+        count = revoke(root, os.environ)
+        say(f"revoked: {count} action{'' if count == 1 else 's'}")
+        return OK
+    if not args.list:
+        wanted = dict.fromkeys(
+            action for loop in _loops(args.loop, root) for action in actions_to_agree_to(loop, {})
+        )
+        agree(root, wanted, timestamp(wall_ms()), os.environ)
+    return _show(root, json=args.json)
+
+
+def _loops(argument: str | None, root: str) -> list[FSMLoop]:
+    if argument is not None:
+        return [load_loop(argument, root).loop]
+    loops = (read_definition(path).loop for path in loop_files(root))
+    return [loop for loop in loops if loop is not None]
+
+
+def _show(root: str, *, json: bool) -> int:
+    trust = trust_of(root, os.environ)
+    if json:
+        actions = [{**one._asdict(), "since": since} for one, since in trust.actions.items()]
+        print_json({"schema": 1, "project": trust.project, "actions": actions})
+        return OK
+    if not trust.actions:
+        say("nothing is trusted here")
+    for action, since in trust.actions.items():
+        say(f"{since[:10]}  {visible(str(action), newlines=False)}")
+    return OK

@@ -1,0 +1,124 @@
+"""Start a run as a process of its own, and come back only when it has really begun.
+
+The wish travels as JSON through the new process's standard input; answers come back, a line each,
+through its standard output until it is ready or has failed.  After that nobody listens, and the
+process lives on: in a session of its own, whatever becomes of the terminal.
+
+Not here: what the process does with the wish (`cli.background`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from little_loops.errors import LittleLoopsError
+
+VERB = "background-run"
+OF_THE_OUTER_RUN = ("LL_RUN_ID", "LL_STEP_ID", "LL_ATTEMPT", "LL_ITERATION", "LL_LOOP")
+ALSO_OF_THE_OUTER_RUN = ("LL_RUN_DIR", "LL_CLAIM", "LL_CONTINUATION", "LL_DEPTH")
+
+
+class Begun(NamedTuple):
+    pid: int
+    run: str
+    log: str
+
+
+class NotBegun(LittleLoopsError):
+    """The new process could not start its run; the message and the exit code are its own."""
+
+    def __init__(self, message: str, help: str | None, exit_code: int) -> None:
+        super().__init__(message, help)
+        self.exit_code = exit_code
+
+
+def launch(
+    wish: Mapping[str, Any], environ: Mapping[str, str], say: Callable[[str], None]
+) -> Begun:
+    child = subprocess.Popen(
+        # -P: a module that lies in the project directory must not be taken for one of ours.
+        [sys.executable, "-P", "-m", "little_loops", VERB],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=own_environment(environ),
+        start_new_session=True,
+    )
+    assert child.stdin is not None and child.stdout is not None, "both are pipes"
+    try:
+        with child.stdin:
+            child.stdin.write(json.dumps(wish).encode())
+        with child.stdout:
+            return _answer(child, say)
+    except KeyboardInterrupt:
+        child.send_signal(signal.SIGTERM)  # it is ours until it has begun
+        child.wait()
+        raise
+    except BrokenPipeError:
+        child.wait()
+        raise NotBegun("the background process ended at once", None, 1) from None
+    finally:
+        child.returncode = child.returncode or 0  # it is not to be waited for
+
+
+def _answer(child: subprocess.Popen[bytes], say: Callable[[str], None]) -> Begun:
+    assert child.stdout is not None, "it is a pipe"
+    for line in child.stdout:
+        said = json.loads(line)
+        if "say" in said:
+            say(said["say"])
+        elif "error" in said:
+            raise NotBegun(said["error"], said["help"], said["exit_code"])
+        else:
+            return Begun(child.pid, said["run"], said["log"])
+    code = child.wait()
+    raise NotBegun(f"the background process ended before it began (exit {code})", None, 1)
+
+
+def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Without the marks of a run this may be started in: it stands on its own feet."""
+    outer = (*OF_THE_OUTER_RUN, *ALSO_OF_THE_OUTER_RUN)
+    own = {name: value for name, value in environ.items() if name not in outer}
+    return {**own, "LL_DETACHED": "1"}
+
+
+class Parent:
+    """The other end: what the new process tells the one that started it."""
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = os.dup(1)
+        os.set_inheritable(self._descriptor, False)
+        null = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1):
+            os.dup2(null, standard)
+        os.close(null)
+
+    def say(self, line: str) -> None:
+        self._tell({"say": line})
+
+    def ready(self, run: str, log: str) -> None:
+        self._tell({"run": run, "log": log})
+        self._hang_up()
+
+    def failed(self, error: LittleLoopsError) -> None:
+        told = {"error": error.message, "help": error.help, "exit_code": error.exit_code}
+        self._tell(told)
+        self._hang_up()
+
+    def _tell(self, message: Mapping[str, Any]) -> None:
+        if self._descriptor is not None:
+            try:
+                os.write(self._descriptor, json.dumps(message).encode() + b"\n")
+            except OSError:  # it did not want to wait for the answer
+                self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
