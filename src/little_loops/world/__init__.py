@@ -1,0 +1,1 @@
+"""Effects: what a run does to the computer it runs on."""
