@@ -123,6 +123,10 @@ class Project:
         state: dict[str, Any] = json.loads(path.read_text())
         return state
 
+    def log(self, name: str) -> str:
+        path = self.running(name, ".log")
+        return (path if path.exists() else self.past(name, ".log")).read_text()
+
     def has_event(self, name: str, kind: str, **fields: Any) -> bool:
         try:
             events = self.events(name)

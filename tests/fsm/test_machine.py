@@ -244,7 +244,7 @@ class TestErrors:
         states = {**CHECK_FIX, "check": {**CHECK_FIX["check"], "timeout": 1}}
         world = ScriptedWorld(loop(states), [Says(0, takes_ms=5000)])
         assert story(world) == "loop_error: failed, timeout"
-        assert world.log[-1]["error"] == "no end after 1 s"
+        assert world.log[-1]["error"] == "no end within its 1 s"
 
     def test_no_way_for_the_verdict(self):
         world = ScriptedWorld(

@@ -42,7 +42,8 @@ def main(argv: Sequence[str]) -> int:
         )
         return OK
     began = time.monotonic()
-    while send(holder, signal.SIGTERM) and _is_there(root, holder):
+    if send(holder, signal.SIGTERM):
+        send(holder, signal.SIGCONT)  # what stands still cannot obey
         _wait_for_end(root, holder)
     took = duration_text(round((time.monotonic() - began) * 1000))
     line = f"{name}: asked to stop (pid {holder.pid}), state saved   {took}"

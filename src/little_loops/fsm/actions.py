@@ -23,6 +23,7 @@ from little_loops.fsm.schema import ActionType, HostOptions
 from little_loops.fsm.state import CutBy, FileRef, LoopState, Result, SignalLine
 from little_loops.hosts.base import SESSION_VARIABLES
 from little_loops.world import process
+from little_loops.world.files import failure
 from little_loops.world.onlookers import Onlooker
 from little_loops.world.output import Output, SignalScanner, Stream
 from little_loops.world.stops import StopFlag
@@ -57,7 +58,9 @@ class ProcessActor:
         on_started: Callable[[int], None] | None = None,
     ) -> None:
         self.place = place
-        self.environ = {k: v for k, v in environ.items() if k not in SESSION_VARIABLES}
+        # `LL_DETACHED` marks this run as one on its own feet; a run inside an action is not.
+        dropped = (*SESSION_VARIABLES, "LL_DETACHED")
+        self.environ = {name: value for name, value in environ.items() if name not in dropped}
         self.stop = stop
         self.onlookers = onlookers or Onlooker()
         self.holds_secret = holds_secret
@@ -142,6 +145,8 @@ class ProcessActor:
             )
         except process.CannotStart as problem:
             return problem
+        except OSError as error:  # the disk is full, most likely
+            raise failure(error, "write", self.place.run_dir) from error
 
     def cut_by(self, command: RunAction, ended: process.Ended | process.CannotStart) -> CutBy:
         if isinstance(ended, process.CannotStart) or ended.cut_by == "none":

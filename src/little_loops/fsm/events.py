@@ -96,7 +96,7 @@ EVENTS: dict[str, EventType] = {
     "resume": EventType(
         "an unfinished run goes on",
         ("state", "iteration"),
-        ("orphans", "limits", "context", "again", "status"),
+        ("orphans", "limits", "context", "again", "status", "continuation"),
     ),
     "loop_complete": EventType("the run ended as it should", _ENDING, ("message",)),
     "loop_error": EventType("the run failed", (*_ENDING, "state", "error"), ("next_state",)),

@@ -492,6 +492,7 @@ def _note_resume(turn: Turn, resumed: Resumed) -> None:
         **({"limits": limits} if limits else {}),
         **({"context": dict(resumed.context)} if resumed.context else {}),
         **({"again": True} if again else {}),
+        **({"continuation": run.continuation_prompt} if run.continuation_prompt else {}),
     )
 
 

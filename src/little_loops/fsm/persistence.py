@@ -77,6 +77,10 @@ class Ran(NamedTuple):
 
 def start(loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
     """Run a loop from its beginning."""
+    return _hand_on(_start(loop, wish, around), loop, around)
+
+
+def _start(loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
     run_id = new_run_id()
     with ExitStack() as stack:
         stack.enter_context(_claim(loop, wish.scope or loop.scope, wish, around, run_id))
@@ -141,6 +145,10 @@ def unfinished(name: str, run: LoopState) -> UsageError:
 def resume(loop: FSMLoop | None, wish: Wish, around: Surroundings) -> Ran:
     """Go on with the newest run of that name; by `loop`, or as it was started."""
     before = find(wish.root, wish.name)
+    return _hand_on(_resume(loop, wish, around, before), loop or before.loop, around)
+
+
+def _resume(loop: FSMLoop | None, wish: Wish, around: Surroundings, before: Look) -> Ran:
     scope = wish.scope or before.run.scope
     with ExitStack() as stack:
         stack.enter_context(_claim(before.loop, scope, wish, around, before.run.run))
@@ -285,6 +293,19 @@ def _process_actor(
         skip_permissions=wish.skip_permissions,
         on_started=session.keep,
     )
+
+
+def _hand_on(ran: Ran, loop: FSMLoop, around: Surroundings) -> Ran:
+    """Where the ending asks for a fresh session, start it now that the claim is given up."""
+    if not ran.ending.spawn or around.actor is not None:
+        return ran
+    from little_loops.fsm.spawning import Spawner  # only a handoff starts sessions
+
+    options = loop.host.under(loop.states[ran.run.current_state].host)
+    spawner = Spawner(ran.files, options, around.environ)
+    handler = HandoffHandler(HandoffBehavior.SPAWN, spawner.start)
+    handler.handle(ran.files.name, ran.run.continuation_prompt)
+    return ran
 
 
 def _log_keeper(log: int, loop: FSMLoop, run: LoopState, masker: Masker) -> Reporter:

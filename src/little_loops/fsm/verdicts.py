@@ -32,7 +32,7 @@ def judge_action(state: StateConfig, run: LoopState) -> Judgement | Judge:
     """The verdict on the action that just ended in `state`."""
     result = run.captured[run.current_state]
     if result.cut_by == "action":
-        return Judgement(TIMEOUT, f"no end after {result.duration_ms / 1000:g} s")
+        return Judgement(TIMEOUT, f"no end within its {state.timeout or 0:g} s")
     if result.failure is not None:
         return Judgement(ERROR, result.failure)
     if result.agent is not None:

@@ -83,7 +83,10 @@ class Teller:
 
     def _resume(self, record: Record) -> list[str]:
         state, iteration = record["state"], record["iteration"]
-        return [f"Resuming loop '{self.loop}' from state '{state}' (iteration {iteration})"]
+        lines = [f"Resuming loop '{self.loop}' from state '{state}' (iteration {iteration})"]
+        if record.get("continuation"):
+            lines.append(f"Continuation context: {one_line(record['continuation'])}")
+        return lines
 
     def _last(self, record: Record) -> list[str]:
         return ["", last_line(record)]

@@ -1,0 +1,71 @@
+"""`ll-loop compile`: print the machine that a loop compiles to, as a loop file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+
+from little_loops.authoring.dump import dump
+from little_loops.cli.console import print_json, talk
+from little_loops.cli.loading import COMPILED_MARK, load_loop, shown_path
+from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.errors import OK, UsageError
+from little_loops.world.project import find_project
+
+EXAMPLES = (
+    ("ll-loop compile fix-types", "print the states it becomes"),
+    ("ll-loop compile my-goal --output .loops/my-goal.fsm.yaml", "and keep them"),
+)
+
+
+def parser() -> Parser:
+    it = Parser("compile", "Print the machine that a loop compiles to.", EXAMPLES)
+    it.add_argument("loop", help="a loop's name or file")
+    it.add_argument("-o", "--output", metavar="FILE", help="write it there instead")
+    add_output_options(it)
+    return it
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    found = load_loop(args.loop, find_project(os.getcwd()))
+    if args.json:
+        print_json({"schema": 1, "loop": found.loop.to_dict()})
+        return OK
+    text = header(found.path) + dump(found.loop)
+    if args.output is None:
+        os.write(1, text.encode())
+        return OK
+    write(args.output, text, found.path)
+    if not args.quiet:
+        talk(f"wrote {shown_path(args.output)}")
+    return OK
+
+
+def header(path: str) -> str:
+    """Say what this was made from; a compiled form keeps the header it has."""
+    with open(path, "rb") as stream:
+        raw = stream.read()
+    if raw.startswith(COMPILED_MARK):
+        return "".join(
+            line.decode("utf-8", "replace")
+            for line in raw.splitlines(keepends=True)[:3]
+            if line.startswith(b"#")
+        )
+    name = shown_path(path)
+    return (
+        f"{COMPILED_MARK.decode()}{name}\n"
+        f"# sha256 {hashlib.sha256(raw).hexdigest()}\n"
+        f"# by: ll-loop compile {name}\n"
+    )
+
+
+def write(output: str, text: str, source: str) -> None:
+    try:
+        if os.path.exists(output) and os.path.samefile(output, source):
+            raise UsageError(f"`{shown_path(output)}` is the file that is compiled")
+        with open(output, "w", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise UsageError(f"cannot write `{shown_path(output)}`: {error.strerror}") from error

@@ -1,0 +1,52 @@
+"""`ll-loop explain`: what an error code means, with a wrong and a right example."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from little_loops.authoring.codes import CODES, Code
+from little_loops.cli.console import print_json, say
+from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.errors import OK, UsageError
+
+
+def parser() -> Parser:
+    it = Parser(
+        "explain",
+        "Say what an error code means, with a wrong and a right example.",
+        [("ll-loop explain LL201", ""), ("ll-loop explain", "list them all")],
+    )
+    it.add_argument("code", nargs="?", help="a code such as LL201; default: list them")
+    add_output_options(it)
+    return it
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    if args.code is None:
+        return _list(json=args.json)
+    code = CODES.get(args.code.upper())
+    if code is None:
+        raise UsageError(f"there is no code `{args.code}`", "`ll-loop explain` lists them")
+    if args.json:
+        print_json({"schema": 1, **code._asdict()})
+    else:
+        say(page(code))
+    return OK
+
+
+def _list(*, json: bool) -> int:
+    if json:
+        print_json({"schema": 1, "codes": {name: code.title for name, code in CODES.items()}})
+    else:
+        for name, code in sorted(CODES.items()):
+            say(f"{name}  {code.title}")
+    return OK
+
+
+def page(code: Code) -> str:
+    parts = [f"{code.code}: {code.title}", "", code.text.strip()]
+    for title, example in (("Wrong", code.wrong), ("Right", code.right)):
+        if example:
+            parts += ["", f"{title}:", *(f"    {line}" for line in example.strip().splitlines())]
+    return "\n".join(parts)

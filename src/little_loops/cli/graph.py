@@ -1,0 +1,60 @@
+"""`ll-loop graph`: a loop's states and ways as text, Mermaid or DOT."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from little_loops.authoring.graph import as_dot, as_mermaid, as_text
+from little_loops.cli.console import ascii_only, print_json, say
+from little_loops.cli.loading import load_loop
+from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.errors import OK
+from little_loops.fsm.schema import FSMLoop, ways
+from little_loops.world.project import find_project
+
+
+def parser() -> Parser:
+    it = Parser(
+        "graph",
+        "Show a loop's states and the ways between them.",
+        [
+            ("ll-loop graph fix-types", "as text"),
+            ("ll-loop graph fix-types --format mermaid", "for a README"),
+        ],
+    )
+    it.add_argument("loop", help="a loop's name or file")
+    it.add_argument("--format", choices=("text", "mermaid", "dot", "json"), default="text")
+    add_output_options(it)
+    return it
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    loop = load_loop(args.loop, find_project(os.getcwd())).loop
+    match "json" if args.json else args.format:
+        case "json":
+            print_json(document(loop))
+        case "mermaid":
+            say(as_mermaid(loop).rstrip("\n"))
+        case "dot":
+            say(as_dot(loop).rstrip("\n"))
+        case _:
+            say(as_text(loop, ascii_only=ascii_only(sys.stdout)).rstrip("\n"))
+    return OK
+
+
+def document(loop: FSMLoop) -> dict[str, object]:
+    return {
+        "schema": 1,
+        "name": loop.name,
+        "initial": loop.initial,
+        "states": {
+            name: {
+                "terminal": state.terminal,
+                "ways": {verdict: way._asdict() for verdict, way in ways(state).items()},
+            }
+            for name, state in loop.states.items()
+        },
+    }

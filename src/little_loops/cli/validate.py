@@ -1,0 +1,118 @@
+"""`ll-loop validate`: check loop files and report every problem in them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from little_loops.authoring.load import Definition
+from little_loops.authoring.worst_case import outcomes, worst_case
+from little_loops.cli.console import print_json, say
+from little_loops.cli.loading import find_loop, host_problems, read_definition, shown_path
+from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.cli.problems import as_annotation, as_document, render
+from little_loops.errors import OK, USAGE, Problem, UsageError
+from little_loops.world.project import find_project, loop_files
+from little_loops.world.shown import visible
+
+MOST_SHOWN = 100
+
+EXAMPLES = (
+    ("ll-loop validate", "every loop of this project"),
+    ("ll-loop validate fix-types", "one of them"),
+    ("ll-loop validate --strict", "warnings are errors"),
+    ("ll-loop validate --output-format github", "annotations for a workflow"),
+)
+
+
+class Checked(NamedTuple):
+    path: str
+    definition: Definition
+    problems: tuple[Problem, ...]
+
+    def count(self, severity: str) -> int:
+        return sum(problem.severity == severity for problem in self.problems)
+
+
+def parser() -> Parser:
+    it = Parser("validate", "Check loop files and report every problem in them.", EXAMPLES)
+    it.add_argument("files", nargs="*", metavar="LOOP", help="names or files; default: all")
+    it.add_argument("--strict", action="store_true", help="warnings are errors too")
+    it.add_argument("--output-format", choices=("text", "json", "github"), help="default: text")
+    add_output_options(it)
+    return it
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    root = find_project(os.getcwd())
+    paths = [find_loop(each, root) for each in args.files] or loop_files(root)
+    if not paths:
+        raise UsageError("there are no loops here", "`ll-loop init` writes a first one")
+    checked = [check(path) for path in paths]
+    match args.output_format or ("json" if args.json else "text"):
+        case "json":
+            print_json(document(checked))
+        case "github":
+            for problem in (problem for each in checked for problem in each.problems):
+                say(as_annotation(problem))
+        case _:
+            report(checked, quiet=args.quiet, verbose=args.verbose)
+    bad = [each for each in checked if each.count("error") or (args.strict and each.problems)]
+    return USAGE if bad else OK
+
+
+def check(path: str) -> Checked:
+    definition = read_definition(path)
+    extra = () if definition.loop is None else host_problems(definition)
+    return Checked(shown_path(path), definition, (*definition.problems, *extra))
+
+
+def report(checked: Sequence[Checked], *, quiet: int, verbose: int) -> None:
+    problems = [problem for each in checked for problem in each.problems]
+    for problem in problems[:MOST_SHOWN]:
+        say(render(problem) + "\n")
+    if len(problems) > MOST_SHOWN:
+        say(f"… and {len(problems) - MOST_SHOWN} more\n")
+    if quiet:
+        return
+    for each in checked:
+        if each.definition.loop is not None and (verbose or len(checked) == 1):
+            for line in expectations(each):
+                say(visible(line, newlines=False))
+    say(summary(checked))
+
+
+def expectations(each: Checked) -> list[str]:
+    """What a valid loop can be expected to do."""
+    loop = each.definition.loop
+    assert loop is not None, "only a valid loop has expectations"
+    ends = [f"`{name}` is {how}" for name, how in outcomes(loop).items()]
+    return [f"{loop.name}: {worst_case(loop)}", *(f"  {end}" for end in ends)]
+
+
+def summary(checked: Sequence[Checked]) -> str:
+    files = f"checked {len(checked)} loop{'' if len(checked) == 1 else 's'}"
+    errors = sum(each.count("error") for each in checked)
+    warnings = sum(each.count("warning") for each in checked)
+    if not errors and not warnings:
+        return f"{files}: no problems"
+    bad = sum(bool(each.problems) for each in checked)
+    return (
+        f"{files}: {errors} error{'' if errors == 1 else 's'}, "
+        f"{warnings} warning{'' if warnings == 1 else 's'} in {bad} file{'' if bad == 1 else 's'}"
+    )
+
+
+def document(checked: Sequence[Checked]) -> dict[str, object]:
+    files = [
+        {
+            "file": each.path,
+            "name": None if each.definition.loop is None else each.definition.loop.name,
+            "valid": not each.count("error"),
+            "problems": [as_document(problem) for problem in each.problems],
+        }
+        for each in checked
+    ]
+    return {"schema": 1, "files": files}

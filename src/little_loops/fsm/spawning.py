@@ -1,0 +1,122 @@
+"""Start the session that goes on with a run after a handoff: detached, few turns, one command.
+
+The session's only task is to type `ll-loop resume NAME --background`; exactly that command is
+allowed to it, so it needs no skipped permissions.  Whether it worked is told by the claim of the
+run it resumes, never by its exit code.
+
+Not here: when a session is started (`machine`), that the run's state is saved and its claim given
+up before (`persistence`).
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from little_loops.errors import StorageError
+from little_loops.fsm.events import timestamp
+from little_loops.fsm.schema import HostOptions
+from little_loops.hosts.base import Request, environment, host_named
+from little_loops.world import tree
+from little_loops.world.background import own_environment
+from little_loops.world.clock import wall_ms
+from little_loops.world.files import Folder, to_json
+from little_loops.world.storage import SPAWN, RunFiles, make_folder
+
+TURNS = 5
+LOG = "spawn.log"
+
+
+class Spawner:
+    """Starts continuations of one run; hand `start` to a `HandoffHandler`."""
+
+    def __init__(self, files: RunFiles, options: HostOptions, environ: Mapping[str, str]) -> None:
+        self.files = files
+        self.options = options
+        self.environ = environ
+
+    def start(self, name: str, continuation: str | None) -> subprocess.Popen[str]:
+        command = f"ll-loop resume {name} --background"
+        request = self._request(command)
+        launch = host_named(self.options.name or "claude").build(request)
+        with make_folder(self.files.root, *self._folder()) as data:
+            environ = environment(launch, self._environ(data))
+            log = data.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            try:
+                child = self._start(launch.argv, environ, log)
+            finally:
+                os.close(log)
+        assert child.stdin is not None, "it is a pipe"
+        with child.stdin:
+            child.stdin.write(launch.stdin.decode())
+        self._note(child.pid, request.session_id)
+        return child
+
+    def _request(self, command: str) -> Request:
+        notes = os.path.join(self.files.data, "continue.md")
+        claude = (self.options.name or "claude") == "claude"
+        return Request(
+            action=f"Continue loop execution. Run: {command}\n\n{notes}",
+            kind="prompt",
+            cwd=self.files.root,
+            session_id=str(uuid4()),
+            model=self.options.model,
+            permission_mode="dontAsk" if claude else self.options.permission_mode,
+            allow=(f"Bash({command})",) if claude else (),
+            max_turns=TURNS if claude else None,
+            args=("--tools=Bash", "--strict-mcp-config") if claude else (),
+            command=self.options.command or (),
+            env=self.options.env or {},
+        )
+
+    def _start(
+        self, argv: tuple[str, ...], environ: Mapping[str, str], log: int
+    ) -> subprocess.Popen[str]:
+        try:
+            return subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=self.files.root,
+                env=environ,
+                text=True,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise StorageError(
+                f"no session could be started: {argv[0]}: {error.strerror}",
+                f"`ll-loop resume {self.files.name}` goes on by hand",
+            ) from error
+
+    def _folder(self) -> tuple[str, ...]:
+        return (".running", f"{self.files.name}.d")
+
+    def _environ(self, data: Folder) -> dict[str, str]:
+        """Our own `ll-loop` first on PATH, whichever way this one was started."""
+        own = own_environment(self.environ)
+        with data.make("bin") as directory:
+            script = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m little_loops "$@"\n'
+            directory.replace("ll-loop", script.encode(), f".ll-loop.{os.urandom(8).hex()}")
+            os.chmod("ll-loop", 0o700, dir_fd=directory.fd)
+        path = os.path.join(self.files.data, "bin")
+        return {**own, "PATH": f"{path}{os.pathsep}{own.get('PATH', os.defpath)}"}
+
+    def _note(self, pid: int, session_id: str) -> None:
+        born = tree.session(pid)
+        noted: dict[str, Any] = {
+            "pid": pid,
+            "created": born.born,
+            "boot": born.boot,
+            "session_id": session_id,
+            "started_at": timestamp(wall_ms()),
+            "log": os.path.join(self.files.data, LOG),
+        }
+        with make_folder(self.files.root, ".running") as folder:
+            name = self.files.name + SPAWN
+            folder.replace(name, to_json(noted) + b"\n", f".{name}.{os.urandom(8).hex()}")

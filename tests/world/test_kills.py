@@ -1,0 +1,85 @@
+"""Kill a run at any moment: nothing recorded is run again, nothing is lost, the order holds."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from tests.project import Project, chain, numbers, until
+
+KILLS = 50
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_chain_killed_at_random_moments(project: Project, seed: int):
+    """Ten states; each writes its number and sleeps a little, so that kills land everywhere."""
+    project.loop("chain", chain(10, "echo {n} >> trace; sleep 0.01"))
+    dice = random.Random(seed)
+    kills = 0
+    while kills < KILLS // 2:
+        (project.root / "trace").unlink(missing_ok=True)
+        verb = ("run", "chain")
+        while True:
+            with project.started(*verb) as child:
+                time.sleep(dice.uniform(0.05, 0.30))  # the random moment itself, not a wait
+                if child.poll() is None:
+                    os.killpg(child.pid, signal.SIGKILL)
+                    kills += 1
+            if child.returncode == 0:
+                break
+            project.end_actions()
+            assert_state_reads(project)
+            has_run = project.running("chain", ".events.jsonl").exists()
+            verb = ("resume", "chain") if has_run and project.events("chain") else ("run", "chain")
+        assert_whole_story(project)
+
+
+def assert_state_reads(project: Project) -> None:
+    said = project.ll("status", "chain", "--json")
+    assert said.returncode in (0, 2), said.stderr
+    assert "Traceback" not in said.stderr
+
+
+def assert_whole_story(project: Project) -> None:
+    events = project.events("chain")
+    complete = [e["state"] for e in events if e["event"] == "action_complete"]
+    assert complete == [f"s{n}" for n in range(1, 11)]
+    interrupted = [e["state"] for e in events if e["event"] == "action_interrupted"]
+    trace = numbers(project.file("trace"))
+    assert list(trace) == sorted(trace)
+    for n in range(1, 11):
+        assert 1 <= trace.count(n) <= 1 + interrupted.count(f"s{n}")
+
+
+def test_the_runner_alone_is_killed_and_its_action_lives_on(project: Project):
+    project.loop(
+        "solo",
+        """\
+        name: solo
+        initial: work
+        states:
+          work:
+            action: |
+              echo $$ >> pids
+              test -e go_on || sleep 600
+            next: done
+          done: {terminal: true}
+        """,
+    )
+    with project.started("run", "solo") as child:
+        until(lambda: project.file("pids"), "action")
+        child.kill()
+        child.wait()
+        orphan = int(project.file("pids").split()[0])
+        os.kill(orphan, 0)  # it is alive, nobody ended it
+        (project.root / "go_on").touch()
+        said = project.ll("resume", "solo")
+    assert said.returncode == 0, said.stderr
+    with pytest.raises(ProcessLookupError):
+        os.kill(orphan, 0)
+    resume = next(e for e in project.events("solo") if e["event"] == "resume")
+    assert any(f"(pid {orphan})" in name for name in resume["orphans"])
