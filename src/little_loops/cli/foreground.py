@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from json import dumps
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from little_loops.cli.console import ascii_only, talk
+from little_loops.cli.ci import (
+    GitHubGroups,
+    SteadyScreen,
+    heartbeat_s,
+    on_github,
+    step_summary,
+    without_commands,
+)
+from little_loops.cli.console import ascii_only, colour_wanted, is_terminal, talk
+from little_loops.errors import SIGNALLED
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.persistence import Ran
@@ -16,11 +26,19 @@ from little_loops.fsm.run_world import Surroundings
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.world.lines import Teller
-from little_loops.world.onlookers import Onlooker, Record
+from little_loops.world.locks import WaitStopped
+from little_loops.world.onlookers import Onlooker, Onlookers, Record
+from little_loops.world.project import find_project
 from little_loops.world.reporter import Reporter
 from little_loops.world.secrets import Masker
 from little_loops.world.stops import StopFlag, listen
+from little_loops.world.storage import RunFiles
 
+if TYPE_CHECKING:
+    from little_loops.cli.live import LiveScreen
+
+CODEX_SETTINGS = ("CODEX_HOME", "CODEX_API_KEY")
+"""What a user sets for Codex; anything else of that kind is set by it, for what it runs."""
 LAST_WORDS = (
     *("loop_complete", "loop_error", "loop_timeout"),
     *("loop_paused", "loop_interrupted", "handoff"),
@@ -39,21 +57,25 @@ class Show(NamedTuple):
 def carry_out(
     loop: FSMLoop, name: str, show: Show, begin: Callable[[Surroundings], Ran], *, limit: int
 ) -> int:
-    stop = StopFlag()
+    stop = ForegroundStop()
     restore = listen(stop)
-    screen = screen_for(loop, show, limit)
-    around = Surroundings(
-        os.environ, owns_process=True, stop=stop, onlookers=[screen], say=_say_waiting(show)
-    )
     try:
-        ran = begin(around)
+        with screen_for(loop, name, show, limit, stop) as screen:
+            around = Surroundings(
+                os.environ, owns_process=True, stop=stop, onlookers=[screen], say=_say_waiting(show)
+            )
+            ran = begin(around)
+    except WaitStopped as stopped:
+        stopped.exit_code = SIGNALLED + (stop.signal or 0)
+        raise
     finally:
         restore()
         stop.close()
     if not show.quiet and not show.json:
         hint = next_step(name, ran.run, ran.ending)
         if hint:
-            talk(f"next: {hint}")
+            with suppress(OSError):  # a closed terminal, which the run has outlived
+                talk(f"next: {hint}")
     return ran.ending.exit_code
 
 
@@ -67,16 +89,77 @@ def _say_waiting(show: Show) -> Callable[[str], None]:
     return say
 
 
-def screen_for(loop: FSMLoop, show: Show, limit: int) -> Onlooker:
+class ForegroundStop(StopFlag):
+    """Ctrl-Z finds the terminal in order: a live screen stands aside first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.screen: LiveScreen | None = None
+
+    def suspend(self) -> float:
+        if self.screen is not None:
+            self.screen.stand_aside()
+        seconds = super().suspend()
+        if self.screen is not None:
+            self.screen.stood_still(seconds)
+        return seconds
+
+
+@contextmanager
+def screen_for(
+    loop: FSMLoop, name: str, show: Show, limit: int, stop: ForegroundStop
+) -> Iterator[Onlooker]:
+    """Whoever tells the user about the run; when this is left, the terminal is in order."""
+    summary = step_summary(loop.name, os.environ)
+    if show.json or show.quiet or not live_wanted(os.environ):
+        yield Onlookers([_plain_screen(loop, show, limit), *summary])
+        return
+    stop.screen = screen = _live_screen(loop, name, show, limit, stop)
+    try:
+        yield screen
+    finally:
+        stop.screen = None
+        with suppress(OSError):  # the terminal is gone
+            screen.close()
+
+
+def live_wanted(environ: Mapping[str, str]) -> bool:
+    """A person watches: a terminal, and neither a CI system nor an agent around us."""
+    by_agent = environ.get("CLAUDECODE") or any(
+        name.startswith("CODEX_") and name not in CODEX_SETTINGS for name in environ
+    )
+    return is_terminal(sys.stdout) and not environ.get("CI") and not by_agent
+
+
+def _plain_screen(loop: FSMLoop, show: Show, limit: int) -> Onlooker:
     if show.json:
         return JsonScreen()
-    teller = Teller(loop.name, limit, ascii_only=ascii_only(sys.stdout))
-    masker = Masker(os.environ)
     if show.quiet > 1:
         return Onlooker()
+    teller = Teller(loop.name, limit, ascii_only=ascii_only(sys.stdout))
+    masker = Masker(os.environ)
     if show.quiet:
         return LastLine(_write, teller, masker, output=False)
-    return Reporter(_write, teller, masker, output=show.verbose > 0)
+    is_watched = sys.stdout.isatty() and not os.environ.get("CI")
+    every_s = None if is_watched else heartbeat_s(os.environ)
+    grouped = on_github(os.environ)
+    write = without_commands(_write) if grouped else _write
+    screen = SteadyScreen(write, teller, masker, output=show.verbose > 0, every_s=every_s)
+    return GitHubGroups(_write, screen, limit) if grouped else screen
+
+
+def _live_screen(loop: FSMLoop, name: str, show: Show, limit: int, stop: StopFlag) -> LiveScreen:
+    from little_loops.cli.live import Hints, LiveScreen, terminal  # rich
+    from little_loops.cli.terminal_lines import TerminalTeller  # only on a terminal
+
+    log = os.path.relpath(RunFiles(find_project(os.getcwd()), name).log)
+    return LiveScreen(
+        terminal(sys.stdout, colour=colour_wanted(sys.stdout, show.color)),
+        TerminalTeller(loop, limit, ascii_only=ascii_only(sys.stdout)),
+        Masker(os.environ),
+        Hints(log, lambda: stop.count > 0),
+        verbose=show.verbose > 0,
+    )
 
 
 def _write(text: str) -> None:

@@ -11,12 +11,10 @@ from little_loops.authoring.worst_case import outcomes, worst_case
 from little_loops.cli.console import print_json, say
 from little_loops.cli.loading import find_loop, host_problems, read_definition, shown_path
 from little_loops.cli.parsing import Parser, add_output_options
-from little_loops.cli.problems import as_annotation, as_document, render
+from little_loops.cli.problems import annotation, as_dict, render_all
 from little_loops.errors import OK, USAGE, Problem, UsageError
 from little_loops.world.project import find_project, loop_files
 from little_loops.world.shown import visible
-
-MOST_SHOWN = 100
 
 EXAMPLES = (
     ("ll-loop validate", "every loop of this project"),
@@ -56,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
             print_json(document(checked))
         case "github":
             for problem in (problem for each in checked for problem in each.problems):
-                say(as_annotation(problem))
+                say(annotation(problem))
         case _:
             report(checked, quiet=args.quiet, verbose=args.verbose)
     bad = [each for each in checked if each.count("error") or (args.strict and each.problems)]
@@ -71,10 +69,8 @@ def check(path: str) -> Checked:
 
 def report(checked: Sequence[Checked], *, quiet: int, verbose: int) -> None:
     problems = [problem for each in checked for problem in each.problems]
-    for problem in problems[:MOST_SHOWN]:
-        say(render(problem) + "\n")
-    if len(problems) > MOST_SHOWN:
-        say(f"… and {len(problems) - MOST_SHOWN} more\n")
+    if problems:
+        say(render_all(problems) + "\n")
     if quiet:
         return
     for each in checked:
@@ -111,7 +107,7 @@ def document(checked: Sequence[Checked]) -> dict[str, object]:
             "file": each.path,
             "name": None if each.definition.loop is None else each.definition.loop.name,
             "valid": not each.count("error"),
-            "problems": [as_document(problem) for problem in each.problems],
+            "problems": [as_dict(problem) for problem in each.problems],
         }
         for each in checked
     ]

@@ -44,7 +44,7 @@ from little_loops.world.lines import Teller
 from little_loops.world.locks import Claim, claim, nested_in, nesting
 from little_loops.world.onlookers import Callback, Onlookers
 from little_loops.world.output import Stream
-from little_loops.world.project import resolve_scope
+from little_loops.world.project import project_of, resolve_scope
 from little_loops.world.reporter import Reporter
 from little_loops.world.secrets import Masker
 from little_loops.world.storage import Loaded, RunFiles, RunWriter
@@ -332,7 +332,7 @@ class PersistentExecutor:
         handoff_handler: HandoffHandler | None = None,
     ) -> None:
         self.fsm = fsm
-        self.root = os.path.dirname(os.path.abspath(os.fspath(loops_dir)))
+        self.root = project_of(os.fspath(loops_dir))
         self.event_callback = event_callback
         self.action_runner = action_runner
         self.signal_detector = signal_detector or SignalDetector()

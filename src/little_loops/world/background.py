@@ -21,7 +21,7 @@ from little_loops.errors import LittleLoopsError
 
 VERB = "background-run"
 OF_THE_OUTER_RUN = ("LL_RUN_ID", "LL_STEP_ID", "LL_ATTEMPT", "LL_ITERATION", "LL_LOOP")
-ALSO_OF_THE_OUTER_RUN = ("LL_RUN_DIR", "LL_CLAIM", "LL_CONTINUATION", "LL_DEPTH")
+ALSO_OF_THE_OUTER_RUN = ("LL_RUN_DIR", "LL_CLAIM", "LL_CONTINUATION")
 
 
 class Begun(NamedTuple):
@@ -82,7 +82,10 @@ def _answer(child: subprocess.Popen[bytes], say: Callable[[str], None]) -> Begun
 
 
 def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Without the marks of a run this may be started in: it stands on its own feet."""
+    """Without the marks of a run this may be started in: it stands on its own feet.
+
+    Its depth stays, so that a loop which starts itself again comes to an end.
+    """
     outer = (*OF_THE_OUTER_RUN, *ALSO_OF_THE_OUTER_RUN)
     own = {name: value for name, value in environ.items() if name not in outer}
     return {**own, "LL_DETACHED": "1"}

@@ -18,6 +18,30 @@ from little_loops.errors import UsageError
 from little_loops.fsm.scope import contains
 
 LOOPS = ".loops"
+
+
+class Elsewhere(str):
+    """A project whose loops lie in a directory of another name, as the library allows."""
+
+    __slots__ = ("loops",)
+    loops: str
+
+
+def project_of(loops_dir: str) -> str:
+    """The project that a directory of loops belongs to."""
+    directory, name = os.path.split(os.path.abspath(loops_dir))
+    if name == LOOPS:
+        return directory
+    root = Elsewhere(directory)
+    root.loops = name
+    return root
+
+
+def loops_of(root: str) -> str:
+    """The name of the directory that holds a project's loops."""
+    return root.loops if isinstance(root, Elsewhere) else LOOPS
+
+
 SUFFIXES = (".yaml", ".yml")
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 LOOP_NAME = re.compile(_NAME)
@@ -81,7 +105,7 @@ def _owner(directory: str) -> int | None:
 
 def loop_files(root: str) -> list[str]:
     """The loop files of a project, in order of their names."""
-    directory = os.path.join(root, LOOPS)
+    directory = os.path.join(root, loops_of(root))
     try:
         names = sorted(os.listdir(directory))
     except OSError:
@@ -103,7 +127,7 @@ def resolve(argument: str, root: str, name_of: NameOf, *, cwd: str) -> tuple[str
     if not is_loop_name(argument):
         return ()
     for suffix in ("", *SUFFIXES):
-        path = os.path.join(root, LOOPS, argument + suffix)
+        path = os.path.join(root, loops_of(root), argument + suffix)
         if os.path.isfile(path):
             return (path,)
     return files_named(argument, root, name_of)

@@ -26,7 +26,7 @@ from little_loops.errors import DamagedRun, LostOwnership, StorageError
 from little_loops.fsm.state import FORMAT
 from little_loops.world.files import Folder, Stamp, to_json
 from little_loops.world.journal import Journal, Record, Records, tail
-from little_loops.world.project import LOOPS, check_run_name
+from little_loops.world.project import check_run_name, loops_of
 
 RUNNING = ".running"
 HISTORY = ".history"
@@ -53,8 +53,8 @@ class RunFiles(NamedTuple):
     @property
     def directory(self) -> str:
         if self.stem is None:
-            return os.path.join(self.root, LOOPS, RUNNING)
-        return os.path.join(self.root, LOOPS, HISTORY, self.name)
+            return os.path.join(self.root, loops_of(self.root), RUNNING)
+        return os.path.join(self.root, loops_of(self.root), HISTORY, self.name)
 
     @property
     def base(self) -> str:
@@ -112,7 +112,7 @@ class RunFiles(NamedTuple):
 def find_folder(root: str, *names: str) -> Folder | None:
     """A folder below `.loops`, no link in between; nothing is made."""
     folder = Folder.at(root)
-    for name in (LOOPS, *names):
+    for name in (loops_of(root), *names):
         if folder is None:
             return None
         with folder:
@@ -125,7 +125,7 @@ def make_folder(root: str, *names: str) -> Folder:
     home = Folder.at(root)
     if home is None:
         raise StorageError(f"`{root}` is gone")
-    with home, home.make(LOOPS, mode=0o777) as loops:
+    with home, home.make(loops_of(root), mode=0o777) as loops:
         _ignore(loops)
         folder = loops.make(names[0])
     for name in names[1:]:
