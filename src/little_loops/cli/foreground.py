@@ -90,19 +90,29 @@ def _say_waiting(show: Show) -> Callable[[str], None]:
 
 
 class ForegroundStop(StopFlag):
-    """Ctrl-Z finds the terminal in order: a live screen stands aside first."""
+    """Has a live screen say that a stop was asked for, and stand aside for Ctrl-Z."""
 
     def __init__(self) -> None:
         super().__init__()
         self.screen: LiveScreen | None = None
 
+    def drain(self) -> None:
+        super().drain()
+        if self.count:
+            self._tell(lambda screen: screen.tick())
+
     def suspend(self) -> float:
-        if self.screen is not None:
-            self.screen.stand_aside()
+        self._tell(lambda screen: screen.stand_aside())
         seconds = super().suspend()
-        if self.screen is not None:
-            self.screen.stood_still(seconds)
+        self._tell(lambda screen: screen.stood_still(seconds))
         return seconds
+
+    def _tell(self, tell: Callable[[LiveScreen], object]) -> None:
+        if self.screen is not None:
+            try:
+                tell(self.screen)
+            except Exception:  # a screen can never hinder a stop
+                self.screen = None
 
 
 @contextmanager

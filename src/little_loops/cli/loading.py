@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from little_loops.authoring.load import Definition, load
-from little_loops.errors import DefinitionError, Problem, UsageError
-from little_loops.fsm.actions_due import action_type
-from little_loops.fsm.schema import FSMLoop, StateConfig
-from little_loops.fsm.values import author_context
+from little_loops.cli.agent_checks import agent_problems
+from little_loops.cli.settings import settled
+from little_loops.errors import DefinitionError, UsageError
+from little_loops.fsm.schema import FSMLoop
 from little_loops.world.project import LOOPS, files_named, loop_files, resolve
 
 COMPILED_MARK = b"# compiled from "
@@ -45,11 +45,11 @@ def load_loop(argument: str, root: str) -> LoopFile:
     definition = read_definition(path)
     problems = definition.problems
     if definition.loop is not None:
-        problems += host_problems(definition)
+        problems += agent_problems(definition, root)
     if definition.loop is None or any(problem.severity == "error" for problem in problems):
         raise DefinitionError(problems)
     _check_only_one(definition.loop.name, path, root)
-    return LoopFile(definition.loop, path, definition)
+    return LoopFile(settled(definition, root, os.environ), path, definition)
 
 
 def find_loop(argument: str, root: str) -> str:
@@ -134,31 +134,3 @@ def context_overrides(pairs: Sequence[str], loop: FSMLoop) -> dict[str, Any]:
             raise UsageError(f"the loop has no context `{name}`", f"it has: {known}")
         overrides[name] = value
     return overrides
-
-
-def host_problems(definition: Definition) -> tuple[Problem, ...]:
-    """What is wrong with the options of the hosts a loop names; hosts know that themselves."""
-    from little_loops.hosts.base import check_options, host_named  # only where agents act
-
-    loop = definition.loop
-    assert loop is not None, "only a valid loop has hosts"
-    problems = []
-    for name, state in loop.states.items():
-        if state.action is None or _kind(loop, state) == "shell":
-            continue
-        options = loop.host.under(state.host)
-        place = definition.places.at("states", name, "host") or definition.places.at("host")
-        found = check_options(options)
-        if (
-            not found
-            and _kind(loop, state) == "slash"
-            and not host_named(options.name or "claude").has_slash
-        ):
-            place = definition.places.at("states", name, "action")
-            found = [f"host `{options.name}` has no slash commands"]
-        problems += [Problem("LL230", message, place) for message in found]
-    return tuple(dict.fromkeys(problems))
-
-
-def _kind(loop: FSMLoop, state: StateConfig) -> str:
-    return action_type(state, author_context(loop.context, state))

@@ -9,6 +9,7 @@ from little_loops.cli.consent import skip_permissions
 from little_loops.cli.console import talk
 from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.loading import context_overrides
+from little_loops.cli.naming import run_named
 from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
 from little_loops.errors import UsageError
 from little_loops.fsm.persistence import Look, Wish, check_resumable, find, resume
@@ -46,6 +47,7 @@ def parser() -> Parser:
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     root = find_project(os.getcwd())
+    args.loop = run_named(args.loop, root)
     before = find(root, args.loop)
     loop = chosen_definition(args, root, before)
     machine = loop or before.loop

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 
-from little_loops.cli.consent import skip_permissions
+from little_loops.cli.consent import can_ask, skip_permissions
 from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.loading import LoopFile, context_overrides, load_loop
 from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
-from little_loops.fsm.persistence import Wish, start
-from little_loops.fsm.state import Limits
+from little_loops.fsm.persistence import Wish, look, start, unfinished
+from little_loops.fsm.state import UNFINISHED, Limits
+from little_loops.world.locks import alive
 from little_loops.world.project import find_project, run_name
+from little_loops.world.storage import RunFiles
 
 EXAMPLES = (
     ("ll-loop run fix-types", "run .loops/fix-types.yaml"),
@@ -50,6 +53,8 @@ def main(argv: Sequence[str]) -> int:
     root = find_project(os.getcwd())
     found = load_loop(args.loop, root)
     wish = wish_of(args, root, found)
+    if not wish.fresh and _wants_to_start_anew(wish):
+        wish = wish._replace(fresh=True)
     show = Show(args.json, args.quiet, args.verbose, args.color)
     if args.background:
         from little_loops.cli.background_start import start_in_background  # rarely asked for
@@ -75,3 +80,16 @@ def wish_of(args: Args, root: str, found: LoopFile) -> Wish:
             found.loop, context, root, allowed=args.allow_skip_permissions
         ),
     )
+
+
+def _wants_to_start_anew(wish: Wish) -> bool:
+    """Where a run of this name is unfinished, a person at a terminal is asked."""
+    if not can_ask() or alive(wish.root, wish.name) is not None:
+        return False
+    before = look(RunFiles(wish.root, wish.name))
+    if before is None or before.run.status not in UNFINISHED:
+        return False
+    problem = unfinished(wish.name, before.run)
+    sys.stderr.write(f"{problem.message}\nPut it into the history and start anew? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

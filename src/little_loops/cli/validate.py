@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from little_loops.authoring.load import Definition
 from little_loops.authoring.worst_case import outcomes, worst_case
+from little_loops.cli.agent_checks import agent_problems
 from little_loops.cli.console import print_json, say
-from little_loops.cli.loading import find_loop, host_problems, read_definition, shown_path
+from little_loops.cli.loading import find_loop, read_definition, shown_path
 from little_loops.cli.parsing import Parser, add_output_options
 from little_loops.cli.problems import annotation, as_dict, render_all
 from little_loops.errors import OK, USAGE, Problem, UsageError
@@ -48,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     paths = [find_loop(each, root) for each in args.files] or loop_files(root)
     if not paths:
         raise UsageError("there are no loops here", "`ll-loop init` writes a first one")
-    checked = [check(path) for path in paths]
+    checked = [check(path, root) for path in paths]
     match args.output_format or ("json" if args.json else "text"):
         case "json":
             print_json(document(checked))
@@ -61,9 +62,9 @@ def main(argv: Sequence[str]) -> int:
     return USAGE if bad else OK
 
 
-def check(path: str) -> Checked:
+def check(path: str, root: str) -> Checked:
     definition = read_definition(path)
-    extra = () if definition.loop is None else host_problems(definition)
+    extra = () if definition.loop is None else agent_problems(definition, root)
     return Checked(shown_path(path), definition, (*definition.problems, *extra))
 
 

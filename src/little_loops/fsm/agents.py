@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from little_loops.fsm.commands import RunAction
@@ -38,11 +39,14 @@ if TYPE_CHECKING:
 EXIT_CODES = {"pass": 0, "fail": 1}
 ERROR_EXIT = 2
 STDERR_TAIL = 4096
+ANSWER_S = 10.0
+"""How long a CLI may take to list its plugins."""
 
 
 def run_agent(actor: ProcessActor, command: RunAction, text: str, env: Mapping[str, str]) -> Acted:
     host = host_named(command.host.name or "claude")
     request = request_for(actor, command, host, _with_continuation(actor, command, text))
+    request = request._replace(plugin_dirs=_plugin_dirs(actor, host, request, env))
     launch = host.build(request)
     argv, why_not = _argv(actor, launch, env)
     if why_not:
@@ -84,7 +88,6 @@ def request_for(actor: ProcessActor, command: RunAction, host: Host, text: str) 
         args=own.args or (),
         command=own.command or (),
         env=own.env or {},
-        plugin_dirs=actor.plugin_dirs(command),
         skip_permissions=actor.skip_permissions and host.needs_consent(own.permission_mode),
     )
 
@@ -105,15 +108,51 @@ def _argv(
     for name, content in launch.files.items():
         actor.write_file(name, content)
     argv = list(argv_with_files(launch, actor.place.run_dir))
-    program = shutil.which(argv[0], path=env.get("PATH"))
+    program, why_not = _program(actor, argv[0], env)
+    return [program, *argv[1:]], why_not
+
+
+def _program(actor: ProcessActor, name: str, env: Mapping[str, str]) -> tuple[str, str | None]:
+    program = shutil.which(name, path=env.get("PATH"))
     if program is None:
-        return argv, f"`{argv[0]}` is not on PATH"
+        return name, f"`{name}` is not on PATH"
     found = os.path.realpath(program)
     inside = os.path.commonpath([found, os.path.realpath(actor.place.project)])
     # A cloned repository must not bring the program that its loops run as an agent.
-    if inside == os.path.realpath(actor.place.project) and not os.path.isabs(argv[0]):
-        return argv, f"`{argv[0]}` was found inside the project ({found}), which is not trusted"
-    return [program, *argv[1:]], None
+    if inside == os.path.realpath(actor.place.project) and not os.path.isabs(name):
+        return name, f"`{name}` was found inside the project ({found}), which is not trusted"
+    return program, None
+
+
+def _plugin_dirs(
+    actor: ProcessActor, host: Host, request: Request, env: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Where `/ll:` commands come from, unless the user has a plugin of that name."""
+    ours = request.kind == "slash" and request.action.lstrip().startswith("/ll:")
+    if host.name != "claude" or not ours:
+        return ()
+    program, why_not = _program(actor, "claude", env)
+    if why_not:
+        return ()
+    from little_loops.hosts.plugin import plugin_dirs  # only its own commands need it
+
+    def ask(argv: Sequence[str]) -> tuple[int, str]:
+        try:
+            asked = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**env, **request.env},
+                cwd=request.cwd,
+                timeout=ANSWER_S,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return 127, ""
+        return asked.returncode, asked.stdout.decode("utf-8", "replace")
+
+    return plugin_dirs(request.action, ask, program)
 
 
 class AgentTurn:

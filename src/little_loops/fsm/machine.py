@@ -141,7 +141,11 @@ def _enter(turn: Turn) -> Command:
 def _out_of_iterations(turn: Turn) -> Command:
     allowed = iterations_allowed(turn.loop, turn.run)
     where = f"still in `{turn.run.current_state}`"
-    return EndLeftovers(endings.limit("max_iterations", f"{allowed} iterations, {where}"))
+    return EndLeftovers(endings.limit("max_iterations", f"{_times(allowed)}, {where}"))
+
+
+def _times(count: int) -> str:
+    return f"{count} iteration{'' if count == 1 else 's'}"
 
 
 def _out_of(turn: Turn, ending: Ending, next_state: str) -> Command:

@@ -49,6 +49,7 @@ from little_loops.world.reporter import Reporter
 from little_loops.world.secrets import Masker
 from little_loops.world.storage import Loaded, RunFiles, RunWriter
 
+EDITED = "the state file was edited by hand; it is taken as it is"
 ARCHIVED = ("completed", "failed", "stopped")
 
 
@@ -187,7 +188,8 @@ def look(files: RunFiles | None) -> Look | None:
     loaded = None if files is None else storage.load(files, LoopState.from_dict)
     if files is None or loaded is None:
         return None
-    return Look(_state_of(loaded, files), machine_of(loaded, files), loaded.damage)
+    damage = loaded.damage or (EDITED if loaded.is_edited else None)
+    return Look(_state_of(loaded, files), machine_of(loaded, files), damage)
 
 
 def check_resumable(name: str, loop: FSMLoop, run: LoopState) -> None:

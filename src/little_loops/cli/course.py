@@ -1,0 +1,120 @@
+"""The way a run came, read from a bounded end of its log: states, verdicts, a metric's course."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Record = Mapping[str, Any]
+
+GOOD = ("pass", "target", "progress")
+BAD = ("fail", "stall", "error", "timeout", "interrupted")
+BARS = "▁▂▃▄▅▆▇█"
+MOST_BARS = 16
+LONGEST_UNIT = 8
+
+
+class Visit(NamedTuple):
+    """One time in a state, and what came of it; None while nothing has."""
+
+    state: str
+    verdict: str | None = None
+
+
+def visits(records: Iterable[Record]) -> list[Visit]:
+    """The states entered, oldest first.  Events of a kind not known here say nothing."""
+    found: list[Visit] = []
+    for record in records:
+        if record["event"] == "state_enter":
+            found.append(Visit(str(record.get("state"))))
+        elif found and (verdict := _verdict(record)) is not None:
+            found[-1] = found[-1]._replace(verdict=verdict)
+    return found
+
+
+def _verdict(record: Record) -> str | None:
+    match record["event"]:
+        case "action_complete":
+            well = record.get("exit_code") == 0 and record.get("agent") in (None, "success")
+            return "pass" if well else "fail"
+        case "action_interrupted":
+            return "interrupted"
+        case "condition_eval":
+            return str(record.get("result"))
+        case "transition":
+            way = str(record.get("reason"))
+            return way[3:] if way.startswith("on_") and way not in _NO_VERDICTS else None
+        case _:
+            return None
+
+
+_NO_VERDICTS = ("on_maintain", "on_interrupt")
+
+
+def measurements(records: Iterable[Record]) -> list[float]:
+    """What a convergence condition measured, oldest first; each reason begins with the number."""
+    found = []
+    for record in records:
+        if record["event"] == "condition_eval" and record.get("type") == "convergence":
+            word = str(record.get("reason")).partition(" ")[0]
+            try:
+                value = float(word)
+            except ValueError:
+                continue
+            if abs(value) < float("inf"):
+                found.append(value)
+    return found
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """The course as bars; a long one is thinned out, its ends stay."""
+    if len(values) > MOST_BARS:
+        last = len(values) - 1
+        values = [values[round(place * last / (MOST_BARS - 1))] for place in range(MOST_BARS)]
+    low, high = min(values), max(values)
+    top = len(BARS) - 1
+    return "".join(BARS[round((value - low) / ((high - low) or 1) * top)] for value in values)
+
+
+def letters(states: Iterable[str]) -> dict[str, str]:
+    """Each state's shortest name that no other has: `m`, else `ct`, else all of it."""
+    names = list(dict.fromkeys(states))
+    short = {name: name[:1] for name in names}
+    for longer in (_initials, str):
+        taken = list(short.values())
+        for name in names:
+            if taken.count(short[name]) > 1:
+                short[name] = longer(name)
+    return short
+
+
+def _initials(name: str) -> str:
+    words = name.replace("-", "_").split("_")
+    return "".join(word[:1] for word in words)
+
+
+def compressed(words: Sequence[str], times: str = "×") -> str:
+    """`m a ×10`: what comes three times or more in a row is said once."""
+    parts: list[str] = []
+    place = 0
+    while place < len(words):
+        length, count = _most_repeated(words, place)
+        if count >= 3:
+            parts.append(" ".join([*words[place : place + length], f"{times}{count}"]))
+            place += length * count
+        else:
+            parts.append(words[place])
+            place += 1
+    return " ".join(parts)
+
+
+def _most_repeated(words: Sequence[str], start: int) -> tuple[int, int]:
+    """The unit at this place that covers most of what follows: its length, how often it comes."""
+    best = (1, 1)
+    for length in range(1, LONGEST_UNIT + 1):
+        unit, count = words[start : start + length], 1
+        while words[start + count * length : start + (count + 1) * length] == unit:
+            count += 1
+        if len(unit) == length and count >= 3 and length * count > best[0] * best[1]:
+            best = (length, count)
+    return best

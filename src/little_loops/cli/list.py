@@ -1,0 +1,64 @@
+"""`ll-loop list`: the loops of the project and how each last ended; `--running`: who is alive.
+
+A file that cannot be read is a line like the others.  `--running` reads no loop file and nothing of
+runs that have ended, however many there are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from little_loops.cli.ages import now_ms
+from little_loops.cli.console import print_json, say, talk
+from little_loops.cli.parsing import Args, Parser, add_output_options
+from little_loops.cli.sight import all_alive, as_json
+from little_loops.cli.status import COLUMNS, row
+from little_loops.cli.tables import style_for, table
+from little_loops.errors import OK
+from little_loops.world.project import find_project
+
+EXAMPLES = (
+    ("ll-loop list", "every loop, and how its last run ended"),
+    ("ll-loop list --running", "only what is running or queued; also: ll-loop ps"),
+)
+
+
+def parser() -> Parser:
+    it = Parser("list", "The loops of this project and how they last ended.", EXAMPLES)
+    it.add_argument("--running", action="store_true", help="only runs that are running or queued")
+    add_output_options(it)
+    return it
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    root = find_project(os.getcwd())
+    if args.running:
+        return list_running(args, root)
+    from little_loops.cli.loop_table import document, lines, loops_of  # reads YAML
+
+    entries, now = loops_of(root), now_ms()
+    if args.json:
+        print_json({"schema": 1, **document(entries, now)})
+    elif args.quiet < 2:
+        if not entries:
+            say("there are no loops here")
+            talk("next: ll-loop init")
+            return OK
+        for line in lines(entries, style_for(sys.stdout, args.color), now, args.verbose):
+            say(line)
+    return OK
+
+
+def list_running(args: Args, root: str) -> int:
+    runs, now = all_alive(root), now_ms()
+    if args.json:
+        print_json({"schema": 1, "runs": [as_json(one, now) for one in runs]})
+    elif args.quiet < 2:
+        style = style_for(sys.stdout, args.color)
+        rows = [row(one, style, now) for one in runs]
+        for line in table(COLUMNS, rows, style) if rows else ["nothing is running"]:
+            say(line)
+    return OK

@@ -1,0 +1,213 @@
+"""The loops of a project as a table: from their files, and from runs whose file is gone.
+
+A source and what was compiled from it are one loop.  Two other files of one name are both listed,
+as what they are: neither can be run by that name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from little_loops.authoring.load import Definition
+from little_loops.cli.ages import ago, compact, moment
+from little_loops.cli.loading import COMPILED_MARK, read_definition, shown_path
+from little_loops.cli.sight import Seen, all_current, as_json, newest_seen
+from little_loops.cli.tables import Column, Style, table
+from little_loops.cli.words import signed, since, word_of
+from little_loops.errors import StorageError, UsageError
+from little_loops.world.lines import one_line
+from little_loops.world.project import is_loop_name, is_run_name, loop_files
+from little_loops.world.shown import visible
+from little_loops.world.storage import HISTORY, find_folder
+
+COLUMNS = (
+    Column("NAME", least=12),
+    Column("PARADIGM", leaves=2),
+    Column("LAST RUN", least=12),
+    Column("DESCRIPTION", least=10, leaves=1),
+)
+
+
+class Entry(NamedTuple):
+    """A line of the list: a loop, with what is wrong with its file and its last run."""
+
+    name: str
+    path: str | None = None
+    paradigm: str | None = None
+    description: str = ""
+    errors: int = 0
+    warnings: int = 0
+    wrong: str | None = None
+    way_out: str = ""
+    last: Seen | None = None
+
+
+def loops_of(root: str) -> list[Entry]:
+    """Every loop with a file, then the runs that have none."""
+    from_files = _told_apart([_entry(path) for path in loop_files(root)])
+    runs = _runs_by_loop(root, {entry.name for entry in from_files})
+    entries = []
+    for entry in from_files:
+        mine = runs.pop(entry.name, [])
+        entries.append(entry._replace(last=mine[0] if mine else None))
+        entries += [_more(entry, one) for one in mine[1:]]
+    entries += [Entry(one.name, last=one) for rest in runs.values() for one in rest]
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+# ── files ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _entry(path: str) -> Entry:
+    stem = os.path.splitext(os.path.basename(path))[0]
+    try:
+        definition = read_definition(path)
+    except UsageError as error:
+        return Entry(stem, path, wrong="unreadable", way_out=error.message)
+    errors = _count(definition, "error")
+    loop = definition.loop
+    if loop is None or errors:
+        wrong = f"invalid ({_plural(errors, 'error')})"
+        way_out = f"ll-loop validate {stem}" if is_loop_name(stem) else "rename the file"
+        return Entry(stem, path, errors=errors, wrong=wrong, way_out=way_out)
+    return Entry(
+        loop.name,
+        path,
+        loop.paradigm,
+        one_line(loop.description or ""),
+        warnings=_count(definition, "warning"),
+    )
+
+
+def _count(definition: Definition, severity: str) -> int:
+    return sum(problem.severity == severity for problem in definition.problems)
+
+
+def _plural(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _told_apart(entries: Sequence[Entry]) -> list[Entry]:
+    """One line for a source and its compiled form; a complaint for other files of one name."""
+    kept = []
+    for entry in entries:
+        same = [each for each in entries if each.name == entry.name and not each.wrong]
+        if entry.wrong or len(same) == 1:
+            kept.append(entry)
+            continue
+        sources = [each for each in same if not _is_compiled(each.path)]
+        if len(same) == 2 and len(sources) == 1:
+            kept += [entry] if entry in sources else []
+            continue
+        others = [shown_path(each.path or "") for each in same if each.path != entry.path]
+        wrong = f"same name as {' and '.join(others)}"
+        kept.append(entry._replace(wrong=wrong, way_out="give one of them another name"))
+    return kept
+
+
+def _is_compiled(path: str | None) -> bool:
+    try:
+        with open(path or "", "rb") as stream:
+            return stream.read(len(COMPILED_MARK)) == COMPILED_MARK
+    except OSError:  # gone since it was read
+        return False
+
+
+# ── runs ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _runs_by_loop(root: str, loops: set[str]) -> dict[str, list[Seen]]:
+    """For each loop its runs worth a line: the newest first, then others that are unfinished.
+
+    Of a loop without a file all runs are worth one, by their own names.
+    """
+    current = {one.name: one for one in all_current(root)}
+    by_loop: dict[str, list[Seen]] = {}
+    for name in sorted({*_past_names(root), *current}):
+        one = current.get(name) or newest_seen(root, name)
+        if one is not None:
+            by_loop.setdefault(name.partition("@")[0], []).append(one)
+    for loop, mine in by_loop.items():
+        mine.sort(key=_importance, reverse=True)
+        if loop in loops:
+            by_loop[loop] = [mine[0], *(one for one in mine[1:] if one.files.stem is None)]
+    return by_loop
+
+
+def _past_names(root: str) -> list[str]:
+    try:
+        folder = find_folder(root, HISTORY)
+        if folder is None:
+            return []
+        with folder:
+            return [name for name in folder.names() if is_run_name(name)]
+    except StorageError:
+        return []
+
+
+def _importance(one: Seen) -> tuple[bool, int]:
+    return one.is_alive, one.facts.updated_ms if one.facts else 0
+
+
+def _more(entry: Entry, one: Seen) -> Entry:
+    return Entry(one.name, entry.path, entry.paradigm, last=one)
+
+
+# ── shown ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def lines(entries: Iterable[Entry], style: Style, now: int, verbose: int = 0) -> list[str]:
+    return table(COLUMNS, [_row(entry, style, now, verbose) for entry in entries], style)
+
+
+def _row(entry: Entry, style: Style, now: int, verbose: int) -> list[str]:
+    paradigm = visible(entry.paradigm) if entry.paradigm else style.signs.none
+    last, about = _last(entry, style, now, verbose), visible(entry.description, newlines=False)
+    if entry.wrong is not None:
+        complaint = visible(f"{style.signs.bad} {entry.wrong}", newlines=False)
+        way_out = visible(entry.way_out, newlines=False)
+        if entry.last is not None and entry.last.is_alive:
+            about = f"{complaint}: {way_out}"
+        else:
+            last, about = complaint, way_out
+    elif entry.path is None:
+        about = "its file is gone"
+    return [visible(entry.name), paradigm, last, about]
+
+
+def _last(entry: Entry, style: Style, now: int, verbose: int) -> str:
+    one = entry.last
+    if one is None:
+        return style.signs.none
+    facts = one.facts
+    if facts is None:
+        return signed(one, word_of(one), style)
+    if one.status == "running":
+        return signed(one, f"{since(one, now)}, {visible(facts.state, newlines=False)}", style)
+    when = moment(facts.updated_ms) if verbose else ago(facts.updated_ms, now)
+    if one.status in ("completed", "failed") and word_of(one) != "limit":
+        told = f"{when}, {facts.iteration} it, {compact(facts.ran_ms)}"
+    else:
+        told = f"{word_of(one)} {when}"
+    return signed(one, told, style)
+
+
+def document(entries: Iterable[Entry], now: int) -> dict[str, Any]:
+    return {
+        "loops": [
+            {
+                "name": entry.name,
+                "file": entry.path,
+                "paradigm": entry.paradigm,
+                "description": entry.description,
+                "valid": None if entry.path is None else entry.wrong is None,
+                "errors": entry.errors,
+                "warnings": entry.warnings,
+                "problem": entry.wrong,
+                "last_run": None if entry.last is None else as_json(entry.last, now),
+            }
+            for entry in entries
+        ]
+    }

@@ -1,0 +1,314 @@
+"""What a run looks like from outside: one rule for all pages that show runs.
+
+A run is read under the shared guard, so that it cannot start, end or move between the look at its
+lock and the look at its files: what is alive is never taken for crashed.  A snapshot that does not
+hold what it should makes a damaged run, and no page fails because of one.
+
+Nothing is written here, and no more is read than the snapshots and a bounded end of one log.
+
+Not here: how it is laid out (`status`, `list`, `history`), the way it came (`course`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from little_loops.errors import CONFLICT, FAILED, UsageError
+from little_loops.fsm.events import FINAL_EVENTS, timestamp, wall_ms_of
+from little_loops.world.guard import looking
+from little_loops.world.history import Run, current_runs, newest
+from little_loops.world.holders import Holder
+from little_loops.world.locks import holders, waiting
+from little_loops.world.storage import (
+    RUNNING,
+    RunFiles,
+    Saved,
+    find_folder,
+    last_events,
+    read_state,
+)
+
+ENDED = ("completed", "failed", "stopped")
+LOOKS = 3
+
+
+class Facts(NamedTuple):
+    """What a snapshot says that people want to see."""
+
+    run: str
+    loop: str
+    state: str
+    status: str
+    reason: str | None
+    error: str | None
+    iteration: int
+    cycle: int
+    started_ms: int
+    updated_ms: int
+    ran_ms: int
+    scope: tuple[str, ...]
+    cost_usd: float
+    tokens: int
+    continuation: str | None
+    max_iterations: int | None
+    wait: dict[str, Any] | None
+    seq: int
+
+
+class Seen(NamedTuple):
+    """A run: what its files say, who carries it, and what to call that.
+
+    `status` is the manual's word for it, or `queued` or `damaged`; `facts` is None for a run that
+    is damaged, queued or so young that it has saved nothing yet.
+    """
+
+    files: RunFiles
+    status: str
+    reason: str | None = None
+    facts: Facts | None = None
+    damage: str | None = None
+    holder: Holder | None = None
+
+    @property
+    def name(self) -> str:
+        return self.files.name
+
+    @property
+    def loop(self) -> str:
+        return self.facts.loop if self.facts else self.name.partition("@")[0]
+
+    @property
+    def is_alive(self) -> bool:
+        return self.status in ("running", "queued")
+
+
+# ── looking ────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def standing_still(root: str) -> Iterator[None]:
+    """Meanwhile no run of the project can begin, end or move."""
+    folder = find_folder(root, RUNNING)
+    if folder is None:
+        yield
+        return
+    with folder, looking(folder):
+        yield
+
+
+def all_current(root: str) -> list[Seen]:
+    """Every run that is alive, waits for its turn, or is unfinished, by name."""
+    with standing_still(root):
+        return [seen(run) for run in current_runs(root)] + queued(root)
+
+
+def all_alive(root: str) -> list[Seen]:
+    """Every run that is alive or waits for its turn; reads nothing of the others."""
+    folder = find_folder(root, RUNNING)
+    if folder is None:
+        return []
+    with folder, looking(folder):
+        living = sorted(holders(root), key=lambda holder: holder.name)
+        found = [seen(_read(root, holder)) for holder in living]
+        return found + queued(root)
+
+
+def _read(root: str, holder: Holder) -> Run:
+    files = RunFiles(root, holder.name)
+    folder = files.folder()
+    if folder is None:
+        return Run(files, None, None, holder)
+    with folder:
+        saved = read_state(folder, files.base)
+    if isinstance(saved, Saved):
+        return Run(files, saved.state, None, holder)
+    return Run(files, None, None if saved is None else saved.why, holder)
+
+
+def newest_seen(root: str, name: str) -> Seen | None:
+    """The run that a name means; none if there was never one."""
+    with standing_still(root):
+        found = newest(root, name)
+        its_turn = [one for one in queued(root) if one.name == name]
+    now = None if found is None else seen(found)
+    if its_turn and (now is None or not now.is_alive):
+        return its_turn[0]
+    return now
+
+
+def queued(root: str) -> list[Seen]:
+    return [Seen(RunFiles(root, holder.name), "queued", holder=holder) for holder in waiting(root)]
+
+
+class Closer(NamedTuple):
+    """A run with the end of its log, both of the same moment if the run lets us."""
+
+    seen: Seen
+    records: list[dict[str, Any]]
+
+
+def look_closer(root: str, name: str, count: int) -> Closer | None:
+    """A run and its last events."""
+    closer = None
+    for _ in range(LOOKS):
+        found = newest_seen(root, name)
+        if found is None:
+            return None
+        closer = Closer(found, last_events(found.files, count))
+        if not closer.records or _is_up_to_date(closer):
+            break
+    return None if closer is None else _with_its_end(closer)
+
+
+def _is_up_to_date(closer: Closer) -> bool:
+    facts = closer.seen.facts
+    return facts is None or facts.seq == closer.records[-1]["seq"]
+
+
+def _with_its_end(closer: Closer) -> Closer:
+    """The log is the truth: where it tells an end that the snapshot does not know, that counts."""
+    found, records = closer
+    last = records[-1] if records else {}
+    if found.facts is None or found.is_alive or last.get("event") not in FINAL_EVENTS:
+        return closer
+    if last["seq"] <= found.facts.seq or not isinstance(last.get("status"), str):
+        return closer
+    return Closer(found._replace(status=last["status"], reason=last.get("reason")), records)
+
+
+# ── naming what is seen ────────────────────────────────────────────────────────────────────────
+
+
+def seen(run: Run) -> Seen:
+    holder = run.holder
+    if run.state is None:
+        status = "running" if holder is not None else "damaged"
+        return Seen(run.files, status, None, None, run.damage, holder)
+    try:
+        facts = facts_of(run.state)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        status = "running" if holder is not None else "damaged"
+        why = f"`{run.files.state}` is damaged: {_in_words(error)}"
+        return Seen(run.files, status, None, None, why, holder)
+    if facts.status == "running" and holder is None:
+        return Seen(run.files, "interrupted", "crash", facts)
+    return Seen(run.files, facts.status, facts.reason, facts, None, holder)
+
+
+def _in_words(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def facts_of(state: dict[str, Any]) -> Facts:
+    """Raises KeyError, TypeError, ValueError or AttributeError on what is no snapshot of a run."""
+    given = state["limits"]["max_iterations"]
+    costs = [_mapping(receipt) for receipt in state["costs"].values()]
+    return Facts(
+        run=_text(state["run"]),
+        loop=_text(state["loop"]),
+        state=_text(state["current_state"]),
+        status=_text(state["status"]),
+        reason=_text_or_none(state["reason"]),
+        error=_text_or_none(state["error"]),
+        iteration=_number(state["iteration"]),
+        cycle=_number(state["cycle"]),
+        started_ms=wall_ms_of(state["started_at"]),
+        updated_ms=wall_ms_of(state["updated_at"]),
+        ran_ms=_number(state["ran_ms"]),
+        scope=tuple(_text(path) for path in state["scope"]),
+        cost_usd=float(sum(receipt["cost_usd"] for receipt in costs)),
+        tokens=int(sum(receipt["tokens"] for receipt in costs)),
+        continuation=_text_or_none(state["continuation_prompt"]),
+        max_iterations=None if given is None else _number(given),
+        wait=None if state["wait"] is None else _mapping(state["wait"]),
+        seq=_number(state["seq"]),
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40} is no text")
+    return value
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r:.40} is no number")
+    return value
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r:.40} is no object")
+    return value
+
+
+# ── what follows from it ───────────────────────────────────────────────────────────────────────
+
+
+def is_crashed(one: Seen) -> bool:
+    return one.status == "interrupted" and one.reason == "crash"
+
+
+def exit_code_of(one: Seen) -> int:
+    """The code its process ended with; while it lives 5, as whoever starts it now would get."""
+    if one.is_alive:
+        return CONFLICT
+    if one.status == "damaged" or is_crashed(one):
+        return FAILED  # nobody was left to say how it ended
+    from little_loops.fsm.endings import exit_code_of_end  # only where it is asked for
+
+    told: dict[str, Any] = {"status": one.status, "reason": one.reason, "signal": 15}
+    last = last_events(one.files, 1)
+    if last and isinstance(last[0].get("signal"), int):
+        told["signal"] = last[0]["signal"]
+    return exit_code_of_end(told)
+
+
+def ran_ms(one: Seen, now: int) -> int:
+    """Its running time so far; a run that is alive has gone on since its last event."""
+    if one.facts is None:
+        return 0
+    since = now - one.facts.updated_ms if one.status == "running" else 0
+    return one.facts.ran_ms + max(since, 0)
+
+
+def as_json(one: Seen, now: int) -> dict[str, Any]:
+    """A run for programs; the same keys wherever a run is listed."""
+    facts = one.facts
+    document: dict[str, Any] = {
+        "name": one.name,
+        "loop": one.loop,
+        "status": one.status,
+        "reason": one.reason,
+        "pid": one.holder.pid if one.holder else None,
+        "archived_as": one.files.stem,
+        "damage": one.damage,
+        "log": one.files.log,
+    }
+    if facts is None:
+        return document
+    return document | {
+        "run": facts.run,
+        "state": facts.state,
+        "iteration": facts.iteration,
+        "cycle": facts.cycle,
+        "error": facts.error,
+        "started_at": timestamp(facts.started_ms),
+        "updated_at": timestamp(facts.updated_ms),
+        "duration_ms": ran_ms(one, now),
+        "cost_usd": facts.cost_usd,
+        "tokens": facts.tokens,
+        "scope": list(facts.scope),
+        "continuation_prompt": facts.continuation,
+    }
+
+
+def no_such_run(name: str) -> UsageError:
+    return UsageError(f"`{name}` has not run yet", f"`ll-loop run {name}` starts it")

@@ -1,0 +1,123 @@
+"""`ll-loop status`: where a run is, or all of them.  Reads only; a damaged run is shown as such."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from little_loops.cli.ages import now_ms
+from little_loops.cli.console import print_json, say, talk
+from little_loops.cli.naming import run_named
+from little_loops.cli.parsing import Args, Parser, add_output_options
+from little_loops.cli.sight import (
+    Seen,
+    all_current,
+    as_json,
+    exit_code_of,
+    look_closer,
+    no_such_run,
+)
+from little_loops.cli.tables import Column, Style, style_for, table
+from little_loops.cli.words import money, next_step, signed, since
+from little_loops.errors import OK, UsageError
+from little_loops.world.project import find_project
+from little_loops.world.shown import visible
+
+EXAMPLES = (
+    ("ll-loop status", "all runs that are running or unfinished"),
+    ("ll-loop status fix-types", "one of them, or how its last one ended"),
+    ("ll-loop status fix-types --exit-code", "and exit as it did; 5 while it runs"),
+)
+COLUMNS = (
+    Column("NAME", least=12),
+    Column("STATUS", least=14),
+    Column("STATE", least=6, leaves=1),
+    Column("ITER", leaves=2),
+    Column("COST", leaves=4),
+    Column("PID", leaves=3),
+)
+EVENTS_READ = 80
+
+
+def parser() -> Parser:
+    it = Parser("status", "Where a run is, or all runs that are running or unfinished.", EXAMPLES)
+    it.add_argument("loop", nargs="?", help="a loop's name, or NAME@ID")
+    it.add_argument(
+        "--exit-code",
+        action="store_true",
+        help="exit as the run did: 5 while it runs, 1 if it crashed",
+    )
+    add_output_options(it)
+    return it
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    root = find_project(os.getcwd())
+    if args.loop is not None:
+        return one_run(args, root)
+    if args.exit_code:
+        raise UsageError("`--exit-code` is that of one run", "name it: ll-loop status NAME")
+    runs, now = all_current(root), now_ms()
+    if args.json:
+        print_json({"schema": 1, "runs": [as_json(one, now) for one in runs]})
+    elif args.quiet < 2:
+        for line in overview(runs, style_for(sys.stdout, args.color), now):
+            say(line)
+    return OK
+
+
+def one_run(args: Args, root: str) -> int:
+    name = run_named(args.loop, root)
+    closer, now = look_closer(root, name, EVENTS_READ), now_ms()
+    if closer is None:
+        return _never_ran(args, name)
+    from little_loops.cli.status_page import document, page  # one run is shown in more detail
+
+    if args.json:
+        print_json({"schema": 1, **document(closer, now)})
+    elif args.quiet < 2:
+        for line in page(closer, style_for(sys.stdout, args.color), now, args.verbose):
+            say(line)
+        if (hint := _hints(closer.seen)) and not args.quiet:
+            talk(f"next: {hint}")
+    return exit_code_of(closer.seen) if args.exit_code else OK
+
+
+def _never_ran(args: Args, name: str) -> int:
+    if args.exit_code:
+        raise no_such_run(name)
+    if args.json:
+        print_json({"schema": 1, "name": name, "status": None})
+    elif args.quiet < 2:
+        say(f"{visible(name)} has not run yet")
+        if not args.quiet:
+            talk(f"next: ll-loop run {name}")
+    return OK
+
+
+def _hints(one: Seen) -> str | None:
+    if one.status == "running":
+        dot = style_for(sys.stderr, None).signs.dot
+        return f"ll-loop attach {one.name}   {dot}   ll-loop stop {one.name}"
+    return next_step(one)
+
+
+def overview(runs: Sequence[Seen], style: Style, now: int) -> list[str]:
+    """A line for each run."""
+    if not runs:
+        return ["nothing is running, nothing is unfinished"]
+    return table(COLUMNS, [row(one, style, now) for one in runs], style)
+
+
+def row(one: Seen, style: Style, now: int) -> list[str]:
+    facts, none = one.facts, style.signs.none
+    return [
+        visible(one.name),
+        signed(one, since(one, now), style),
+        visible(facts.state, newlines=False) if facts else none,
+        str(facts.iteration) if facts else none,
+        money(facts.cost_usd, none) if facts else none,
+        str(one.holder.pid) if one.holder and one.holder.pid else none,
+    ]

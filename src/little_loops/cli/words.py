@@ -1,0 +1,115 @@
+"""A run in a few words: what to call it, its sign, how it ended, what to do next.
+
+Not here: looking at runs (`sight`), laying words out (`tables`).
+"""
+
+from __future__ import annotations
+
+from little_loops.cli.ages import ago, rough
+from little_loops.cli.sight import Seen, is_crashed, ran_ms
+from little_loops.cli.tables import Style
+from little_loops.world.shown import visible
+
+LIMITS = {
+    "max_iterations": "iterations",
+    "loop_timeout": "time",
+    "max_cost": "cost",
+    "max_tokens": "tokens",
+}
+
+
+def word_of(one: Seen) -> str:
+    """What people call it: `running`, `paused`, `limit`, `interrupted (crashed)`."""
+    match one.status, one.reason:
+        case "interrupted", "crash":
+            return "interrupted (crashed)"
+        case "failed", reason if reason in LIMITS:
+            return "limit"
+        case "awaiting_continuation", _:
+            return "paused"
+        case "needs_review", _:
+            return "needs review"
+        case status, _:
+            return status
+
+
+def sign_name(one: Seen) -> str:
+    """The sign that goes with it, by its name in `tables.Signs`."""
+    match word_of(one):
+        case "running":
+            return "running"
+        case "queued":
+            return "waiting"
+        case "completed":
+            return "good"
+        case "failed" | "damaged":
+            return "bad"
+        case "stopped":
+            return "none"
+        case _:
+            return "warn"
+
+
+def ending_of(one: Seen) -> str:
+    """How it ended and where: `completed (done)`, `limit (iterations)`, `failed (apply: auth)`."""
+    word = word_of(one)
+    if one.facts is None or is_crashed(one):
+        return word
+    where = one.facts.state
+    match one.status, one.reason:
+        case "failed", reason if reason in LIMITS:
+            return f"{word} ({LIMITS[reason]})"
+        case "failed", reason if reason not in ("terminal", None):
+            return f"{word} ({where}: {reason.replace('_', ' ')})"
+        case _:
+            return f"{word} ({where})"
+
+
+def next_step(one: Seen) -> str | None:
+    """The one command that is most likely wanted now."""
+    name, facts = one.name, one.facts
+    match one.status, one.reason:
+        case "running", _:
+            return f"ll-loop attach {name}"
+        case "queued", _:
+            return f"ll-loop stop {name}"
+        case "failed", "max_iterations" if facts is not None:
+            return f"ll-loop resume {name} --max-iterations {2 * facts.iteration}"
+        case "failed", "loop_timeout" if facts is not None:
+            return f"ll-loop resume {name} --timeout {max(2 * facts.ran_ms // 1000, 60)}"
+        case "failed", "terminal" | "handoff":
+            return f"ll-loop logs {name}"
+        case "needs_review", _:
+            return f"look, then ll-loop resume {name}"
+        case "completed" | "stopped", _:
+            return None
+        case _:
+            return f"ll-loop resume {name}"
+
+
+def signed(one: Seen, text: str, style: Style) -> str:
+    """The text behind the run's sign."""
+    return f"{getattr(style.signs, sign_name(one))} {text}"
+
+
+def since(one: Seen, now: int) -> str:
+    """`running 14m`, `paused 1d ago`, `damaged: …`."""
+    word = word_of(one)
+    if one.facts is None:
+        return f"{word}: {visible(one.damage, newlines=False)}" if one.damage else word
+    if one.status == "running":
+        return f"{word} {rough(ran_ms(one, now))}"
+    return f"{word} {ago(one.facts.updated_ms, now)}"
+
+
+def money(usd: float, none: str) -> str:
+    if not usd:
+        return none
+    return f"${usd:.2f}" if usd >= 0.005 else "<$0.01"
+
+
+def count(number: int) -> str:
+    """`812`, `41k`, `1.2M`."""
+    if number < 1000:
+        return str(number)
+    return f"{number / 1000:.0f}k" if number < 999_500 else f"{number / 1e6:.1f}M"

@@ -1,0 +1,53 @@
+"""Find the file behind a slash command, and see whether it would run a shell on its arguments.
+
+A command file may hold `` !`grep $ARGUMENTS …` ``: there the arguments are shell code, so what a
+command printed must not get into them.
+
+Not here: what counts as data (`fsm.template`), what is said about it (`cli`, `fsm.agents`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+_NAME = re.compile(r"/([\w-]+(?::[\w-]+)*)")
+_SHELL_BLOCK = re.compile(r"!`[^`]*`|^```!.*?^```", re.DOTALL | re.MULTILINE)
+_ARGUMENT = re.compile(r"\$(?:ARGUMENTS|\d|\{?[A-Za-z_]\w*)")
+LARGEST = 1 << 20
+
+
+def command_name(action: str) -> str | None:
+    """`ll:check_code` of `/ll:check_code types`."""
+    found = _NAME.match(action.lstrip())
+    return found[1] if found else None
+
+
+def find_command_file(
+    name: str, project: str, home: str | None, plugin_dirs: Sequence[str] = ()
+) -> str | None:
+    places = _places(name.split(":"), project, home, plugin_dirs)
+    return next((path for path in places if os.path.isfile(path)), None)
+
+
+def _places(
+    parts: Sequence[str], project: str, home: str | None, plugin_dirs: Sequence[str]
+) -> Iterable[str]:
+    for base in (project, home):
+        if base is not None:
+            yield os.path.join(base, ".claude", "commands", *parts) + ".md"
+            if len(parts) == 1:
+                yield os.path.join(base, ".claude", "skills", parts[0], "SKILL.md")
+    for directory in plugin_dirs if len(parts) == 2 else ():
+        yield os.path.join(directory, "commands", parts[1]) + ".md"
+        yield os.path.join(directory, "skills", parts[1], "SKILL.md")
+
+
+def runs_shell_on_arguments(path: str) -> bool:
+    try:
+        with open(path, "rb") as stream:
+            text = stream.read(LARGEST).decode("utf-8", "replace")
+    except OSError:
+        return False
+    return any(_ARGUMENT.search(block[0]) for block in _SHELL_BLOCK.finditer(text))
