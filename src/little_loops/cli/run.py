@@ -52,6 +52,10 @@ def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     root = find_project(os.getcwd())
     found = load_loop(args.loop, root)
+    if args.dry_run:
+        from little_loops.cli.dry_run import dry_run  # rarely asked for
+
+        return dry_run(found, args, root)
     wish = wish_of(args, root, found)
     if not wish.fresh and _wants_to_start_anew(wish):
         wish = wish._replace(fresh=True)
@@ -72,7 +76,7 @@ def wish_of(args: Args, root: str, found: LoopFile) -> Wish:
         root=root,
         name=run_name(found.loop.name, args.id),
         context=context,
-        limits=Limits(1 if args.no_loop else args.max_iterations, args.timeout),
+        limits=Limits(_turns(args, found), args.timeout),
         scope=tuple(args.scope) if args.scope else None,
         queue=args.queue,
         fresh=args.fresh,
@@ -80,6 +84,15 @@ def wish_of(args: Args, root: str, found: LoopFile) -> Wish:
             found.loop, context, root, allowed=args.allow_skip_permissions
         ),
     )
+
+
+def _turns(args: Args, found: LoopFile) -> int | None:
+    """`--max-iterations`, `--no-loop`; a relay also listens to MAX_ITERATIONS."""
+    if found.loop.paradigm != "relay":
+        return args.max_iterations or (1 if args.no_loop else None)
+    from little_loops.relay.rules import turn_limit  # only relays count turns
+
+    return turn_limit(args.max_iterations, args.no_loop, os.environ)
 
 
 def _wants_to_start_anew(wish: Wish) -> bool:

@@ -9,6 +9,7 @@ Not here: what a verdict means (`verdicts`), how an agent CLI speaks (`hosts`).
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -25,7 +26,7 @@ from little_loops.hosts.base import SESSION_VARIABLES
 from little_loops.world import process
 from little_loops.world.files import failure
 from little_loops.world.onlookers import Onlooker
-from little_loops.world.output import Output, SignalScanner, Stream
+from little_loops.world.output import INLINE, Output, SignalScanner, Stream
 from little_loops.world.stops import StopFlag
 
 TAIL = 400
@@ -89,6 +90,7 @@ class ProcessActor:
             "LL_STEP_ID": f"{run.run}/{command.step}",
             "LL_ATTEMPT": str(command.attempt),
             "LL_ITERATION": str(command.iteration),
+            "LL_ITERATION_LIMIT": str(command.iteration_limit),
             "LL_LOOP": run.loop,
             "LL_RUN_DIR": self.place.run_dir,
             "LL_PYTHON": sys.executable,
@@ -233,6 +235,7 @@ class Streams:
             signal=ended.signal,
             cut_by=cut_by,
             **kept_output(out),
+            **structured_output(out),
         )
 
 
@@ -248,6 +251,18 @@ def kept_output(out: Output) -> dict[str, Any]:
     if out.text is not None:
         return {"output": without_newline(out.text), "output_file": None, "tail": None}
     return {"output": None, "output_file": _file(out), "tail": (out.tail or out.head)[-TAIL:]}
+
+
+def structured_output(out: Output) -> dict[str, Any]:
+    """What a command printed as one small JSON object can be named field by field."""
+    if out.size > INLINE or not out.head.lstrip().startswith("{"):
+        return {}
+    try:
+        told = json.loads(out.head)
+    except (ValueError, RecursionError):
+        return {}
+    verdict = told.get("verdict")
+    return {"structured": told, "verdict": verdict if isinstance(verdict, str) else None}
 
 
 def _file(output: Output) -> FileRef | None:

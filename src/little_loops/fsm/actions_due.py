@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from little_loops.fsm.commands import RunAction
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.interpolation import lookup_in, references, show, splice
-from little_loops.fsm.limits import cost_left_usd, time_left_ms
+from little_loops.fsm.limits import cost_left_usd, iterations_allowed, time_left_ms
 from little_loops.fsm.schema import ActionType, FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState
 from little_loops.fsm.values import author_context, values_of
@@ -65,6 +65,7 @@ def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> Due:
         deadline_ms=deadline_ms,
         deadline_of=deadline_of,
         host=loop.host.under(state.host),
+        iteration_limit=iterations_allowed(loop, run),
         session_id=None if kind == "shell" else session_id(run),
         words=None if kind == "shell" else asks_verdict(state),
         continuation=run.continuation_prompt,

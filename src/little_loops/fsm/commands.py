@@ -26,6 +26,7 @@ class RunAction(NamedTuple):
     deadline_ms: int | None
     deadline_of: Literal["action", "loop"]
     host: HostOptions
+    iteration_limit: int = 0
     session_id: str | None = None
     words: tuple[str, ...] | None = None
     continuation: str | None = None

@@ -42,7 +42,7 @@ EVENTS: dict[str, EventType] = {
     "action_start": EventType(
         "an action is about to run; written before it does",
         ("action", "state", "attempt", "action_type"),
-        ("session_id",),
+        ("session_id", "terminal"),
     ),
     "action_complete": EventType(
         "an action has ended by itself or at its deadline",

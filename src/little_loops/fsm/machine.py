@@ -174,6 +174,7 @@ def _act(turn: Turn) -> Command:
         state=turn.run.current_state,
         attempt=due.command.attempt,
         action_type=due.command.kind,
+        **({"terminal": True} if state.terminal else {}),
         **({"session_id": due.command.session_id} if due.command.session_id else {}),
     )
     return due.command
@@ -427,15 +428,23 @@ def _end_in_terminal(turn: Turn) -> Command:
         return EndLeftovers(endings.LOOP_TIMEOUT)
     outcome = outcome_of(run.current_state, state, run.entered_by)
     if outcome == "review":
-        return EndLeftovers(endings.REVIEW)
+        return EndLeftovers(endings.REVIEW._replace(message=_last_said(turn)))
     if outcome == "failure":
-        return EndLeftovers(endings.FAILURE_STATE)
+        return EndLeftovers(endings.FAILURE_STATE._replace(message=_last_said(turn)))
     if not loop.maintain:
         return EndLeftovers(endings.COMPLETED)
     target = state.on_maintain or loop.initial
     turn.note("transition", **{"from": run.current_state, "to": target}, reason="on_maintain")
     turn.note("cycle", cycle=run.cycle + 1, wait_ms=to_ms(loop.maintain_interval))
     return _arrive(turn)
+
+
+def _last_said(turn: Turn) -> str:
+    """What the action of the last state had to say about it."""
+    if turn.state.action is None or turn.run.prev_state != turn.run.current_state:
+        return ""
+    text = turn.result.output or turn.result.tail or ""
+    return text.rstrip().rpartition("\n")[2].strip()
 
 
 def _finish(turn: Turn, ended: LeftoversEnded) -> Command:

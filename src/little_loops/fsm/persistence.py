@@ -44,6 +44,7 @@ from little_loops.world.lines import Teller
 from little_loops.world.locks import Claim, claim, nested_in, nesting
 from little_loops.world.onlookers import Callback, Onlookers
 from little_loops.world.output import Stream
+from little_loops.world.own_command import path_with_own_command
 from little_loops.world.project import project_of, resolve_scope
 from little_loops.world.reporter import Reporter
 from little_loops.world.secrets import Masker
@@ -286,9 +287,11 @@ def _process_actor(
 ) -> ProcessActor:
     if around.owns_process:
         tree.adopt_orphans()
+    path = path_with_own_command(writer.data, around.environ.get("PATH"))
+    nested = nested_in(run.run, nesting(around.environ))
     return ProcessActor(
         Place(wish.root, writer.files.data),
-        {**around.environ, **nested_in(run.run, nesting(around.environ))},
+        {**around.environ, **nested, "PATH": path},
         stop=around.stop,
         onlookers=onlookers,
         holds_secret=lambda data: masker.mask_bytes(data) != data,

@@ -11,9 +11,7 @@ up before (`persistence`).
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
-import sys
 from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
@@ -26,6 +24,7 @@ from little_loops.world import tree
 from little_loops.world.background import own_environment
 from little_loops.world.clock import wall_ms
 from little_loops.world.files import Folder, to_json
+from little_loops.world.own_command import path_with_own_command
 from little_loops.world.storage import SPAWN, RunFiles, make_folder
 
 TURNS = 5
@@ -98,14 +97,8 @@ class Spawner:
         return (".running", f"{self.files.name}.d")
 
     def _environ(self, data: Folder) -> dict[str, str]:
-        """Our own `ll-loop` first on PATH, whichever way this one was started."""
         own = own_environment(self.environ)
-        with data.make("bin") as directory:
-            script = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m little_loops "$@"\n'
-            directory.replace("ll-loop", script.encode(), f".ll-loop.{os.urandom(8).hex()}")
-            os.chmod("ll-loop", 0o700, dir_fd=directory.fd)
-        path = os.path.join(self.files.data, "bin")
-        return {**own, "PATH": f"{path}{os.pathsep}{own.get('PATH', os.defpath)}"}
+        return {**own, "PATH": path_with_own_command(data, own.get("PATH"))}
 
     def _note(self, pid: int, session_id: str) -> None:
         born = tree.session(pid)

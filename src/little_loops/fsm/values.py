@@ -47,7 +47,10 @@ def values_of(loop: FSMLoop, run: LoopState) -> dict[str, Mapping[str, Any]]:
 def result_values(result: Result) -> dict[str, Any]:
     """The fields of a result a template may name; `file` is made on demand by the edge."""
     names = RESULT_FIELDS if result.agent is None else RESULT_FIELDS + AGENT_FIELDS
-    return {name: getattr(result, name, None) for name in names}
+    values = {name: getattr(result, name, None) for name in names}
+    if result.structured is not None:
+        values["structured"] = result.structured
+    return values
 
 
 def _prev(run: LoopState) -> dict[str, Any]:

@@ -132,7 +132,8 @@ def _ending(record: Record) -> str:
         case "completed", _:
             return f"Loop completed: {state}"
         case "failed", "terminal":
-            return f"Loop failed: ended in state '{state}'"
+            said = "" if text == "terminal" else f": {text}"
+            return f"Loop failed: ended in state '{state}'{said}"
         case "failed", "loop_timeout":
             return f"Loop timed out in state '{state}'"
         case "failed", "max_iterations" | "max_cost" | "max_tokens":
@@ -156,12 +157,23 @@ def _how_it_ended(record: Record, agent: bool) -> str:
         return one_line(record["failure"])
     if record.get("cut_by", "none") != "none":
         return f"timed out after {duration_text(record['duration_ms'])}"
-    said = last_said(record.get("output") or record.get("tail")) or last_said(record.get("stderr"))
+    said = _said(record)
     if agent:
         return one_line(said or record.get("reason") or record.get("kind") or "done")
     died = record.get("signal")
     how = f"killed by {signal_name(died)}" if died else f"exit {record['exit_code']}"
     return f"{said} ({how})" if said else f"({how})"
+
+
+def _said(record: Record) -> str:
+    """The reason a structured answer gives, else the last line that is not a verdict."""
+    structured = record.get("structured")
+    if isinstance(structured, Mapping) and isinstance(structured.get("reason"), str):
+        return one_line(structured["reason"])
+    text = (record.get("output") or record.get("tail") or "").rstrip()
+    before, _, last = text.rpartition("\n")
+    said = last_said(before) if last.startswith("VERDICT:") else one_line(last)
+    return said or last_said(record.get("stderr"))
 
 
 def last_said(text: str | None) -> str:

@@ -1,0 +1,292 @@
+"""Commit what a turn changed, and nothing else.
+
+`look` takes stock before a turn: which files differ from the last commit, and what is in them.
+`commit` compares afterwards and commits the difference, by `git commit --only`: what somebody
+staged for another commit stays staged.  Hooks run, as for anybody.  Nothing is pushed, no branch is
+changed or left, no ignored file is added.
+
+Not here: what the message says (`rules`), when to commit (`turns`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from little_loops.errors import DamagedRun, LittleLoopsError
+from little_loops.relay.git import TIMED_OUT, Answer, git
+from little_loops.relay.record import read_small, write_whole
+
+SNAPSHOT = "relay-before.json"
+LARGEST_SNAPSHOT = 256 << 20
+LARGEST_HASHED = 64 << 20
+COMMIT_TIMEOUT_S = 1800.0  # hooks may run a whole test suite
+LOCK = "index.lock"
+LOCK_WAITS_S = (0.1, 0.2, 0.4, 0.8)
+UNDER_WAY = {
+    "MERGE_HEAD": "merge",
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+}
+STATE_FOLDERS = (".loops/.running", ".loops/.history")
+FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
+WITHOUT_COMMITS = "mend that, or write `commit: false` in the loop"
+
+
+class NotCommitted(LittleLoopsError):
+    """A commit could not be made; the work is where it was."""
+
+
+class Repository(NamedTuple):
+    """A work tree: its top, its git directory, and where the project lies in it (`a/b/` or empty)."""
+
+    top: str
+    git_dir: str
+    prefix: str
+
+
+class Change(NamedTuple):
+    """A path, from the top, that differs from the last commit; `new` if git does not know it."""
+
+    path: str
+    new: bool
+
+
+class Committed(NamedTuple):
+    """The short name of the commit, if one was made; `left` are repositories inside this one."""
+
+    id: str | None
+    left: tuple[str, ...] = ()
+
+
+Snapshot = dict[str, str]
+"""Paths that differ from the last commit, and what lies there."""
+
+
+class Bounds(NamedTuple):
+    """Where a turn's work may lie, by paths of the project: `inside` one, under none of `outside`.
+
+    A path of `outside` that ends in `*` stands for all that begin so.
+    """
+
+    inside: tuple[str, ...] = (".",)
+    outside: tuple[str, ...] = ()
+
+    def hold(self, path: str, prefix: str) -> bool:
+        """`path` from the top of the repository, in which the project lies at `prefix`."""
+        if not path.startswith(prefix):
+            return False
+        path = path.removeprefix(prefix)
+        return any(_is_at(path, place) for place in self.inside) and not any(
+            _is_at(path, place) for place in (*STATE_FOLDERS, *self.outside)
+        )
+
+
+def _is_at(path: str, place: str) -> bool:
+    if place.endswith("*"):
+        return path.startswith(place[:-1])
+    return place == "." or path == place or path.startswith(f"{place}/")
+
+
+def find_repository(project: str) -> Repository | None:
+    """The repository the project lies in; None without one, or without git."""
+    wanted = ("--is-inside-work-tree", "--show-toplevel", "--absolute-git-dir", "--show-prefix")
+    answer = git(["rev-parse", *wanted], project)
+    if answer is None or _no_work_tree(answer):
+        return None
+    lines = answer.text.split("\n")
+    if answer.code != 0 or len(lines) != len(wanted) + 1:
+        raise NotCommitted(f"git cannot be used here: {answer.complaint}", WITHOUT_COMMITS)
+    return Repository(top=lines[1], git_dir=lines[2], prefix=lines[3])
+
+
+def _no_work_tree(answer: Answer) -> bool:
+    missing = ("not a git repository", "must be run in a work tree")
+    return answer.text.startswith("false") or any(word in answer.complaint for word in missing)
+
+
+def ready(repository: Repository) -> None:
+    """Find out before an agent works for an hour that its work could not be committed."""
+    _nothing_under_way(repository)
+    answer = _ask(repository, ["var", "GIT_COMMITTER_IDENT"])
+    if answer.code != 0:
+        raise NotCommitted(
+            "git does not know who you are",
+            "set `user.name` and `user.email`, or write `commit: false` in the loop",
+        )
+
+
+def _nothing_under_way(repository: Repository) -> None:
+    for name, what in UNDER_WAY.items():
+        if os.path.exists(os.path.join(repository.git_dir, name)):
+            raise NotCommitted(
+                f"the repository is in the middle of a {what}",
+                f"finish or abort the {what}",
+            )
+
+
+# ── taking stock ───────────────────────────────────────────────────────────────────────────────
+
+
+def look(repository: Repository, run_dir: str) -> None:
+    """Keep in the run's directory what differs from the last commit before the turn."""
+    before = {change.path: _content(repository, change.path) for change in changes(repository)}
+    write_whole(os.path.join(run_dir, SNAPSHOT), json.dumps(before))
+
+
+def _looked(run_dir: str) -> Snapshot:
+    path = os.path.join(run_dir, SNAPSHOT)
+    try:
+        return dict(json.loads(read_small(path, LARGEST_SNAPSHOT) or ""))
+    except (ValueError, TypeError) as problem:
+        raise DamagedRun(f"`{path}` does not say what there was before the turn") from problem
+
+
+def changes(repository: Repository) -> list[Change]:
+    """What differs from the last commit, ignored files aside."""
+    options = ["--porcelain=v2", "-z", "--untracked-files=all", "--no-renames"]
+    answer = _ask(repository, ["status", *options, "--ignore-submodules=dirty"])
+    if answer.code != 0:
+        raise NotCommitted(f"git cannot say what has changed: {answer.complaint}", WITHOUT_COMMITS)
+    found = {change.path: change for change in _parsed(answer.text.split("\0"))}
+    return list(found.values())
+
+
+def _parsed(entries: Iterable[str]) -> Iterator[Change]:
+    """`1 XY sub mH mI mW hH hI path`, `u XY sub m1 m2 m3 mW h1 h2 h3 path`, `? path`."""
+    for entry in entries:
+        match entry[:2]:
+            case "1 ":
+                yield Change(entry.split(" ", 8)[8], new=False)
+            case "u ":
+                yield Change(entry.split(" ", 10)[10], new=False)
+            case "? ":
+                yield Change(entry[2:], new=True)
+            case _:
+                pass
+
+
+def _content(repository: Repository, path: str) -> str:
+    """What lies at a path, as a text that differs when it does."""
+    full = os.path.join(repository.top, path)
+    try:
+        info = os.lstat(full)
+        return _digest(full, info)
+    except OSError:
+        return "absent"
+
+
+def _digest(path: str, info: os.stat_result) -> str:
+    from hashlib import sha256  # a clean work tree has nothing to hash
+
+    if stat.S_ISLNK(info.st_mode):
+        return "link:" + sha256(os.fsencode(os.readlink(path))).hexdigest()
+    kind = "program" if info.st_mode & stat.S_IXUSR else "file"
+    if not stat.S_ISREG(info.st_mode) or info.st_size > LARGEST_HASHED:
+        return f"{kind}:{info.st_size}:{info.st_mtime_ns}"
+    with open(path, "rb") as stream:
+        return f"{kind}:{sha256(stream.read()).hexdigest()}"
+
+
+# ── committing ─────────────────────────────────────────────────────────────────────────────────
+
+
+def commit(repository: Repository, run_dir: str, message: str, bounds: Bounds) -> Committed:
+    """Commit what changed since `look`, as far as it lies within the bounds."""
+    before = _looked(run_dir)
+    mine = [
+        change
+        for change in changes(repository)
+        if bounds.hold(change.path, repository.prefix)
+        and _has_changed(repository, change.path, before)
+    ]
+    left = tuple(change.path for change in mine if change.path.endswith("/"))
+    mine = [change for change in mine if not change.path.endswith("/")]
+    if not mine:
+        return Committed(_made_before(repository, message), left)
+    _nothing_under_way(repository)
+    return Committed(_commit(repository, mine, message), left)
+
+
+def _made_before(repository: Repository, message: str) -> str | None:
+    """The commit of this turn, if a crash came between making it and saying so."""
+    answer = _ask(repository, ["log", "-1", "--format=%h%n%B"])
+    made, _, said = answer.text.partition("\n")
+    return made if answer.code == 0 and said.strip() == message.strip() else None
+
+
+def _has_changed(repository: Repository, path: str, before: Snapshot) -> bool:
+    was = before.get(path)
+    return was is None or _content(repository, path) != was
+
+
+def _commit(repository: Repository, mine: Sequence[Change], message: str) -> str | None:
+    answer = _try(repository, mine, message)
+    if answer.code != 0:
+        if _is_no_change(repository, mine):
+            return None
+        if LOCK in answer.complaint:
+            raise NotCommitted(
+                "another git holds the index, or one that was killed left its lock",
+                f"if no git is running, remove `{os.path.join(repository.git_dir, LOCK)}`",
+            )
+        raise NotCommitted(f"git refused the commit: {answer.complaint}")
+    return _ask(repository, ["rev-parse", "--short", "HEAD"]).text.strip()
+
+
+def _try(repository: Repository, mine: Sequence[Change], message: str) -> Answer:
+    """Once, and once more if a hook mended the files it complained about."""
+    paths = [change.path for change in mine]
+    before = _contents(repository, paths)
+    answer = _attempt(repository, mine, message)
+    if answer.code not in (0, TIMED_OUT) and _contents(repository, paths) != before:
+        answer = _attempt(repository, mine, message)
+    return answer
+
+
+def _attempt(repository: Repository, mine: Sequence[Change], message: str) -> Answer:
+    new = [change.path for change in mine if change.new]
+    added = _patiently(repository, ["add", *FROM_STDIN], new) if new else None
+    if added is not None and added.code != 0:
+        return added
+    words = ["commit", "--quiet", "--only", f"--message={message}", *FROM_STDIN]
+    answer = _patiently(repository, words, [change.path for change in mine])
+    if answer.code != 0 and new:
+        # As they were: files git does not know.
+        _patiently(repository, ["rm", "--cached", "--force", "--quiet", *FROM_STDIN], new)
+    return answer
+
+
+def _is_no_change(repository: Repository, mine: Sequence[Change]) -> bool:
+    """Line ends that git evens out make a file look changed that is not."""
+    known = [change.path for change in mine if not change.new]
+    words = ["commit", "--dry-run", "--short", "--only", *FROM_STDIN]
+    return len(known) == len(mine) and _patiently(repository, words, known).code == 1
+
+
+def _contents(repository: Repository, paths: Sequence[str]) -> list[str]:
+    return [_content(repository, path) for path in paths]
+
+
+def _patiently(repository: Repository, words: Sequence[str], paths: Sequence[str]) -> Answer:
+    """Another git of the user's may hold the index for a moment."""
+    # From the top and letter for letter: a name may begin with `:` or hold a `*`.
+    stdin = "\0".join(f":(top,literal){path}" for path in paths)
+    answer = _ask(repository, words, stdin)
+    for wait_s in LOCK_WAITS_S:
+        if answer.code == 0 or LOCK not in answer.complaint:
+            break
+        time.sleep(wait_s)
+        answer = _ask(repository, words, stdin)
+    return answer
+
+
+def _ask(repository: Repository, words: Sequence[str], stdin: str = "") -> Answer:
+    answer = git(words, repository.top, stdin=stdin, timeout_s=COMMIT_TIMEOUT_S)
+    return answer or Answer(127, "", "git is not there any more")

@@ -1,0 +1,168 @@
+"""What may stand in a return-metadata file: JSON data in, `Metadata` or the reason against it out.
+
+A file that breaks the contract is never read for what it might have meant: a flag that is "true"
+instead of true could be the one that asks for a person.  Keys that are not named here are the
+agent's own.
+
+Not here: files (`metadata`), what a status leads to (`rules`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from little_loops.relay.rules import STATUSES, Metadata, Progress, Unusable
+
+OTHER_REASONS = ("review_reason", "blocker")
+LONGEST_TEXT = 500
+LONGEST_PATH = 512
+MOST_ITEMS = 50
+
+
+class Broken(Exception):
+    """The contract is broken; the message says where."""
+
+
+def read_text(text: str) -> Metadata | Unusable:
+    """The metadata in a text that should be one JSON object."""
+    try:
+        data = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
+        return _metadata(data)
+    except Broken as broken:
+        return Unusable(f"the metadata file breaks its contract: {broken}")
+    except (ValueError, RecursionError) as problem:
+        return Unusable(f"the metadata file is not JSON: {one_line(str(problem))}")
+
+
+def one_line(text: str, most: int = LONGEST_TEXT) -> str:
+    """A text of unknown origin as a part of a line of ours: nothing in it can drive a terminal."""
+    words = " ".join(text[: 4 * most].split())
+    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in words)
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Broken(f"`{one_line(twice, 60)}` stands there twice")
+    return data
+
+
+def _no_number(name: str) -> Any:
+    raise Broken(f"{name} is no number of JSON")
+
+
+def _metadata(data: Any) -> Metadata:
+    if not isinstance(data, dict):
+        raise Broken(f"expected an object, found {_kind(data)}")
+    artifacts = _items(data, "artifacts", "path")  # first: `_summary_among` trusts them
+    return Metadata(
+        status=_status(data),
+        review=_flag(data, "requires_user_review"),
+        progress=_progress(data),
+        reason=_reason(data),
+        errors=_items(data, "errors", "message"),
+        artifacts=artifacts,
+        summary_path=_path(data, "summary_path") or _summary_among(data),
+    )
+
+
+def _status(data: Mapping[str, Any]) -> Any:
+    status = data.get("status")
+    if status is None:
+        raise Broken("`status` is missing")
+    if not isinstance(status, str):
+        raise Broken(f"`status` is {_kind(status)}, not a text")
+    if status not in STATUSES:
+        known = ", ".join(f"`{each}`" for each in STATUSES)
+        raise Broken(f"unknown status `{one_line(status, 60)}`, known are {known}")
+    return status
+
+
+def _progress(data: Mapping[str, Any]) -> Progress:
+    progress = data.get("partial_progress")
+    if progress is None:
+        return Progress()
+    if not isinstance(progress, dict):
+        raise Broken(f"`partial_progress` is {_kind(progress)}, not an object")
+    completed = _count(progress, "phases_completed")
+    total = _count(progress, "phases_total")
+    if completed is not None and total is not None and completed > total:
+        raise Broken(f"{completed} phases completed of {total}")
+    stage = one_line(_text(progress, "stage"))
+    return Progress(completed, total, stage, _path(progress, "handoff_path"))
+
+
+def _reason(data: Mapping[str, Any]) -> str:
+    """`reason` is the contract's; other words for it are taken where they hold a text."""
+    said = [_text(data, "reason"), *(data.get(name) for name in OTHER_REASONS)]
+    return next((one_line(text) for text in said if isinstance(text, str) and text.strip()), "")
+
+
+def _items(data: Mapping[str, Any], name: str, key: str) -> tuple[str, ...]:
+    """A list of texts, or of objects that hold the text under `key`."""
+    items = data.get(name)
+    if items is None:
+        return ()
+    if not isinstance(items, list):
+        raise Broken(f"`{name}` is {_kind(items)}, not a list")
+    texts = [_item(name, item, key) for item in items[:MOST_ITEMS]]
+    return tuple(text for text in texts if text)
+
+
+def _item(name: str, item: Any, key: str) -> str:
+    text = item.get(key) if isinstance(item, dict) else item
+    if not isinstance(text, str):
+        raise Broken(f"`{name}` holds {_kind(item)}, not a text or an object with `{key}`")
+    return one_line(text)
+
+
+def _summary_among(data: Mapping[str, Any]) -> str:
+    """Where artifacts have types, the summary is one of them; the last is the newest."""
+    artifacts = (data.get("artifacts") or [])[:MOST_ITEMS]
+    typed = [item for item in artifacts if isinstance(item, dict)]
+    paths = [one_line(item["path"]) for item in typed if item.get("type") == "summary"]
+    return paths[-1] if paths else ""
+
+
+def _flag(data: Mapping[str, Any], name: str) -> bool:
+    flag = data.get(name)
+    if flag is not None and not isinstance(flag, bool):
+        raise Broken(f"`{name}` is {_kind(flag)}, not true or false")
+    return bool(flag)
+
+
+def _count(data: Mapping[str, Any], name: str) -> int | None:
+    count = data.get(name)
+    if count is None:
+        return None
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise Broken(f"`{name}` is {_kind(count)}, not a whole number")
+    if not 0 <= count < 1_000_000:
+        raise Broken(f"`{name}` is out of range")
+    return count
+
+
+def _path(data: Mapping[str, Any], name: str) -> str:
+    path = _text(data, name)
+    if len(path) > LONGEST_PATH or not path.isprintable():
+        raise Broken(f"`{name}` is no path: {one_line(path, 60)}")
+    return path
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
+    text = data.get(name)
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        raise Broken(f"`{name}` is {_kind(text)}, not a text")
+    return text
+
+
+def _kind(value: Any) -> str:
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    return kinds.get(type(value), "null" if value is None else "a number")

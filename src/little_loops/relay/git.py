@@ -1,0 +1,62 @@
+"""Ask git: one narrow door to the program, with words for what it says.
+
+The user's configuration, hooks and identity are left as they are.  Output goes to files, not pipes,
+so that nothing a hook leaves running can keep us waiting.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from little_loops.relay.contract import one_line
+
+TIMEOUT_S = 120.0
+TIMED_OUT = 124
+LINES_SHOWN = 6
+# No question nobody can answer, and git's own words, which we have to recognise.  `LC_ALL` would
+# change how hooks read and print text, too.
+OWN_VARIABLES = {"GIT_TERMINAL_PROMPT": "0", "LANGUAGE": "en"}
+# A background clean-up of git's would be ended with the run, and named as left running.
+OWN_SETTINGS = ("-c", "maintenance.auto=false", "-c", "gc.auto=0")
+
+
+class Answer(NamedTuple):
+    code: int
+    text: str
+    complaint: str
+
+
+def git(
+    words: Sequence[str], cwd: str, *, stdin: str = "", timeout_s: float = TIMEOUT_S
+) -> Answer | None:
+    """What git answers; None if there is no git."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            code = subprocess.run(
+                ["git", *OWN_SETTINGS, *words],
+                cwd=cwd,
+                env={**os.environ, **OWN_VARIABLES},
+                input=os.fsencode(stdin),
+                stdout=out,
+                stderr=err,
+                timeout=timeout_s,
+                check=False,
+            ).returncode
+        except FileNotFoundError:
+            return None
+        except subprocess.TimeoutExpired:
+            return Answer(TIMED_OUT, "", f"git {words[0]} took more than {timeout_s:g} s")
+        out.seek(0)
+        err.seek(0)
+        text, talk = os.fsdecode(out.read()), err.read().decode("utf-8", "replace")
+    return Answer(code, text, _complaint(talk) or _complaint(text) or f"git exited with {code}")
+
+
+def _complaint(talk: str) -> str:
+    """The end of what was said, as one line; hooks say much, and the point last."""
+    lines = [line.strip() for line in talk.splitlines() if line.strip()]
+    return one_line(" | ".join(lines[-LINES_SHOWN:]), 400)

@@ -1,0 +1,83 @@
+"""What a relay tells people: after each turn, and at its end.
+
+Every line begins with a word of ours or a dash.  So no text of an agent's can pass for a verdict
+or a signal, which count at the start of a line only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from little_loops.relay.rules import Turn
+
+TURNS_SHOWN = 20
+LINES_SHOWN = 50
+
+
+def turn_line(turn: Turn, *, limit: int | None = None) -> str:
+    """`turn 2 of 5: partial, 2 of 4 phases complete, committed 1a2b3c4`."""
+    of = f" of {limit}" if limit is not None else ""
+    parts = [_ending(turn)]
+    if turn.completed is not None:
+        parts.append(_phases(turn.completed, turn.total))
+    if turn.commit:
+        parts.append(f"committed {turn.commit}")
+    return f"turn {turn.number}{of}: {', '.join(parts)}"
+
+
+def _ending(turn: Turn) -> str:
+    if turn.word == "invalid":
+        return turn.reason
+    return "needs review" if turn.word == "review" else turn.word
+
+
+def _phases(completed: int, total: int | None) -> str:
+    of = f" of {total}" if total is not None else ""
+    return f"{completed}{of} phase{'' if (total or completed) == 1 else 's'} complete"
+
+
+def report(name: str, session: str, turns: Sequence[Turn]) -> str:
+    """The whole story; the last line says how it ended, or where it stands."""
+    lines = [f"relay {name}: {_count(len(turns), 'turn')}, session {session}"]
+    lines += _listed(turn_line(turn) for turn in turns[-TURNS_SHOWN:])
+    lines += _section("errors", [f"turn {t.number}: {error}" for t in turns for error in t.errors])
+    artifacts = dict.fromkeys(path for turn in turns for path in turn.artifacts)
+    lines += _section("artifacts", list(artifacts))
+    lines += _section("notes", [f"turn {t.number}: {note}" for t in turns for note in t.notes])
+    summaries = [turn.summary_path for turn in turns if turn.summary_path]
+    lines += [f"summary: {summaries[-1]}"] if summaries else []
+    return "\n".join([*lines, _last_words(turns[-1], turns)]) + "\n"
+
+
+def _last_words(turn: Turn, turns: Sequence[Turn]) -> str:
+    match turn.word:
+        case "implemented":
+            because = f": {turn.reason}" if turn.reason else ""
+            return f"implemented in {_count(len(turns), 'turn')}{because}"
+        case "review":
+            return f"needs review: {turn.reason}"
+        case "blocked" | "failed":
+            return f"{turn.word}: {turn.reason}"
+        case _:
+            return f"not implemented after {_count(len(turns), 'turn')}{_standing(turns)}"
+
+
+def _standing(turns: Sequence[Turn]) -> str:
+    accounts = [(turn.completed, turn.total) for turn in turns if turn.completed is not None]
+    return f", {_phases(*accounts[-1])}" if accounts else ""
+
+
+def _section(title: str, items: Sequence[str]) -> list[str]:
+    if not items:
+        return []
+    left_out = len(items) - LINES_SHOWN
+    more = [f"- … and {left_out} before these"] if left_out > 0 else []
+    return [f"{title}:", *more, *_listed(items[-LINES_SHOWN:])]
+
+
+def _listed(items: Iterable[str]) -> list[str]:
+    return [f"- {item}" for item in items]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

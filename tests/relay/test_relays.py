@@ -1,0 +1,402 @@
+"""Whole relays: the real command, a real repository, and scripts that stand in for agents.
+
+Turn N of a relay runs `turns/N.sh`.  Each leaves a line in `trace.log`, which git ignores, so that
+a story can tell which phases were worked on, and how often.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from tests.project import Project, until
+
+GIT = {
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "Ada",
+    "GIT_AUTHOR_EMAIL": "ada@example.org",
+    "GIT_COMMITTER_NAME": "Ada",
+    "GIT_COMMITTER_EMAIL": "ada@example.org",
+}
+LOOP = """\
+paradigm: relay
+name: implement-886
+agent: sh turns/$LL_ITERATION.sh
+metadata: specs/886/.return-meta.json
+plan: specs/886/plan.md
+session: sess_123_abc
+"""
+BEGIN = """\
+echo "turn $LL_ITERATION phase $LL_RESUME_PHASE of ${LL_PHASES_TOTAL:-?}" >> trace.log
+report() { printf '%s' "$1" > "$LL_METADATA_PATH.new" && mv "$LL_METADATA_PATH.new" "$LL_METADATA_PATH"; }
+work() { mkdir -p src && echo "$1" > "src/$1.txt"; }
+"""
+REVIEW = {"status": "partial", "requires_user_review": True, "reason": "lemma 4 is false as stated"}
+
+
+def phases(status: str, completed: int, total: int, **more: Any) -> dict[str, Any]:
+    progress = {"phases_completed": completed, "phases_total": total}
+    return {"status": status, "partial_progress": progress, **more}
+
+
+def reports(metadata: Mapping[str, Any] | None, work: str = "") -> str:
+    """A turn that does a piece of work and leaves this metadata."""
+    lines = [f"work {work}"] if work else []
+    lines += [f"report '{json.dumps(metadata)}'"] if metadata is not None else []
+    return "\n".join([*lines, ""])
+
+
+class Relays(Project):
+    def environ(self, **more: str) -> dict[str, str]:
+        return super().environ(**{**GIT, "GIT_CEILING_DIRECTORIES": str(self.root.parent), **more})
+
+    def set_up(self, *turns: str, loop: str = LOOP, repository: bool = True) -> None:
+        self.loop("implement-886", loop)
+        (self.root / "turns").mkdir()
+        for number, turn in enumerate(turns, 1):
+            (self.root / "turns" / f"{number}.sh").write_text(BEGIN + turn)
+        (self.root / ".gitignore").write_text("*.log\n")
+        if repository:
+            self.git("init", "--quiet", "--initial-branch=main")
+            self.git("add", ".")
+            self.git("commit", "--quiet", "--message=Begin")
+
+    def git(self, *words: str) -> str:
+        done = subprocess.run(
+            ["git", *words],
+            cwd=self.root,
+            env=self.environ(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    def subjects(self) -> list[str]:
+        return self.git("log", "--reverse", "--format=%s").splitlines()[1:]
+
+    def trace(self) -> list[str]:
+        return self.file("trace.log").splitlines()
+
+    def told(self) -> list[str]:
+        """What the last action of the run printed."""
+        ended = [
+            each for each in self.events("implement-886") if each["event"] == "action_complete"
+        ]
+        output: str = ended[-1]["output"]
+        return output.splitlines()
+
+    def pending(self) -> list[str]:
+        return sorted(each.name for each in (self.root / "specs/886").glob(".postflight-*"))
+
+
+@pytest.fixture
+def relays(tmp_path: Path) -> Iterator[Relays]:
+    made = Relays(tmp_path)
+    yield made
+    made.end_actions()
+
+
+PENDING = [".postflight-loop-guard", ".postflight-pending"]
+
+
+def test_two_phases_and_a_log_to_show_to_a_reviewer(relays: Relays):
+    relays.set_up(
+        reports(phases("partial", 1, 2, artifacts=["src/parser.txt"]), "parser"),
+        reports(phases("implemented", 2, 2, summary_path="specs/886/summary.md"), "printer"),
+    )
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert relays.trace() == ["turn 1 phase 1 of ?", "turn 2 phase 2 of 2"]
+    log = relays.git("log", "--reverse", "--stat", "--format=%B", "HEAD~2..HEAD")
+    assert log == dedent("""\
+        implement-886: phase 1 of 2 (turn 1)
+
+        Session: sess_123_abc_iter1
+
+
+         src/parser.txt | 1 +
+         1 file changed, 1 insertion(+)
+        implement-886: phase 2 of 2 (turn 2)
+
+        Session: sess_123_abc_iter2
+
+
+         src/printer.txt | 1 +
+         1 file changed, 1 insertion(+)""")
+    first, second = relays.git("log", "--reverse", "--format=%h", "HEAD~2..HEAD").splitlines()
+    assert relays.told() == [
+        "relay implement-886: 2 turns, session sess_123_abc",
+        f"- turn 1: partial, 1 of 2 phases complete, committed {first}",
+        f"- turn 2: implemented, 2 of 2 phases complete, committed {second}",
+        "artifacts:",
+        "- src/parser.txt",
+        "summary: specs/886/summary.md",
+        "implemented in 2 turns",
+    ]
+    assert relays.pending() == []
+    untracked = relays.git("status", "--porcelain", "--untracked-files=all").splitlines()
+    assert [line for line in untracked if "src/" in line] == []
+
+
+SAME = "the same error 3 times in a row: the agent wrote no metadata file"
+PARTIAL = phases("partial", 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("turns", "words", "exit_code", "status", "reason", "last"),
+    [
+        pytest.param([{"status": "implemented"}], [], 0, "completed", "terminal", "implemented in 1 turn", id="implemented"),
+        pytest.param([{"status": "implemented"}], ["--no-loop"], 0, "completed", "terminal", "implemented in 1 turn", id="implemented at the limit"),
+        pytest.param([REVIEW], [], 4, "needs_review", "review", "needs review: lemma 4 is false as stated", id="review"),
+        pytest.param([REVIEW], ["--no-loop"], 4, "needs_review", "review", "needs review: lemma 4 is false as stated", id="review at the limit"),
+        pytest.param([PARTIAL], ["--no-loop"], 3, "failed", "max_iterations", "not implemented after 1 turn, 1 of 4 phases complete", id="partial at the limit"),
+        pytest.param([PARTIAL] * 2, ["--max-iterations", "2"], 3, "failed", "max_iterations", "not implemented after 2 turns, 1 of 4 phases complete", id="partial twice at the limit"),
+        pytest.param([PARTIAL] * 6, [], 3, "failed", "max_iterations", "not implemented after 5 turns, 1 of 4 phases complete", id="five turns by default"),
+        pytest.param([{"status": "blocked", "reason": "no licence"}], [], 1, "failed", "terminal", "blocked: no licence", id="blocked"),
+        pytest.param([{"status": "failed", "errors": ["wrong plan"]}], [], 1, "failed", "terminal", "failed: wrong plan", id="failed"),
+        pytest.param([{"status": "failed"}], ["--no-loop"], 1, "failed", "terminal", "failed: no reason given", id="failed at the limit"),
+        pytest.param([None], ["--no-loop"], 3, "failed", "max_iterations", "not implemented after 1 turn", id="no metadata at the limit"),
+        pytest.param([None] * 4, [], 1, "failed", "terminal", f"failed: {SAME}", id="metadata never written"),
+        pytest.param([None] * 3, ["--max-iterations", "3"], 1, "failed", "terminal", f"failed: {SAME}", id="the third time at the limit"),
+        pytest.param([{"status": "done"}] * 4, [], 1, "failed", "terminal", None, id="unknown status again and again"),
+        pytest.param([{"status": "partial", "errors": ["e"]}] * 4, [], 1, "failed", "terminal", "failed: the same error 3 times in a row: e", id="partial with the same error"),
+    ],
+)  # fmt: skip
+def test_every_end(relays: Relays, turns, words, exit_code, status, reason, last):
+    relays.set_up(*(reports(turn) for turn in turns))
+    ran = relays.ll("run", "implement-886", *words)
+    assert ran.returncode == exit_code, ran.stdout + ran.stderr
+    state = relays.state("implement-886")
+    assert (state["status"], state["reason"]) == (status, reason)
+    told = [line for line in relays.told() if not line.startswith("VERDICT: ")]
+    assert last is None or told[-1] == last
+    assert relays.pending() == (PENDING if status == "needs_review" else [])
+
+
+def test_a_handoff_file_reaches_the_successor(relays: Relays):
+    handoff = {"phases_completed": 1, "phases_total": 2, "handoff_path": "specs/886/handoff.md"}
+    relays.set_up(
+        "echo 'mind the parser' > specs/886/handoff.md\n"
+        + reports({"status": "partial", "partial_progress": handoff}),
+        'cat "$LL_HANDOFF_PATH" >> trace.log\n' + reports({"status": "implemented"}),
+    )
+    assert relays.ll("run", "implement-886").returncode == 0
+    assert relays.trace()[1:] == ["turn 2 phase 2 of 2", "mind the parser"]
+    assert relays.git("show", "--name-only", "--format=") == "specs/886/handoff.md"
+
+
+def test_an_agent_is_told_in_its_text(relays: Relays):
+    loop = LOOP.replace(
+        "agent: sh turns/$LL_ITERATION.sh",
+        dedent("""\
+            agent: {action: Go on with the plan, action_type: prompt}
+            host: {name: command, command: [sh, agent.sh, "{prompt}"]}"""),
+    )
+    relays.set_up(loop=loop)
+    (relays.root / "agent.sh").write_text(
+        'printf "%s\\n---\\n" "$1" >> trace.log\n'
+        'if [ "$LL_ITERATION" = 1 ]; then status=partial; else status=implemented; fi\n'
+        'printf \'{"status": "%s", "partial_progress": {"phases_completed": 2, "phases_total": 3, '
+        '"handoff_path": "h.md"}}\' $status > specs/886/.return-meta.json\n'
+        "echo done\n"
+    )
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    text = "\n".join(relays.trace()).split("\n---")[1].strip().splitlines()
+    assert text[:2] == ["Go on with the plan", ""]
+    assert text[2:9] == [
+        "resume_phase: 3",
+        "phases_total: 3",
+        "handoff_path: h.md",
+        "iteration: 2",
+        "session_id: sess_123_abc_iter2",
+        "plan_path: specs/886/plan.md",
+        "metadata_path: specs/886/.return-meta.json",
+    ]
+    assert text[9].startswith("return_metadata: before you end, write one JSON object")
+
+
+def test_a_review_and_then_on(relays: Relays):
+    review = phases("partial", 1, 2, requires_user_review=True, reason="which parser?")
+    relays.set_up(reports(review, "one"), reports(phases("implemented", 2, 2), "two"))
+    paused = relays.ll("run", "implement-886")
+    assert paused.returncode == 4
+    assert "needs review: which parser?" in paused.stdout
+    assert relays.file("specs/886/.postflight-loop-guard") == "1\n"
+    went_on = relays.ll("resume", "implement-886")
+    assert went_on.returncode == 0, went_on.stdout + went_on.stderr
+    assert relays.trace() == ["turn 1 phase 1 of ?", "turn 2 phase 2 of 2"]
+    assert relays.subjects() == [
+        "implement-886: phase 1 of 2 (turn 1)",
+        "implement-886: phase 2 of 2 (turn 2)",
+    ]
+
+
+def test_at_the_limit_and_then_on(relays: Relays):
+    relays.set_up(
+        reports(phases("partial", 1, 3), "one"),
+        reports(phases("partial", 2, 3), "two"),
+        reports(phases("implemented", 3, 3), "three"),
+    )
+    assert relays.ll("run", "implement-886", "--max-iterations", "2").returncode == 3
+    assert relays.ll("resume", "implement-886", "--max-iterations", "5").returncode == 0
+    assert relays.trace()[-1] == "turn 3 phase 3 of 3"
+    assert len(relays.subjects()) == 3
+
+
+def test_the_limit_by_variable(relays: Relays):
+    relays.set_up(*[reports(PARTIAL)] * 4, loop=f"{LOOP}max_iterations: 4\n")
+    ran = relays.ll("run", "implement-886", env={"MAX_ITERATIONS": "2"})
+    assert ran.returncode == 3
+    assert len(relays.trace()) == 2
+    ran = relays.ll("run", "implement-886", "--fresh", env={"MAX_ITERATIONS": "many"})
+    assert ran.returncode == 2
+    assert "`MAX_ITERATIONS` is 'many', not a number of turns" in ran.stderr
+    ran = relays.ll("run", "implement-886", "--no-loop", "--fresh", env={"MAX_ITERATIONS": "3"})
+    assert ran.returncode == 3
+    assert len(relays.trace()) == 3
+
+
+def test_oscillating_errors_are_all_shown(relays: Relays):
+    errors = ["lean timed out", "no disk"]
+    turns = [reports({"status": "partial", "errors": [errors[n % 2]]}) for n in range(4)]
+    relays.set_up(*turns)
+    assert relays.ll("run", "implement-886", "--max-iterations", "4").returncode == 3
+    told = relays.told()
+    at = told.index("errors:")
+    assert told[at + 1 : at + 5] == [
+        "- turn 1: lean timed out",
+        "- turn 2: no disk",
+        "- turn 3: lean timed out",
+        "- turn 4: no disk",
+    ]
+
+
+def test_an_agent_that_fails_but_reports_is_believed_by_its_report(relays: Relays):
+    relays.set_up(reports({"status": "implemented"}) + "exit 3\n")
+    assert relays.ll("run", "implement-886").returncode == 0
+
+
+def test_without_a_repository(relays: Relays):
+    relays.set_up(reports(PARTIAL), reports({"status": "implemented"}), repository=False)
+    assert relays.ll("run", "implement-886").returncode == 0
+    said = "there is no git repository here, so nothing is committed"
+    assert [line for line in relays.told() if said in line] == [f"- turn 1: {said}"]
+
+
+def test_a_hook_that_refuses_and_then_on(relays: Relays):
+    relays.set_up(reports({"status": "implemented"}, "one"))
+    hook = relays.root / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\necho 'no tests for src/one.txt' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    held = relays.ll("run", "implement-886")
+    assert held.returncode == 1
+    assert "not committed: git refused the commit: no tests for src/one.txt" in held.stdout
+    assert relays.file("src/one.txt") == "one\n"
+    assert relays.pending() == PENDING
+    hook.unlink()
+    assert relays.ll("resume", "implement-886").returncode == 0
+    assert relays.subjects() == ["implement-886: phase 1 (turn 1)"]
+    assert relays.trace() == ["turn 1 phase 1 of ?"]
+
+
+# ── killed ─────────────────────────────────────────────────────────────────────────────────────
+
+HANG = "touch trace.hung.log; sleep 600 >/dev/null 2>&1\n"
+
+
+def kill_in_the_turn(relays: Relays, kill: int) -> None:
+    with relays.started("run", "implement-886") as child:
+        until((relays.root / "trace.hung.log").exists, "hanging turn")
+        if kill == signal.SIGKILL:
+            os.killpg(child.pid, kill)
+        else:
+            child.send_signal(kill)
+        child.wait(timeout=60)
+    (relays.root / "trace.hung.log").unlink()
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+def test_cut_in_mid_turn_and_resumed(relays: Relays, kill: int):
+    relays.set_up(
+        reports(phases("partial", 1, 2), "one"),
+        "work half\n" + HANG,
+        reports(phases("implemented", 2, 2), "two"),
+    )
+    kill_in_the_turn(relays, kill)
+    assert relays.subjects() == ["implement-886: phase 1 of 2 (turn 1)"]
+    assert relays.pending() == PENDING
+    ran = relays.ll("resume", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert relays.trace() == [
+        "turn 1 phase 1 of ?",
+        "turn 2 phase 2 of 2",
+        "turn 3 phase 2 of 2",
+    ]
+    assert relays.subjects() == [
+        "implement-886: phase 1 of 2 (turn 1)",
+        "implement-886: phase 2 of 2 (turn 2)",
+        "implement-886: phase 2 of 2 (turn 3)",
+    ]
+    assert relays.pending() == []
+
+
+def test_killed_after_it_reported_is_not_run_again(relays: Relays):
+    relays.set_up(
+        reports(phases("partial", 1, 2), "one") + HANG,
+        reports(phases("implemented", 2, 2), "two"),
+    )
+    kill_in_the_turn(relays, signal.SIGKILL)
+    assert relays.subjects() == []
+    ran = relays.ll("resume", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert relays.trace() == ["turn 1 phase 1 of ?", "turn 2 phase 2 of 2"]
+    assert relays.subjects() == [
+        "implement-886: phase 1 of 2 (turn 1)",
+        "implement-886: phase 2 of 2 (turn 2)",
+    ]
+
+
+def test_killed_while_it_settles_commits_once(relays: Relays):
+    relays.set_up(
+        reports(phases("partial", 1, 2), "one"), reports({"status": "implemented"}, "two")
+    )
+    hook = relays.root / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\ntouch trace.hung.log; sleep 600 >/dev/null 2>&1\n")
+    hook.chmod(0o755)
+    kill_in_the_turn(relays, signal.SIGKILL)
+    hook.unlink()
+    lock = relays.root / ".git/index.lock"
+    if lock.exists():  # git's own, which nobody but its owner may take away
+        held = relays.ll("resume", "implement-886")
+        assert held.returncode == 1
+        assert f"if no git is running, remove `{lock}`" in str(relays.events("implement-886"))
+        lock.unlink()
+    ran = relays.ll("resume", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert relays.trace() == ["turn 1 phase 1 of ?", "turn 2 phase 2 of 2"]
+    assert relays.subjects() == [
+        "implement-886: phase 1 of 2 (turn 1)",
+        "implement-886: phase 2 of 2 (turn 2)",
+    ]
+
+
+def test_stopped_while_it_waits_for_an_error_to_pass(relays: Relays):
+    relays.set_up(reports(None), reports(None), reports({"status": "implemented"}))
+    with relays.started("run", "implement-886") as child:
+        until(lambda: relays.has_event("implement-886", "iteration", iteration=3), "the third turn")
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(timeout=60) == 128 + signal.SIGTERM
+    assert relays.ll("resume", "implement-886").returncode == 0
+    assert len(relays.trace()) == 3
