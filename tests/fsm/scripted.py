@@ -72,6 +72,7 @@ class ScriptedWorld:
         self.commands: list[Command] = []
         self.saved: LoopState | None = None
         self.leftovers: tuple[str, ...] = ()
+        self.stops_in_wait: int | None = None
 
     def now(self) -> Moment:
         return Moment(self.wall_ms, self.ran_ms)
@@ -127,7 +128,9 @@ class ScriptedWorld:
         )
         return Judged(self.now(), judgement)
 
-    def _wait(self, command: Wait) -> WaitOver:
+    def _wait(self, command: Wait) -> WaitOver | StopAsked:
+        if self.stops_in_wait is not None:
+            return StopAsked(self.now(), self.stops_in_wait)
         if command.wait.until_wall_ms is not None:
             left = command.wait.until_wall_ms - self.wall_ms
         else:

@@ -18,6 +18,7 @@ from tests.fsm.scripted import (
     begin,
     crash_and_go_on,
     go_on,
+    rebuilt,
     told,
 )
 
@@ -106,7 +107,7 @@ def test_the_end_carries_the_figures():
 class TestLimits:
     def test_iterations(self):
         world = ScriptedWorld(loop(CHECK_FIX, max_iterations=2), [1] * 9)
-        run, ending = begin(world)
+        _, ending = begin(world)
         assert told(world) == is_told("""
             check -> fix (on_fail)
             fix -> check (next)
@@ -630,7 +631,7 @@ class TestHandoff:
     def test_agents_that_hand_off_for_ever_come_to_rest(self):
         script = [Says(0, line=HANDOFF)] * 99
         world = ScriptedWorld(loop(CHECK_FIX, on_handoff="continue", max_continuations=2), script)
-        run, ending = begin(world)
+        _, ending = begin(world)
         assert (ending.exit_code, ending.message) == (4, "2 handoffs in a row in `check`")
         go_on(world, script, limits=Limits(max_continuations=1))
         assert len([c for c in world.commands if isinstance(c, RunAction)]) == 5
@@ -816,3 +817,104 @@ class TestConditions:
         assert world.log[-1]["error"] == "exit 127: not found"
         world = ScriptedWorld(loop(states), [Says(None, signal=9)])
         assert told_lines(world) == ["loop_error: failed, error"]
+
+
+class TestTornLogs:
+    """A batch of events may be cut anywhere; each place has its way on."""
+
+    def cut_at(self, states: dict[str, Any], script: list[Any], event: str) -> ScriptedWorld:
+        first = ScriptedWorld(loop(states), script)
+        begin(first)
+        end = next(n for n, record in enumerate(first.log) if record["event"] == event)
+        world = ScriptedWorld(first.loop, [], ran_ms=first.log[end]["ran_ms"])
+        world.log = first.log[: end + 1]
+        world.saved = rebuilt(world.log, world.loop)
+        return world
+
+    def test_after_the_judgement(self):
+        states = {
+            "a": {
+                "action": "x",
+                "condition": {"type": "output_numeric", "target": 1},
+                "on_pass": "b",
+            },
+            "b": {"terminal": True},
+        }
+        world = self.cut_at(states, [Says(0, "1")], "condition_eval")
+        go_on(world, [])
+        assert told(world) == is_told("""
+            resume in a
+            a -> b (on_pass)
+            loop_complete: completed, terminal""")
+
+    def test_after_the_end_of_an_action(self):
+        world = self.cut_at(CHECK_FIX, [0], "action_complete")
+        go_on(world, [])
+        assert told(world) == is_told("""
+            resume in check
+            check -> done (on_pass)
+            loop_complete: completed, terminal""")
+
+    def test_after_entering_the_last_state(self):
+        world = self.cut_at(CHECK_FIX, [0], "loop_complete")
+        go_on(world, [])
+        assert told(world).splitlines()[-1] == "loop_complete: completed, terminal"
+
+    def test_while_waiting(self):
+        first = ScriptedWorld(loop(CHECK_FIX, backoff=5), [1, 0, 0])
+        begin(first)
+        end = next(n for n, record in enumerate(first.log) if record["event"] == "iteration")
+        world = ScriptedWorld(first.loop, [], ran_ms=first.log[end]["ran_ms"] + 2000)
+        world.log = first.log[: end + 1]
+        world.saved = rebuilt(world.log, world.loop)
+        go_on(world, [0])
+        assert world.ran_ms == first.log[end]["ran_ms"] + 5000 + 1000
+
+    def test_while_waiting_for_a_host(self):
+        busy = Says(2, agent="wait")
+        first = ScriptedWorld(loop(AGENT), [busy, Says(0, agent="success", verdict="pass")])
+        begin(first)
+        end = next(n for n, record in enumerate(first.log) if record["event"] == "host_wait")
+        world = ScriptedWorld(first.loop, [], ran_ms=first.log[end]["ran_ms"])
+        world.log = first.log[: end + 1]
+        world.saved = rebuilt(world.log, world.loop)
+        go_on(world, [Says(0, agent="success", verdict="pass")])
+        assert told(world).splitlines()[-1] == "loop_complete: completed, terminal"
+
+
+def test_what_the_last_state_printed_is_its_reason():
+    states = {**CHECK_FIX, "done": {"action": "x", "terminal": True, "outcome": "failure"}}
+    world = ScriptedWorld(loop(states), [0, Says(0, "some\nreason \n")])
+    _, ending = begin(world)
+    assert ending.message == "reason"
+
+
+def test_the_last_state_may_be_cut_by_the_loops_time():
+    states = {**CHECK_FIX, "done": {"action": "x", "terminal": True}}
+    world = ScriptedWorld(loop(states, timeout=2), [0, Says(0, takes_ms=9000)])
+    assert told_lines(world)[-1] == "loop_complete: completed, terminal"
+
+
+def test_a_signal_of_ones_own_changes_nothing():
+    world = ScriptedWorld(loop(CHECK_FIX), [Says(0, line=SignalLine("custom", "hello"))])
+    assert told_lines(world)[-1] == "loop_complete: completed, terminal"
+
+
+def test_a_stop_while_waiting_keeps_the_wait():
+    world = ScriptedWorld(loop(CHECK_FIX, backoff=60), [1, 0])
+    world.stops_in_wait = 15
+    run, ending = begin(world)
+    assert (ending.exit_code, run.wait is not None) == (143, True)
+    world.stops_in_wait = None
+    go_on(world, [0])
+    assert told(world).splitlines()[-1] == "loop_complete: completed, terminal"
+
+
+def test_what_a_command_printed_as_json_can_be_named():
+    states = {
+        "a": {"action": "x", "next": "b"},
+        "b": {"action": "echo ${captured.a.structured.phase}", "next": "done"},
+        "done": {"terminal": True},
+    }
+    world = ScriptedWorld(loop(states), [Says(0, "{}", structured={"phase": 3}), 0])
+    assert told_lines(world)[-1] == "loop_complete: completed, terminal"

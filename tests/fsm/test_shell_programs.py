@@ -1,0 +1,196 @@
+"""Which words of a command are code.  `@` is where a value will be put, `$` what the shell fills in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from little_loops.fsm.shell_places import HOLE
+from little_loops.fsm.shell_programs import GRAMMARS, UNKNOWN, findings, makes_integers
+
+
+class Word(NamedTuple):
+    text: str
+    bare: bool = True
+
+
+def words(line: str) -> list[Word]:
+    """Words between blanks; `_` is a blank inside one, `~` stands for the empty word."""
+    marks = str.maketrans({"@": HOLE, "$": UNKNOWN, "_": " ", "~": ""})
+    return [Word(text.translate(marks), "_" not in text) for text in line.split()]
+
+
+def told(line: str) -> str:
+    """The words that hold a value, each with its role; the others are left out."""
+    found = findings(words(line))
+    roles = []
+    for at, text in enumerate(line.split()):
+        if "@" in text:
+            finding = found.get(at)
+            roles.append(f"{text} {finding.role} {finding.of}".strip() if finding else text)
+    if -1 in found:
+        roles.append(f"{found[-1].role} {found[-1].of}")
+    return ", ".join(roles)
+
+
+@pytest.mark.parametrize(
+    ("line", "roles"),
+    [
+        ("", ""),
+        ("@", "@ command"),
+        ("bin/@ x", "bin/@ command"),
+        ("echo @", "@"),
+        # prefixes
+        ("exec @", "@ command"),
+        ("exec", ""),
+        ("exec -a @ ls", "@ value exec"),
+        ("command @", "@ command"),
+        ("command -v @", "@"),
+        ("command", ""),
+        ("env @ ls", "@ command"),
+        ("env A=@ ls @", "A=@ value env, @"),
+        ("env -u @ ls", "@ value env"),
+        ("env -i ls @", "@"),
+        ("env -S @", "@ command env"),
+        ("sudo -u me -- @", "@ command"),
+        ("/usr/bin/env python3 -c @", "@ program python"),
+        ("nohup nice -n 5 sh -c @", "@ program sh"),
+        ("timeout @ ls", "@ value timeout"),
+        ("timeout -s @ 5 @", "@ value timeout, @ command"),
+        ("timeout", ""),
+        ("xargs -n 1 sed s/@/b/", "s/@/b/ program sed"),
+        ("time -p @", "@ command"),
+        ("$ @", "@ command"),
+        ("$ sed @", "@ program sed"),
+        ("$ -x=@", "-x=@"),
+        ("$", ""),
+        # shells
+        ("sh -c @", "@ program sh"),
+        ("/bin/bash -c @ x @", "@ program bash, @"),
+        ("bash -ec @", "@ program bash"),
+        ("bash -o pipefail -c @", "@ program bash"),
+        ("bash +x --rcfile f -c @", "@ program bash"),
+        ("bash --rcfile @ -c x", "@ value bash"),
+        ("sh -c -- @", "@ program sh"),
+        ("sh -c x -- @", "@"),
+        ("sh $ -c @", "@ program sh"),
+        ("sh -e@ x", "-e@ program sh"),
+        ("sh --@ x", "--@ program sh"),
+        ("sh script @", "@"),
+        ("sh @ @", "@ option sh, @"),
+        ("sh -- @", "@"),
+        ("dash", "input dash"),
+        ("sh -s @", "@ option sh, input sh"),
+        ("sh -s -- @", "@, input sh"),
+        ("sh --", "input sh"),
+        ("sh -", "input sh"),
+        # python and perl
+        ("python -c @ @", "@ program python, @"),
+        ("python3.12 -Ic @", "@ program python"),
+        ("python3 -cimport_@", "-cimport_@ program python"),
+        ("python3 -W @ -m @ -c @", "@ value python, @ value python, @"),
+        ("python3 x.py -c @", "@"),
+        ("python3 @", "@ option python"),
+        ("python3 - @", "@, input python"),
+        ("python3", "input python"),
+        ("perl -e @ @", "@ program perl, @ option perl"),
+        ("perl -lane @", "@ program perl"),
+        ("perl -i.bake -pe @ -- @", "@ program perl, @"),
+        ("perl -MFoo=e -I @ x.pl @", "@ value perl, @"),
+        # awk
+        ("awk @ f", "@ program awk"),
+        ("awk -F : -v x=@ prog @", "x=@ value awk, @"),
+        ("awk -vx=@ @", "-vx=@ value awk, @ program awk"),
+        ("gawk -f p.awk @", "@ option gawk"),
+        ("gawk --file=p.awk -- @", "@"),
+        ("gawk --source @", "@ program gawk"),
+        ("gawk --source=@", "--source=@ program gawk"),
+        ("gawk --assign @ prog", "@ value gawk"),
+        ("gawk --assign=x=@ prog", "--assign=x=@"),
+        ("awk -- @ @", "@ program awk, @"),
+        # sed
+        ("sed @ f", "@ program sed"),
+        ("sed s/@/b/ f", "s/@/b/ program sed"),
+        ("sed -n -e p -e @ @", "@ program sed, @ option sed"),
+        ("sed -ne @", "@ program sed"),
+        ("sed --expr=@", "--expr=@ program sed"),
+        ("sed -i.bak p @ @", "@ option sed, @ option sed"),
+        ("sed -i ~ @ f", "@ program sed"),
+        ("sed -f @ -- @", "@ value sed, @"),
+        ("sed p -- @", "@"),
+        ("sed $ @", "@ program sed"),
+        ("sed -l @ p", "@ value sed"),
+        # jq
+        ("jq @ f", "@ program jq"),
+        ("jq .a @", "@"),
+        ("jq -r --arg x @ .a", "@ value jq"),
+        ("jq --argjson x @ @", "@ value jq, @ program jq"),
+        ("jq -n .a --arg x @", "@ value jq"),
+        ("jq -f @ @", "@ value jq, @"),
+        ("jq --from-file f @", "@"),
+        # found behind other programs
+        ("docker run image sh -c @", "@ program sh"),
+        ("docker run image sh @", "@"),
+        ("find @ -exec sh -c @ {} ;", "@, @ program sh"),
+        ("find . -exec sed -i @ {} ; -exec sed @ {} +", "@ program sed, @ program sed"),
+        ("find . -exec sed -exec awk @", "@"),
+        ("grep sed @", "@"),
+        # the shell's own
+        ("eval echo @", "@ program eval"),
+        ("let x=@", "x=@ program let"),
+        ("alias x=@", "x=@ program alias"),
+        ("trap @ EXIT", "@ program trap"),
+        ("trap -- @ EXIT", "@ program trap"),
+        ("read -p @ @", "@ value read, @ name read"),
+        ("unset @", "@ name unset"),
+        ("declare @", "@ name declare"),
+        ("declare x=@", "x=@ value declare"),
+        ("declare -a x=@", "x=@ name declare"),
+        ("export @", "@ value export"),
+        ("export -n x=@", "x=@ name export"),
+        ("[ @ = x ]", "@ value ["),
+        ("test -v @", "@ name test"),
+        ("printf @", "@ option printf"),
+        ("printf -- @", "@"),
+        ("printf %s @", "@"),
+        ("printf -v @ %s", "@ name printf"),
+        ("printf -v@ %s", "-v@ name printf"),
+        ("printf", ""),
+    ],
+)
+def test_what_a_word_is(line, roles):
+    assert told(line) == roles
+
+
+def test_a_quoted_expansion_is_a_word_of_its_own():
+    quoted = [Word("sed"), Word(UNKNOWN, bare=False), Word(HOLE)]
+    assert findings(quoted)[1].role == "program"
+    assert findings(quoted)[2].role == "option"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("declare -i n", True),
+        ("local -ri n", True),
+        ("declare -n n", True),
+        ("declare -r n", False),
+        ("echo -i", False),
+        ("", False),
+    ],
+)
+def test_integers_are_noticed(line, expected):
+    assert makes_integers(words(line)) is expected
+
+
+def test_many_words_are_read_in_one_go():
+    line = words("find . " + "-exec sed sh " * 20_000 + "@")
+    assert findings(line)[0].role == "command"
+
+
+def test_the_closed_list():
+    assert sorted(GRAMMARS) == [
+        *("awk", "bash", "dash", "gawk", "gsed", "jq", "mawk", "nawk"),
+        *("perl", "python", "sed", "sh"),
+    ]

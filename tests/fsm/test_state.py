@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from little_loops.fsm import endings
+from little_loops.fsm.endings import exit_code_of_end, last_words, not_resumable
+from little_loops.fsm.events import Event, from_record, timestamp, to_record, wall_ms_of
+from little_loops.fsm.evolve import evolve, first_state, replay
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import (
+    FileRef,
+    Judgement,
+    Limits,
+    LoopState,
+    Metric,
+    Move,
+    Receipt,
+    Result,
+    SignalLine,
+    WaitFor,
+)
+from little_loops.fsm.values import duration_text
+
+RUN = LoopState(
+    run="r",
+    loop="l",
+    current_state="a",
+    started_at="x",
+    updated_at="y",
+    scope=("src",),
+    move=Move("b", "next", True),
+    wait=WaitFor("host", until_wall_ms=5, why="limit"),
+    judgement=Judgement("stall", "no", Metric(4.0, 1)),
+    signal_line=SignalLine("handoff", "more"),
+    captured={"a": Result(0, 1, None, output_file=FileRef("a.out", 9, "ab", True))},
+    metrics={"a": Metric(4.0)},
+    costs={"a": Receipt(1, 0.5, 2)},
+    limits=Limits(max_iterations=3),
+)
+
+
+def test_a_run_goes_through_json_unchanged():
+    assert LoopState.from_dict(json.loads(json.dumps(RUN.to_dict()))) == RUN
+
+
+@pytest.mark.parametrize("version", [0, 2, None, "1"])
+def test_another_format_is_refused(version):
+    with pytest.raises(ValueError, match="format"):
+        LoopState.from_dict({**RUN.to_dict(), "format": version})
+
+
+def test_the_designs_keys_are_there():
+    keys = {"current_state", "iteration", "scope", "context", "captured", "started_at"}
+    assert RUN.to_dict().keys() >= keys | {"updated_at", "status", "continuation_prompt"}
+
+
+def test_events_go_through_records_unchanged():
+    event = Event("transition", {"from": "a", "to": "b", "reason": "next"}, 1_768_473_000_123, 7)
+    record = to_record(event, "r", 4)
+    assert record == {
+        "event": "transition",
+        "from": "a",
+        "to": "b",
+        "reason": "next",
+        "ts": "2026-01-15T10:30:00.123Z",
+        "run": "r",
+        "seq": 4,
+        "ran_ms": 7,
+    }
+    assert from_record(record) == event
+
+
+@pytest.mark.parametrize(
+    ("ms", "stamp"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (-5, "1970-01-01T00:00:00.000Z"),
+        (10**18, "9999-12-31T23:59:59.999Z"),
+    ],
+    ids=["the beginning", "a clock before it", "a clock beyond the calendar"],
+)
+def test_no_clock_ends_a_run(ms, stamp):
+    assert timestamp(ms) == stamp
+    assert timestamp(wall_ms_of(stamp)) == stamp
+
+
+def test_replay_adds_events_up():
+    start = Event("loop_start", {"loop": "l", "initial": "a", "scope": ["."]}, 0, 0)
+    enter = Event("state_enter", {"state": "a", "iteration": 1, "step": 1, "reason": "next"}, 1, 1)
+    run = replay(first_state("r", start, {"k": 1}), [start, enter])
+    assert (run.seq, run.phase, run.context) == (2, "entered", {"k": 1})
+
+
+def test_an_event_without_an_effect_only_counts():
+    run = evolve(RUN, Event("warning", {"message": "m"}, 1_768_473_000_000, 9))
+    assert run == RUN._replace(seq=1, ran_ms=9, updated_at="2026-01-15T10:30:00.000Z")
+
+
+LOOP = FSMLoop.from_dict({"name": "l", "initial": "a", "states": {"a": {"terminal": True}}})
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "state", "why"),
+    [
+        ("completed", "terminal", "a", "it completed in state `a`"),
+        ("failed", "terminal", "a", "it ended in the failure state `a`"),
+        ("failed", "handoff", "a", "its handoff ended it (`on_handoff: terminate`)"),
+        ("stopped", "stop_signal", "a", "an action asked it to stop"),
+        ("failed", "error", "z", "its state `z` is not in the definition"),
+        ("failed", "error", "a", None),
+        ("interrupted", "signal", "a", None),
+        ("awaiting_continuation", "handoff", "a", None),
+    ],
+)
+def test_what_can_be_resumed(status, reason, state, why):
+    run = RUN._replace(status=status, reason=reason, current_state=state)
+    assert not_resumable(LOOP, run) == why
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        endings.COMPLETED,
+        endings.FAILURE_STATE,
+        endings.STOPPED,
+        endings.REVIEW,
+        endings.HANDED_OFF,
+        endings.TERMINATED,
+        endings.LOOP_TIMEOUT,
+        endings.failed("error", "why"),
+        endings.limit("max_cost", "why"),
+        endings.interrupted(2),
+    ],
+    ids=lambda ending: f"{ending.status}-{ending.reason}",
+)
+def test_the_last_event_tells_the_exit_code(ending):
+    assert exit_code_of_end(last_words(RUN, ending, 1)) == ending.exit_code
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0.0s"),
+        (9_949, "9.9s"),
+        (42_000, "42s"),
+        (154_000, "2m 34s"),
+        (3_900_000, "1h 05m"),
+        (200_000_000, "55h 33m"),
+    ],
+)
+def test_durations_for_people(ms, text):
+    assert duration_text(ms) == text

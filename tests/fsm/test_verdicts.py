@@ -1,0 +1,170 @@
+"""What the end of an action means, row by row; and what leaves as a `Judge`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from little_loops.errors import DefinitionError, Place, Problem
+from little_loops.fsm.actions_due import action_due, action_type
+from little_loops.fsm.commands import Judge
+from little_loops.fsm.executor import new_run
+from little_loops.fsm.happenings import Moment
+from little_loops.fsm.interpolation import Unresolved
+from little_loops.fsm.schema import (
+    All,
+    ExitCode,
+    FSMLoop,
+    Not,
+    OutputContains,
+    OutputNumeric,
+    StateConfig,
+    VerdictWords,
+)
+from little_loops.fsm.state import FileRef, LoopState, Result
+from little_loops.fsm.verdicts import asks_verdict, judge_action
+
+FORK = {"on_pass": "p", "on_fail": "f"}
+
+
+def run_with(result: Result, **more: Any) -> LoopState:
+    return LoopState("r", "l", "a", "", "", captured={"a": result, **more})
+
+
+def verdict(state: StateConfig, result: Result) -> str:
+    judged = judge_action(state, run_with(result))
+    return "asks" if isinstance(judged, Judge) else judged.verdict
+
+
+OK = Result(0, 1, "7")
+
+
+@pytest.mark.parametrize(
+    ("state", "result", "expected"),
+    [
+        (StateConfig("x"), OK, "pass"),
+        (StateConfig("x"), OK._replace(exit_code=1), "fail"),
+        (StateConfig("x"), OK._replace(exit_code=2), "error"),
+        (StateConfig("x"), OK._replace(exit_code=None, signal=9), "error"),
+        (StateConfig("x"), OK._replace(cut_by="action"), "timeout"),
+        (StateConfig("x"), OK._replace(failure="no shell"), "error"),
+        (StateConfig("x", condition=OutputNumeric(7)), OK, "pass"),
+        (StateConfig("x", condition=OutputNumeric(7)), OK._replace(exit_code=3), "pass"),
+        (StateConfig("x", condition=OutputNumeric(7)), OK._replace(exit_code=127), "error"),
+        (StateConfig("x", condition=ExitCode(127)), OK._replace(exit_code=127), "pass"),
+        (StateConfig("x", condition=OutputNumeric("${context.n}")), OK, "asks"),
+        (StateConfig("x", condition=OutputContains("a.c")), OK, "asks"),
+        (StateConfig("x", condition=OutputContains("7")), OK, "pass"),
+        (StateConfig("x", condition=All((ExitCode(), OutputNumeric(7)))), OK, "pass"),
+        (StateConfig("x", condition=All((ExitCode(source="b"),))), OK, "asks"),
+        (StateConfig("x", condition=Not(OutputNumeric(7))), OK, "fail"),
+        (StateConfig("x", condition=Not(OutputContains("^7$"))), OK, "asks"),
+        (StateConfig("x", condition=OutputNumeric(7, source="${captured.a.output}")), OK, "asks"),
+        (StateConfig("x", condition=OutputNumeric(7, source="a")), OK, "pass"),
+        (
+            StateConfig("x", condition=OutputNumeric(7)),
+            Result(0, 1, None, output_file=FileRef("f", 9, "h")),
+            "asks",
+        ),
+        (StateConfig("x", capture_exit=True, next="n"), OK._replace(exit_code=9), "pass"),
+    ],
+)
+def test_a_command(state, result, expected):
+    assert verdict(state, result) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "result", "expected"),
+    [
+        (StateConfig("/x", **FORK), {"agent": "success", "verdict": "fail"}, "fail"),
+        (StateConfig("/x", **FORK), {"agent": "success"}, "error"),
+        (StateConfig("/x", **FORK), {"agent": "fail"}, "fail"),
+        (StateConfig("/x", **FORK), {"agent": "error"}, "error"),
+        (StateConfig("/x", next="n"), {"agent": "success"}, "pass"),
+        (StateConfig("/x", next="n"), {"agent": "fail"}, "error"),
+        (StateConfig("/x", next="n", capture_exit=True), {"agent": "fail"}, "fail"),
+        (StateConfig("/x", next="n", capture_exit=True), {"agent": "success"}, "pass"),
+        (StateConfig("/x", condition=OutputNumeric(7), **FORK), {"agent": "success"}, "pass"),
+        (StateConfig("/x", condition=OutputNumeric(7), next="n"), {"agent": "fail"}, "fail"),
+    ],
+)
+def test_an_agent(state, result, expected):
+    assert verdict(state, OK._replace(**result)) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (StateConfig("/x", **FORK), ("pass", "fail")),
+        (StateConfig("/x", next="n"), None),
+        (StateConfig("/x", next="n", on_fail="f"), ("pass", "fail")),
+        (StateConfig("/x", on_pass="p"), ("pass", "fail")),
+        (StateConfig("/x", next="n", capture_exit=True), ("pass", "fail")),
+        (StateConfig("/x", condition=VerdictWords(("yes", "no"))), ("yes", "no")),
+        (StateConfig("/x", condition=ExitCode(), **FORK), None),
+        (StateConfig("/x", terminal=True), None),
+    ],
+)
+def test_what_an_agent_is_asked(state, words):
+    assert asks_verdict(state) == words
+
+
+@pytest.mark.parametrize(
+    ("action", "context", "kind"),
+    [
+        ("mypy", {}, "shell"),
+        ("/usr/bin/make", {}, "shell"),
+        ("/ll:check_code types", {}, "slash"),
+        ("  /fix", {}, "slash"),
+        ("${context.do}", {"do": "/fix it"}, "slash"),
+        ("${captured.x.output}", {}, "shell"),
+    ],
+)
+def test_what_kind_of_action_a_text_is(action, context, kind):
+    assert action_type(StateConfig(action), context) == kind
+
+
+def test_a_declared_kind_is_taken_at_its_word():
+    assert action_type(StateConfig("/fix", action_type="prompt"), {}) == "prompt"
+
+
+def due(**fields: Any):
+    state = fields.pop("state", {})
+    loop = FSMLoop.from_dict(
+        {"name": "l", "initial": "a", "states": {"a": {"action": "x", **state}}, **fields}
+    )
+    run = new_run(loop, "r", Moment(0, 0))._replace(current_state="a", phase="entered")
+    return action_due(loop, run, Moment(0, 1000)).command
+
+
+def test_the_earlier_deadline_counts():
+    assert due().deadline_ms is None
+    assert (due(timeout=5).deadline_ms, due(timeout=5).deadline_of) == (4000, "loop")
+    both = due(timeout=5, state={"timeout": 2})
+    assert (both.deadline_ms, both.deadline_of) == (2000, "action")
+
+
+def test_a_states_context_shadows_the_loops_and_keeps_its_types():
+    command = due(
+        context={"a": "1", "b": "2"},
+        env={"E": "${context.b}"},
+        state={"action": "${context.a}", "context": {"a": "9", "n": 3}},
+    )
+    assert (command.action, command.context, command.env) == ("9", {"a": "9", "n": 3}, {"E": "2"})
+
+
+def test_what_is_not_there_is_found_before_the_action():
+    with pytest.raises(Unresolved):
+        due(state={"env": {"E": "${captured.x.output}"}})
+    assert due(state={"env": {"E": "${captured.x.output:-none}"}}).env["E"].endswith(":-none}")
+
+
+def test_a_definition_error_counts_its_errors():
+    place = Place("f", 1, 1, 1, "x")
+    one = Problem("LL1", "first", place)
+    assert str(DefinitionError([one])) == "first"
+    assert (
+        str(DefinitionError([one, one, one._replace(severity="warning")])) == "first (and 1 more)"
+    )
+    assert str(DefinitionError([])) == "invalid definition"
