@@ -11,7 +11,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from signal import SIGKILL
 from typing import TYPE_CHECKING, Literal
 
 from little_loops.fsm.commands import RunAction
@@ -19,6 +22,8 @@ from little_loops.fsm.executor import Acted
 from little_loops.fsm.state import AgentWay, Result, SignalLine
 from little_loops.hosts.base import (
     Activity,
+    AuthFailed,
+    Cut,
     Host,
     Launch,
     Outcome,
@@ -53,18 +58,18 @@ def run_agent(actor: ProcessActor, command: RunAction, text: str, env: Mapping[s
         return Acted(Result(None, 0, failure=why_not))
     turn = AgentTurn(actor, host.reader(request))
     streams = actor.streams(command, turn.hear, suffix="jsonl")
-    ended = actor.run(
-        argv,
-        command,
-        environment(launch, env),
-        streams,
-        plan=host.stop_plan(command.kill_grace_s),
-        stdin=launch.stdin,
-    )
-    raw = streams.result(ended, actor.cut_by(command, ended))
+    plan = host.stop_plan(command.kill_grace_s)
+    cut_by: Cut
+    try:
+        around = environment(launch, env)
+        ended = actor.run(argv, command, around, streams, plan=plan, stdin=launch.stdin)
+        cut_by = own_cut = actor.cut_by(command, ended)
+    except LoginRefused as refused:
+        ended, cut_by, own_cut = refused.ended, "host", "none"
+    raw = streams.result(ended, own_cut)
     if isinstance(ended, process.CannotStart):
         return Acted(raw)
-    outcome = turn.outcome(ended, raw)
+    outcome = turn.outcome(ended, raw, cut_by)
     result = _result(actor, command, raw, outcome)
     return Acted(result, _signal(actor, turn, result))
 
@@ -155,6 +160,14 @@ def _plugin_dirs(
     return plugin_dirs(request.action, ask, program)
 
 
+class LoginRefused(Exception):
+    """The CLI would only try again, in silence.  Raised where its output is read, this ends it."""
+
+    def __init__(self, duration_ms: int) -> None:
+        super().__init__("the login was refused")
+        self.ended = process.Ended(None, SIGKILL, "none", duration_ms, pid=0)
+
+
 class AgentTurn:
     """One turn while it lasts: lines to the reader, what it says to whoever looks on."""
 
@@ -162,6 +175,7 @@ class AgentTurn:
         self._actor = actor
         self._reader = reader
         self._lines = LineSplitter()
+        self._began = time.monotonic()
         self.scanner = SignalScanner()
 
     def hear(self, chunk: bytes) -> None:
@@ -174,12 +188,15 @@ class AgentTurn:
                 self.scanner.feed(event.text.encode("utf-8", "replace") + b"\n")
             elif isinstance(event, Activity):
                 self._actor.onlookers.doing(event.text)
+            elif isinstance(event, AuthFailed):
+                raise LoginRefused(round((time.monotonic() - self._began) * 1000))
 
-    def outcome(self, ended: process.Ended, raw: Result) -> Outcome:
-        for line in self._lines.close():
-            self._line(line)
+    def outcome(self, ended: process.Ended, raw: Result, cut_by: Cut) -> Outcome:
+        with suppress(LoginRefused):  # it has ended by itself
+            for line in self._lines.close():
+                self._line(line)
         stderr = (raw.stderr or "")[-STDERR_TAIL:]
-        return self._reader.finish(ended.exit_code, ended.signal, stderr, raw.cut_by)
+        return self._reader.finish(ended.exit_code, ended.signal, stderr, cut_by)
 
 
 def _result(actor: ProcessActor, command: RunAction, raw: Result, outcome: Outcome) -> Result:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from little_loops.fsm import endings
-from little_loops.fsm.commands import Ending
+from little_loops.fsm.commands import Ending, Wait
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
@@ -18,6 +18,13 @@ def time_left_ms(loop: FSMLoop, run: LoopState, at: Moment) -> int | None:
     """What is left of the loop's own time; None without a limit."""
     timeout = loop.timeout if run.limits.timeout is None else run.limits.timeout
     return None if timeout is None else max(0, round(timeout * 1000) - at.ran_ms)
+
+
+def wait_for(loop: FSMLoop, run: LoopState, at: Moment) -> Wait:
+    """The wait a run is in, no longer than the loop's time allows."""
+    assert run.wait is not None, "a waiting run knows until when"
+    left = time_left_ms(loop, run, at)
+    return Wait(run.wait, None if left is None else at.ran_ms + left)
 
 
 def cost_left_usd(loop: FSMLoop, run: LoopState) -> float | None:

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, assert_never
 
 from little_loops.fsm import endings
 from little_loops.fsm.actions_due import action_due
-from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge, Wait
+from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge
 from little_loops.fsm.events import Event
+from little_loops.fsm.handoffs import after_handoff, hand_off
 from little_loops.fsm.happenings import (
     ActionEnded,
     Happening,
@@ -29,24 +30,30 @@ from little_loops.fsm.happenings import (
     WaitOver,
 )
 from little_loops.fsm.interpolation import TemplateError, Unresolved
-from little_loops.fsm.limits import exceeded, iterations_allowed, time_left_ms
+from little_loops.fsm.last_state import end_in_terminal, warn_of_failure
+from little_loops.fsm.limits import exceeded, iterations_allowed, wait_for
+from little_loops.fsm.notes import (
+    note_cut,
+    note_end,
+    note_ended,
+    note_not_begun,
+    note_resume,
+)
 from little_loops.fsm.routing import find_way
 from little_loops.fsm.schema import (
     AS_ERROR,
     CURRENT,
     ERROR,
-    PASS,
     TIMEOUT,
     TYPE_OF,
     FSMLoop,
     Way,
     effective_condition,
-    outcome_of,
 )
-from little_loops.fsm.state import Judgement, LoopState, Result, result_to_dict
+from little_loops.fsm.state import Judgement, LoopState, Result
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.verdicts import judge_action, judge_source
-from little_loops.fsm.waits import host_wait, retry_wait_ms, spacing_ms, to_ms
+from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
 
 OBEYED = ("handoff", "error", "stop")
 """Signals with an effect; one of a user's own patterns is noted and changes nothing."""
@@ -79,7 +86,8 @@ def _answer(turn: Turn, happening: Happening) -> Command:
         case StopAsked():
             return _stopped(turn, happening.signal)
         case LeftoversEnded():
-            return _finish(turn, happening)
+            note_end(turn, happening)
+            return Finish(happening.ending)
         case _:
             assert_never(happening)
 
@@ -109,7 +117,7 @@ def _arrive(turn: Turn) -> Command:
             return _out_of_iterations(turn)
         _count_iteration(turn, waits_itself=move.retry)
     if turn.run.wait is not None:
-        return _wait(turn)
+        return wait_for(turn.loop, turn.run, turn.at)
     return _enter(turn)
 
 
@@ -162,7 +170,7 @@ def _act(turn: Turn) -> Command:
     state = turn.state
     if state.action is None:
         if state.terminal:
-            return _end_in_terminal(turn)
+            return end_in_terminal(turn) or _arrive(turn)
         return _judge_or_ask(turn, judge_source(state, turn.run))
     try:
         due = action_due(turn.loop, turn.run, turn.at)
@@ -184,7 +192,7 @@ def _cannot_act(turn: Turn, why: str) -> Command:
     message = f"state `{turn.run.current_state}`: {why}"
     if turn.state.terminal:
         turn.note("warning", message=message, state=turn.run.current_state)
-        return _end_in_terminal(turn)
+        return end_in_terminal(turn) or _arrive(turn)
     return _route(turn, Judgement(ERROR, message))
 
 
@@ -192,33 +200,11 @@ def _cannot_act(turn: Turn, why: str) -> Command:
 
 
 def _ended(turn: Turn, ended: ActionEnded) -> Command:
-    result = ended.result
     if ended.stop is not None:
-        return _cut_by_stop(turn, result, ended.stop)
-    line = {"signal_line": ended.signal_line._asdict()} if ended.signal_line else {}
-    capture = {"capture": turn.state.capture} if turn.state.capture else {}
-    turn.note(
-        "action_complete",
-        state=turn.run.current_state,
-        **result_to_dict(result),
-        **line,
-        **capture,
-    )
-    _note_cost(turn, result)
-    if ended.signal_line is not None:
-        turn.note("signal", state=turn.run.current_state, **ended.signal_line._asdict())
+        note_cut(turn, ended.result)
+        return EndLeftovers(endings.interrupted(ended.stop))
+    note_ended(turn, ended)
     return _settle(turn)
-
-
-def _note_cost(turn: Turn, result: Result) -> None:
-    if result.tokens or result.cost_usd:
-        turn.note(
-            "cost",
-            state=turn.run.current_state,
-            tokens=result.tokens,
-            cost_usd=result.cost_usd or 0.0,
-            turns=result.turns or 0,
-        )
 
 
 def _settle(turn: Turn) -> Command:
@@ -227,7 +213,8 @@ def _settle(turn: Turn) -> Command:
     if run.timed_out_in is not None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
     if turn.state.terminal:
-        return _end_after_action(turn, result)
+        warn_of_failure(turn)
+        return end_in_terminal(turn) or _arrive(turn)
     if result.cut_by == "loop":
         return _time_is_up(turn, run.current_state)
     if result.cut_by == "none" and run.signal_line is not None and run.signal_line.type in OBEYED:
@@ -243,7 +230,7 @@ def _obey(turn: Turn) -> Command:
     line = turn.run.signal_line
     assert line is not None, "there is a signal line to obey"
     if line.type == "handoff":
-        return _hand_off(turn, line.payload)
+        return hand_off(turn, line.payload) or _act(turn)
     if line.type == "stop":
         return EndLeftovers(endings.STOPPED._replace(message=line.payload))
     return _route(turn, Judgement(ERROR, line.payload or "FATAL_ERROR"))
@@ -268,43 +255,7 @@ def _wait_for_host(turn: Turn, result: Result) -> Command:
         reason=wait.reason,
         until_wall_ms=wait.until_wall_ms,
     )
-    return _wait(turn)
-
-
-# ── handoff ────────────────────────────────────────────────────────────────────────────────────
-
-
-def _hand_off(turn: Turn, continuation: str) -> Command:
-    run, loop = turn.run, turn.loop
-    if loop.on_handoff == "terminate":
-        return EndLeftovers(endings.TERMINATED._replace(message="the action handed off"))
-    spacing = spacing_ms(run, turn.at)
-    turn.note(
-        "handoff_detected",
-        state=run.current_state,
-        iteration=run.iteration,
-        continuation=continuation,
-        **({"wait_ms": spacing} if spacing else {}),
-    )
-    allowed = run.limits.max_continuations or loop.max_continuations
-    if turn.run.continuations > allowed:
-        message = f"{allowed} handoffs in a row in `{run.current_state}`"
-        return EndLeftovers(endings.HANDED_OFF._replace(message=message))
-    if not _goes_on_alone(turn):
-        return EndLeftovers(endings.HANDED_OFF)
-    return _wait(turn) if spacing else _after_handoff(turn)
-
-
-def _goes_on_alone(turn: Turn) -> bool:
-    """`continue`, or `spawn` for an agent: what a command printed never starts a session."""
-    by_agent = turn.result.agent is not None
-    return turn.loop.on_handoff == "continue" or (turn.loop.on_handoff == "spawn" and by_agent)
-
-
-def _after_handoff(turn: Turn) -> Command:
-    if turn.loop.on_handoff == "spawn":
-        return EndLeftovers(endings.HANDED_OFF._replace(spawn=True))
-    return _act(turn)
+    return wait_for(turn.loop, turn.run, turn.at)
 
 
 # ── routing ────────────────────────────────────────────────────────────────────────────────────
@@ -354,13 +305,6 @@ def _no_way(turn: Turn, judgement: Judgement) -> Command:
 # ── waiting ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _wait(turn: Turn) -> Command:
-    wait = turn.run.wait
-    assert wait is not None, "a waiting run knows until when"
-    left = time_left_ms(turn.loop, turn.run, turn.at)
-    return Wait(wait, None if left is None else turn.at.ran_ms + left)
-
-
 def _waited(turn: Turn) -> Command:
     """The wait is over, or the loop's time is: entering and acting check that."""
     run = turn.run
@@ -369,10 +313,12 @@ def _waited(turn: Turn) -> Command:
     assert run.wait is not None, "a wait that is over was one"
     if (ending := exceeded(turn.loop, run, turn.at)) is not None:
         return _out_of(turn, ending, run.current_state)
-    return _after_handoff(turn) if run.wait.kind == "handoff" else _act(turn)
+    if run.wait.kind == "handoff":
+        return after_handoff(turn) or _act(turn)
+    return _act(turn)
 
 
-# ── time, stop, endings ────────────────────────────────────────────────────────────────────────
+# ── time and stop ─────────────────────────────────────────────────────────────────────────────────
 
 
 def _time_is_up(turn: Turn, next_state: str) -> Command:
@@ -389,70 +335,10 @@ def _time_is_up(turn: Turn, next_state: str) -> Command:
     return _enter(turn)
 
 
-def _cut_by_stop(turn: Turn, result: Result, signal: int) -> Command:
-    kept = ("exit_code", "duration_ms", "output", "stderr", "output_file", "stderr_file", "signal")
-    told = {name: item for name, item in result_to_dict(result).items() if name in kept}
-    turn.note(
-        "action_interrupted",
-        state=turn.run.current_state,
-        attempt=turn.run.attempt,
-        cause="stop",
-        **told,
-    )
-    return EndLeftovers(endings.interrupted(signal))
-
-
 def _stopped(turn: Turn, signal: int) -> Command:
-    if turn.run.phase == "running":  # announced, but never begun: `on_interrupt` has no say
-        turn.note(
-            "action_interrupted",
-            state=turn.run.current_state,
-            attempt=turn.run.attempt,
-            cause="stop",
-            started=False,
-        )
+    if turn.run.phase == "running":
+        note_not_begun(turn)
     return EndLeftovers(endings.interrupted(signal))
-
-
-def _end_after_action(turn: Turn, result: Result) -> Command:
-    judged = judge_action(turn.state, turn.run)
-    if isinstance(judged, Judgement) and judged.verdict != PASS:
-        message = f"the action of `{turn.run.current_state}` failed: {judged.reason}"
-        turn.note("warning", message=message, state=turn.run.current_state)
-    return _end_in_terminal(turn)
-
-
-def _end_in_terminal(turn: Turn) -> Command:
-    run, loop, state = turn.run, turn.loop, turn.state
-    if run.timed_out_in is not None:
-        return EndLeftovers(endings.LOOP_TIMEOUT)
-    outcome = outcome_of(run.current_state, state, run.entered_by)
-    if outcome == "review":
-        return EndLeftovers(endings.REVIEW._replace(message=_last_said(turn)))
-    if outcome == "failure":
-        return EndLeftovers(endings.FAILURE_STATE._replace(message=_last_said(turn)))
-    if not loop.maintain:
-        return EndLeftovers(endings.COMPLETED)
-    target = state.on_maintain or loop.initial
-    turn.note("transition", **{"from": run.current_state, "to": target}, reason="on_maintain")
-    turn.note("cycle", cycle=run.cycle + 1, wait_ms=to_ms(loop.maintain_interval))
-    return _arrive(turn)
-
-
-def _last_said(turn: Turn) -> str:
-    """What the action of the last state had to say about it."""
-    if turn.state.action is None or turn.run.prev_state != turn.run.current_state:
-        return ""
-    text = turn.result.output or turn.result.tail or ""
-    return text.rstrip().rpartition("\n")[2].strip()
-
-
-def _finish(turn: Turn, ended: LeftoversEnded) -> Command:
-    if ended.names:
-        names = ", ".join(ended.names)
-        turn.note("warning", message=f"ended what the actions had left running: {names}")
-    turn.note(ended.ending.event, **endings.last_words(turn.run, ended.ending, turn.at.ran_ms))
-    return Finish(ended.ending)
 
 
 # ── going on ───────────────────────────────────────────────────────────────────────────────────
@@ -460,7 +346,7 @@ def _finish(turn: Turn, ended: LeftoversEnded) -> Command:
 
 def _resume(turn: Turn, resumed: Resumed) -> Command:
     before = turn.run
-    _note_resume(turn, resumed)
+    note_resume(turn, resumed)
     if resumed.from_state is not None:
         return _take(turn, Way(resumed.from_state, "resume"))
     if before.status == "needs_review":
@@ -477,7 +363,7 @@ def _go_on(turn: Turn) -> Command:
         case "running" | "interrupted":
             return _after_interrupt(turn)
         case "entered":
-            return _act(turn) if run.wait is None else _wait(turn)
+            return _act(turn) if run.wait is None else wait_for(turn.loop, run, turn.at)
         case "judging":
             return _settle(turn)
         case "judged":
@@ -487,31 +373,9 @@ def _go_on(turn: Turn) -> Command:
             return _arrive(turn)
         case "ended":
             # Only a crash between the final event and the archive leaves a run here.
-            return _end_in_terminal(turn)
+            return end_in_terminal(turn) or _arrive(turn)
         case _:
             assert_never(run.phase)
-
-
-def _note_resume(turn: Turn, resumed: Resumed) -> None:
-    run = turn.run
-    again = run.status == "failed" and (run.reason in endings.REDO or _timed_out(run))
-    limits = {name: item for name, item in resumed.limits._asdict().items() if item is not None}
-    turn.note(
-        "resume",
-        state=run.current_state,
-        iteration=run.iteration,
-        status=run.status,
-        **({"orphans": list(resumed.orphans)} if resumed.orphans else {}),
-        **({"limits": limits} if limits else {}),
-        **({"context": dict(resumed.context)} if resumed.context else {}),
-        **({"again": True} if again else {}),
-        **({"continuation": run.continuation_prompt} if run.continuation_prompt else {}),
-    )
-
-
-def _timed_out(run: LoopState) -> bool:
-    """The loop's time ran out during an action, not on the way to one."""
-    return run.reason == "loop_timeout" and run.phase == "judging"
 
 
 def _after_interrupt(turn: Turn) -> Command:

@@ -1,0 +1,45 @@
+"""What becomes of a run whose action handed off: it pauses, ends, or goes on in a fresh session.
+
+A function here gives the command that follows, or None: then the action is simply run again.
+"""
+
+from __future__ import annotations
+
+from little_loops.fsm import endings
+from little_loops.fsm.commands import EndLeftovers, Wait
+from little_loops.fsm.limits import wait_for
+from little_loops.fsm.turn import Turn
+from little_loops.fsm.waits import spacing_ms
+
+
+def hand_off(turn: Turn, continuation: str) -> EndLeftovers | Wait | None:
+    run, loop = turn.run, turn.loop
+    if loop.on_handoff == "terminate":
+        return EndLeftovers(endings.TERMINATED._replace(message="the action handed off"))
+    spacing = spacing_ms(run, turn.at)
+    turn.note(
+        "handoff_detected",
+        state=run.current_state,
+        iteration=run.iteration,
+        continuation=continuation,
+        **({"wait_ms": spacing} if spacing else {}),
+    )
+    allowed = run.limits.max_continuations or loop.max_continuations
+    if turn.run.continuations > allowed:
+        message = f"{allowed} handoffs in a row in `{run.current_state}`"
+        return EndLeftovers(endings.HANDED_OFF._replace(message=message))
+    if not _goes_on_alone(turn):
+        return EndLeftovers(endings.HANDED_OFF)
+    return wait_for(turn.loop, turn.run, turn.at) if spacing else after_handoff(turn)
+
+
+def _goes_on_alone(turn: Turn) -> bool:
+    """`continue`, or `spawn` for an agent: what a command printed never starts a session."""
+    by_agent = turn.result.agent is not None
+    return turn.loop.on_handoff == "continue" or (turn.loop.on_handoff == "spawn" and by_agent)
+
+
+def after_handoff(turn: Turn) -> EndLeftovers | None:
+    if turn.loop.on_handoff == "spawn":
+        return EndLeftovers(endings.HANDED_OFF._replace(spawn=True))
+    return None

@@ -1,0 +1,95 @@
+"""Write happenings down as events: what an action left, a cut, a resume, the last words."""
+
+from __future__ import annotations
+
+from little_loops.fsm import endings
+from little_loops.fsm.happenings import ActionEnded, LeftoversEnded, Resumed
+from little_loops.fsm.state import LoopState, Result, result_to_dict
+from little_loops.fsm.turn import Turn
+
+KEPT_OF_A_CUT = (
+    *("exit_code", "duration_ms", "output", "stderr", "output_file", "stderr_file", "signal"),
+)
+
+
+def note_ended(turn: Turn, ended: ActionEnded) -> None:
+    line = ended.signal_line
+    turn.note(
+        "action_complete",
+        state=turn.run.current_state,
+        **result_to_dict(ended.result),
+        **({"signal_line": line._asdict()} if line else {}),
+        **({"capture": turn.state.capture} if turn.state.capture else {}),
+    )
+    _note_cost(turn, ended.result)
+    if line is not None:
+        turn.note("signal", state=turn.run.current_state, **line._asdict())
+
+
+def _note_cost(turn: Turn, result: Result) -> None:
+    if result.tokens or result.cost_usd:
+        turn.note(
+            "cost",
+            state=turn.run.current_state,
+            tokens=result.tokens,
+            cost_usd=result.cost_usd or 0.0,
+            turns=result.turns or 0,
+        )
+
+
+def note_cut(turn: Turn, result: Result) -> None:
+    """A stop ended the action; how it went is kept for whoever looks."""
+    told = {name: item for name, item in result_to_dict(result).items() if name in KEPT_OF_A_CUT}
+    turn.note(
+        "action_interrupted",
+        state=turn.run.current_state,
+        attempt=turn.run.attempt,
+        cause="stop",
+        **told,
+    )
+
+
+def note_not_begun(turn: Turn) -> None:
+    """Announced, but never begun: `on_interrupt` has no say in it."""
+    turn.note(
+        "action_interrupted",
+        state=turn.run.current_state,
+        attempt=turn.run.attempt,
+        cause="stop",
+        started=False,
+    )
+
+
+def note_lost(turn: Turn) -> None:
+    """Nobody was left to write how the action ended."""
+    run = turn.run
+    turn.note("action_interrupted", state=run.current_state, attempt=run.attempt, cause="crash")
+
+
+def note_resume(turn: Turn, resumed: Resumed) -> None:
+    run = turn.run
+    again = run.status == "failed" and (run.reason in endings.REDO or _cut_by_time(run))
+    limits = {name: item for name, item in resumed.limits._asdict().items() if item is not None}
+    turn.note(
+        "resume",
+        state=run.current_state,
+        iteration=run.iteration,
+        status=run.status,
+        **({"orphans": list(resumed.orphans)} if resumed.orphans else {}),
+        **({"limits": limits} if limits else {}),
+        **({"context": dict(resumed.context)} if resumed.context else {}),
+        **({"again": True} if again else {}),
+        **({"continuation": run.continuation_prompt} if run.continuation_prompt else {}),
+    )
+
+
+def _cut_by_time(run: LoopState) -> bool:
+    """The loop's time ran out during an action, not on the way to one."""
+    return run.reason == "loop_timeout" and run.phase == "judging"
+
+
+def note_end(turn: Turn, ended: LeftoversEnded) -> None:
+    if ended.names:
+        names = ", ".join(ended.names)
+        turn.note("warning", message=f"ended what the actions had left running: {names}")
+    turn.note(ended.ending.event, **endings.last_words(turn.run, ended.ending, turn.at.ran_ms))

@@ -1,0 +1,53 @@
+"""Where a value may stand in a shell script, and what can be said against it: the words for it.
+
+Apart from those who find out (`shell_text`) and those who explain (`shell_refusals`), because a
+loop without data in its scripts needs neither.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+from little_loops.fsm.template import Escape, Reference
+
+HOLE = "\0"
+"""Stands in a script where a value will be put."""
+
+Quote: TypeAlias = Literal["bare", "double", "single", "document", "literal", "comment"]
+"""How the shell reads a text.  `document`: a here-document.  `literal`: nothing is replaced."""
+
+Reason: TypeAlias = Literal[
+    "",
+    "command",
+    "program",
+    "name",
+    "arithmetic",
+    "test",
+    "backticks",
+    "parameter",
+    "literal document",
+    "dollar quotes",
+    "delimiter",
+    "backslash",
+    "dollar",
+    "unbalanced",
+    "unclear",
+]
+
+
+class Place(NamedTuple):
+    quote: Quote
+    refused: Reason = ""
+    of: str = ""  # the program whose text this is, or what the reader could not follow
+    splits: bool = False  # several words may stand here
+    option_of: str = ""  # the program that would take a leading `-` for an option
+    evaluated: str = ""  # the variable that gets the value, where arithmetic uses it
+
+
+class Refusal(NamedTuple):
+    """Why a value may not stand where it does; a warning if it may."""
+
+    reference: Reference | Escape
+    message: str
+    help: str
+    warning: bool = False
