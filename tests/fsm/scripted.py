@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from little_loops.fsm.commands import Command, EndLeftovers, Ending, Judge, RunAction, Wait
+from little_loops.fsm.commands import Command, Ending, EndLeftovers, Judge, RunAction, Wait
 from little_loops.fsm.conditions import Observation, judge
+from little_loops.fsm.drive import drive, new_run
 from little_loops.fsm.events import Event, from_record, to_record
 from little_loops.fsm.evolve import evolve, first_state
-from little_loops.fsm.executor import drive, new_run
 from little_loops.fsm.happenings import (
     ActionEnded,
     Happening,
@@ -22,7 +22,7 @@ from little_loops.fsm.happenings import (
     StopAsked,
     WaitOver,
 )
-from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.schema import Convergence, FSMLoop
 from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
 
 START_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
@@ -121,8 +121,8 @@ class ScriptedWorld:
         seen = run.captured[command.of]
         context = run.context
         condition = command.condition
-        if "${context.target}" in condition:
-            condition = condition._replace(target=context["target"], tolerance=0)  # type: ignore
+        if isinstance(condition, Convergence):
+            condition = condition._replace(target=context["target"], tolerance=0)
         judgement = judge(
             condition, Observation(seen.exit_code, seen.signal, seen.output or ""), command.memory
         )
@@ -154,7 +154,10 @@ def rebuilt(log: Sequence[dict[str, Any]], loop: FSMLoop) -> LoopState:
     return run
 
 
-def begin(world: ScriptedWorld, limits: Limits = Limits()) -> tuple[LoopState, Ending]:
+NO_LIMITS = Limits()
+
+
+def begin(world: ScriptedWorld, limits: Limits = NO_LIMITS) -> tuple[LoopState, Ending]:
     run = new_run(world.loop, "run-1", world.now(), limits=limits)
     return drive(world.loop, run, Started(world.now()), world)
 

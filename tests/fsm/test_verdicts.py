@@ -9,7 +9,7 @@ import pytest
 from little_loops.errors import DefinitionError, Place, Problem
 from little_loops.fsm.actions_due import action_due, action_type
 from little_loops.fsm.commands import Judge
-from little_loops.fsm.executor import new_run
+from little_loops.fsm.drive import new_run
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.interpolation import Unresolved
 from little_loops.fsm.schema import (

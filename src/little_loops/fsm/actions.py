@@ -18,7 +18,7 @@ from signal import SIGTERM
 from typing import Any, NamedTuple, cast
 
 from little_loops.fsm.commands import RunAction
-from little_loops.fsm.executor import Acted
+from little_loops.fsm.drive import Acted
 from little_loops.fsm.rendering import Filled, without_newline
 from little_loops.fsm.schema import ActionType, HostOptions
 from little_loops.fsm.state import CutBy, FileRef, LoopState, Result, SignalLine

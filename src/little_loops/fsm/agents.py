@@ -18,7 +18,7 @@ from signal import SIGKILL
 from typing import TYPE_CHECKING, Literal
 
 from little_loops.fsm.commands import RunAction
-from little_loops.fsm.executor import Acted
+from little_loops.fsm.drive import Acted
 from little_loops.fsm.state import AgentWay, Result, SignalLine
 from little_loops.hosts.base import (
     Activity,

@@ -17,19 +17,11 @@ from typing import Any, NamedTuple
 from little_loops.errors import DamagedRun, UsageError
 from little_loops.fsm.actions import Place, ProcessActor, kept_output
 from little_loops.fsm.commands import Ending, RunAction
+from little_loops.fsm.drive import ActionRunner, EventCallback, RunnerActor, drive, new_run
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.events import from_record, timestamp
 from little_loops.fsm.evolve import evolve, first_state
-from little_loops.fsm.executor import (
-    ActionRunner,
-    EventCallback,
-    ExecutionResult,
-    RunnerActor,
-    drive,
-    handled_by,
-    new_run,
-    result_of,
-)
+from little_loops.fsm.executor import ExecutionResult, handled_by, result_of
 from little_loops.fsm.handoff_handler import HandoffBehavior, HandoffHandler
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed

@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple, assert_never
 
 from little_loops.fsm.commands import Command, EndLeftovers, Finish, Judge, RunAction, Wait
+from little_loops.fsm.drive import Actor, act_filled
 from little_loops.fsm.events import Event, to_record
-from little_loops.fsm.executor import Actor, act_filled
 from little_loops.fsm.happenings import (
     ActionEnded,
     Happening,
