@@ -61,6 +61,7 @@ class Project:
             text=True,
             errors="replace",
             timeout=DEADLINE_S,
+            check=False,
         )
 
     @contextmanager

@@ -170,7 +170,7 @@ def test_what_can_be_known_before_a_run(text, problem):
         pytest.param("${env.A:q}", "@x", "'@x'", id="quoted"),
         pytest.param("${context.own:q}", "@x", "'@a \\@x'", id="quoted with data inside"),
         pytest.param("${context.code}", "", "@a", id="code"),
-        pytest.param("${env.A}", "/ll:deploy now", "\\/ll:deploy now", id="no slash command"),
+        pytest.param("${env.A}", "/ll:deploy /x", "\\/ll:deploy /x", id="no slash command"),
         pytest.param(" ${env.A} b", "\n/compact", " \n\\/compact b", id="not after blanks either"),
         pytest.param("${env.A}${env.A}", "/a", "/a/a", id="no command anyway"),
         pytest.param("${env.A}", "/usr/bin/make", "/usr/bin/make", id="a path"),
@@ -302,6 +302,7 @@ def test_a_value_that_would_be_an_option_is_refused_when_it_comes(value):
     assert str(caught.value) == (
         "`${env.A}` is refused where it begins with `-`: `sed` would take it for an option"
     )
+    assert [each.warning for each in caught.value.refusals] == [False]
     assert render_shell("sed -n p -- ${env.A}", lookup, {}).env == {"LL_V1": value}
 
 

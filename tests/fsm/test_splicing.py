@@ -104,6 +104,11 @@ def test_values_that_cannot_be_spliced(context, message):
     assert (str(caught.value), caught.value.start, caught.value.end) == (message, 4, 16)
 
 
+def test_the_longest_chain():
+    context = {f"a{n}": f"${{context.a{n + 1}}}" for n in range(49)} | {"a49": "end"}
+    assert splice("${context.a0}", context) == "end"
+
+
 def test_a_mistake_in_the_text_itself_keeps_its_place():
     with pytest.raises(TemplateError) as caught:
         splice("say ${foo.a}", {})

@@ -224,6 +224,12 @@ def test_names_are_sorted_by_likeness():
 
 def test_a_long_list_is_cut():
     assert listed(("a", "b", "c"), most=2) == "`a`, `b` and 1 more"
+    assert listed(("a", "b"), most=2) == "`a`, `b`"
+
+
+def test_a_long_mistake_is_cut():
+    (problem,) = template_errors("${env.A:-" + "x" * 1000)
+    assert str(problem) == "`${env.A:-" + "x" * 71 + "` has no closing brace"
 
 
 templates = st.lists(

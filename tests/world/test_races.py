@@ -39,7 +39,7 @@ def test_twenty_racing_starts_one_winner(project: Project):
         (project.root / "order").unlink(missing_ok=True)
         with ExitStack() as stack:
             racers = [stack.enter_context(project.started("run", f"r{n}")) for n in range(RACERS)]
-            until(lambda: sum(r.poll() is not None for r in racers) == RACERS - 1, "19 losers")
+            until(lambda all_=racers: lost(all_) == RACERS - 1, "19 losers")
             (project.root / "go_on").touch()
             said = [racer.communicate(timeout=60) for racer in racers]
         winner = project.file("order").split()
@@ -49,6 +49,10 @@ def test_twenty_racing_starts_one_winner(project: Project):
         for racer, (_, error) in zip(racers, said, strict=True):
             if racer.returncode == 5:
                 assert f"loop '{winner[0]}' is running with overlapping scope" in error
+
+
+def lost(racers: list[subprocess.Popen[str]]) -> int:
+    return sum(racer.poll() is not None for racer in racers)
 
 
 def test_disjoint_scopes_run_side_by_side(project: Project):

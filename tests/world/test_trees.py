@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 
 import psutil
 import pytest
@@ -57,7 +58,7 @@ def test_no_survivor(project: Project, action: str, end: Callable[[Project, int]
     with project.started("run", "row") as child:
         until(lambda: (project.root / "begun").exists(), "action")
         if not limited:
-            until(lambda: members(project), "process of the action")
+            until(partial(members, project), "process of the action")
         end(project, child.pid)
         assert child.wait(timeout=30) != 0
         assert members(project) == []

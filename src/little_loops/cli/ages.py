@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-from little_loops.fsm.values import duration_text
-
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
@@ -34,6 +32,8 @@ def rough(ms: int) -> str:
 
 def compact(ms: int) -> str:
     """`2m34s`: for a column."""
+    from little_loops.fsm.values import duration_text  # brings the schema, which few pages need
+
     return duration_text(ms).replace(" ", "")
 
 

@@ -11,21 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from little_loops.authoring.filling import Filling
 from little_loops.authoring.graph import VERDICT_FIELDS
-from little_loops.authoring.kinds import action_kind
 from little_loops.authoring.worst_case import outcomes
 from little_loops.fsm.interpolation import (
+    Lookup,
     Reference,
     TemplateError,
     Unresolved,
     check_shell,
     lookup_in,
-    references,
     show,
-    splice,
 )
 from little_loops.fsm.schema import CURRENT, ActionType, FSMLoop, StateConfig
-from little_loops.fsm.values import author_context, duration_text
+from little_loops.fsm.splicing import Own, Spliced
+from little_loops.fsm.values import duration_text
 from little_loops.world.shown import visible
 
 WIDEST = 80
@@ -50,24 +50,24 @@ class Described(NamedTuple):
 
 
 def described(loop: FSMLoop, mask: Mask = str) -> list[Described]:
-    ends = outcomes(loop)
-    return [_state(loop, name, state, ends.get(name), mask) for name, state in loop.states.items()]
+    filling, ends = Filling(loop), outcomes(loop)
+    return [_state(filling, name, ends.get(name), mask) for name in loop.states]
 
 
-def _state(loop: FSMLoop, name: str, state: StateConfig, end: str | None, mask: Mask) -> Described:
-    kind = None if state.action is None else action_kind(loop, state)
-    is_agent = kind in ("slash", "prompt")
+def _state(filling: Filling, name: str, end: str | None, mask: Mask) -> Described:
+    loop, state = filling.loop, filling.loop.states[name]
+    host = loop.host.under(state.host).name or "claude"
     return Described(
         name=name,
-        kind=kind,
-        host=(loop.host.under(state.host).name or "claude") if is_agent else None,
-        action=None if state.action is None else mask(_filled(loop, name, state, state.action)),
+        kind=filling.kinds.get(name),
+        host=host if name in filling.agents else None,
+        action=None if state.action is None else mask(_shown(filling, name, state.action)),
         ways=written_ways(state),
         condition=state.to_dict().get("condition"),
         settings=tuple(_settings(state)),
         end=end,
-        unknown=tuple(dict.fromkeys(_unknown(loop, name, state))),
-        problems=tuple(mask(problem) for problem in _problems(loop, state, kind)),
+        unknown=tuple(dict.fromkeys(_unknown(filling, name))),
+        problems=tuple(mask(problem) for problem in _problems(filling, name)),
     )
 
 
@@ -85,17 +85,15 @@ def any_state_ways(loop: FSMLoop) -> dict[str, str]:
     return {name: to for name, to in written.items() if to is not None}
 
 
-def _filled(loop: FSMLoop, name: str, state: StateConfig, text: str) -> str:
-    lookup = lookup_in(_known(loop, name))
-    try:
-        return show(text, lookup, author_context(loop.context, state)).strip()
-    except TemplateError:
-        return text.strip()
+def _shown(filling: Filling, name: str, action: str) -> str:
+    if not isinstance(filling.filled(name, action), tuple):
+        return action.strip()
+    return show(action, _known(filling.loop, name), filling.context_of(name)).strip()
 
 
-def _known(loop: FSMLoop, name: str) -> Mapping[str, Mapping[str, object]]:
+def _known(loop: FSMLoop, name: str) -> Lookup:
     """What the engine will say, as far as it is the same in every run."""
-    return {"state": {"name": name}, "loop": {"name": loop.name}}
+    return lookup_in({"state": {"name": name}, "loop": {"name": loop.name}})
 
 
 def _settings(state: StateConfig) -> Iterator[str]:
@@ -103,8 +101,6 @@ def _settings(state: StateConfig) -> Iterator[str]:
         yield f"timeout {seconds_text(state.timeout)}"
     if state.retry is not None:
         yield "retry" if state.retry.max is None else f"retry at most {state.retry.max} times"
-    if state.capture is not None:
-        yield f"captured as {state.capture}"
     if state.capture_exit:
         yield "judged later"
     if state.cwd is not None:
@@ -114,39 +110,49 @@ def _settings(state: StateConfig) -> Iterator[str]:
 
 
 def seconds_text(seconds: float) -> str:
-    whole = seconds < 60 and seconds == int(seconds)
-    return f"{int(seconds)}s" if whole else duration_text(round(seconds * 1000))
+    """As people write it in a file: `90s`, `10m`, `2h`; anything else as it is told elsewhere."""
+    for unit, length_s in (("h", 3600), ("m", 60), ("s", 1)):
+        if seconds and seconds % length_s == 0:
+            return f"{int(seconds) // length_s}{unit}"
+    return duration_text(round(seconds * 1000)) if seconds else "0s"
 
 
-def _unknown(loop: FSMLoop, name: str, state: StateConfig) -> Iterator[str]:
-    context = author_context(loop.context, state)
-    lookup = lookup_in(_known(loop, name))
-    for text in _texts(loop, state):
-        for reference in _references(text, context):
-            if reference.namespace not in ("context", "env") and not _resolves(reference, lookup):
-                yield reference.text
+def _unknown(filling: Filling, name: str) -> Iterator[str]:
+    known = _known(filling.loop, name)
+    for reference in _references(filling, name):
+        if reference.namespace != "env" and not _resolves(reference, known):
+            yield reference.text
 
 
 def environment_of(loop: FSMLoop) -> tuple[str, ...]:
     """The variables of the environment that the loop's texts name."""
+    filling = Filling(loop)
     found = (
         ".".join(reference.path)
-        for state in loop.states.values()
-        for text in _texts(loop, state)
-        for reference in _references(text, author_context(loop.context, state))
+        for name in loop.states
+        for reference in _references(filling, name)
         if reference.namespace == "env"
     )
     return tuple(dict.fromkeys(found))
 
 
-def _references(text: str, context: Mapping[str, object]) -> tuple[Reference, ...]:
-    try:
-        return references(splice(text, context))
-    except (TemplateError, Unresolved):
-        return ()
+def _references(filling: Filling, name: str) -> Iterator[Reference]:
+    """What a state's texts refer to, once the author's own values are in them."""
+    for text in _texts(filling.loop, filling.loop.states[name]):
+        found = filling.filled(name, text)
+        if isinstance(found, tuple):
+            yield from _inside(found)
 
 
-def _resolves(reference: Reference, lookup: Callable[[Reference], object]) -> bool:
+def _inside(pieces: Iterable[Spliced]) -> Iterator[Reference]:
+    for piece in pieces:
+        if isinstance(piece, Own):
+            yield from (reference for part in piece.parts for reference in _inside(part))
+        elif isinstance(piece, Reference):
+            yield piece
+
+
+def _resolves(reference: Reference, lookup: Lookup) -> bool:
     try:
         lookup(reference)
     except Unresolved:
@@ -173,18 +179,18 @@ def _strings(values: Iterable[Any]) -> Iterator[str]:
             yield from _strings(value)
 
 
-def _problems(loop: FSMLoop, state: StateConfig, kind: ActionType | None) -> Iterator[str]:
+def _problems(filling: Filling, name: str) -> Iterator[str]:
     """What a run would refuse; a valid loop has this only by `--context`."""
+    state = filling.loop.states[name]
     if state.action is None:
         return
-    context = author_context(loop.context, state)
-    try:
-        splice(state.action, context)
-        if kind == "shell":
-            refused = check_shell(state.action, context, state.shell or loop.shell)
-            yield from (each.message for each in refused if not each.warning)
-    except (TemplateError, Unresolved) as problem:
-        yield str(problem)
+    found = filling.filled(name, state.action)
+    if isinstance(found, TemplateError | Unresolved):
+        yield str(found)
+    elif found is not None and filling.kinds[name] == "shell":
+        shell = state.shell or filling.loop.shell
+        refused = check_shell(state.action, filling.context_of(name), shell)
+        yield from (each.message for each in refused if not each.warning)
 
 
 # As text.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from little_loops.authoring.codes import CODES, Code
+from little_loops.authoring.codes import Code, catalogue
 from little_loops.cli.console import print_json, say
 from little_loops.cli.parsing import Parser, add_output_options
 from little_loops.errors import OK, UsageError
@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     if args.code is None:
         return _list(json=args.json)
-    code = CODES.get(args.code.upper())
+    code = catalogue().get(args.code.upper())
     if code is None:
         raise UsageError(f"there is no code `{args.code}`", "`ll-loop explain` lists them")
     if args.json:
@@ -37,9 +37,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _list(*, json: bool) -> int:
     if json:
-        print_json({"schema": 1, "codes": {name: code.title for name, code in CODES.items()}})
+        print_json({"schema": 1, "codes": {name: code.title for name, code in catalogue().items()}})
     else:
-        for name, code in sorted(CODES.items()):
+        for name, code in catalogue().items():
             say(f"{name}  {code.title}")
     return OK
 

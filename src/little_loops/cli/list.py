@@ -9,15 +9,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from little_loops.cli.ages import now_ms
 from little_loops.cli.console import print_json, say, talk
-from little_loops.cli.parsing import Args, Parser, add_output_options
+from little_loops.cli.plain_words import plain
 from little_loops.cli.sight import all_alive, as_json
 from little_loops.cli.status import COLUMNS, row
 from little_loops.cli.tables import style_for, table
 from little_loops.errors import OK
 from little_loops.world.project import find_project
+
+if TYPE_CHECKING:
+    from little_loops.cli.parsing import Parser
 
 EXAMPLES = (
     ("ll-loop list", "every loop, and how its last run ended"),
@@ -25,15 +29,32 @@ EXAMPLES = (
 )
 
 
+class Asked(NamedTuple):
+    running: bool = False
+    json: bool = False
+    quiet: int = 0
+    verbose: int = 0
+    color: str | None = None
+
+
 def parser() -> Parser:
+    from little_loops.cli.parsing import Parser, add_output_options  # `asked` may do without
+
     it = Parser("list", "The loops of this project and how they last ended.", EXAMPLES)
     it.add_argument("--running", action="store_true", help="only runs that are running or queued")
     add_output_options(it)
     return it
 
 
+def asked(argv: Sequence[str]) -> Asked:
+    found = plain(argv, ("--running", "--json"), most_names=0)
+    if found is None:
+        return Asked(**vars(parser().parse_args(argv)))
+    return Asked("--running" in found[1], "--json" in found[1])
+
+
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = asked(argv)
     root = find_project(os.getcwd())
     if args.running:
         return list_running(args, root)
@@ -47,18 +68,17 @@ def main(argv: Sequence[str]) -> int:
             say("there are no loops here")
             talk("next: ll-loop init")
             return OK
-        for line in lines(entries, style_for(sys.stdout, args.color), now, args.verbose):
-            say(line)
+        style = style_for(sys.stdout, args.color)
+        say("\n".join(lines(entries, style, now, args.verbose)))
     return OK
 
 
-def list_running(args: Args, root: str) -> int:
+def list_running(args: Asked, root: str) -> int:
     runs, now = all_alive(root), now_ms()
     if args.json:
         print_json({"schema": 1, "runs": [as_json(one, now) for one in runs]})
     elif args.quiet < 2:
         style = style_for(sys.stdout, args.color)
         rows = [row(one, style, now) for one in runs]
-        for line in table(COLUMNS, rows, style) if rows else ["nothing is running"]:
-            say(line)
+        say("\n".join(table(COLUMNS, rows, style)) if rows else "nothing is running")
     return OK

@@ -51,18 +51,23 @@ class Terminal(NamedTuple):
 
 
 def terminal(stream: TextIO, *, colour: bool) -> Terminal:
-    # No colour system also means no bold and no dim: NO_COLOR gets plain text.
-    console = Console(
+    fd = stream.fileno()
+    return Terminal(
+        console_on(stream, colour=colour), lambda: _size(fd), lambda: _in_foreground(fd)
+    )
+
+
+def console_on(stream: TextIO, *, colour: bool) -> Console:
+    return Console(
         file=stream,
         force_terminal=True,
         force_interactive=True,
+        # Without a colour system there is no bold and no dim either, as NO_COLOR wants it.
         color_system="standard" if colour else None,
         markup=False,
         highlight=False,
         emoji=False,
     )
-    fd = stream.fileno()
-    return Terminal(console, lambda: _size(fd), lambda: _in_foreground(fd))
 
 
 def _size(fd: int) -> Size:

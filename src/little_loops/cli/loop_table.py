@@ -25,7 +25,7 @@ from little_loops.world.storage import HISTORY, find_folder
 COLUMNS = (
     Column("NAME", least=12),
     Column("PARADIGM", leaves=2),
-    Column("LAST RUN", least=12),
+    Column("LAST RUN", least=22),
     Column("DESCRIPTION", least=10, leaves=1),
 )
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from little_loops.errors import CONFLICT, FAILED, UsageError
 from little_loops.fsm.events import FINAL_EVENTS, timestamp, wall_ms_of
 from little_loops.world.guard import looking
-from little_loops.world.history import Run, current_runs, newest
+from little_loops.world.history import Run, current_runs, newest, past_runs
 from little_loops.world.holders import Holder
 from little_loops.world.locks import holders, waiting
 from little_loops.world.storage import (
@@ -136,6 +136,26 @@ def newest_seen(root: str, name: str) -> Seen | None:
     if its_turn and (now is None or not now.is_alive):
         return its_turn[0]
     return now
+
+
+def all_past(root: str, name: str | None = None) -> list[Seen]:
+    """The runs in the history, newest first."""
+    return [seen(run) for run in past_runs(root, name)]
+
+
+def past_seen(root: str, name: str, stamp: str) -> Seen:
+    """The past run that a stamp as in the history means; its beginning will do."""
+    stamps = [one for one in all_past(root, name) if (one.files.stem or "").startswith(stamp)]
+    exact = [one for one in stamps if one.files.stem == stamp]
+    if len(exact or stamps) == 1:
+        return (exact or stamps)[0]
+    listed = ", ".join(f"`{one.files.stem}`" for one in stamps[:5])
+    raise UsageError(
+        f"several runs of `{name}` are called `{stamp}`"
+        if stamps
+        else f"there is no run `{stamp}` of `{name}`",
+        listed or f"`ll-loop history {name}` lists them",
+    )
 
 
 def queued(root: str) -> list[Seen]:

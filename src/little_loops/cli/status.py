@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from little_loops.cli.ages import now_ms
 from little_loops.cli.console import print_json, say, talk
 from little_loops.cli.naming import run_named
-from little_loops.cli.parsing import Args, Parser, add_output_options
+from little_loops.cli.plain_words import plain
 from little_loops.cli.sight import (
     Seen,
     all_current,
@@ -23,6 +24,9 @@ from little_loops.cli.words import money, next_step, signed, since
 from little_loops.errors import OK, UsageError
 from little_loops.world.project import find_project
 from little_loops.world.shown import visible
+
+if TYPE_CHECKING:
+    from little_loops.cli.parsing import Parser
 
 EXAMPLES = (
     ("ll-loop status", "all runs that are running or unfinished"),
@@ -40,36 +44,54 @@ COLUMNS = (
 EVENTS_READ = 80
 
 
+class Asked(NamedTuple):
+    loop: str | None = None
+    exit_code: bool = False
+    json: bool = False
+    quiet: int = 0
+    verbose: int = 0
+    color: str | None = None
+
+
 def parser() -> Parser:
+    from little_loops.cli.parsing import Parser, add_output_options  # `asked` may do without
+
     it = Parser("status", "Where a run is, or all runs that are running or unfinished.", EXAMPLES)
     it.add_argument("loop", nargs="?", help="a loop's name, or NAME@ID")
     it.add_argument(
         "--exit-code",
         action="store_true",
-        help="exit as the run did: 5 while it runs, 1 if it crashed",
+        help="exit as the run did; 5 while it runs, 1 if it crashed",
     )
     add_output_options(it)
     return it
 
 
+def asked(argv: Sequence[str]) -> Asked:
+    found = plain(argv, ("--json", "--exit-code"), most_names=1)
+    if found is None:
+        return Asked(**vars(parser().parse_args(argv)))
+    names, flags = found
+    return Asked(names[0] if names else None, "--exit-code" in flags, "--json" in flags)
+
+
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = asked(argv)
     root = find_project(os.getcwd())
     if args.loop is not None:
-        return one_run(args, root)
+        return one_run(args, args.loop, root)
     if args.exit_code:
         raise UsageError("`--exit-code` is that of one run", "name it: ll-loop status NAME")
     runs, now = all_current(root), now_ms()
     if args.json:
         print_json({"schema": 1, "runs": [as_json(one, now) for one in runs]})
     elif args.quiet < 2:
-        for line in overview(runs, style_for(sys.stdout, args.color), now):
-            say(line)
+        say("\n".join(overview(runs, style_for(sys.stdout, args.color), now)))
     return OK
 
 
-def one_run(args: Args, root: str) -> int:
-    name = run_named(args.loop, root)
+def one_run(args: Asked, loop: str, root: str) -> int:
+    name = run_named(loop, root)
     closer, now = look_closer(root, name, EVENTS_READ), now_ms()
     if closer is None:
         return _never_ran(args, name)
@@ -78,14 +100,13 @@ def one_run(args: Args, root: str) -> int:
     if args.json:
         print_json({"schema": 1, **document(closer, now)})
     elif args.quiet < 2:
-        for line in page(closer, style_for(sys.stdout, args.color), now, args.verbose):
-            say(line)
+        say("\n".join(page(closer, style_for(sys.stdout, args.color), now, args.verbose)))
         if (hint := _hints(closer.seen)) and not args.quiet:
             talk(f"next: {hint}")
     return exit_code_of(closer.seen) if args.exit_code else OK
 
 
-def _never_ran(args: Args, name: str) -> int:
+def _never_ran(args: Asked, name: str) -> int:
     if args.exit_code:
         raise no_such_run(name)
     if args.json:

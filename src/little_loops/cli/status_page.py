@@ -184,7 +184,7 @@ def _body(closer: Closer, facts: Facts, more: Details, style: Style, now: int) -
         lines += _row("waiting", [_waiting(facts.wait, ran_ms(one, now), now)], style)
     elif action := _action(closer):
         lines += _doing(action, more, style, now)
-    if facts.error and not one.is_alive:
+    if facts.error and facts.error != facts.reason and not one.is_alive:
         lines += _row("error", [visible(one_line(facts.error), newlines=False)], style)
     if path := _path(closer, style):
         lines += _row("path", [path], style)

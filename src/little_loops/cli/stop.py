@@ -1,4 +1,8 @@
-"""`ll-loop stop`: ask a run to stop, and wait until it is gone."""
+"""`ll-loop stop`: ask a run to stop, and wait until it is gone.
+
+What is said afterwards is what its files say: a run that came to its end in that very moment was
+not stopped, and one that only waited for its turn has nothing to resume.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,13 @@ import signal
 import time
 from collections.abc import Sequence
 
+from little_loops.cli.ages import now_ms
 from little_loops.cli.console import print_json, say, talk
-from little_loops.cli.naming import newest_run
-from little_loops.cli.parsing import Parser, add_output_options
-from little_loops.errors import OK
+from little_loops.cli.naming import run_named
+from little_loops.cli.parsing import Args, Parser, add_output_options
+from little_loops.cli.sight import Seen, newest_seen
+from little_loops.cli.words import next_step, since
+from little_loops.errors import OK, UsageError
 from little_loops.fsm.values import duration_text
 from little_loops.world.holders import Holder, send
 from little_loops.world.locks import alive, waiting
@@ -33,24 +40,44 @@ def parser() -> Parser:
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     root = find_project(os.getcwd())
-    name, run = newest_run(args.loop, root)
+    name = run_named(args.loop, root)
     holder = _holder(root, name)
     if holder is None:
-        status = "never ran" if run is None or run.state is None else run.state["status"]
-        _answer(
-            args.json, args.quiet, name, stopped=False, line=f"{name} is not running ({status})"
-        )
+        one = newest_seen(root, name)
+        _answer(args, name, one, stopped=False, line=f"{name} is not running ({_how(one)})")
         return OK
     began = time.monotonic()
-    if send(holder, signal.SIGTERM):
-        send(holder, signal.SIGCONT)  # what stands still cannot obey
-        _wait_for_end(root, holder)
+    _stop(root, holder)
     took = duration_text(round((time.monotonic() - began) * 1000))
-    line = f"{name}: asked to stop (pid {holder.pid}), state saved   {took}"
-    _answer(args.json, args.quiet, name, stopped=True, line=line)
-    if not args.json and not args.quiet:
-        talk(f"next: ll-loop resume {name}")
+    one = newest_seen(root, name)
+    was_stopped = one is None or one.status == "interrupted"
+    line = f"{name}: asked to stop (pid {holder.pid}), {_outcome(one)}   {took}"
+    _answer(args, name, one, stopped=was_stopped, line=line)
     return OK
+
+
+def _how(one: Seen | None) -> str:
+    return "has not run yet" if one is None else since(one, now_ms())
+
+
+def _outcome(one: Seen | None) -> str:
+    if one is None:
+        return "it was still waiting for its turn"
+    if one.status == "interrupted" and one.reason != "crash":
+        return "action ended, state saved"
+    return f"but it had ended: {since(one, now_ms())}"
+
+
+def _stop(root: str, holder: Holder) -> None:
+    """Returns when it is gone."""
+    if not send(holder, signal.SIGTERM) and _is_there(root, holder):
+        where = f" on {holder.host}" if holder.host not in ("", os.uname().nodename) else ""
+        raise UsageError(
+            f"`{holder.name}` is held by a process that cannot be reached from here{where}",
+            "stop it where it runs",
+        )
+    while _is_there(root, holder):
+        time.sleep(LOOK_EACH_S)
 
 
 def _holder(root: str, name: str) -> Holder | None:
@@ -63,13 +90,12 @@ def _is_there(root: str, holder: Holder) -> bool:
     return now is not None and (now.pid, now.created) == (holder.pid, holder.created)
 
 
-def _wait_for_end(root: str, holder: Holder) -> None:
-    while _is_there(root, holder):
-        time.sleep(LOOK_EACH_S)
-
-
-def _answer(json: bool, quiet: int, name: str, *, stopped: bool, line: str) -> None:
-    if json:
-        print_json({"schema": 1, "name": name, "stopped": stopped})
-    elif quiet < 2:
+def _answer(args: Args, name: str, one: Seen | None, *, stopped: bool, line: str) -> None:
+    if args.json:
+        status = None if one is None else one.status
+        print_json({"schema": 1, "name": name, "stopped": stopped, "status": status})
+        return
+    if args.quiet < 2:
         say(line)
+    if not args.quiet and stopped and one is not None and (hint := next_step(one)):
+        talk(f"next: {hint}")

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple, TextIO
 
 from little_loops.cli.console import ascii_only, colour_wanted
 
 GAP = 2
 NARROWEST = 20
+LEAST = 8
 
 
 class Signs(NamedTuple):
@@ -80,31 +82,33 @@ class Column(NamedTuple):
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], style: Style) -> list[str]:
-    natural = [
-        max(cells(text) for text in [column.title, *(row[place] for row in rows)])
-        for place, column in enumerate(columns)
-    ]
+    titles = [column.title for column in columns]
+    texts = list(zip(titles, *rows, strict=True))  # by column
+    natural = [max(map(cells, column)) for column in texts]
     shown = _kept(columns, natural, style.width)
     widths = _shortened(columns, natural, shown, style.width)
-    more = style.signs.more
-
-    def line(texts: Sequence[str], *, head: bool = False) -> str:
-        cut_ones = [cut(texts[place], widths[place], more) for place in shown]
-        padded = [
-            text + " " * (widths[place] - cells(text))
-            for text, place in zip(cut_ones, shown, strict=True)
-        ]
-        padded[-1] = padded[-1].rstrip()
-        tinted = padded if head else [style.tinted(text) for text in padded]
-        return (" " * GAP).join(tinted).rstrip()
-
-    return [
-        style.dim(line([column.title for column in columns], head=True)),
-        *(line(row) for row in rows),
+    fitted = [
+        [_fitted(text, widths[place], style.signs.more) for text in texts[place]] for place in shown
     ]
+    lines = list(zip(*fitted, strict=True))
+    gap = " " * GAP
+    head = gap.join(lines[0]).rstrip()
+    if not style.colour:
+        return [head, *(gap.join(line).rstrip() for line in lines[1:])]
+    return [style.dim(head), *(gap.join(map(style.tinted, line)).rstrip() for line in lines[1:])]
+
+
+def _fitted(text: str, width: int, more: str) -> str:
+    taken = cells(text)
+    return (
+        text + " " * (width - taken)
+        if taken <= width
+        else _fitted(cut(text, width, more), width, more)
+    )
 
 
 def _kept(columns: Sequence[Column], natural: Sequence[int], width: int | None) -> list[int]:
+    """The columns there is room for when each is as short as it may be."""
     shown = list(range(len(columns)))
     while width is not None:
         smallest = [_smallest(columns[place], natural[place]) for place in shown]
@@ -118,11 +122,17 @@ def _kept(columns: Sequence[Column], natural: Sequence[int], width: int | None) 
 def _shortened(
     columns: Sequence[Column], natural: Sequence[int], shown: Sequence[int], width: int | None
 ) -> dict[int, int]:
+    """As wide as they like, then as short as they may be, then as short as they must."""
     widths = {place: natural[place] for place in shown}
-    for place in reversed(shown):
-        over = _total(list(widths.values())) - (width or 0)
-        if width is not None and over > 0:
-            widths[place] = max(widths[place] - over, _smallest(columns[place], natural[place]))
+    if width is None:
+        return widths
+    least = {place: _smallest(columns[place], natural[place]) for place in shown}
+    less = {place: min(LEAST, natural[place]) for place in shown if columns[place].least}
+    for bounds in (less, dict.fromkeys(shown, LEAST), dict.fromkeys(shown, 1)):
+        for place in reversed(list(least)):
+            over = max(_total(list(widths.values())) - width, 0)
+            widths[place] = max(widths[place] - over, min(least[place], widths[place]))
+        least = bounds
     return widths
 
 
@@ -134,6 +144,7 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
 
 
+@cache
 def cells(text: str) -> int:
     """How many columns of a terminal a text takes."""
     if text.isascii():

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 from little_loops.cli.console import print_json, say, talk
 from little_loops.cli.naming import run_named
-from little_loops.cli.parsing import Parser, add_output_options, seconds
+from little_loops.cli.parsing import Args, Parser, add_output_options, seconds
+from little_loops.cli.sight import Closer, exit_code_of, look_closer
 from little_loops.errors import LIMIT, UsageError
-from little_loops.world.history import newest
+from little_loops.fsm.events import FINAL_EVENTS
 from little_loops.world.lines import last_line
 from little_loops.world.locks import alive, waiting
 from little_loops.world.project import find_project
-from little_loops.world.storage import last_events
+from little_loops.world.shown import visible
 
 LOOK_EACH_S = 0.05
 
@@ -22,7 +23,7 @@ LOOK_EACH_S = 0.05
 def parser() -> Parser:
     it = Parser(
         "wait",
-        "Wait for a run to end, and exit with the code it ended with.",
+        "Wait for a run to end, and exit with the code it ended with; 1 if it crashed.",
         [
             ("ll-loop wait fix-types", "until it ends"),
             ("ll-loop wait fix-types --timeout 90s", "or for 90 s: then exit 3, it runs on"),
@@ -39,38 +40,38 @@ def main(argv: Sequence[str]) -> int:
     root = find_project(os.getcwd())
     name = run_named(args.loop, root)
     until = None if args.timeout is None else time.monotonic() + args.timeout
-    while _is_under_way(root, name):
+    while True:
+        ended = None if _is_under_way(root, name) else look_closer(root, name, 1)
+        if ended is not None and not ended.seen.is_alive:
+            return _tell_end(args, name, ended)
+        if ended is None and not _is_under_way(root, name):
+            raise UsageError(f"there is no run of `{name}` to wait for")
         if until is not None and time.monotonic() >= until:
-            if not args.quiet and not args.json:
-                talk(f"{name} is still running")
-            return LIMIT
+            return _tell_on(args, name)
         time.sleep(LOOK_EACH_S)
-    return _tell_end(root, name, json=args.json, quiet=args.quiet)
 
 
 def _is_under_way(root: str, name: str) -> bool:
     return alive(root, name) is not None or any(one.name == name for one in waiting(root))
 
 
-def _tell_end(root: str, name: str, *, json: bool, quiet: int) -> int:
-    run = newest(root, name)
-    last = last_events(run.files, 1) if run is not None else []
-    if not last:
-        raise UsageError(f"there is no run of `{name}` to wait for")
-    record = last[0]
-    if "status" not in record:
-        raise UsageError(
-            f"`{name}` was interrupted (crashed)", f"`ll-loop resume {name}` goes on with it"
-        )
-    if json:
-        print_json({"schema": 1, "name": name, "event": record})
-    elif quiet < 2:
-        say(last_line(record))
-    return exit_code_of(record)
+def _tell_on(args: Args, name: str) -> int:
+    if args.json:
+        print_json({"schema": 1, "name": name, "status": "running", "event": None})
+    elif not args.quiet:
+        talk(f"{name} is still running")
+    return LIMIT
 
 
-def exit_code_of(record: dict[str, object]) -> int:
-    """The exit code the run's own process ended with."""
-    from little_loops.fsm.endings import exit_code_of_end  # waits end once
-
-    return exit_code_of_end(record)
+def _tell_end(args: Args, name: str, ended: Closer) -> int:
+    one, last = ended.seen, ended.records[-1] if ended.records else None
+    final = last if last is not None and last["event"] in FINAL_EVENTS else None
+    if args.json:
+        print_json({"schema": 1, "name": name, "status": one.status, "event": final})
+    elif args.quiet < 2 and final is not None:
+        say(visible(last_line(final), newlines=False))
+    elif args.quiet < 2:
+        say(f"Loop {one.damage or 'interrupted: crashed'}")
+    if final is None and not args.quiet and not args.json:
+        talk(f"next: ll-loop resume {name}")
+    return exit_code_of(one)
