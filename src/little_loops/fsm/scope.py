@@ -1,0 +1,43 @@
+"""Do two scopes overlap?  By path components, on the texts of paths.
+
+A scope is the paths a loop works on.  Two overlap if a path of one is equal to or above a path of
+the other: `src` and `src/api` do, `src/api` and `src/api2` do not.  `.` is above everything.
+
+Not here: links and the current directory (the caller resolves them and compares absolute paths),
+who holds a scope now (`world.locks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def normalise(path: str) -> str:
+    """The same path without `.`, `..`, doubled or trailing slashes; `.` if nothing is left.
+
+    By text alone: `..` takes away what stands before it, so links are to be resolved first.
+    """
+    root = "/" if path.startswith("/") else ""
+    kept: list[str] = []
+    for part in path.split("/"):
+        if part in ("", "."):
+            continue
+        if part != "..":
+            kept.append(part)
+        elif kept and kept[-1] != "..":
+            kept.pop()
+        elif not root:
+            kept.append(part)
+    return root + "/".join(kept) or "."
+
+
+def contains(upper: str, lower: str) -> bool:
+    """Is `lower` the same path as `upper`, or below it?"""
+    above, below = normalise(upper), normalise(lower)
+    return above in (".", below) or below.startswith(above.rstrip("/") + "/")
+
+
+def overlaps(a: Iterable[str], b: Iterable[str]) -> bool:
+    """Do two scopes share anything?"""
+    others = list(b)
+    return any(contains(mine, its) or contains(its, mine) for mine in a for its in others)
