@@ -1,0 +1,62 @@
+"""Check a whole loop: an ordered tuple of small checks, each of which says what it found.
+
+Errors are what makes a loop wrong, warnings what makes it doubtful.  Nothing here raises, and
+nothing takes long, whatever the loop: a thousand states are checked in a fraction of a second.
+
+Not here: reading fields (`reader`), hosts (their rules are handed in).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from little_loops.authoring.check_actions import (
+    HostRules,
+    check_deploys,
+    check_hosts,
+    check_scripts,
+)
+from little_loops.authoring.check_conditions import check_conditions
+from little_loops.authoring.check_filled import check_filled
+from little_loops.authoring.check_machine import check_capture_names, check_endings, check_targets
+from little_loops.authoring.check_results import check_results
+from little_loops.authoring.check_values import check_context, check_plain_texts, check_templates
+from little_loops.authoring.check_ways import check_effects, check_reachable, check_verdicts
+from little_loops.authoring.inspection import Inspection
+from little_loops.authoring.places import Places
+from little_loops.errors import Problem
+from little_loops.fsm.schema import FSMLoop
+
+__all__ = ["HostRules", "check"]
+
+Check = Callable[[Inspection], Iterator[Problem]]
+SKELETON: tuple[Check, ...] = (check_targets, check_plain_texts, check_endings)
+CHECKS: tuple[Check, ...] = (
+    check_capture_names,
+    check_conditions,
+    check_templates,
+    check_context,
+    check_filled,
+    check_verdicts,
+    check_effects,
+    check_scripts,
+    check_deploys,
+)
+PATHS: tuple[Check, ...] = (check_reachable, check_results)
+"""What follows from where ways lead: of no use while one of them leads nowhere."""
+
+
+def check(loop: FSMLoop, places: Places, hosts: HostRules | None = None) -> list[Problem]:
+    """Everything that is wrong or doubtful, in the order of the file."""
+    of = Inspection(loop, places)
+    found = [problem for one in SKELETON for problem in one(of)]
+    checks = CHECKS if found else (*CHECKS, *PATHS)
+    found += [problem for one in checks for problem in one(of)]
+    if hosts is not None:
+        found += check_hosts(of, hosts)
+    return sorted(found, key=_position)
+
+
+def _position(problem: Problem) -> tuple[int, int]:
+    place = problem.place
+    return (place.line, place.column) if place is not None else (0, 0)

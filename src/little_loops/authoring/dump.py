@@ -1,0 +1,126 @@
+"""Write a machine as YAML that people like to read and that reads back as the same machine.
+
+Text over several lines becomes a block, text that YAML would take for something else is quoted,
+nothing is shared by reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from little_loops.authoring.scalars import notation, resolve
+from little_loops.fsm.schema import FSMLoop
+
+LONGEST_FLOW = 80
+_PLAIN = re.compile(
+    r"[^\W0-9-](?:[^:#\[\]{},&*!|>'\"%@`?\n]*[^\s:#\[\]{},&*!|>'\"%@`?])?|/[\w:./ -]*\w"
+)
+_ORDER = ("name", "description", "paradigm", "initial", "context", "scope")
+_NOT_SHOWN = re.compile(
+    "[^\\n\\x20-\\x7e\\xa0-\\u2027\\u202f-\\ud7ff\\ue000-\\ufefe\\uff00-\\ufffd\\U00010000-\\U0010ffff]"
+)
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def dump(loop: FSMLoop, header: Sequence[str] = ()) -> str:
+    """The loop in its native form; the lines of the header come first, as comments."""
+    plain = loop.to_dict()
+    order = [name for name in _ORDER if name in plain]
+    rest = [name for name in plain if name not in order and name != "states"]
+    ordered = {name: plain[name] for name in (*order, *rest, "states")}
+    comments = [f"# {line}".rstrip() for line in header]
+    return "\n".join([*comments, *_mapping(ordered, 0)]) + "\n"
+
+
+def _mapping(data: Mapping[str, Any], indent: int) -> Iterator[str]:
+    for key, value in data.items():
+        yield from _entry(f"{' ' * indent}{_scalar(key)}:", value, indent)
+
+
+def _sequence(items: Sequence[Any], indent: int) -> Iterator[str]:
+    for item in items:
+        if isinstance(item, Mapping) and item:
+            first, *rest = _mapping(item, indent + 2)
+            yield f"{' ' * indent}- {first.lstrip()}"
+            yield from rest
+        else:
+            yield from _entry(f"{' ' * indent}-", item, indent)
+
+
+def _entry(start: str, value: Any, indent: int) -> Iterator[str]:
+    """What stands behind a key or a dash: on the same line if it can."""
+    flow = _flow(value, len(start))
+    if flow is not None:
+        yield f"{start} {flow}"
+    elif isinstance(value, str):
+        yield from _block(start, value, indent + 2)
+    elif isinstance(value, Mapping):
+        yield start
+        yield from _mapping(value, indent + 2)
+    else:
+        yield start
+        yield from _sequence(value, indent + 2)
+
+
+def _flow(value: Any, used: int) -> str | None:
+    """The value on one line; None if it is better written below."""
+    if isinstance(value, str):
+        return None if _makes_a_block(value) else _scalar(value)
+    if isinstance(value, Mapping):
+        return None if value else "{}"
+    if not isinstance(value, (list, tuple)):
+        return _scalar(value)
+    if any(isinstance(item, (Mapping, list, tuple)) for item in value):
+        return None
+    line = f"[{', '.join(_scalar(item) for item in value)}]"
+    return line if used + len(line) <= LONGEST_FLOW or not value else None
+
+
+def _makes_a_block(text: str) -> bool:
+    """Several lines that a literal block gives back unchanged."""
+    if "\n" not in text or text[0] in " \n\t" or not text.strip():
+        return False
+    return _NOT_SHOWN.search(text) is None
+
+
+def _block(start: str, text: str, indent: int) -> Iterator[str]:
+    body = text.rstrip("\n")
+    keep = {0: "-", 1: ""}.get(len(text) - len(body), "+")
+    yield f"{start} |{keep}"
+    for line in text.split("\n")[: None if keep == "-" else -1]:
+        yield f"{' ' * indent}{line}" if line else ""
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return _text(value)
+    return repr(value)
+
+
+def _text(text: str) -> str:
+    if text.isprintable() and _PLAIN.fullmatch(text) and _is_text(text):
+        return text
+    if "\\" in text and "'" not in text and _NOT_SHOWN.search(text) is None and "\n" not in text:
+        return f"'{text}'"
+    escaped = "".join(_escaped(char) for char in text)
+    return f'"{escaped}"'
+
+
+def _is_text(text: str) -> bool:
+    """To us and to other readers of YAML."""
+    return resolve(text)[0] == "str" and notation(text) is None
+
+
+def _escaped(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if _NOT_SHOWN.match(char) is None:
+        return char
+    number = ord(char)
+    return f"\\U{number:08x}" if number > 0xFFFF else f"\\u{number:04x}"

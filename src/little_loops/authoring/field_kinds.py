@@ -1,0 +1,176 @@
+"""The kinds of value a field can have, and what a row and a table of fields are.
+
+Not here: the fields themselves (`fields`), how a value of some kind is read (`values`,
+`conditions`, `states`) or described to an editor (`schema_json`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+MOST_STATES = 1_000
+MOST_ITEMS = MOST_STATES
+MOST_WORDS = 100
+LOOP_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+STATE_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,99}"
+VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+DURATION = (
+    r"(?=[0-9])(?:[0-9]+(?:\.[0-9]+)?d)?(?:[0-9]+(?:\.[0-9]+)?h)?(?:[0-9]+(?:\.[0-9]+)?m)?"
+    r"(?:[0-9]+(?:\.[0-9]+)?s)?"
+)
+LONGEST_S = 10 * 365 * 86_400
+MOST = 1_000_000_000
+
+
+# Kinds without fields are bare classes, which cost a tenth of a NamedTuple to define.
+class Str:
+    """Some text, not empty."""
+
+
+class Flag:
+    """true or false."""
+
+
+class Whole(NamedTuple):
+    """A whole number."""
+
+    least: int
+    most: int = MOST
+    template: bool = False
+
+
+class Num(NamedTuple):
+    """A number; `above` excludes `least` itself."""
+
+    least: float | None = None
+    above: bool = False
+    template: bool = False
+
+
+class Time(NamedTuple):
+    """Seconds, or text like `90s`, `10m`, `2h`."""
+
+    zero: bool = False
+
+
+class OneOf(NamedTuple):
+    words: tuple[str, ...]
+
+
+class Name(NamedTuple):
+    """A name that fits a pattern; `what` is what it names."""
+
+    what: str
+    pattern: str
+
+
+class Target(NamedTuple):
+    """A state's name, or one of these."""
+
+    special: tuple[str, ...] = ()
+
+
+class InProject(NamedTuple):
+    """A path inside the project."""
+
+    globs: bool = False
+
+
+class Words:
+    """The verdicts a condition of its own may give."""
+
+
+class Route:
+    """Words of a condition, and the states they lead to."""
+
+
+class Variables:
+    """The user's own names with any plain data."""
+
+
+class Environment:
+    """Names of environment variables with their values."""
+
+
+class AnyScalar:
+    """A number, text, true, false or null."""
+
+
+class ListOf(NamedTuple):
+    item: Kind
+    least: int = 0
+    most: int = MOST_ITEMS
+
+
+class Judge(NamedTuple):
+    """A condition; inside another one only pass and fail make sense."""
+
+    inside: bool = False
+
+
+class Agent:
+    """A host: its name, or a mapping of options."""
+
+
+class Part(NamedTuple):
+    """A mapping with fields of its own, by the name of its table."""
+
+    table: str
+
+
+class Command:
+    """An action of a paradigm: text, or a mapping with state fields."""
+
+
+class Machine:
+    """The states of a loop by their names."""
+
+
+Kind = (
+    Str
+    | Flag
+    | Whole
+    | Num
+    | Time
+    | OneOf
+    | Name
+    | Target
+    | InProject
+    | Words
+    | Route
+    | Variables
+    | Environment
+    | AnyScalar
+    | ListOf
+    | Judge
+    | Agent
+    | Part
+    | Command
+    | Machine
+)
+
+
+class Field(NamedTuple):
+    """A row: `default` and `example` are YAML, as they would stand behind the colon."""
+
+    name: str
+    kind: Kind
+    help: str
+    default: str | None = None
+    example: str | None = None
+    required: bool = False
+    aliases: tuple[str, ...] = ()
+
+
+class Table(NamedTuple):
+    """The fields of one kind of mapping, by every name they have."""
+
+    title: str
+    fields: tuple[Field, ...]
+    by_name: Mapping[str, Field]
+
+
+def table(title: str, *fields: Field) -> Table:
+    by_name = {name: field for field in fields for name in (field.name, *field.aliases)}
+    return Table(title, fields, by_name)

@@ -1,0 +1,81 @@
+"""The texts of a loop with the author's own values put in, and what kinds of action they make.
+
+Values may refer to each other, so a small file can stand for a very large text.  What is put in is
+bounded, far beyond any loop; whatever lies behind that is found out by running, in the same words.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from little_loops.fsm.actions_due import SLASH
+from little_loops.fsm.interpolation import TemplateError, Unresolved
+from little_loops.fsm.schema import ActionType, FSMLoop
+from little_loops.fsm.splicing import LONGEST, Spliced, spliced, written
+
+MOST_SPLICED = 2_000_000
+
+Filled = tuple[Spliced, ...] | TemplateError | Unresolved | None
+"""A text with the author's values in it, or why that cannot be; None: not looked at."""
+
+
+class Filling:
+    """Fills in the texts of one loop, each once."""
+
+    def __init__(self, loop: FSMLoop) -> None:
+        self.loop = loop
+        self._spliced = 0
+        self._filled: dict[tuple[str, str], Filled] = {}
+
+    def filled(self, name: str, text: str) -> Filled:
+        """A text of a state with the author's own values put in, data still as references."""
+        key = (text, name if self.loop.states[name].context else "")
+        if key not in self._filled:
+            self._filled[key] = self._fill(text, self.context_of(name))
+        return self._filled[key]
+
+    def as_text(self, name: str, text: str) -> str:
+        """The same as one text; as it stands where it cannot be filled in."""
+        found = self.filled(name, text)
+        return "".join(map(written, found)) if isinstance(found, tuple) else text
+
+    def context_of(self, name: str) -> Mapping[str, Any]:
+        """What `context` holds in a state; nothing is copied, for there may be much of it."""
+        own = self.loop.states[name].context
+        if not own:
+            return self.loop.context
+        return ChainMap(own, self.loop.context)  # type: ignore[arg-type] # it is only read
+
+    def _fill(self, text: str, context: Mapping[str, Any]) -> Filled:
+        if self._spliced > MOST_SPLICED:
+            return None
+        try:
+            found = spliced(text, context)
+        except (TemplateError, Unresolved) as problem:
+            too_long = "longer than" in str(problem)
+            self._spliced += LONGEST if too_long else len(text)
+            return problem
+        self._spliced += sum(len(written(piece)) for piece in found)
+        return found
+
+    @cached_property
+    def kinds(self) -> Mapping[str, ActionType]:
+        """What kind of action each state has, where it has one."""
+        return {
+            name: state.action_type or self._kind(name, state.action)
+            for name, state in self.loop.states.items()
+            if state.action is not None
+        }
+
+    def _kind(self, name: str, action: str) -> ActionType:
+        if action.lstrip()[:1] not in ("/", "$"):
+            return "shell"
+        return "slash" if SLASH.match(self.as_text(name, action).lstrip()) else "shell"
+
+    @cached_property
+    def agents(self) -> frozenset[str]:
+        """The states whose action an agent runs."""
+        return frozenset(name for name, kind in self.kinds.items() if kind != "shell")

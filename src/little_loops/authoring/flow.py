@@ -1,0 +1,224 @@
+"""A loop as a graph: what leads where, what can be reached, and what is surely captured by then.
+
+Every way is an edge: verdicts, the loop's own handlers, what a resume does after an interruption,
+the next cycle of a `maintain` loop, the way on from a gate for people.
+
+Not here: what any of this is worth saying (`check`), how it looks (`graph`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from little_loops.fsm.schema import (
+    AS_ERROR,
+    CURRENT,
+    ERROR,
+    FAIL,
+    PASS,
+    PROGRESS,
+    SOFT_VERDICTS,
+    STALL,
+    TARGET,
+    TIMEOUT,
+    Convergence,
+    FSMLoop,
+    StateConfig,
+    VerdictWords,
+    Way,
+    effective_condition,
+    ways,
+)
+
+
+class Edge(NamedTuple):
+    """A way from one state to another.
+
+    `acted` unless the action may not have left a result; `last` where the run ends with the target,
+    whatever ways it has.
+    """
+
+    source: str
+    target: str
+    reason: str
+    acted: bool = True
+    last: bool = False
+
+
+class Flow(NamedTuple):
+    """All edges of a loop, by the state they leave; only between states that exist."""
+
+    initial: str
+    edges: Mapping[str, tuple[Edge, ...]]
+
+
+class Missing(NamedTuple):
+    """The names that some path to a state does not set, as the bits of one number a state."""
+
+    bit: Mapping[str, int]
+    by_state: Mapping[str, int]
+
+    def lacks(self, state: str, name: str) -> bool:
+        return bool(self.by_state.get(state, 0) & self.bit.get(name, 0))
+
+
+def possible_verdicts(state: StateConfig, *, agent: bool) -> tuple[str, ...]:
+    """What this state's condition can answer, besides error and timeout."""
+    if state.terminal:
+        return ()
+    condition = effective_condition(state)
+    match condition:
+        case VerdictWords():
+            return condition.words
+        case Convergence():
+            return (TARGET, PROGRESS, STALL)
+        case None if state.capture_exit and not agent:
+            return (PASS,)
+        case _:
+            return (PASS, FAIL)
+
+
+def flow_of(loop: FSMLoop, agents: frozenset[str]) -> Flow:
+    """The graph of a loop; `agents` names the states whose action an agent runs."""
+    edges = {
+        name: tuple(
+            edge
+            for edge in _edges(loop, name, state, agent=name in agents)
+            if edge.target in loop.states
+        )
+        for name, state in loop.states.items()
+    }
+    return Flow(loop.initial, edges)
+
+
+def _edges(loop: FSMLoop, name: str, state: StateConfig, *, agent: bool) -> Iterator[Edge]:
+    if state.terminal:
+        yield from _after_the_end(loop, name, state)
+    else:
+        for verdict in (*possible_verdicts(state, agent=agent), ERROR, TIMEOUT):
+            for way in _ways_of(loop, name, state, verdict):
+                yield Edge(name, way.target, way.reason)
+    if state.action is not None:
+        yield from _interrupts(loop, name, state)
+        if loop.timeout is not None and loop.on_timeout is not None:
+            yield Edge(name, loop.on_timeout, "on_timeout", acted=False, last=True)
+
+
+def _after_the_end(loop: FSMLoop, name: str, state: StateConfig) -> Iterator[Edge]:
+    if state.outcome == "review":
+        yield Edge(name, state.next or loop.initial, "next")
+    elif loop.maintain:
+        yield Edge(name, state.on_maintain or loop.initial, "on_maintain")
+
+
+def _ways_of(loop: FSMLoop, name: str, state: StateConfig, verdict: str) -> Iterator[Way]:
+    """The way of a verdict, and the one behind it once the retries are used up."""
+    way = ways(state).get(verdict)
+    if way is not None and way.target != CURRENT:
+        yield way
+        return
+    if way is not None and (state.retry is None or state.retry.max is None):
+        return
+    handler = {ERROR: loop.on_error, TIMEOUT: loop.on_timeout}.get(verdict)
+    if handler is not None and handler != name:
+        yield Way(handler, f"on_{verdict}")
+    elif verdict in SOFT_VERDICTS and state.next not in (None, CURRENT):
+        yield Way(str(state.next), "next")
+
+
+def _interrupts(loop: FSMLoop, name: str, state: StateConfig) -> Iterator[Edge]:
+    wish = state.on_interrupt or loop.on_interrupt
+    if wish == AS_ERROR:
+        for way in _ways_of(loop, name, state, ERROR):
+            yield Edge(name, way.target, way.reason, acted=False)
+    elif wish != CURRENT:
+        yield Edge(name, wish, "on_interrupt", acted=False)
+
+
+def reachable(flow: Flow) -> set[str]:
+    """The states some run can be in."""
+    return set(_in_order(flow)) if flow.initial in flow.edges else set()
+
+
+def _in_order(flow: Flow) -> list[str]:
+    """What can be reached, each state before what follows it wherever the graph has no circle."""
+    done: list[str] = []
+    seen = {flow.initial}
+    stack = [(flow.initial, iter(flow.edges[flow.initial]))]
+    while stack:
+        name, rest = stack[-1]
+        for edge in rest:
+            if edge.target not in seen:
+                seen.add(edge.target)
+                stack.append((edge.target, iter(flow.edges[edge.target])))
+                break
+        else:
+            done.append(name)
+            stack.pop()
+    return done[::-1]
+
+
+def may_be_missing(flow: Flow, sets: Mapping[str, Iterable[str]]) -> Missing:
+    """What `sets` says the states' actions set, seen from where it may not have been set yet.
+
+    All names travel together, so the cost hardly grows with how many there are.
+    """
+    names = sorted({name for each in sets.values() for name in each})
+    bit = {name: 1 << index for index, name in enumerate(names)}
+    if flow.initial not in flow.edges:
+        return Missing(bit, {})
+    gives = {state: sum(bit[name] for name in set(each)) for state, each in sets.items()}
+    return Missing(bit, _spread(flow, gives, (1 << len(names)) - 1))
+
+
+def _spread(flow: Flow, gives: Mapping[str, int], everything: int) -> dict[str, int]:
+    order = _in_order(flow)
+    missing = dict.fromkeys(order, 0)
+    missing[flow.initial] = everything
+    changed = True
+    while changed:
+        changed = False
+        for edge, bits in _carried(flow, order, gives, missing):
+            if not edge.last and bits & ~missing[edge.target]:
+                missing[edge.target] |= bits
+                changed = True
+    for edge, bits in list(_carried(flow, order, gives, missing)):
+        missing[edge.target] |= bits
+    return missing
+
+
+def _carried(
+    flow: Flow, order: list[str], gives: Mapping[str, int], missing: Mapping[str, int]
+) -> Iterator[tuple[Edge, int]]:
+    """Each edge with what is missing at its end, coming this way."""
+    for state in order:
+        for edge in flow.edges[state]:
+            given = gives.get(state, 0) if edge.acted else 0
+            yield edge, missing[state] & ~given
+
+
+def shortest_path(flow: Flow, target: str, avoid: frozenset[str]) -> list[str]:
+    """The fewest states from the start to `target` on which no state of `avoid` has acted."""
+    came_from: dict[str, str | None] = {flow.initial: None}
+    queue = deque([flow.initial])
+    while queue:
+        state = queue.popleft()
+        if state == target:
+            return _back(came_from, state)
+        for edge in flow.edges.get(state, ()):
+            passes = not edge.acted or state not in avoid
+            if edge.last and edge.target != target:
+                continue
+            if passes and edge.target not in came_from:
+                came_from[edge.target] = state
+                queue.append(edge.target)
+    return []
+
+
+def _back(came_from: Mapping[str, str | None], state: str) -> list[str]:
+    path = [state]
+    while (before := came_from[path[-1]]) is not None:
+        path.append(before)
+    return path[::-1]

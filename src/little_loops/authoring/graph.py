@@ -1,0 +1,195 @@
+"""A loop drawn: as text for a terminal, as Mermaid, as DOT.
+
+One line per state and one per way, in the order of the file; what leads back up has an arrow.  All
+text is the author's, so control characters are shown and never sent, and quotes are escaped as
+each notation wants it.
+
+Not here: boxes and layout, which other programs do better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from little_loops.authoring.filling import Filling
+from little_loops.authoring.worst_case import outcomes
+from little_loops.fsm.schema import CURRENT, ActionType, FSMLoop, StateConfig
+
+VERDICT_FIELDS = (
+    "on_pass",
+    "on_fail",
+    "on_target",
+    "on_progress",
+    "on_stall",
+    "next",
+    "on_error",
+    "on_timeout",
+    "on_interrupt",
+    "on_maintain",
+)
+LONGEST_ACTION = 60
+NARROWEST, WIDEST = 7, 32
+
+
+class Arrow(NamedTuple):
+    label: str
+    target: str
+
+
+class Signs(NamedTuple):
+    start: str = "▶"
+    end: str = "■"
+    more: str = "├"
+    last: str = "└"
+    to: str = "→"
+    back: str = "↑"
+    cut: str = "…"
+    dot: str = "·"
+
+
+ASCII = Signs(">", "#", "|-", "`-", "->", "^", "...", "-")
+
+
+def arrows(state: StateConfig) -> list[Arrow]:
+    """The ways a state has, as its author wrote them."""
+    written = {name: getattr(state, name) for name in VERDICT_FIELDS}
+    found = [Arrow(n.removeprefix("on_"), to) for n, to in written.items() if to is not None]
+    words = {**state.on_words, **state.route}
+    return [*(Arrow(word, to) for word, to in words.items()), *found]
+
+
+def handlers(loop: FSMLoop) -> list[Arrow]:
+    """The ways that any state has, unless it says otherwise."""
+    wish = None if loop.on_interrupt == CURRENT else loop.on_interrupt
+    all_three = {"error": loop.on_error, "timeout": loop.on_timeout, "interrupt": wish}
+    return [Arrow(label, to) for label, to in all_three.items() if to is not None]
+
+
+def as_text(loop: FSMLoop, *, ascii_only: bool = False) -> str:
+    """The whole loop for a terminal, without a newline at the end."""
+    return "\n".join(_lines(loop, ASCII if ascii_only else Signs()))
+
+
+def _lines(loop: FSMLoop, signs: Signs) -> Iterator[str]:
+    width = min(WIDEST, max([NARROWEST, *(len(name) for name in loop.states)])) + 2
+    rows = {name: row for row, name in enumerate(loop.states)}
+    ends, actions = outcomes(loop), _actions(loop, signs)
+    for name, state in loop.states.items():
+        sign = signs.start if name == loop.initial else signs.end if state.terminal else " "
+        what = [ends[name]] if name in ends else []
+        if name in actions:
+            what.append(actions[name])
+        elif not state.terminal:
+            what.append("decides")
+        yield f"{sign} {name:<{width}}{f' {signs.dot} '.join(what)}".rstrip()
+        yield from _arrow_lines(arrows(state), rows, rows[name], signs)
+    if any_state := handlers(loop):
+        yield "  (any)"
+        yield from _arrow_lines(any_state, {}, -1, signs)
+
+
+def _arrow_lines(
+    found: list[Arrow], rows: Mapping[str, int], row: int, signs: Signs
+) -> Iterator[str]:
+    width = max((len(arrow.label) for arrow in found), default=0) + 2
+    for arrow in found:
+        branch = signs.last if arrow is found[-1] else signs.more
+        back = f" {signs.back}" if rows.get(arrow.target, row + 1) <= row else ""
+        yield f"    {branch} {arrow.label:<{width}}{signs.to} {arrow.target}{back}"
+
+
+def _actions(loop: FSMLoop, signs: Signs) -> dict[str, str]:
+    """What each state does, in a few words, with the author's own values in it."""
+    filling = Filling(loop)
+    return {
+        name: _action(
+            loop, name, filling.as_text(name, loop.states[name].action or ""), kind, signs
+        )
+        for name, kind in filling.kinds.items()
+    }
+
+
+def _action(loop: FSMLoop, name: str, action: str, kind: ActionType, signs: Signs) -> str:
+    lines = action.strip().splitlines() or [""]
+    text = visible(lines[0][: LONGEST_ACTION + 1])
+    if len(lines) > 1 or len(text) > LONGEST_ACTION:
+        text = f"{text[:LONGEST_ACTION]}{signs.cut}"
+    if kind == "shell":
+        return f"$ {text}"
+    return f"{loop.host.under(loop.states[name].host).name or 'claude'}: {text}"
+
+
+def visible(text: str) -> str:
+    """The text on one line, with what would move a terminal's cursor shown instead."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def as_mermaid(loop: FSMLoop) -> str:
+    """A `stateDiagram-v2`; the states have ids of ours, since some words are Mermaid's own."""
+    ids = _ids(loop)
+    lines = ["stateDiagram-v2"]
+    actions = _actions(loop, Signs())
+    for name in loop.states:
+        said = "\n".join([name, *filter(None, [actions.get(name)])])
+        lines.append(f'    state "{_mermaid(said)}" as {ids[name]}')
+    lines += [f"    [*] --> {ids[loop.initial]}"] if loop.initial in ids else []
+    for source, arrow in _all_arrows(loop):
+        target = source if arrow.target == CURRENT else arrow.target
+        if target in ids:
+            lines.append(f"    {ids[source]} --> {ids[target]}: {_mermaid(arrow.label)}")
+    ends = outcomes(loop)
+    lines += [f"    {ids[name]} --> [*]: {_mermaid(end)}" for name, end in ends.items()]
+    return "\n".join(lines)
+
+
+def as_dot(loop: FSMLoop) -> str:
+    """A graph for `dot`."""
+    ids = _ids(loop)
+    lines = [f"digraph {_dot(loop.name)} {{", "    rankdir=TB;", "    node [shape=box];"]
+    ends, actions = outcomes(loop), _actions(loop, Signs())
+    for name, state in loop.states.items():
+        said = [name, *filter(None, [ends.get(name), actions.get(name)])]
+        shape = ", peripheries=2" if state.terminal else ""
+        lines.append(f"    {ids[name]} [label={_dot(*said)}{shape}];")
+    lines += ["    start [shape=point];"]
+    lines += [f"    start -> {ids[loop.initial]};"] if loop.initial in ids else []
+    for source, arrow in _all_arrows(loop):
+        target = source if arrow.target == CURRENT else arrow.target
+        if target in ids:
+            lines.append(f"    {ids[source]} -> {ids[target]} [label={_dot(arrow.label)}];")
+    return "\n".join([*lines, "}"])
+
+
+def _ids(loop: FSMLoop) -> dict[str, str]:
+    return {name: f"s{number}" for number, name in enumerate(loop.states)}
+
+
+def _all_arrows(loop: FSMLoop) -> Iterator[tuple[str, Arrow]]:
+    """Every arrow between two states, the loop's own handlers included."""
+    for name, state in loop.states.items():
+        own = arrows(state)
+        yield from ((name, arrow) for arrow in own)
+        labels = {arrow.label for arrow in own}
+        for arrow in handlers(loop):
+            applies = not state.terminal and arrow.label not in labels and arrow.target != name
+            if applies and (arrow.label != "interrupt" or state.action is not None):
+                yield name, arrow
+
+
+def _mermaid(text: str) -> str:
+    """Everything but plain characters as Mermaid's `#code;`."""
+    plain = " .,/_-"
+    return "".join(
+        char if (char.isalnum() and char.isascii()) or char in plain else _mermaid_code(char)
+        for char in text
+    )
+
+
+def _mermaid_code(char: str) -> str:
+    return "<br>" if char == "\n" else f"#{ord(char)};"
+
+
+def _dot(*lines: str) -> str:
+    escaped = (line.replace("\\", "\\\\").replace('"', '\\"') for line in lines)
+    return '"' + "\\n".join(escaped) + '"'

@@ -1,0 +1,79 @@
+"""What a plain scalar is taken for: text, number, boolean or nothing.
+
+YAML 1.1 and 1.2 read some notations differently (`yes`, `0777`, `12:30:45`).  Where they would
+surprise the author, the kind says what YAML 1.1 makes of it, so that the reader can name the trap;
+where only one of them sees more than text (dates, base 60), text it is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+WORDS: dict[str, tuple[str, Any]] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), ("null", None)),
+    **{
+        spelling: ("bool", value)
+        for word, value in {
+            "true": True,
+            "yes": True,
+            "on": True,
+            "false": False,
+            "no": False,
+            "off": False,
+        }.items()
+        for spelling in (word, word.capitalize(), word.upper())
+    },
+    **{
+        sign + spelling: ("float", -math.inf if sign == "-" else math.inf)
+        for sign in ("", "+", "-")
+        for spelling in (".inf", ".Inf", ".INF")
+    },
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), ("float", math.nan)),
+}
+_MAY_BE_A_NUMBER = frozenset("0123456789+-.")
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
+_ODD = re.compile(
+    r"[-+]?(?:0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+|0[0-9_]+|[0-9][0-9_]*_[0-9_]*(?:\.[0-9_]*)?)"
+)
+_MOST_DIGITS = 300  # beyond this no float can hold it, and Python grows slow
+
+
+def resolve(text: str) -> tuple[str, Any]:
+    """The kind of a plain scalar and what it means."""
+    return WORDS.get(text) or other_than_words(text)
+
+
+def other_than_words(text: str) -> tuple[str, Any]:
+    """As `resolve`, for what is none of the words that mean a boolean or nothing."""
+    if text[0] not in _MAY_BE_A_NUMBER:
+        return "str", text
+    if _INT.fullmatch(text):
+        return "int", int(text) if len(text) <= _MOST_DIGITS else math.inf
+    if _FLOAT.fullmatch(text):
+        return "float", float(text)
+    if _ODD.fullmatch(text):
+        return "int", text
+    return "str", text
+
+
+def notation(text: str) -> str | None:
+    """What a scalar that is no plain decimal number is, if YAML 1.1 takes it for something else."""
+    for pattern, name in _NOTATIONS.items():
+        if re.fullmatch(pattern, text):
+            return name
+    return None
+
+
+# Only looked at for an error, so compiled then.
+_NOTATIONS = {
+    r"[-+]?0x[0-9a-fA-F_]+": "hexadecimal notation",
+    r"[-+]?0b[01_]+": "binary notation",
+    r"[-+]?0o?[0-7_]+": "octal notation",
+    r"[-+]?0[0-9_]+": "a number with a zero in front",
+    r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?": "a number in base 60 to YAML",
+    r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt ].*)?": "a date to YAML",
+    r"[-+]?[0-9_.]*_[0-9_.]*": "a number with `_` in it",
+}

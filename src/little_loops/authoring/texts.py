@@ -1,0 +1,122 @@
+"""The texts of a loop: those in which templates are filled in, and those taken as they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from little_loops.fsm.schema import All, AnyOf, Condition, FSMLoop, HostOptions, Not, StateConfig
+
+Path = tuple[str | int, ...]
+TEMPLATED = ("source", "target", "pattern", "path", "tolerance")
+"""The fields of a condition that may be templates."""
+WAYS = (
+    "next",
+    "on_pass",
+    "on_fail",
+    "on_target",
+    "on_progress",
+    "on_stall",
+    "on_error",
+    "on_timeout",
+)
+"""The fields of a state that a verdict may take."""
+
+
+class Text(NamedTuple):
+    """A text, the way to it, and the state it belongs to (None: the loop).
+
+    `after`: it is read when the state's own action has run.
+    """
+
+    text: str
+    path: Path
+    state: str | None = None
+    after: bool = False
+
+
+class Part(NamedTuple):
+    """A condition, or one inside it, and the way to it."""
+
+    state: str
+    path: Path
+    condition: Condition
+
+
+def conditions(loop: FSMLoop) -> Iterator[Part]:
+    """Every condition that is written, with all it is made of."""
+    for name, state in loop.states.items():
+        if state.condition is not None:
+            yield from _parts(Part(name, ("states", name, "condition"), state.condition))
+
+
+def _parts(part: Part) -> Iterator[Part]:
+    yield part
+    match part.condition:
+        case All() | AnyOf():
+            for index, each in enumerate(part.condition.of):
+                yield from _parts(Part(part.state, (*part.path, "of", index), each))
+        case Not():
+            yield from _parts(Part(part.state, (*part.path, "of"), part.condition.of))
+        case _:
+            pass
+
+
+def templates(loop: FSMLoop) -> Iterator[Text]:
+    """Every text that may hold a template."""
+    yield from values(loop.context, ("context",))
+    yield from values(loop.env, ("env",))
+    for name, state in loop.states.items():
+        if state.action is not None:
+            yield Text(state.action, ("states", name, "action"), name)
+        yield from values(state.context, ("states", name, "context"), name)
+        yield from values(state.env, ("states", name, "env"), name)
+    for part in conditions(loop):
+        for field in TEMPLATED:
+            value = getattr(part.condition, field, None)
+            if isinstance(value, str):
+                yield Text(value, (*part.path, field), part.state, after=True)
+
+
+def values(named: Mapping[str, Any], path: Path, state: str | None = None) -> Iterator[Text]:
+    """Every text in a mapping of values, however deep."""
+    for name, value in named.items():
+        yield from _strings(value, (*path, name), state)
+
+
+def _strings(value: Any, path: Path, state: str | None = None) -> Iterator[Text]:
+    match value:
+        case str():
+            yield Text(value, path, state)
+        case Mapping():
+            yield from values(value, path, state)
+        case list() | tuple():
+            for index, item in enumerate(value):
+                yield from _strings(item, (*path, index), state)
+        case _:
+            pass
+
+
+def plain_texts(loop: FSMLoop) -> Iterator[Text]:
+    """Every text that is taken as it stands."""
+    for field in ("description", "initial", "on_error", "on_timeout", "on_interrupt", "cwd"):
+        yield from _strings(getattr(loop, field), (field,))
+    yield from _strings(loop.scope, ("scope",))
+    yield from values(_options(loop.host), ("host",))
+    for name, state in loop.states.items():
+        yield from _plain_of(name, state)
+
+
+def _plain_of(name: str, state: StateConfig) -> Iterator[Text]:
+    at = ("states", name)
+    for field in (*WAYS, "on_interrupt", "on_maintain", "capture", "cwd"):
+        yield from _strings(getattr(state, field), (*at, field), name)
+    for word, target in state.on_words.items():
+        yield Text(target, (*at, f"on_{word}"), name)
+    yield from values(state.route, (*at, "route"), name)
+    if state.host is not None:
+        yield from values(_options(state.host), (*at, "host"), name)
+
+
+def _options(host: HostOptions) -> Mapping[str, Any]:
+    return host._asdict()

@@ -1,0 +1,67 @@
+"""What to expect of a loop: how long it can go on, how it ends, and how its patterns are read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import islice
+
+from little_loops.authoring.flow import flow_of
+from little_loops.authoring.messages import shown
+from little_loops.authoring.texts import conditions
+from little_loops.fsm.conditions import reading
+from little_loops.fsm.schema import FAILURE_WAYS, FSMLoop, OutputContains, outcome_of
+from little_loops.fsm.values import duration_text
+
+MOST_PATTERNS = 50
+_READ_AS = {"regex": "a regular expression", "substring": "plain text"}
+
+
+def worst_case(loop: FSMLoop) -> str:
+    """How far a run can go: `at most 50 iterations of 3 states; no time limit`."""
+    cycle = " in each cycle" if loop.maintain else ""
+    rounds = _count(loop.max_iterations, "iteration")
+    limits = [f"at most {rounds} of {_count(len(loop.states), 'state')}{cycle}"]
+    if loop.timeout is None:
+        limits.append("no time limit")
+    else:
+        limits.append(f"{duration_text(round(loop.timeout * 1000))} in all")
+    if loop.max_cost_usd is not None:
+        limits.append(f"${loop.max_cost_usd:g} for agents")
+    if loop.max_tokens is not None:
+        limits.append(f"{_count(loop.max_tokens, 'token')} for agents")
+    return "; ".join(limits)
+
+
+def outcomes(loop: FSMLoop) -> dict[str, str]:
+    """For each terminal state how a run that ends there has ended, and when it is otherwise."""
+    entered: defaultdict[str, set[str]] = defaultdict(set)
+    # Who runs an action makes no difference to what counts as a failure.
+    for edges in flow_of(loop, frozenset()).edges.values():
+        for edge in edges:
+            entered[edge.target].add(edge.reason)
+    found = {}
+    for name, state in loop.states.items():
+        if state.terminal:
+            usual = outcome_of(name, state, None)
+            bad = sorted(entered[name] & FAILURE_WAYS) if state.outcome is None else []
+            otherwise = f", failure when entered by {' or '.join(bad)}"
+            found[name] = usual + (otherwise if bad and usual == "success" else "")
+    return found
+
+
+def pattern_readings(loop: FSMLoop) -> list[str]:
+    """How each pattern is read whose author left that open; of very many only the first."""
+    patterns = (
+        (part.state, part.condition)
+        for part in conditions(loop)
+        if isinstance(part.condition, OutputContains) and part.condition.regex is None
+    )
+    return [
+        f"state `{state}` looks for `{shown(condition.pattern)}` as {_READ_AS[reading(condition)]}"
+        for state, condition in islice(patterns, MOST_PATTERNS)
+        if "${" not in condition.pattern
+    ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

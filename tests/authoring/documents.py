@@ -1,0 +1,218 @@
+"""Loop documents for laws: sound ones made along the table of fields, and damaged ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from little_loops.authoring import fields as table
+from little_loops.authoring import field_kinds as kinds
+
+Data = st.SearchStrategy[Any]
+
+STATES = ("check", "fix", "notify", "done")
+WORDS = ("good", "bad")
+TEMPLATE = st.just("${context.limit}")
+LINES = st.sampled_from(
+    [
+        "pytest -q",
+        "/ll:check_code fix",
+        "make all # now",
+        "echo 'a: b'",
+        "true",
+        "12",
+        "first\nsecond\n",
+        "if true; then\n  echo $HOME\nfi",
+        "\n leading",
+        "tab\there",
+        "café ✓ 日本",
+        '"quoted" \\ back',
+        "- dash",
+        "null",
+        "a\n\n\n",
+        "\u2028odd\x85\ufeff",
+        "%x @y `z`",
+    ]
+)
+
+
+def names(pattern: str) -> Data:
+    return st.from_regex(pattern, fullmatch=True).map(lambda name: name[:20])
+
+
+def scalars() -> Data:
+    numbers = st.integers(-(10**6), 10**6) | st.floats(-1e9, 1e9)
+    return st.none() | st.booleans() | numbers | LINES | st.text(max_size=8)
+
+
+def data() -> Data:
+    def deeper(inner: Data) -> Data:
+        return st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+
+    return st.recursive(scalars(), deeper, max_leaves=5)
+
+
+def durations(zero: bool) -> Data:
+    texts = st.sampled_from(["90s", "10m", "2h", "1h30m", "1.5m", "1d"])
+    return texts | st.integers(0 if zero else 1, 9999) | st.floats(0.5, 1e6)
+
+
+def targets(special: tuple[str, ...]) -> Data:
+    return st.sampled_from([*STATES, *special])
+
+
+def whole(kind: kinds.Whole) -> Data:
+    numbers = st.integers(kind.least, min(kind.most, 1000))
+    return numbers | TEMPLATE if kind.template else numbers
+
+
+def number(kind: kinds.Num) -> Data:
+    least = kind.least if kind.least is not None else -1000
+    numbers = st.integers(int(least) + 1, 1000) | st.floats(least, 1000, exclude_min=kind.above)
+    return numbers | TEMPLATE if kind.template else numbers
+
+
+def conditions(kind: kinds.Judge) -> Data:
+    plain = ["exit_code", "output_contains", "output_json", "output_numeric"]
+    return st.sampled_from(plain).flatmap(condition)
+
+
+def condition(type_name: str) -> Data:
+    def with_type(given: dict[str, Any]) -> dict[str, Any]:
+        return {"type": type_name, **given}
+
+    fields = [f for f in table.CONDITIONS[type_name].fields if f.name not in ("type", "source")]
+    if type_name == "exit_code":
+        fields = [f for f in fields if f.name != "fail"]
+    if type_name == "output_json":
+        fields = [f for f in fields if f.name != "operator"]
+    return record(fields).map(with_type)
+
+
+OF_KIND: dict[type, Callable[[Any], Data]] = {
+    kinds.Str: lambda kind: LINES,
+    kinds.Flag: lambda kind: st.booleans(),
+    kinds.Whole: whole,
+    kinds.Num: number,
+    kinds.Time: lambda kind: durations(kind.zero),
+    kinds.OneOf: lambda kind: st.sampled_from(kind.words),
+    kinds.Name: lambda kind: names(kind.pattern),
+    kinds.Target: lambda kind: targets(kind.special),
+    kinds.InProject: lambda kind: st.sampled_from([".", "src/", "a/b/../c"]),
+    kinds.Words: lambda kind: st.just(list(WORDS)),
+    kinds.Variables: lambda kind: st.dictionaries(
+        names(r"[a-z_][a-z0-9_]{0,5}"), data(), max_size=3
+    ),
+    kinds.Environment: lambda kind: st.dictionaries(
+        names(r"[A-Z_][A-Z0-9_]{0,5}"), LINES | st.integers() | st.booleans(), max_size=3
+    ),
+    kinds.AnyScalar: lambda kind: scalars(),
+    kinds.ListOf: lambda kind: st.lists(
+        of_kind(kind.item), min_size=max(1, kind.least), max_size=3
+    ),
+    kinds.Judge: conditions,
+    kinds.Agent: lambda kind: st.sampled_from(table.HOSTS) | record(table.HOST.fields),
+    kinds.Part: lambda kind: record(table.PARTS[kind.table].fields),
+    kinds.Command: lambda kind: LINES | record(table.COMMAND.fields),
+}
+
+
+def of_kind(kind: Any) -> Data:
+    return OF_KIND[type(kind)](kind)
+
+
+def record(fields: Any) -> Data:
+    """A mapping with the required fields and some of the others, now and then by another name."""
+    required = {f.name: of_kind(f.kind) for f in fields if f.required}
+    optional = {name: of_kind(f.kind) for f in fields if not f.required for name in _one_name(f)}
+    return st.fixed_dictionaries(required, optional=optional)
+
+
+def _one_name(field: Any) -> list[str]:
+    return [(*field.aliases, field.name)[0]]
+
+
+def states() -> Data:
+    left_out = {"route", "terminal", "outcome", "on_maintain", "capture"}
+    fields = [f for f in table.STATE.fields if f.name not in left_out]
+    plain = record(fields).map(lambda given: {**given, "action": given.get("action", "make")})
+    asking = st.fixed_dictionaries(
+        {
+            "action": st.just("/review"),
+            "condition": st.just({"type": "verdict", "words": list(WORDS)}),
+            "on_good": targets(("$current",)),
+        },
+        optional={"route": st.just({"bad": "fix"}), "x-mine": data()},
+    )
+    return plain | asking
+
+
+def natives() -> Data:
+    """Loops in their native form; nearly all of them are sound."""
+    common = record([f for f in table.COMMON if f.name != "paradigm"])
+    machine = st.fixed_dictionaries({name: states() for name in STATES[:-1]})
+    return st.tuples(common, machine).map(
+        lambda both: {
+            **both[0],
+            "context": {"limit": 5, "target": 0, **both[0].get("context", {})},
+            "initial": "check",
+            "states": {**both[1], "done": {"terminal": True}},
+        }
+    )
+
+
+def paradigms() -> Data:
+    """Loops in the other paradigms."""
+
+    def of(name: str) -> Data:
+        skipped = {"paradigm", "on_error", "on_timeout", "on_interrupt"}
+        wanted = [f for f in table.PARADIGM_TABLES[name].fields if f.name not in skipped]
+        return record(wanted).map(lambda given: {"paradigm": name, **_fitting(given)})
+
+    return st.sampled_from(sorted(table.OWN)).flatmap(of)
+
+
+def _fitting(given: dict[str, Any]) -> dict[str, Any]:
+    """Constraints get different names."""
+    for index, constraint in enumerate(given.get("constraints", [])):
+        constraint["name"] = f"c{index}"
+    given["context"] = {"limit": 5, **given.get("context", {})}
+    return given
+
+
+def documents() -> Data:
+    return natives() | paradigms()
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> Any:
+    """A document with one to three things changed anywhere in it."""
+    document = draw(documents())
+    for _ in range(draw(st.integers(1, 3))):
+        _damage(draw, document)
+    return document
+
+
+def _damage(draw: st.DrawFn, document: Any) -> None:
+    mappings = [each for each in _containers(document) if each]
+    chosen = draw(st.sampled_from(mappings))
+    keys = list(chosen) if isinstance(chosen, dict) else list(range(len(chosen)))
+    key = draw(st.sampled_from(keys))
+    how = draw(st.sampled_from(["value", "drop", "rename", "add"]))
+    if how == "value" or isinstance(chosen, list):
+        chosen[key] = draw(data() | st.sampled_from([-1, 0, 1.5, float("nan"), "$current", ""]))
+    elif how == "drop":
+        del chosen[key]
+    else:
+        new = draw(st.sampled_from(["on_fial", "states", "tools", "type", "x-mine", "of", "1"]))
+        chosen[new] = chosen.pop(key) if how == "rename" else draw(data())
+
+
+def _containers(document: Any) -> list[Any]:
+    found = [document] if isinstance(document, (dict, list)) else []
+    inner = document.values() if isinstance(document, dict) else document
+    for each in inner if found else ():
+        found.extend(_containers(each))
+    return found

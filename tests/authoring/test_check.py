@@ -1,0 +1,139 @@
+"""Checking as a whole: hosts, order, bounds, and that no loop makes it raise."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from hypothesis import given
+
+from little_loops.authoring.check import HostRules, check
+from little_loops.authoring.check_conditions import Compiler
+from little_loops.authoring.inspection import known
+from little_loops.authoring.load import load
+from little_loops.authoring.places import Places, Source
+from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
+from tests.authoring.machines import loops
+from tests.authoring.telling import shown
+
+NOWHERE = Places(Source("", ()), None)
+RULES = HostRules(
+    has_slash=lambda name: name == "claude",
+    wrong_with=lambda options: [f"`{options.model}` is no model"] if options.model else [],
+)
+
+
+def told(source: str) -> str:
+    definition = load(dedent(source), "a.yaml", "a")
+    assert definition.loop is not None
+    return "\n".join(map(shown, check(definition.loop, definition.places, RULES)))
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        pytest.param(
+            """\
+            initial: ask
+            host: {name: codex, model: x}
+            states:
+              ask: {action: /review, next: more}
+              more: {action: /review, host: claude, next: last}
+              last: {action: Look, action_type: prompt, host: {model: y}, next: done}
+              done: {terminal: true}
+            """,
+            """\
+            error[LL214] 2:7 {name: codex, model: x}
+              `x` is no model
+              help: None
+            error[LL213] 4:17 /review
+              host `codex` has no slash commands, and the action of state `ask` is one
+              help: write it as a prompt (`action_type: prompt`), or use `host: claude`
+            error[LL214] 5:32 claude
+              `x` is no model
+              help: None
+            error[LL214] 6:50 {model: y}
+              `y` is no model
+              help: None""",
+            id="wrong for its host",
+        ),
+        pytest.param(
+            "{initial: ask, states: {ask: {action: /review, next: done}, done: {terminal: true}}}",
+            "",
+            id="nothing said about hosts",
+        ),
+        pytest.param(
+            "{initial: ask, states: {ask: {action: ls, next: done}, done: {terminal: true}}}",
+            "",
+            id="no agent at all",
+        ),
+    ],
+)
+def test_hosts_have_their_say(source: str, expected: str) -> None:
+    assert told(source) == dedent(expected)
+
+
+def test_problems_come_in_the_order_of_the_file() -> None:
+    text = "initial: c\nstates:\n  a: {action: ls, next: x}\n  b: {action: ls, next: y}\n"
+    places = [problem.place for problem in load(text, "a.yaml", "a").problems]
+    assert places == sorted(places, key=lambda place: (place.line, place.column) if place else (0, 0))
+    assert len(places) == 5
+
+
+def test_a_loop_that_stands_nowhere_is_checked_too() -> None:
+    loop = FSMLoop("a", "b", {"a": StateConfig(action="${context.x}", next="a")})
+    assert [(each.code, each.place) for each in check(loop, NOWHERE)] == [
+        ("LL201", None),
+        ("LL403", None),
+    ]
+
+
+def test_after_many_wrong_names_there_is_no_more_help() -> None:
+    names = [f"{'n' * 90}{number}" for number in range(200)]
+    loop = FSMLoop(
+        "a", names[0], {name: StateConfig(action="ls", next=f"m{name}") for name in names}
+    )
+    helps = [each.help for each in check(loop, NOWHERE)]
+    nearest, listed, silent = (
+        [each for each in helps if each is None or each.startswith(words)]
+        for words in ("did you mean", "known: ", "nothing")
+    )
+    assert helps == [*nearest[:0], *helps]
+    assert listed
+    assert all(each is not None for each in helps)
+    assert not silent
+    assert len(nearest) < len(listed)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ([], "there is none"),
+        (["b", "a"], "known: `a`, `b`"),
+        (list("jihgfedcba"), "known: `a`, `b`, `c`, `d`, `e`, `f`, `g`, `h` and 2 more"),
+    ],
+)
+def test_the_names_there_are(names: list[str], expected: str) -> None:
+    assert known(names) == expected
+
+
+def test_compiling_has_an_end() -> None:
+    compiler = Compiler()
+    assert compiler.filter_error('"x" * 1000000000') is None
+    assert compiler.filter_error("." * 20_000) is None
+    assert compiler.filter_error(".[") == "syntax error, unexpected end of file"
+    assert [compiler.filter_error(f".{'a' * number}[") for number in range(1, 200)].count(None) == 100
+    large = [compiler.pattern_error(r"(?:\pL{1,30}){1,%d}" % number) for number in range(20, 30)]
+    assert None in large
+    assert large[0] == r"`(?:\pL{1,30}){1,20}` cannot be used as a pattern: pattern too large - compile failed"
+
+
+@given(loops)
+def test_no_loop_makes_it_raise(loop: FSMLoop) -> None:
+    for problem in check(loop, NOWHERE, RULES):
+        assert problem.message
+
+
+@given(loops)
+def test_checking_twice_says_the_same(loop: FSMLoop) -> None:
+    assert check(loop, NOWHERE) == check(loop, NOWHERE)

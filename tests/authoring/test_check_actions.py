@@ -1,0 +1,84 @@
+"""What is said about actions that would not do what they look like."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.authoring.telling import row, told
+
+ACTIONS = [
+    row(
+        "slash commands in scripts",
+        """\
+        initial: check
+        states:
+          check:
+            action: |
+              pytest && /ll:fix types || /review
+              # /ll:not this
+              if true; then /ll:that; else /ll:fix lint; fi
+              cp a \\
+                /tmp
+              /usr/bin/env
+              echo /ll:nor this
+            next: done
+          done: {terminal: true}
+        """,
+        """
+        warning[LL305] 5:17 /ll:fix
+          `/ll:fix` looks like a slash command, but stands in a shell action
+          help: give it a state of its own, with the slash command as its whole action
+        warning[LL305] 5:34 /review
+          `/review` looks like a slash command, but stands in a shell action
+          help: give it a state of its own, with the slash command as its whole action
+        warning[LL305] 7:21 /ll:that
+          `/ll:that` looks like a slash command, but stands in a shell action
+          help: give it a state of its own, with the slash command as its whole action
+        """,
+    ),
+    row(
+        "deploys",
+        """\
+        initial: deploy
+        states:
+          deploy: {action: make, on_pass: pushes, on_fail: pushes}
+          pushes: {action: git push, next: handled}
+          handled: {action: npm publish, on_error: done, next: guarded}
+          guarded: {action: rails db:migrate, on_interrupt: $current, next: build}
+          build: {action: cargo build --release && target/release/x; lsb_release, next: released}
+          released: {action: ./release.sh, terminal: true}
+          done: {terminal: true}
+        """,
+        """
+        warning[LL306] 3:3 deploy
+          state `deploy` looks like one that must not run twice, but would after a crash
+          help: HELP
+        warning[LL306] 4:3 pushes
+          state `pushes` looks like one that must not run twice, but would after a crash
+          help: HELP
+        warning[LL306] 8:3 released
+          state `released` looks like one that must not run twice, but would after a crash
+          help: HELP
+        """.replace(
+            "HELP",
+            "add `on_interrupt: <state>` (or `$error`), or `on_error: <state>`; "
+            "`on_interrupt: $current` says that it may",
+        ),
+    ),
+    row(
+        "deploys of a loop that is careful as a whole",
+        """\
+        initial: deploy
+        on_interrupt: $error
+        states:
+          deploy: {action: make deploy, next: done}
+          done: {terminal: true}
+        """,
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "expected"), ACTIONS)
+def test_each_problem_has_its_words_and_its_place(source: str, expected: str) -> None:
+    assert told(source) == expected

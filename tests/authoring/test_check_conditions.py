@@ -1,0 +1,177 @@
+"""What is said about conditions that cannot judge."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.authoring.telling import row, told
+
+
+def judging(condition: str, context: str = "{}") -> str:
+    return f"""\
+        initial: check
+        context: {context}
+        states:
+          check: {{action: ls, capture: count, on_pass: decide, on_fail: check}}
+          decide:
+            condition: {{{condition}}}
+            on_pass: done
+            on_fail: check
+          done: {{terminal: true}}
+        """
+
+
+CONDITIONS = [
+    row(
+        "source, misspelt",
+        judging("type: output_numeric, target: 0, source: cuont"),
+        """
+        error[LL207] 6:58 cuont
+          `source` names no state or capture: `cuont`
+          help: did you mean `count`?
+        """,
+    ),
+    row(
+        "source without a result",
+        judging("type: not, of: {type: exit_code, source: done}"),
+        """
+        error[LL207] 6:58 done
+          `source` names state `done`, which has no action and so leaves no result
+          help: name a state that acts, or a capture
+        """,
+    ),
+    row("source, a state", judging("type: exit_code, source: check"), ""),
+    row("source, a capture", judging("type: exit_code, source: count"), ""),
+    row("source, a template", judging('type: exit_code, source: "${prev.exit_code}"'), ""),
+    row(
+        "a target that is no number",
+        judging(
+            'type: output_numeric, target: "${context.most}", source: check', "{most: a few}"
+        ),
+        """
+        error[LL208] 6:47 "${context.most}"
+          `target` is no number: `a few`
+          help: write a number, or a template that gives one
+        """,
+    ),
+    row(
+        "a target that is known later",
+        judging(
+            'type: output_numeric, target: "${captured.count.output}", source: check'
+        ),
+        "",
+    ),
+    row(
+        "a target that is no number, and need not be",
+        judging(
+            'type: output_json, path: .a, target: "${context.a}", source: check', "{a: text}"
+        ),
+        "",
+    ),
+    row(
+        "a pattern with look-around",
+        judging("type: output_contains, pattern: 'ok(?!ay)', source: check"),
+        """
+        error[LL209] 6:49 'ok(?!ay)'
+          `ok(?!ay)` cannot be used as a pattern: invalid perl operator: (?!
+          help: there is no look-around and no `\\1`; `regex: false` looks for the text itself
+        """,
+    ),
+    row(
+        "a broken pattern that must be one, twice",
+        judging(
+            "type: all, source: check, of: [{type: output_contains, pattern: '(', regex: true}, "
+            "{type: output_contains, pattern: '(', regex: true}]"
+        ),
+        """
+        error[LL209] 6:81 '('
+          `(` cannot be used as a pattern: missing ): (
+          help: there is no look-around and no `\\1`; `regex: false` looks for the text itself
+        error[LL209] 6:133 '('
+          `(` cannot be used as a pattern: missing ): (
+          help: there is no look-around and no `\\1`; `regex: false` looks for the text itself
+        """,
+    ),
+    row(
+        "patterns there is nothing to say about",
+        judging(
+            "type: any, source: check, of: [{type: output_contains, pattern: 'all ('}, "
+            "{type: output_contains, pattern: 'ok'}, {type: output_contains, pattern: '^ok$'}, "
+            "{type: output_contains, pattern: '(${env.X}'}]"
+        ),
+        "",
+    ),
+    row(
+        "no jq filter",
+        judging("type: output_json, path: '.a[', target: 0, source: check"),
+        """
+        error[LL210] 6:42 '.a['
+          `.a[` is no jq filter: syntax error, unexpected end of file
+          help: try it on some output: `… | jq '<path>'`
+        """,
+    ),
+    row(
+        "filters that are not compiled",
+        judging(
+            "type: any, source: check, of: [{type: output_json, path: '\"x\" * 1000000000', "
+            "target: 0}, {type: output_json, path: '.[${context.i}]', target: 0}, "
+            "{type: output_json, path: .a, target: 0}]",
+            "{i: 1}",
+        ),
+        "",
+    ),
+    row(
+        "on_target without a target",
+        """\
+        initial: measure
+        states:
+          measure: {action: count, on_target: done, on_progress: measure, on_stall: done}
+          done: {terminal: true}
+        """,
+        """
+        error[LL211] 3:28 on_target
+          state `measure` has `on_target` and no condition, and `context` has no `target`
+          help: add `target: <number>` to `context`, or a condition of type `convergence`
+        """,
+    ),
+    row(
+        "an implied target that is no number",
+        """\
+        initial: measure
+        context: {target: none, tolerance: 1}
+        states:
+          measure: {action: count, on_target: done, on_progress: measure, on_stall: done}
+          done: {terminal: true}
+        """,
+        """
+        error[LL208] 2:19 none
+          `target` is no number: `none`
+          help: write a number, or a template that gives one
+        """,
+    ),
+    row(
+        "an implied tolerance of the state's own that is no number",
+        """\
+        initial: measure
+        context: {target: 0}
+        states:
+          measure:
+            action: count
+            context: {tolerance: little}
+            on_target: done
+            on_progress: measure
+            on_stall: done
+          done: {terminal: true}
+        """,
+        """
+        error[LL208] 6:26 little
+          `tolerance` is no number: `little`
+          help: write a number, or a template that gives one
+        """,
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "expected"), CONDITIONS)
+def test_each_problem_has_its_words_and_its_place(source: str, expected: str) -> None:
+    assert told(source) == expected

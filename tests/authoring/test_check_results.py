@@ -1,0 +1,139 @@
+"""What is said about results that may not be there in time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.authoring.telling import row, told
+
+
+def reporting(text: str, more: str = "") -> str:
+    return f"""\
+        initial: look
+        states:
+          look: {{action: ls, on_pass: count, on_fail: report}}
+          count: {{action: wc -l x, capture: lines, next: report}}
+          report: {{action: '{text}', next: done}}
+          done: {{terminal: true}}
+        {more}
+        """
+
+
+RESULTS = [
+    row(
+        "a capture that some path skips",
+        reporting("echo ${captured.lines.output} ${captured.lines.stderr} ${captured.count.output}"),
+        """
+        warning[LL304] 5:26 ${captured.lines.output}
+          state `report` may come before anything is captured as `lines`
+          help: it does on the way `look` → `report`; a fallback helps: `${captured.lines.output:-}` \
+is empty then
+        warning[LL304] 5:76 ${captured.count.output}
+          state `report` may come before anything is captured as `count`
+          help: it does on the way `look` → `report`; a fallback helps: `${captured.count.output:-}` \
+is empty then
+        """,
+    ),
+    row("a fallback", reporting("echo ${captured.lines.output:-0}"), ""),
+    row("captured on every way", reporting("echo ${captured.look.output} ${prev.output}"), ""),
+    row(
+        "by a variable of the author's",
+        reporting(
+            "echo ${context.lines} ${context.lines:q}",
+            'context: {lines: "${captured.lines.output}"}',
+        ),
+        """
+        warning[LL304] 5:26 ${context.lines}
+          state `report` may come before anything is captured as `lines`
+          help: it does on the way `look` → `report`; capture it on every way there
+        """,
+    ),
+    row(
+        "by a variable as one word",
+        reporting(
+            "echo ${context.lines:q}", 'context: {lines: "${captured.lines.output} ${state.name}"}'
+        ),
+        """
+        warning[LL304] 5:26 ${context.lines:q}
+          state `report` may come before anything is captured as `lines`
+          help: it does on the way `look` → `report`; capture it on every way there
+        """,
+    ),
+    row(
+        "prev, at the very start",
+        """\
+        initial: check
+        env: {LAST: "${prev.output}", FIRST: "${captured.check.output:-}"}
+        states:
+          check: {action: "echo ${prev.state}", next: done}
+          done: {terminal: true}
+        """,
+        """
+        warning[LL304] 2:14 ${prev.output}
+          `prev` may have no value: state `check` may come before any action
+          help: a fallback helps: `${prev.output:-}` is empty then
+        warning[LL304] 4:25 ${prev.state}
+          `prev` may have no value: state `check` may come before any action
+          help: a fallback helps: `${prev.state:-}` is empty then
+        """,
+    ),
+    row(
+        "a source that some path skips, and the state's own result",
+        """\
+        initial: look
+        states:
+          look:
+            action: ls
+            condition: {type: output_numeric, target: 0, source: "${captured.look.stderr}"}
+            on_pass: count
+            on_fail: decide
+          count: {action: wc -l x, capture: lines, next: decide}
+          decide:
+            condition: {type: output_numeric, target: 0, source: lines}
+            on_pass: done
+            on_fail: look
+          done: {terminal: true}
+        """,
+        """
+        warning[LL304] 10:58 lines
+          state `decide` may come before anything is captured as `lines`
+          help: it does on the way `look` → `decide`; capture it on every way there
+        """,
+    ),
+    row(
+        "what an interruption, an error or a timeout may skip",
+        """\
+        initial: build
+        timeout: 1h
+        on_error: alert
+        on_timeout: late
+        states:
+          build: {action: make, next: deploy}
+          deploy: {action: make deploy, on_interrupt: rollback, next: done}
+          rollback: {action: 'echo ${captured.build.output} ${captured.deploy.output}', next: failed}
+          alert: {action: 'echo ${captured.build.output} ${captured.deploy.output}', next: failed}
+          late: {action: 'echo ${captured.build.output}', next: failed}
+          failed: {terminal: true}
+          done: {terminal: true}
+        """,
+        """
+        warning[LL304] 8:53 ${captured.deploy.output}
+          state `rollback` may come before anything is captured as `deploy`
+          help: it does on the way `build` → `deploy` → `rollback`; a fallback helps: \
+`${captured.deploy.output:-}` is empty then
+        warning[LL304] 9:50 ${captured.deploy.output}
+          state `alert` may come before anything is captured as `deploy`
+          help: it does on the way `build` → `alert`; a fallback helps: \
+`${captured.deploy.output:-}` is empty then
+        warning[LL304] 10:24 ${captured.build.output}
+          state `late` may come before anything is captured as `build`
+          help: it does on the way `build` → `late`; a fallback helps: \
+`${captured.build.output:-}` is empty then
+        """,
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "expected"), RESULTS)
+def test_each_problem_has_its_words_and_its_place(source: str, expected: str) -> None:
+    assert told(source) == expected

@@ -1,0 +1,196 @@
+"""What is said about ways that lead nowhere, and states nothing leads to."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.authoring.telling import row, told
+
+WAYS = [
+    row(
+        "a state nothing leads to",
+        """\
+        initial: check
+        states:
+          check: {action: pytest, next: done}
+          cleanup: {action: make clean, next: done}
+          done: {terminal: true}
+        """,
+        """
+        warning[LL301] 4:3 cleanup
+          state `cleanup` can never be reached
+          help: let some way lead to it, or remove it
+        """,
+    ),
+    row(
+        "no end",
+        """\
+        initial: check
+        states:
+          check: {action: pytest, next: check}
+        """,
+        """
+        warning[LL302] 2:1 states
+          no state is terminal, so a run ends at a limit or by an error only
+          help: add a state with `terminal: true`
+        """,
+    ),
+    row(
+        "no way when the action fails",
+        """\
+        initial: check
+        states:
+          check: {action: pytest, on_pass: ask}
+          ask: {action: /ask, on_fail: measure}
+          measure: {action: count, condition: {type: convergence, target: 0}, on_target: decide}
+          decide: {condition: {type: exit_code, source: check}, on_pass: review}
+          review:
+            action: /review
+            condition: {type: verdict, words: [good, bad]}
+            on_good: stuck
+          stuck: {action: ls}
+          done: {terminal: true}
+        """,
+        """
+        warning[LL303] 3:3 check
+          state `check` has no way out when its action fails
+          help: add `on_fail: <state>`, or `next: <state>` to go on regardless
+        warning[LL303] 4:3 ask
+          state `ask` has no way out when its action passes
+          help: add `on_pass: <state>`, or `next: <state>` to go on regardless
+        warning[LL303] 5:3 measure
+          state `measure` has no way out when its number comes nearer to its target
+          help: add `on_progress: <state>`, or `next: <state>` to go on regardless
+        warning[LL303] 5:3 measure
+          state `measure` has no way out when its number no longer comes nearer to its target
+          help: add `on_stall: <state>`, or `next: <state>` to go on regardless
+        warning[LL303] 6:3 decide
+          state `decide` has no way out when its condition fails
+          help: add `on_fail: <state>`, or `next: <state>` to go on regardless
+        warning[LL303] 7:3 review
+          state `review` has no way out for the word `bad`
+          help: add `on_bad: <state>`
+        warning[LL303] 11:3 stuck
+          state `stuck` has no way out
+          help: add `next: <state>`, or `terminal: true` if the run ends here
+        warning[LL301] 12:3 done
+          state `done` can never be reached
+          help: let some way lead to it, or remove it
+        """,
+    ),
+    row(
+        "ways that are never taken",
+        """\
+        initial: check
+        on_timeout: done
+        states:
+          check: {action: pytest, on_pass: count, on_fail: done, next: done, on_timeout: done}
+          count:
+            action: count
+            condition: {type: convergence, target: 0}
+            next: judged
+            on_pass: done
+          judged: {action: pytest, capture_exit: true, next: plain, on_fail: done}
+          plain: {action: pytest, condition: {type: exit_code}, next: done, on_stall: done}
+          done: {terminal: true}
+        """,
+        """
+        warning[LL308] 2:1 on_timeout
+          `on_timeout` is never taken: neither the loop nor a state has a `timeout`
+          help: add `timeout: <time>`
+        warning[LL308] 4:58 next
+          `next` of state `check` is never taken: every verdict has a way of its own
+          help: remove it
+        warning[LL308] 4:70 on_timeout
+          `on_timeout` of state `check` is never taken: the state has no `timeout`
+          help: add `timeout: <time>`
+        warning[LL308] 9:5 on_pass
+          `on_pass` of state `count` is never taken: the verdicts here are `target`, `progress`, \
+`stall`
+          help: use `on_target`, `on_progress`, `on_stall`
+        warning[LL308] 10:61 on_fail
+          `on_fail` of state `judged` is never taken: with `capture_exit` the result is judged later
+          help: use `next`
+        warning[LL308] 11:69 on_stall
+          `on_stall` of state `plain` is never taken: the verdicts here are `pass`, `fail`
+          help: a condition of type `convergence` gives `target`, `progress` and `stall`
+        """,
+    ),
+    row(
+        "ways that are taken after all",
+        """\
+        initial: check
+        on_timeout: done
+        states:
+          check:
+            action: pytest
+            timeout: 1m
+            on_pass: done
+            on_fail: $current
+            retry: {max: 3}
+            next: gave_up
+          gave_up: {terminal: true}
+          done: {terminal: true}
+        """,
+        "",
+    ),
+    row(
+        "fields without effect",
+        """\
+        initial: check
+        timeout: 1m
+        states:
+          check: {action: pytest, retry: {max: 3}, timeout: 90s, next: decide}
+          decide:
+            condition: {type: exit_code, source: check}
+            capture: x
+            capture_exit: true
+            timeout: 10s
+            action_type: shell
+            on_pass: done
+            on_fail: $current
+            retry: {max: 3}
+          done: {terminal: true}
+        """,
+        """
+        warning[LL310] 4:27 retry
+          `retry` of state `check` has no effect: no way leads to `$current`
+          help: let a way run the state again, such as `on_error: $current`
+        warning[LL309] 4:53 90s
+          the `timeout` of state `check` is longer than the loop's: 90 s, 60 s
+          help: the loop's ends the run first
+        warning[LL310] 7:5 capture
+          `capture` of state `decide` has no effect: the state has no action
+          help: remove it, or add an `action`
+        warning[LL310] 8:5 capture_exit
+          `capture_exit` of state `decide` has no effect: the state has no action
+          help: remove it, or add an `action`
+        warning[LL310] 9:5 timeout
+          `timeout` of state `decide` has no effect: the state has no action
+          help: remove it, or add an `action`
+        warning[LL310] 10:5 action_type
+          `action_type` of state `decide` has no effect: the state has no action
+          help: remove it, or add an `action`
+        """,
+    ),
+    row(
+        "of a way to nowhere nothing else is concluded",
+        """\
+        initial: check
+        states:
+          check: {action: pytest, next: fxi}
+          fix: {action: "echo ${captured.done.output}", next: done}
+          done: {action: ls, terminal: true}
+        """,
+        """
+        error[LL202] 3:33 fxi
+          `next` of state `check` names a state that does not exist: `fxi`
+          help: did you mean `fix`?
+        """,
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "expected"), WAYS)
+def test_each_problem_has_its_words_and_its_place(source: str, expected: str) -> None:
+    assert told(source) == expected
