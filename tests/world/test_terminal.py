@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import signal
 from collections.abc import Iterator, Mapping
@@ -128,6 +129,13 @@ def is_gone(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def hang_up(screen: Screen) -> None:
+    """Close our end of the terminal, as a window does that is closed."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, screen.child.fileno())
+    os.close(nothing)
 
 
 def go(project: Project) -> None:
@@ -288,7 +296,7 @@ def test_a_terminal_that_is_closed_leaves_an_interrupted_run(project):
         screen.expect("still at it")
         pid = action_pid(project)
         runner = psutil.Process(screen.child.pid)
-        screen.child.ptyproc.fileobj.close()  # as a window does that is closed
+        hang_up(screen)
         until(lambda: project.state("slow")["status"] == "interrupted", "interrupted run")
         until(lambda: is_gone(pid), "end of the action")
         until(lambda: is_gone(runner.pid), "end of the run")

@@ -102,7 +102,7 @@ class Hints(NamedTuple):
 
 class Running(NamedTuple):
     began: float
-    is_agent: bool
+    prints_text: bool
 
 
 class Drawn(NamedTuple):
@@ -147,11 +147,11 @@ class LiveScreen(Onlooker):
         for line in self._teller.lines(record):
             self._print(line)
         if event == "action_start":
-            self._begin(is_agent=record["action_type"] != "shell")
+            self._begin(prints_text=self._teller.prints_text(record))
 
     def printed(self, stream: str, chunk: bytes) -> None:
-        # An agent's stream is for programs; what it says for people comes as `doing`.
-        if self._running is None or self._running.is_agent:
+        # A stream for programs is nothing to show; what such an agent does comes as `doing`.
+        if self._running is None or not self._running.prints_text:
             return
         self._output.feed(stream, chunk)
         if self._verbose:
@@ -198,8 +198,8 @@ class LiveScreen(Onlooker):
 
     # The life of an action.
 
-    def _begin(self, *, is_agent: bool) -> None:
-        self._running = Running(self._now(), is_agent)
+    def _begin(self, *, prints_text: bool) -> None:
+        self._running = Running(self._now(), prints_text)
         self._output = LastOutput(self._masker)
         self._doing = ""
 

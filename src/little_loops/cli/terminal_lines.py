@@ -56,6 +56,14 @@ class TerminalTeller:
         self._has_begun = True
         return header + self._told(record)
 
+    def prints_text(self, record: Record) -> bool:
+        """Whether the action that begins prints for people; most agents print JSON."""
+        return record["action_type"] == "shell" or self._host(record["state"]) == "command"
+
+    def _host(self, name: str) -> str:
+        state = self._loop.states.get(name)
+        return self._loop.host.under(state.host if state else None).name or "claude"
+
     def _header(self, record: Record) -> Line:
         parts = [self._loop.name, self._loop.paradigm, f"up to {_times(self._limit)}"]
         if scope := record.get("scope"):
@@ -95,13 +103,11 @@ class TerminalTeller:
 
     def _cost(self, record: Record) -> Line:
         self._cost_usd += record["cost_usd"] or 0.0
-        state = self._loop.states.get(record["state"])
-        host = self._loop.host.under(state.host if state else None).name or "claude"
         turns = record["turns"]
         used = [f"{turns} turn{'' if turns == 1 else 's'}"] if turns else []
         used += [f"{count_text(record['tokens'])} tokens"] if record["tokens"] else []
         used += [money_text(record["cost_usd"])] if record["cost_usd"] else []
-        return Line(f"{INDENT}{host}: {', '.join(used)}", style=QUIET)
+        return Line(f"{INDENT}{self._host(record['state'])}: {', '.join(used)}", style=QUIET)
 
     def _last(self, record: Record) -> Line:
         end = ending(record)

@@ -1,0 +1,252 @@
+"""`ll-loop run --dry-run`: what a run would do, and what stands in its way.  Runs and writes nothing.
+
+Not here: what holds for every run of a loop (`description`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from little_loops.authoring.filling import Filling
+from little_loops.cli.consent import ALLOW, actions_to_agree_to
+from little_loops.cli.console import ascii_only, print_json, say
+from little_loops.cli.description import (
+    Described,
+    described,
+    environment_of,
+    header,
+    limits_json,
+    limits_text,
+    state_lines,
+    states_json,
+)
+from little_loops.cli.loading import LoopFile, context_overrides
+from little_loops.cli.parsing import Args
+from little_loops.errors import OK, LittleLoopsError
+from little_loops.fsm.persistence import look, unfinished
+from little_loops.fsm.schema import FSMLoop, HostOptions
+from little_loops.fsm.scope import overlaps
+from little_loops.fsm.state import UNFINISHED
+from little_loops.hosts.base import host_named
+from little_loops.world.holders import Holder
+from little_loops.world.locks import holders, nesting, waiting
+from little_loops.world.project import resolve_scope, run_name, show_scope
+from little_loops.world.secrets import Masker
+from little_loops.world.shown import visible
+from little_loops.world.storage import RunFiles
+from little_loops.world.trust import Trust, trust_of
+
+
+class Conflict(NamedTuple):
+    """A run that this one could not run beside."""
+
+    name: str
+    pid: int
+    scope: str
+    doing: str
+
+    def __str__(self) -> str:
+        return f"'{self.name}' is {self.doing} (pid {self.pid}) and works on {self.scope}"
+
+
+class HostSeen(NamedTuple):
+    name: str
+    program: str
+    path: str | None
+    permissions: str
+
+
+class Plan(NamedTuple):
+    """All there is to know before a run."""
+
+    loop: FSMLoop
+    run: str
+    states: list[Described]
+    conflicts: list[Conflict]
+    hosts: list[HostSeen]
+    before: str | None
+    environment: Mapping[str, bool]
+    warnings: int
+
+    @property
+    def unknown(self) -> list[str]:
+        return list(dict.fromkeys(name for state in self.states for name in state.unknown))
+
+
+def dry_run(found: LoopFile, args: Args, root: str) -> int:
+    plan = planned(found, args, root)
+    if args.json:
+        print_json(document(plan))
+    else:
+        say(visible("\n".join(page(plan, ascii_only=ascii_only(sys.stdout)))))
+    return OK
+
+
+def planned(found: LoopFile, args: Args, root: str) -> Plan:
+    loop = as_asked(found.loop, args)
+    name = run_name(loop.name, args.id)
+    live, queued = holders(root), waiting(root)
+    allowed = _allowed_by(args)
+    names = environment_of(loop)
+    return Plan(
+        loop=loop,
+        run=name,
+        states=described(loop, Masker(os.environ).mask),
+        conflicts=_conflicts(loop, name, root, live, queued),
+        hosts=hosts_of(loop, trust_of(root, os.environ), allowed),
+        before=None if args.fresh or name in {h.name for h in live} else _unfinished(root, name),
+        environment={variable: variable in os.environ for variable in names},
+        warnings=sum(problem.severity == "warning" for problem in found.definition.problems),
+    )
+
+
+def as_asked(loop: FSMLoop, args: Args) -> FSMLoop:
+    """The loop with what the command line says instead."""
+    wanted = 1 if args.no_loop else args.max_iterations
+    return loop._replace(
+        context={**loop.context, **context_overrides(args.context, loop)},
+        max_iterations=loop.max_iterations if wanted is None else wanted,
+        timeout=loop.timeout if args.timeout is None else args.timeout,
+        scope=tuple(args.scope) if args.scope else loop.scope,
+    )
+
+
+def _conflicts(
+    loop: FSMLoop, name: str, root: str, live: list[Holder], queued: list[Holder]
+) -> list[Conflict]:
+    scope = resolve_scope(root, loop.scope)
+    around = nesting(os.environ).runs
+    return [
+        Conflict(other.name, other.pid, show_scope(root, other.scope), doing)
+        for doing, others in (("running", live), ("waiting to run", queued))
+        for other in others
+        if other.name == name or (other.run_id not in around and overlaps(scope, other.scope))
+    ]
+
+
+def _unfinished(root: str, name: str) -> str | None:
+    """What an earlier run would have to say, if it is in the way."""
+    try:
+        before = look(RunFiles(root, name))
+    except LittleLoopsError as damage:
+        return damage.message
+    if before is None or before.run.status not in UNFINISHED:
+        return None
+    problem = unfinished(name, before.run)
+    return f"{problem.message}; {problem.help}"
+
+
+# Agents.
+
+
+def hosts_of(loop: FSMLoop, trust: Trust, allowed: str | None) -> list[HostSeen]:
+    """The agent CLIs the loop needs, each way of asking them once."""
+    agents = Filling(loop).agents
+    options = dict.fromkeys(
+        _what_matters(loop.host.under(loop.states[name].host))
+        for name in loop.states
+        if name in agents
+    )
+    return [_seen(loop, each, trust, allowed) for each in options]
+
+
+def _what_matters(options: HostOptions) -> HostOptions:
+    return HostOptions(
+        name=options.name or "claude",
+        permission_mode=options.permission_mode,
+        command=options.command,
+    )
+
+
+def _seen(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str | None) -> HostSeen:
+    name = options.name or "claude"
+    program = options.command[0] if options.command else name
+    # Looked for, never started: not even for its version.
+    path = shutil.which(program)
+    return HostSeen(name, program, path, _permissions(loop, options, trust, allowed))
+
+
+def _permissions(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str | None) -> str:
+    name, mode = options.name or "claude", options.permission_mode
+    if not host_named(name).needs_consent(mode):
+        return mode or "as the program has them"
+    if allowed is not None:
+        return f"skip, allowed by {allowed}"
+    wanted = [action for action in actions_to_agree_to(loop, {}) if action.host == name]
+    if not trust.covers(wanted):
+        return "skip, which nobody has agreed to yet: ll-loop trust"
+    since = max(trust.actions[action] for action in wanted)
+    return f"skip, trusted for this project since {_day(since)}"
+
+
+def _allowed_by(args: Args) -> str | None:
+    if args.allow_skip_permissions:
+        return "--allow-skip-permissions"
+    return f"{ALLOW}=1" if os.environ.get(ALLOW) == "1" else None
+
+
+def _day(stamp: str) -> str:
+    day = datetime.fromisoformat(stamp).astimezone()
+    return f"{day.day} {day:%b} {day.year}"
+
+
+# As text and as JSON.
+
+
+def page(plan: Plan, *, ascii_only: bool = False) -> Iterator[str]:
+    dot, to = ("-", "->") if ascii_only else ("·", "→")
+    yield header(plan.loop, dot, to, "nothing is run")
+    yield ""
+    yield from state_lines(plan.loop, plan.states, dot, to)
+    yield ""
+    yield f"limits   {limits_text(plan.loop, dot)}"
+    yield from _scope_lines(plan)
+    for number, host in enumerate(plan.hosts):
+        found = "found" if host.path else "not found on PATH"
+        program = host.name if host.program == host.name else f"{host.name} ({host.program})"
+        yield (
+            f"{'' if number else 'host':<9}{program} {found} {dot} permissions: {host.permissions}"
+        )
+    if plan.before:
+        yield f"before   {plan.before}"
+    if plan.environment:
+        told = (f"{n}{'' if is_set else ' (not set)'}" for n, is_set in plan.environment.items())
+        yield f"from the environment: {', '.join(told)}"
+    if plan.unknown:
+        yield f"unknown until run: {', '.join(plan.unknown)}"
+    if plan.warnings:
+        noun = "warning" if plan.warnings == 1 else "warnings"
+        yield f"{plan.warnings} {noun}: ll-loop validate {plan.loop.name}"
+
+
+def _scope_lines(plan: Plan) -> Iterator[str]:
+    scope = ", ".join(plan.loop.scope)
+    if not plan.conflicts:
+        yield f"scope    {scope:<14}  free (no other run overlaps)"
+        return
+    yield f"scope    {scope:<14}  taken: {plan.conflicts[0]}"
+    yield from (f"{'':<25}taken: {conflict}" for conflict in plan.conflicts[1:])
+
+
+def document(plan: Plan) -> dict[str, object]:
+    return {
+        "schema": 1,
+        "name": plan.loop.name,
+        "run": plan.run,
+        "paradigm": plan.loop.paradigm,
+        "initial": plan.loop.initial,
+        "states": states_json(plan.loop, plan.states),
+        "limits": limits_json(plan.loop),
+        "scope": list(plan.loop.scope),
+        "conflicts": [conflict._asdict() for conflict in plan.conflicts],
+        "hosts": [host._asdict() for host in plan.hosts],
+        "before": plan.before,
+        "environment": dict(plan.environment),
+        "unknown_until_run": plan.unknown,
+        "warnings": plan.warnings,
+    }

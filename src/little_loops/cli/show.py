@@ -1,0 +1,95 @@
+"""`ll-loop show`: what a loop will do, in words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from little_loops.authoring.worst_case import outcomes, worst_case
+from little_loops.cli.console import ascii_only, print_json, say
+from little_loops.cli.description import (
+    described,
+    environment_of,
+    header,
+    limits_json,
+    limits_text,
+    state_lines,
+    states_json,
+)
+from little_loops.cli.loading import LoopFile, load_loop, shown_path
+from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.errors import OK
+from little_loops.fsm.schema import FSMLoop
+from little_loops.world.project import find_project
+from little_loops.world.secrets import Masker
+from little_loops.world.shown import visible
+
+
+def parser() -> Parser:
+    it = Parser(
+        "show",
+        "Say what a loop does: its states, its limits, how it can end.",
+        [
+            ("ll-loop show fix-types", "in words"),
+            ("ll-loop show fix-types --json", "with the whole machine, for programs"),
+        ],
+    )
+    it.add_argument("loop", help="a loop's name or file")
+    add_output_options(it)
+    return it
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    found = load_loop(args.loop, find_project(os.getcwd()))
+    if args.json:
+        print_json(document(found))
+    else:
+        say(visible("\n".join(page(found, ascii_only=ascii_only(sys.stdout)))))
+    return OK
+
+
+def page(found: LoopFile, *, ascii_only: bool = False) -> Iterator[str]:
+    loop = found.loop
+    dot, to = ("-", "->") if ascii_only else ("·", "→")
+    states = described(loop, Masker(os.environ).mask)
+    yield header(loop, dot, to, shown_path(found.path))
+    if loop.description:
+        yield from loop.description.strip().splitlines()
+    yield ""
+    yield from state_lines(loop, states, dot, to)
+    yield ""
+    yield f"limits   {limits_text(loop, dot)}"
+    yield f"scope    {', '.join(loop.scope)}"
+    if loop.context:
+        yield f"context  {', '.join(loop.context)}"
+    yield from _ends(loop)
+    yield f"worst    {worst_case(loop)}"
+    if names := environment_of(loop):
+        yield f"from the environment: {', '.join(names)}"
+
+
+def _ends(loop: FSMLoop) -> Iterator[str]:
+    for number, (name, outcome) in enumerate(outcomes(loop).items()):
+        yield f"{'' if number else 'ends':<9}{name}: {outcome}"
+
+
+def document(found: LoopFile) -> dict[str, object]:
+    loop = found.loop
+    return {
+        "schema": 1,
+        "name": loop.name,
+        "file": shown_path(found.path),
+        "description": loop.description,
+        "paradigm": loop.paradigm,
+        "initial": loop.initial,
+        "states": states_json(loop, described(loop, Masker(os.environ).mask)),
+        "limits": limits_json(loop),
+        "scope": list(loop.scope),
+        "context": dict(loop.context),
+        "environment": list(environment_of(loop)),
+        "outcomes": outcomes(loop),
+        "worst_case": worst_case(loop),
+        "machine": loop.to_dict(),
+    }
