@@ -445,11 +445,12 @@ names = st.sampled_from(NAMESPACES).flatmap(
     st.lists(names | st.sampled_from(["'", '"', " ", "; ", "echo ", "`", "$(", ")"])).map("".join)
 )
 def test_what_passes_the_check_is_rendered(action):
-    context = {"a": {"b": "x"}}
+    context = {"a": {"b": "x ${env.c} $${"}}
     refused = [each for each in check_shell(action, context) if not each.warning]
     if refused:
         with pytest.raises(Refused) as caught:
             render_shell(action, lambda _: "1", context)
         assert list(caught.value.refusals) == refused
     else:
-        assert render_shell(action, lambda _: "1", context)
+        at_once = render_shell(action, lambda _: "1", context)
+        assert render_shell(splice(action, context), lambda _: "1", context) == at_once

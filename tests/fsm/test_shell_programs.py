@@ -72,6 +72,7 @@ def told(line: str) -> str:
         ("bash -o pipefail -c @", "@ program bash"),
         ("bash +x --rcfile f -c @", "@ program bash"),
         ("bash --rcfile @ -c x", "@ value bash"),
+        ("bash --init-file f -c @", "@ program bash"),
         ("sh -c -- @", "@ program sh"),
         ("sh -c x -- @", "@"),
         ("sh $ -c @", "@ program sh"),
@@ -107,6 +108,9 @@ def told(line: str) -> str:
         ("gawk --source @", "@ program gawk"),
         ("gawk --source=@", "--source=@ program gawk"),
         ("gawk --assign @ prog", "@ value gawk"),
+        ("gawk --field-separator : @", "@ program gawk"),
+        ("gawk --include f --load g @", "@ program gawk"),
+        ("gawk --exec f -- @", "@"),
         ("gawk --assign=x=@ prog", "--assign=x=@"),
         ("awk -- @ @", "@ program awk, @"),
         # sed
@@ -121,6 +125,9 @@ def told(line: str) -> str:
         ("sed p -- @", "@"),
         ("sed $ @", "@ program sed"),
         ("sed -l @ p", "@ value sed"),
+        ("sed --line-length 5 @ f", "@ program sed"),
+        ("sed --line-length=5 @ f", "@ program sed"),
+        ("sed --file f @", "@ option sed"),
         # jq
         ("jq @ f", "@ program jq"),
         ("jq .a @", "@"),
@@ -129,6 +136,8 @@ def told(line: str) -> str:
         ("jq -n .a --arg x @", "@ value jq"),
         ("jq -f @ @", "@ value jq, @"),
         ("jq --from-file f @", "@"),
+        ("jq --slurpfile a b --rawfile c d --indent 2 @", "@ program jq"),
+        ("jq -L dir @", "@ program jq"),
         # found behind other programs
         ("docker run image sh -c @", "@ program sh"),
         ("docker run image sh @", "@"),

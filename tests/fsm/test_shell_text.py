@@ -70,6 +70,8 @@ def in_words(place: Place) -> str:
             ["single", "bare+", "bare+"],
             id="case with all it can have",
         ),
+        pytest.param("case a in ( @ | @ ) :;; esac", ["bare", "bare"], id="case with blanks"),
+        pytest.param("echo $$'@' $#'@' $$\"@\"", ["single", "single", "double"], id="process id"),
         pytest.param("case a in a) echo @\nesac; echo @", ["bare+", "bare+"], id="last branch"),
         pytest.param("case a in a) case b in b) :; esac;; esac; echo @", ["bare+"], id="case case"),
         pytest.param("(cd x && echo @) | cat @", ["bare+", "bare+"], id="subshell"),

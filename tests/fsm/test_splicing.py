@@ -105,8 +105,10 @@ def test_values_that_cannot_be_spliced(context, message):
 
 
 def test_the_longest_chain():
-    context = {f"a{n}": f"${{context.a{n + 1}}}" for n in range(49)} | {"a49": "end"}
-    assert splice("${context.a0}", context) == "end"
+    context = {f"a{n}": f"${{context.a{n + 1}}}" for n in range(50)} | {"a50": "end"}
+    assert splice("${context.a1}", context) == "end"
+    with pytest.raises(TemplateError):
+        splice("${context.a0}", context)
 
 
 def test_a_mistake_in_the_text_itself_keeps_its_place():

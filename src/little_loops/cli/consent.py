@@ -33,7 +33,7 @@ def skip_permissions(
     wanted = actions_to_agree_to(loop, context)
     if not wanted:
         return False
-    _check_root_user(wanted)
+    check_root_user(wanted)
     if allowed or os.environ.get(ALLOW) == "1" or trust_of(root, os.environ).covers(wanted):
         return True
     if not can_ask():
@@ -93,7 +93,7 @@ def _nobody_agreed(wanted: Sequence[AgentAction]) -> UsageError:
     )
 
 
-def _check_root_user(wanted: Sequence[AgentAction]) -> None:
+def check_root_user(wanted: Sequence[AgentAction]) -> None:
     of_claude = any(action.host == "claude" for action in wanted)
     if of_claude and os.geteuid() == 0 and os.environ.get("IS_SANDBOX") != "1":
         raise UsageError(

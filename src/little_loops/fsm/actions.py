@@ -114,7 +114,8 @@ class ProcessActor:
         name = f"{command.step:05}-{command.attempt}"
         out = Stream(self.place.run_dir, f"{name}.{suffix}")
         err = Stream(self.place.run_dir, f"{name}.err")
-        return Streams(out, err, listen, self.onlookers, self.holds_secret)
+        shown = suffix == "out"  # the stream of an agent is for programs
+        return Streams(out, err, listen, self.onlookers, self.holds_secret, shown=shown)
 
     def kept(self, stream: Stream) -> dict[str, Any]:
         """The fields of a result that say where a text is."""
@@ -207,7 +208,10 @@ class Streams:
         listen: Callable[[bytes], None],
         onlookers: Onlooker,
         holds_secret: Callable[[bytes], bool],
+        *,
+        shown: bool,
     ) -> None:
+        self._shown = shown
         self._out = out
         self._err = err
         self._listen = listen
@@ -217,7 +221,8 @@ class Streams:
     def stdout(self, chunk: bytes) -> None:
         self._out.feed(chunk)
         self._listen(chunk)
-        self._onlookers.printed("stdout", chunk)
+        if self._shown:
+            self._onlookers.printed("stdout", chunk)
 
     def stderr(self, chunk: bytes) -> None:
         self._err.feed(chunk)

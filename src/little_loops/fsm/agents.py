@@ -185,7 +185,9 @@ class AgentTurn:
     def _line(self, line: bytes) -> None:
         for event in self._reader.feed(line):
             if isinstance(event, Text):
-                self.scanner.feed(event.text.encode("utf-8", "replace") + b"\n")
+                said = event.text.encode("utf-8", "replace") + b"\n"
+                self.scanner.feed(said)
+                self._actor.onlookers.printed("stdout", said)
             elif isinstance(event, Activity):
                 self._actor.onlookers.doing(event.text)
             elif isinstance(event, AuthFailed):

@@ -79,7 +79,7 @@ def _start(loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
     with ExitStack() as stack:
         stack.enter_context(_claim(loop, wish.scope or loop.scope, wish, around, run_id))
         _make_room(wish)
-        clock = RunClock()
+        clock = around.clock(0)
         run = new_run(
             loop,
             run_id,
@@ -156,7 +156,7 @@ def _resume(loop: FSMLoop | None, wish: Wish, around: Surroundings, before: Look
         if loop is not None:
             writer.keep({**(loaded.run_json or {}), "loop": loop.to_dict()})
         orphans = _end_orphans(run, machine, writer)
-        clock = RunClock(run.ran_ms)
+        clock = around.clock(run.ran_ms)
         happening = Resumed(clock.now(), orphans, wish.from_state, wish.limits, wish.context)
         return _carry_out(machine, run, happening, wish, around, writer, clock)
 

@@ -8,7 +8,6 @@ Not here: the rule what may go where in a shell (`interpolation`), running (`act
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -17,9 +16,11 @@ from little_loops.fsm.commands import Judge, RunAction
 from little_loops.fsm.conditions import Observation
 from little_loops.fsm.interpolation import (
     Reference,
+    Refused,
     TemplateError,
     TooLarge,
     Unresolved,
+    as_text,
     lookup_in,
     render_agent_text,
     render_shell,
@@ -106,7 +107,7 @@ def fill_action(command: RunAction, values: Values) -> Filled | str:
             for name, value in command.context.items()
         }
         return Filled(script.text, {**env, **own, **script.env})
-    except (Unresolved, TemplateError, TooLarge, OSError) as problem:
+    except (Unresolved, TemplateError, Refused, TooLarge, OSError) as problem:
         return str(problem)
 
 
@@ -121,7 +122,7 @@ def _prompt(command: RunAction, values: Values) -> str:
 
 def _context_value(value: Any, values: Values, *, agent: bool) -> str:
     if not isinstance(value, str):
-        return json.dumps(value)
+        return as_text(value)
     render = render_agent_text if agent else render_text
     return render(value, values, values.context)
 

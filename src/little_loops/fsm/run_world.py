@@ -47,7 +47,8 @@ class Surroundings(NamedTuple):
     """What a run needs of the process it is in.
 
     `owns_process`: nothing else goes on in it, so that every orphan below it is the run's.  `actor`
-    makes whoever runs the actions, where that is not to be the real thing.
+    makes whoever runs the actions, where that is not to be the real thing; `clock` makes the run's
+    clock, given the milliseconds it has run before.
     """
 
     environ: Mapping[str, str]
@@ -57,6 +58,7 @@ class Surroundings(NamedTuple):
     ready: Callable[[LoopState], None] = lambda _: None
     owns_process: bool = False
     actor: Callable[[RunWriter], Actor] | None = None
+    clock: Callable[[int], RunClock] = RunClock
 
 
 class RunWorld:
@@ -134,7 +136,7 @@ class RunWorld:
 
     def _wait(self, command: Wait) -> Happening:
         stop = self.around.stop
-        if wait_until(command, self.clock, stop) and stop is not None:
+        if wait_until(command, self.clock, stop, self.onlookers.tick) and stop is not None:
             return StopAsked(self.clock.now(), stop.signal or 0)
         return WaitOver(self.clock.now())
 

@@ -7,6 +7,9 @@ the owner's alone, whatever the umask says.
 Every failure of the system leaves as a `StorageError` that names the file; only a file that is
 not there is a matter of its own, because often that is the answer.
 
+The interpreter announces an open or a rename to whoever audits the process, but neither a write
+nor a sync; those are announced here.
+
 Not here: which files there are and what is in them (`storage`, `journal`, `locks`).
 """
 
@@ -16,6 +19,7 @@ import errno
 import json
 import os
 import stat
+import sys
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -30,7 +34,9 @@ NEW = SAFE | os.O_WRONLY | os.O_CREAT | os.O_EXCL
 CHUNK = 1 << 16
 FOLDER = SAFE | os.O_RDONLY | os.O_DIRECTORY
 
-sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the one
+WRITE = "little_loops.write"
+SYNC = "little_loops.sync"
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the one
 
 # Escaped to ASCII: neither a control character nor half a surrogate can get into a file.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
@@ -64,9 +70,22 @@ def _finite(value: Any) -> Any:
 
 def write_all(descriptor: int, data: bytes) -> None:
     """One write if the system takes it all, as it nearly always does."""
+    sys.audit(WRITE, descriptor, data)
     written = os.write(descriptor, data)
     while written < len(data):
         written += os.write(descriptor, data[written:])
+
+
+def sync_data(descriptor: int) -> None:
+    """Make what was written to a file survive a loss of power."""
+    sys.audit(SYNC, descriptor)
+    _sync_data(descriptor)
+
+
+def sync_all(descriptor: int) -> None:
+    """The same with all that belongs to it; for a directory, the names in it."""
+    sys.audit(SYNC, descriptor)
+    os.fsync(descriptor)
 
 
 def failure(error: OSError, doing: str, path: str) -> StorageError:
@@ -212,7 +231,7 @@ class Folder:
             if stat.S_IMODE(info.st_mode) != mode:
                 os.fchmod(descriptor, mode)
             if sync:
-                os.fsync(descriptor)
+                sync_all(descriptor)
             return Stamp(info.st_ino, info.st_size, info.st_mtime_ns)
         finally:
             os.close(descriptor)
@@ -248,7 +267,7 @@ class Folder:
     def sync(self) -> None:
         """Make what was created, renamed and removed here survive a loss of power."""
         try:
-            os.fsync(self.fd)
+            sync_all(self.fd)
         except OSError as error:
             raise failure(error, "sync", self.path) from error
 

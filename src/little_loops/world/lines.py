@@ -83,6 +83,7 @@ class Teller:
 
     def _resume(self, record: Record) -> list[str]:
         state, iteration = record["state"], record["iteration"]
+        self.iteration = iteration
         lines = [f"Resuming loop '{self.loop}' from state '{state}' (iteration {iteration})"]
         if record.get("continuation"):
             lines.append(f"Continuation context: {one_line(record['continuation'])}")

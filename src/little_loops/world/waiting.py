@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from little_loops.fsm.commands import Wait
 from little_loops.world.clock import RunClock
 from little_loops.world.stops import StopFlag
 
-LOOK_EACH_MS = 60_000
+LOOK_EACH_S = 60.0
 """The wall clock may be set while we wait for it, so it is looked at again."""
 
 
-def wait_until(command: Wait, clock: RunClock, stop: StopFlag | None = None) -> bool:
-    """True when the wait was cut short by a stop."""
+def wait_until(
+    command: Wait,
+    clock: RunClock,
+    stop: StopFlag | None = None,
+    tick: Callable[[], float | None] = lambda: None,
+) -> bool:
+    """True when the wait was cut short by a stop; `tick` says when it wants to be called again."""
     while (left_ms := _left_ms(command, clock)) > 0:
+        left_s = left_ms / 1000
         if command.wait.until_wall_ms is not None:
-            left_ms = min(left_ms, LOOK_EACH_MS)
+            left_s = min(left_s, LOOK_EACH_S)
+        if (pause_s := tick()) is not None:
+            left_s = min(left_s, pause_s)
         if stop is None:
-            time.sleep(left_ms / 1000)
-        elif stop.wait(left_ms / 1000):
+            time.sleep(left_s)
+        elif stop.wait(left_s):
             return True
     return False
 
