@@ -175,7 +175,9 @@ def paradigms() -> Data:
 
 
 def _fitting(given: dict[str, Any]) -> dict[str, Any]:
-    """Constraints get different names."""
+    """Constraints get different names, and a number is not also judged by a condition."""
+    if "toward" in given and isinstance(given["check"], dict):
+        given["check"].pop("check_condition", None)
     for index, constraint in enumerate(given.get("constraints", [])):
         constraint["name"] = f"c{index}"
     given["context"] = {"limit": 5, **given.get("context", {})}

@@ -25,7 +25,6 @@ from little_loops.fsm.schema import (
 NAMES = ("a", "b", "c", "fail", "done")
 names = st.sampled_from(NAMES)
 targets = st.sampled_from([*NAMES, "$current", "$error", "nowhere", "${context.x}"])
-maybe = st.none() | targets
 texts = st.lists(
     st.sampled_from(
         [
@@ -38,69 +37,77 @@ texts = st.lists(
     max_size=5,
 ).map("".join)
 numbers = st.just(0.0) | texts
-sources = st.none() | texts | names
+sources = texts | names
+
+
+def some(kind: Any, required: dict[str, Any], **optional: Any) -> st.SearchStrategy[Any]:
+    """Things of one kind that have some of their fields."""
+    return st.fixed_dictionaries(required, optional=optional).map(lambda given: kind(**given))
 
 
 def conditions() -> st.SearchStrategy[Any]:
+    patterns = texts | st.sampled_from(["(", "^a$", "(?=a)"])
+    paths = texts | st.sampled_from([".a", ".["])
     leaves = st.one_of(
-        st.builds(ExitCode, st.none() | numbers, st.none(), sources),
-        st.builds(OutputContains, texts | st.sampled_from(["(", "^a$", "(?=a)"]), source=sources),
-        st.builds(OutputJson, texts | st.sampled_from([".a", ".["]), st.just(0), source=sources),
-        st.builds(OutputNumeric, numbers, source=sources),
-        st.builds(Convergence, numbers, numbers, source=sources),
-        st.builds(VerdictWords, st.just(("pass", "other")), sources),
+        some(ExitCode, {}, target=numbers, source=sources),
+        some(OutputContains, {"pattern": patterns}, regex=st.booleans(), source=sources),
+        some(OutputJson, {"path": paths, "target": st.just(0)}, source=sources),
+        some(OutputNumeric, {"target": numbers}, source=sources),
+        some(Convergence, {"target": numbers}, tolerance=numbers, source=sources),
+        some(VerdictWords, {"words": st.just(("pass", "other"))}, source=sources),
     )
-    return st.recursive(
+    return st.one_of(
         leaves,
-        lambda inner: st.one_of(
-            st.builds(All, st.tuples(inner, inner), sources),
-            st.builds(AnyOf, st.tuples(inner), sources),
-            st.builds(Not, inner, sources),
-        ),
-        max_leaves=3,
+        some(All, {"of": st.tuples(leaves, leaves)}, source=sources),
+        some(AnyOf, {"of": st.tuples(leaves)}, source=sources),
+        some(Not, {"of": leaves}, source=sources),
     )
 
 
 contexts = st.dictionaries(
-    st.sampled_from(["x", "y", "target"]), texts | st.lists(texts, max_size=2), max_size=3
+    st.sampled_from(["x", "y", "target"]), texts | st.lists(texts, max_size=2), max_size=2
 )
-states = st.builds(
+states = some(
     StateConfig,
-    action=st.none() | texts,
-    action_type=st.sampled_from([None, None, "shell", "slash", "prompt"]),
-    condition=st.none() | conditions(),
-    next=maybe,
-    on_pass=maybe,
-    on_fail=maybe,
-    on_target=maybe,
-    on_stall=maybe,
-    on_error=maybe,
-    on_timeout=maybe,
-    on_interrupt=maybe,
-    on_maintain=maybe,
-    on_words=st.dictionaries(st.just("other"), targets),
-    route=st.dictionaries(st.just("other"), targets),
-    terminal=st.booleans(),
-    outcome=st.sampled_from([None, None, "success", "failure", "review"]),
-    capture=st.sampled_from([None, "r", "a"]),
-    capture_exit=st.booleans(),
-    timeout=st.sampled_from([None, 10.0]),
-    retry=st.sampled_from([None, Retry(), Retry(max=2)]),
-    context=contexts,
-    env=st.dictionaries(st.just("A"), texts),
-    host=st.sampled_from([None, HostOptions(model="${context.x}")]),
-)
-loops = st.builds(
-    FSMLoop,
-    name=st.just("a"),
-    initial=targets,
-    states=st.dictionaries(names, states, max_size=5),
-    description=st.none() | texts,
-    context=contexts,
-    timeout=st.sampled_from([None, 5.0]),
-    maintain=st.booleans(),
-    on_error=maybe,
-    on_timeout=maybe,
+    {},
+    action=texts,
+    action_type=st.sampled_from(["shell", "slash", "prompt"]),
+    condition=conditions(),
+    next=targets,
+    on_pass=targets,
+    on_fail=targets,
+    on_target=targets,
+    on_progress=targets,
+    on_stall=targets,
+    on_error=targets,
+    on_timeout=targets,
     on_interrupt=targets,
-    env=st.dictionaries(st.just("A"), texts),
+    on_maintain=targets,
+    on_words=st.just({"other": "a"}),
+    route=st.just({"other": "b"}),
+    terminal=st.booleans(),
+    outcome=st.sampled_from(["success", "failure", "review"]),
+    capture=st.sampled_from(["r", "a"]),
+    capture_exit=st.booleans(),
+    timeout=st.just(10.0),
+    retry=st.sampled_from([Retry(), Retry(max=2)]),
+    context=contexts,
+    env=st.fixed_dictionaries({"A": texts}),
+    host=st.just(HostOptions(model="${context.x}")),
+)
+loops = some(
+    FSMLoop,
+    {
+        "name": st.just("a"),
+        "initial": st.sampled_from(["a", "a", "a", "b", "nowhere"]),
+        "states": st.dictionaries(names, states, max_size=4),
+    },
+    description=texts,
+    context=contexts,
+    timeout=st.just(5.0),
+    maintain=st.booleans(),
+    on_error=targets,
+    on_timeout=targets,
+    on_interrupt=targets,
+    env=st.fixed_dictionaries({"A": texts}),
 )

@@ -45,9 +45,7 @@ CONDITIONS = [
     row("source, a template", judging('type: exit_code, source: "${prev.exit_code}"'), ""),
     row(
         "a target that is no number",
-        judging(
-            'type: output_numeric, target: "${context.most}", source: check', "{most: a few}"
-        ),
+        judging('type: output_numeric, target: "${context.most}", source: check', "{most: a few}"),
         """
         error[LL208] 6:47 "${context.most}"
           `target` is no number: `a few`
@@ -56,16 +54,12 @@ CONDITIONS = [
     ),
     row(
         "a target that is known later",
-        judging(
-            'type: output_numeric, target: "${captured.count.output}", source: check'
-        ),
+        judging('type: output_numeric, target: "${captured.count.output}", source: check'),
         "",
     ),
     row(
         "a target that is no number, and need not be",
-        judging(
-            'type: output_json, path: .a, target: "${context.a}", source: check', "{a: text}"
-        ),
+        judging('type: output_json, path: .a, target: "${context.a}", source: check', "{a: text}"),
         "",
     ),
     row(

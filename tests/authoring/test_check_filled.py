@@ -23,7 +23,7 @@ def acting(action: str, head: str = "") -> str:
 SCRIPTS = [
     row(
         "data as code",
-        acting("sh -c \"ls ${prev.output}\""),
+        acting('sh -c "ls ${prev.output}"'),
         """
         error[LL407] 6:23 ${prev.output}
           `${prev.output}` stands in program text of `sh`, and would be run

@@ -22,7 +22,9 @@ def reporting(text: str, more: str = "") -> str:
 RESULTS = [
     row(
         "a capture that some path skips",
-        reporting("echo ${captured.lines.output} ${captured.lines.stderr} ${captured.count.output}"),
+        reporting(
+            "echo ${captured.lines.output} ${captured.lines.stderr} ${captured.count.output}"
+        ),
         """
         warning[LL304] 5:26 ${captured.lines.output}
           state `report` may come before anything is captured as `lines`

@@ -239,6 +239,14 @@ TEMPLATES = [
         """,
     ),
     row(
+        "two ways to the same variable are no circle",
+        acting(
+            "echo ${context.a} ${context.b}",
+            'context: {a: "${context.c}", b: "${context.c} ${context.c}", c: "${context.d}", d: 1}',
+        ),
+        "",
+    ),
+    row(
         "a circle through a state's own variable",
         """\
         initial: check

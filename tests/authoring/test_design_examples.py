@@ -61,8 +61,10 @@ def test_a_goal_names_itself() -> None:
         (
             "ci-aware-loop",
             [
-                "LL305 17: `/ll:manage_issue` looks like a slash command, but stands in a shell "
-                "action"
+                (
+                    "LL305 17: `/ll:manage_issue` looks like a slash command, but stands in a shell "
+                    "action"
+                )
             ],
         ),
         ("fix-types", []),
@@ -71,10 +73,14 @@ def test_a_goal_names_itself() -> None:
         (
             "safe-deploy",
             [
-                "LL306 16: state `deploy_staging` looks like one that must not run twice, but "
-                "would after a crash",
-                "LL306 25: state `deploy_prod` looks like one that must not run twice, but would "
-                "after a crash",
+                (
+                    "LL306 16: state `deploy_staging` looks like one that must not run twice, but "
+                    "would after a crash"
+                ),
+                (
+                    "LL306 25: state `deploy_prod` looks like one that must not run twice, but would "
+                    "after a crash"
+                ),
             ],
         ),
     ],

@@ -54,7 +54,9 @@ def test_compiled_written_and_read_again_it_is_the_same(document: Any) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.text())
 def test_any_text_comes_back_as_it_was(text: str) -> None:
-    assert unchecked(dump(with_context(a=text, b=[text], c={"k": [text, {"l": text}]}))).context == {
+    assert unchecked(
+        dump(with_context(a=text, b=[text], c={"k": [text, {"l": text}]}))
+    ).context == {
         "a": text,
         "b": [text],
         "c": {"k": [text, {"l": text}]},

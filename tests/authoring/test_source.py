@@ -132,9 +132,7 @@ def test_refused(text: str | bytes, words: list[str], parser: Any) -> None:
 
 def test_too_many_nodes() -> None:
     assert told("[" + "1, " * 50_000 + "1]") == [
-        "LL005 1:150,000+1 more than 50,000 nodes (keys, values, items) in one file".replace(
-            "150,000", "149999"
-        )
+        "LL005 1:149999+1 more than 50,000 nodes (keys, values, items) in one file"
     ]
 
 
@@ -154,9 +152,7 @@ def test_what_is_refused_does_not_stop_the_reading() -> None:
 def test_lines_are_those_the_parser_counts() -> None:
     document = parse("a: 1\u2028b: 2\x85c: 3\rd: *x\n", "x.yaml")
     assert document.source == Source("x.yaml", ["a: 1", "b: 2", "c: 3", "d: *x"])
-    assert told("a: 1\u2028b: 2\x85c: 3\rd: *x\n") == [
-        "LL008 4:4+2 aliases are not allowed: `*x`"
-    ]
+    assert told("a: 1\u2028b: 2\x85c: 3\rd: *x\n") == ["LL008 4:4+2 aliases are not allowed: `*x`"]
 
 
 @settings(max_examples=100, deadline=None)
@@ -164,4 +160,4 @@ def test_lines_are_those_the_parser_counts() -> None:
 def test_both_parsers_agree_on_what_a_text_says(text: str) -> None:
     fast, pure = parse(text, "x.yaml"), parse(text, "x.yaml", PureParser)
     if fast.root is not None and pure.root is not None:
-        assert plain(fast.root) == plain(pure.root) or any("\x00" < c for c in ())
+        assert plain(fast.root) == plain(pure.root)

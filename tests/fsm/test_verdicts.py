@@ -25,7 +25,7 @@ from little_loops.fsm.schema import (
 from little_loops.fsm.state import FileRef, LoopState, Result
 from little_loops.fsm.verdicts import asks_verdict, judge_action
 
-FORK = {"on_pass": "p", "on_fail": "f"}
+FORK: dict[str, Any] = {"on_pass": "p", "on_fail": "f"}
 
 
 def run_with(result: Result, **more: Any) -> LoopState:

@@ -31,16 +31,15 @@ WHEN = {
 def check_reachable(of: Inspection) -> Iterator[Problem]:
     """Every state can be reached, and one of them ends the run."""
     loop = of.loop
-    if loop.initial in loop.states:
-        found = reachable(of.flow)
-        for name in loop.states:
-            if name not in found:
-                yield of.warning(
-                    "LL301",
-                    f"state `{name}` can never be reached",
-                    *("states", name),
-                    help="let some way lead to it, or remove it",
-                )
+    found = reachable(of.flow)
+    for name in loop.states:
+        if name not in found:
+            yield of.warning(
+                "LL301",
+                f"state `{name}` can never be reached",
+                *("states", name),
+                help="let some way lead to it, or remove it",
+            )
     if loop.states and not any(state.terminal for state in loop.states.values()):
         yield of.warning(
             "LL302",

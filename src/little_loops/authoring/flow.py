@@ -139,18 +139,23 @@ def _interrupts(loop: FSMLoop, name: str, state: StateConfig) -> Iterator[Edge]:
 
 def reachable(flow: Flow) -> set[str]:
     """The states some run can be in."""
-    return set(_in_order(flow)) if flow.initial in flow.edges else set()
+    if flow.initial not in flow.edges:
+        return set()
+    found = _in_order(flow)
+    last = (edge.target for state in found for edge in flow.edges[state] if edge.last)
+    return {*found, *last}
 
 
 def _in_order(flow: Flow) -> list[str]:
-    """What can be reached, each state before what follows it wherever the graph has no circle."""
+    """What can be reached and left again, each state before what follows it where there is no
+    circle."""
     done: list[str] = []
     seen = {flow.initial}
     stack = [(flow.initial, iter(flow.edges[flow.initial]))]
     while stack:
         name, rest = stack[-1]
         for edge in rest:
-            if edge.target not in seen:
+            if edge.target not in seen and not edge.last:
                 seen.add(edge.target)
                 stack.append((edge.target, iter(flow.edges[edge.target])))
                 break
@@ -175,7 +180,7 @@ def may_be_missing(flow: Flow, sets: Mapping[str, Iterable[str]]) -> Missing:
 
 def _spread(flow: Flow, gives: Mapping[str, int], everything: int) -> dict[str, int]:
     order = _in_order(flow)
-    missing = dict.fromkeys(order, 0)
+    missing = dict.fromkeys(reachable(flow), 0)
     missing[flow.initial] = everything
     changed = True
     while changed:

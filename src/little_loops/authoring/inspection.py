@@ -37,10 +37,11 @@ class Inspection(Filling):
         return flow_of(self.loop, self.agents)
 
     @cached_property
-    def results(self) -> frozenset[str]:
-        """The names under which a result can be captured: states that act, and `capture`."""
-        acting = [self.loop.states[name] for name in self.kinds]
-        return frozenset([*self.kinds, *(state.capture for state in acting if state.capture)])
+    def results(self) -> Mapping[str, str]:
+        """The names under which results are captured, in order, each with a state that does it."""
+        captures = {name: self.loop.states[name].capture for name in self.kinds}
+        named = {capture: name for name, capture in captures.items() if capture is not None}
+        return {**named, **{name: name for name in self.kinds}}
 
     @cached_property
     def all_context(self) -> Mapping[str, Any]:

@@ -96,27 +96,22 @@ def node_of(data: Any) -> Node:
 
 def plain(node: Node) -> Any:
     """Back to plain data."""
-    match node:
-        case Text():
-            return node.value
-        case List():
-            return [plain(item) for item in node.items]
-        case Map():
-            return {entry.key.text: plain(entry.value) for entry in node.entries}
+    if isinstance(node, Map):
+        return {entry.key.text: plain(entry.value) for entry in node.entries}
+    if isinstance(node, List):
+        return [plain(item) for item in node.items]
+    return node.value
 
 
 def walk(node: Node) -> Iterator[Node]:
     """The node and all below it, in the order of the text."""
     yield node
-    match node:
-        case Map():
-            for entry in node.entries:
-                yield from walk(entry.value)
-        case List():
-            for item in node.items:
-                yield from walk(item)
-        case Text():
-            pass
+    if isinstance(node, Map):
+        for entry in node.entries:
+            yield from walk(entry.value)
+    elif isinstance(node, List):
+        for item in node.items:
+            yield from walk(item)
 
 
 def _scalar(value: Any) -> Text:

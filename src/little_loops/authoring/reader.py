@@ -53,12 +53,12 @@ from little_loops.authoring.fields import (
     TRANSITIONS,
 )
 from little_loops.authoring.messages import listed, quoted, shown, suggest
-from little_loops.authoring.nodes import Entry, List, Map, Mark, Node, Text
+from little_loops.authoring.nodes import Entry, Map, Mark, Node, Text
 from little_loops.authoring.places import Source
 from little_loops.authoring.values import INVALID
 from little_loops.errors import Problem
 
-MOST_SUGGESTIONS = 300  # a hundred are printed; the rest is only counted
+MOST_SUGGESTIONS = 120  # a hundred are printed; the rest is only counted
 FEW_NAMES = 12
 LONGEST_NAME = 100
 
@@ -228,23 +228,14 @@ class Reader:
         return "your own keys begin with `x-`"
 
 
+_TYPES = {"str": "text", "bool": "a boolean", "int": "a number", "float": "a number"}
+
+
 def described(node: Node) -> str:
     """What a node is, for a message."""
-    match node:
-        case Map():
-            return "a mapping"
-        case List():
-            return "a list"
-        case Text(kind="str"):
-            return "text"
-        case Text(kind="bool"):
-            return "a boolean"
-        case Text(kind="int" | "float"):
-            return "a number"
-        case Text(kind="null"):
-            return "nothing"
-        case Text():
-            return f"a value of type `{node.text}`"
+    if isinstance(node, Text):
+        return _TYPES.get(node.kind) or f"a value of type `{node.text}`"
+    return "a mapping" if isinstance(node, Map) else "a list"
 
 
 def owner(name: str) -> str | None:

@@ -74,7 +74,8 @@ def _tab(said: Complaint) -> Finding | None:
 
 
 def _unclosed_quote(said: Complaint) -> Finding | None:
-    if "quoted scalar" not in said.context or "end of stream" not in said.problem:
+    ended = "end of stream" in said.problem or "document indicator" in said.problem
+    if "quoted scalar" not in said.context or not ended:
         return None
     quote = said.line(said.began)[said.began.column : said.began.column + 1]
     return Finding(
@@ -89,9 +90,7 @@ def _escape(said: Complaint) -> Finding | None:
     if "quoted scalar" not in said.context:
         return None
     line = said.line(said.at)
-    column = line.rfind("\\", 0, said.at.column + 1)
-    if column < 0:
-        return None
+    column = max(0, line.rfind("\\", 0, said.at.column + 1))
     return Finding(
         "LL028",
         f"`{shown(line[column : column + 2])}` is not an escape of YAML",
@@ -195,16 +194,17 @@ def _list_beside_key(said: Complaint) -> Finding | None:
 
 
 def _after_quote(said: Complaint) -> Finding | None:
-    line = said.line(said.at)
-    for found in _QUOTED.finditer(line):
-        if found.start(1) < said.at.column <= found.end():
-            return Finding(
-                "LL029",
-                "text goes on behind a closing quote",
-                Mark(said.at.line, found.start(1), len(line.rstrip())),
-                "put the whole text in quotes; inside '…' a quote is written ''",
-            )
-    return None
+    line, column = said.line(said.at), said.at.column
+    quotes = (found.span(1) for found in _QUOTED.finditer(line) if found.end() >= column)
+    start, _ = next(quotes, (column, column))
+    if start >= column:
+        return None
+    return Finding(
+        "LL029",
+        "text goes on behind a closing quote",
+        Mark(said.at.line, start, len(line.rstrip())),
+        "put the whole text in quotes; inside '…' a quote is written ''",
+    )
 
 
 def _misplaced(said: Complaint) -> Finding | None:
@@ -275,10 +275,10 @@ def _blanks(text: str) -> int:
 
 
 def _line_above(said: Complaint) -> Mark:
-    for number in range(said.at.line - 1, -1, -1):
-        if said.source.lines[number].split("#")[0].strip():
-            return Mark(number, 0, 1)
-    return Mark(said.at.line, 0, 1)
+    """The next line above that says something, or this one."""
+    above = range(said.at.line - 1, -1, -1)
+    said_something = (n for n in above if said.source.lines[n].split("#")[0].strip())
+    return Mark(next(said_something, said.at.line), 0, 1)
 
 
 def _inside(mark: Mark, source: Source) -> Mark:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 Record = Mapping[str, Any]
@@ -27,6 +27,8 @@ def visits(records: Iterable[Record]) -> list[Visit]:
     for record in records:
         if record["event"] == "state_enter":
             found.append(Visit(str(record.get("state"))))
+        elif found and record["event"] == "action_start":
+            found[-1] = Visit(found[-1].state)  # once more, after an interruption
         elif found and (verdict := _verdict(record)) is not None:
             found[-1] = found[-1]._replace(verdict=verdict)
     return found
@@ -80,11 +82,13 @@ def letters(states: Iterable[str]) -> dict[str, str]:
     """Each state's shortest name that no other has: `m`, else `ct`, else all of it."""
     names = list(dict.fromkeys(states))
     short = {name: name[:1] for name in names}
-    for longer in (_initials, str):
+    longer: Callable[[str], str] = _initials
+    while len(set(short.values())) < len(names):
         taken = list(short.values())
-        for name in names:
-            if taken.count(short[name]) > 1:
-                short[name] = longer(name)
+        short = {
+            name: longer(name) if taken.count(word) > 1 else word for name, word in short.items()
+        }
+        longer = str
     return short
 
 
@@ -95,17 +99,21 @@ def _initials(name: str) -> str:
 
 def compressed(words: Sequence[str], times: str = "×") -> str:
     """`m a ×10`: what comes three times or more in a row is said once."""
-    parts: list[str] = []
+    told = (
+        " ".join([*unit, f"{times}{count}"] if count > 1 else unit) for unit, count in units(words)
+    )
+    return " ".join(told)
+
+
+def units(words: Sequence[str]) -> list[tuple[list[str], int]]:
+    """What follows each other, and how often each of it comes."""
+    found: list[tuple[list[str], int]] = []
     place = 0
     while place < len(words):
         length, count = _most_repeated(words, place)
-        if count >= 3:
-            parts.append(" ".join([*words[place : place + length], f"{times}{count}"]))
-            place += length * count
-        else:
-            parts.append(words[place])
-            place += 1
-    return " ".join(parts)
+        found.append((list(words[place : place + length]), count))
+        place += length * count
+    return found
 
 
 def _most_repeated(words: Sequence[str], start: int) -> tuple[int, int]:

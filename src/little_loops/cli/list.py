@@ -15,7 +15,7 @@ from little_loops.cli.ages import now_ms
 from little_loops.cli.console import print_json, say, talk
 from little_loops.cli.plain_words import plain
 from little_loops.cli.sight import all_alive, as_json
-from little_loops.cli.status import COLUMNS, row
+from little_loops.cli.status import COLUMNS, complain, row
 from little_loops.cli.tables import style_for, table
 from little_loops.errors import OK
 from little_loops.world.project import find_project
@@ -81,4 +81,5 @@ def list_running(args: Asked, root: str) -> int:
         style = style_for(sys.stdout, args.color)
         rows = [row(one, style, now) for one in runs]
         say("\n".join(table(COLUMNS, rows, style)) if rows else "nothing is running")
+        complain(runs, args.quiet)
     return OK

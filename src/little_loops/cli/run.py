@@ -10,11 +10,10 @@ from little_loops.cli.consent import can_ask, skip_permissions
 from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.loading import LoopFile, context_overrides, load_loop
 from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
-from little_loops.fsm.persistence import Wish, look, start, unfinished
+from little_loops.fsm.persistence import Wish, current, start, unfinished
 from little_loops.fsm.state import UNFINISHED, Limits
 from little_loops.world.locks import alive
 from little_loops.world.project import find_project, run_name
-from little_loops.world.storage import RunFiles
 
 EXAMPLES = (
     ("ll-loop run fix-types", "run .loops/fix-types.yaml"),
@@ -99,7 +98,7 @@ def _wants_to_start_anew(wish: Wish) -> bool:
     """Where a run of this name is unfinished, a person at a terminal is asked."""
     if not can_ask() or alive(wish.root, wish.name) is not None:
         return False
-    before = look(RunFiles(wish.root, wish.name))
+    before = current(wish.root, wish.name)
     if before is None or before.run.status not in UNFINISHED:
         return False
     problem = unfinished(wish.name, before.run)

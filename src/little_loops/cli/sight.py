@@ -61,7 +61,7 @@ class Seen(NamedTuple):
     """A run: what its files say, who carries it, and what to call that.
 
     `status` is the manual's word for it, or `queued` or `damaged`; `facts` is None for a run that
-    is damaged, queued or so young that it has saved nothing yet.
+    is damaged, queued or so young that it has saved nothing yet.  Who holds its lock is alive.
     """
 
     files: RunFiles
@@ -202,19 +202,20 @@ def _with_its_end(closer: Closer) -> Closer:
 
 
 def seen(run: Run) -> Seen:
-    holder = run.holder
-    if run.state is None:
-        status = "running" if holder is not None else "damaged"
-        return Seen(run.files, status, None, None, run.damage, holder)
-    try:
-        facts = facts_of(run.state)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        status = "running" if holder is not None else "damaged"
-        why = f"`{run.files.state}` is damaged: {_in_words(error)}"
-        return Seen(run.files, status, None, None, why, holder)
-    if facts.status == "running" and holder is None:
+    """Whoever holds the lock runs, whatever the snapshot says: it may be about to say it."""
+    facts, damage = None, run.damage
+    if run.state is not None:
+        try:
+            facts = facts_of(run.state)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            damage = f"`{run.files.state}` is damaged: {_in_words(error)}"
+    if run.holder is not None:
+        return Seen(run.files, "running", None, facts, damage, run.holder)
+    if facts is None:
+        return Seen(run.files, "damaged", None, None, damage)
+    if facts.status == "running":
         return Seen(run.files, "interrupted", "crash", facts)
-    return Seen(run.files, facts.status, facts.reason, facts, None, holder)
+    return Seen(run.files, facts.status, facts.reason, facts)
 
 
 def _in_words(error: Exception) -> str:

@@ -35,7 +35,7 @@ EXAMPLES = (
 )
 COLUMNS = (
     Column("NAME", least=12),
-    Column("STATUS", least=14),
+    Column("STATUS", least=24),
     Column("STATE", least=6, leaves=1),
     Column("ITER", leaves=2),
     Column("COST", leaves=4),
@@ -87,7 +87,15 @@ def main(argv: Sequence[str]) -> int:
         print_json({"schema": 1, "runs": [as_json(one, now) for one in runs]})
     elif args.quiet < 2:
         say("\n".join(overview(runs, style_for(sys.stdout, args.color), now)))
+        complain(runs, args.quiet)
     return OK
+
+
+def complain(runs: Sequence[Seen], quiet: int) -> None:
+    """Say what is wrong with those that are damaged: a table has no room for it."""
+    for one in runs:
+        if one.damage and not quiet:
+            talk(f"warning: {visible(one.damage, newlines=False)}")
 
 
 def one_run(args: Asked, loop: str, root: str) -> int:

@@ -185,7 +185,8 @@ def _body(closer: Closer, facts: Facts, more: Details, style: Style, now: int) -
     elif action := _action(closer):
         lines += _doing(action, more, style, now)
     if facts.error and facts.error != facts.reason and not one.is_alive:
-        lines += _row("error", [visible(one_line(facts.error), newlines=False)], style)
+        label = "error" if one.status == "failed" else "message"
+        lines += _row(label, [visible(one_line(facts.error), newlines=False)], style)
     if path := _path(closer, style):
         lines += _row("path", [path], style)
     if facts.cost_usd or facts.tokens:

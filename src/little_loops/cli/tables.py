@@ -127,12 +127,11 @@ def _shortened(
     if width is None:
         return widths
     least = {place: _smallest(columns[place], natural[place]) for place in shown}
-    less = {place: min(LEAST, natural[place]) for place in shown if columns[place].least}
-    for bounds in (less, dict.fromkeys(shown, LEAST), dict.fromkeys(shown, 1)):
-        for place in reversed(list(least)):
+    less = {place: LEAST for place in shown if columns[place].least}
+    for bounds in (least, less, dict.fromkeys(shown, LEAST), dict.fromkeys(shown, 1)):
+        for place in reversed(list(bounds)):
             over = max(_total(list(widths.values())) - width, 0)
-            widths[place] = max(widths[place] - over, min(least[place], widths[place]))
-        least = bounds
+            widths[place] = max(widths[place] - over, min(bounds[place], widths[place]))
     return widths
 
 

@@ -10,12 +10,11 @@ from little_loops.cli.console import print_json, say, talk
 from little_loops.cli.naming import run_named
 from little_loops.cli.parsing import Args, Parser, add_output_options, seconds
 from little_loops.cli.sight import Closer, exit_code_of, look_closer
+from little_loops.cli.words import last_words
 from little_loops.errors import LIMIT, UsageError
 from little_loops.fsm.events import FINAL_EVENTS
-from little_loops.world.lines import last_line
 from little_loops.world.locks import alive, waiting
 from little_loops.world.project import find_project
-from little_loops.world.shown import visible
 
 LOOK_EACH_S = 0.05
 
@@ -41,14 +40,20 @@ def main(argv: Sequence[str]) -> int:
     name = run_named(args.loop, root)
     until = None if args.timeout is None else time.monotonic() + args.timeout
     while True:
-        ended = None if _is_under_way(root, name) else look_closer(root, name, 1)
-        if ended is not None and not ended.seen.is_alive:
+        ended = None if _is_under_way(root, name) else _ended(root, name)
+        if ended is not None:
             return _tell_end(args, name, ended)
-        if ended is None and not _is_under_way(root, name):
-            raise UsageError(f"there is no run of `{name}` to wait for")
         if until is not None and time.monotonic() >= until:
             return _tell_on(args, name)
         time.sleep(LOOK_EACH_S)
+
+
+def _ended(root: str, name: str) -> Closer | None:
+    """The run with its end; none if another one has begun meanwhile."""
+    found = look_closer(root, name, 1)
+    if found is None:
+        raise UsageError(f"there is no run of `{name}` to wait for")
+    return None if found.seen.is_alive else found
 
 
 def _is_under_way(root: str, name: str) -> bool:
@@ -68,10 +73,8 @@ def _tell_end(args: Args, name: str, ended: Closer) -> int:
     final = last if last is not None and last["event"] in FINAL_EVENTS else None
     if args.json:
         print_json({"schema": 1, "name": name, "status": one.status, "event": final})
-    elif args.quiet < 2 and final is not None:
-        say(visible(last_line(final), newlines=False))
     elif args.quiet < 2:
-        say(f"Loop {one.damage or 'interrupted: crashed'}")
+        say(last_words(one, last))
     if final is None and not args.quiet and not args.json:
         talk(f"next: ll-loop resume {name}")
     return exit_code_of(one)

@@ -5,9 +5,13 @@ Not here: looking at runs (`sight`), laying words out (`tables`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from little_loops.cli.ages import ago, rough
 from little_loops.cli.sight import Seen, is_crashed, ran_ms
 from little_loops.cli.tables import Style
+from little_loops.fsm.events import FINAL_EVENTS
 from little_loops.world.shown import visible
 
 LIMITS = {
@@ -65,6 +69,21 @@ def ending_of(one: Seen) -> str:
             return f"{word} ({where})"
 
 
+def last_words(one: Seen, record: Mapping[str, Any] | None) -> str:
+    """The last line of a run that is over, whoever is left to say it."""
+    if record is not None and record["event"] in FINAL_EVENTS:
+        from little_loops.world.lines import last_line  # only where a run has ended
+
+        try:
+            return visible(last_line(record), newlines=False)
+        except (KeyError, TypeError, ValueError):
+            return f"Loop {word_of(one)}"
+    if one.facts is None:
+        return f"Loop {word_of(one)}: {visible(one.damage or 'no state', newlines=False)}"
+    where = visible(one.facts.state, newlines=False)
+    return f"Loop {word_of(one).replace(' (crashed)', ': crashed')} in state '{where}'"
+
+
 def next_step(one: Seen) -> str | None:
     """The one command that is most likely wanted now."""
     name, facts = one.name, one.facts
@@ -93,10 +112,10 @@ def signed(one: Seen, text: str, style: Style) -> str:
 
 
 def since(one: Seen, now: int) -> str:
-    """`running 14m`, `paused 1d ago`, `damaged: …`."""
+    """`running 14m`, `paused 1d ago`, `damaged`."""
     word = word_of(one)
     if one.facts is None:
-        return f"{word}: {visible(one.damage, newlines=False)}" if one.damage else word
+        return word
     if one.status == "running":
         return f"{word} {rough(ran_ms(one, now))}"
     return f"{word} {ago(one.facts.updated_ms, now)}"

@@ -9,7 +9,6 @@ Not here: how a CLI speaks (`hosts`), where an ending leads (`hosts.base.WAYS`, 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -29,12 +28,14 @@ from little_loops.hosts.base import (
     Outcome,
     Reader,
     Request,
+    Retrying,
     Text,
     argv_with_files,
     environment,
     host_named,
     way_of,
 )
+from little_loops.hosts.programs import find_program
 from little_loops.world import process
 from little_loops.world.output import LineSplitter, SignalScanner, Stream
 
@@ -113,20 +114,8 @@ def _argv(
     for name, content in launch.files.items():
         actor.write_file(name, content)
     argv = list(argv_with_files(launch, actor.place.run_dir))
-    program, why_not = _program(actor, argv[0], env)
-    return [program, *argv[1:]], why_not
-
-
-def _program(actor: ProcessActor, name: str, env: Mapping[str, str]) -> tuple[str, str | None]:
-    program = shutil.which(name, path=env.get("PATH"))
-    if program is None:
-        return name, f"`{name}` is not on PATH"
-    found = os.path.realpath(program)
-    inside = os.path.commonpath([found, os.path.realpath(actor.place.project)])
-    # A cloned repository must not bring the program that its loops run as an agent.
-    if inside == os.path.realpath(actor.place.project) and not os.path.isabs(name):
-        return name, f"`{name}` was found inside the project ({found}), which is not trusted"
-    return program, None
+    program = find_program(argv[0], env.get("PATH"), actor.place.project)
+    return [program.path, *argv[1:]], program.why_not
 
 
 def _plugin_dirs(
@@ -136,8 +125,8 @@ def _plugin_dirs(
     ours = request.kind == "slash" and request.action.lstrip().startswith("/ll:")
     if host.name != "claude" or not ours:
         return ()
-    program, why_not = _program(actor, "claude", env)
-    if why_not:
+    program = find_program("claude", env.get("PATH"), actor.place.project)
+    if program.why_not:
         return ()
     from little_loops.hosts.plugin import plugin_dirs  # only its own commands need it
 
@@ -157,7 +146,7 @@ def _plugin_dirs(
             return 127, ""
         return asked.returncode, asked.stdout.decode("utf-8", "replace")
 
-    return plugin_dirs(request.action, ask, program)
+    return plugin_dirs(request.action, ask, program.path)
 
 
 class LoginRefused(Exception):
@@ -190,6 +179,9 @@ class AgentTurn:
                 self._actor.onlookers.printed("stdout", said)
             elif isinstance(event, Activity):
                 self._actor.onlookers.doing(event.text)
+            elif isinstance(event, Retrying):
+                again = f"Trying again in {event.delay_ms / 1000:.0f} s ({event.why})"
+                self._actor.onlookers.doing(again)
             elif isinstance(event, AuthFailed):
                 raise LoginRefused(round((time.monotonic() - self._began) * 1000))
 

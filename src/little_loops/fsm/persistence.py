@@ -118,8 +118,7 @@ def _claim(
 
 def _make_room(wish: Wish) -> None:
     """Put an old run of this name into the history; one that is unfinished only if told to."""
-    files = RunFiles(wish.root, wish.name)
-    before = None if wish.fresh else look(files)
+    before = None if wish.fresh else current(wish.root, wish.name)
     if before is not None and before.run.status in UNFINISHED:
         raise unfinished(wish.name, before.run)
     archive(wish.root, wish.name)
@@ -171,10 +170,16 @@ class Look(NamedTuple):
 
 def find(root: str, name: str) -> Look:
     """The newest run of that name, from the history if need be."""
-    found = look(RunFiles(root, name)) or look(_newest_past(root, name))
+    found = current(root, name) or look(_newest_past(root, name))
     if found is None:
         raise UsageError(f"there is no run of `{name}` to resume")
     return found
+
+
+def current(root: str, name: str) -> Look | None:
+    """The run of that name that is not in the history, nor was on its way there when it died."""
+    settle(root, name)
+    return look(RunFiles(root, name))
 
 
 def look(files: RunFiles | None) -> Look | None:

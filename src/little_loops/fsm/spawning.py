@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from little_loops.errors import StorageError
 from little_loops.fsm.events import timestamp
 from little_loops.fsm.schema import HostOptions
 from little_loops.hosts.base import Request, environment, host_named
+from little_loops.hosts.programs import find_program
 from little_loops.world import tree
 from little_loops.world.background import own_environment
 from little_loops.world.clock import wall_ms
@@ -43,15 +45,16 @@ class Spawner:
         command = f"ll-loop resume {name} --background"
         request = self._request(command)
         launch = host_named(self.options.name or "claude").build(request)
+        argv = (self._program(launch.argv[0]), *launch.argv[1:])
         with make_folder(self.files.root, *self._folder()) as data:
             environ = environment(launch, self._environ(data))
             log = data.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             try:
-                child = self._start(launch.argv, environ, log)
+                child = self._start(argv, environ, log)
             finally:
                 os.close(log)
         assert child.stdin is not None, "it is a pipe"
-        with child.stdin:
+        with suppress(BrokenPipeError), child.stdin:  # how it ends is not our business
             child.stdin.write(launch.stdin.decode())
         self._note(child.pid, request.session_id)
         return child
@@ -73,6 +76,17 @@ class Spawner:
             env=self.options.env or {},
         )
 
+    def _program(self, name: str) -> str:
+        # By our own PATH: the one of the session begins with a directory inside the project.
+        program = find_program(name, self.environ.get("PATH"), self.files.root)
+        if program.why_not:
+            raise self._not_started(program.why_not)
+        return program.path
+
+    def _not_started(self, why: str) -> StorageError:
+        help = f"`ll-loop resume {self.files.name}` goes on by hand"
+        return StorageError(f"no session could be started: {why}", help)
+
     def _start(
         self, argv: tuple[str, ...], environ: Mapping[str, str], log: int
     ) -> subprocess.Popen[str]:
@@ -88,10 +102,7 @@ class Spawner:
                 start_new_session=True,
             )
         except OSError as error:
-            raise StorageError(
-                f"no session could be started: {argv[0]}: {error.strerror}",
-                f"`ll-loop resume {self.files.name}` goes on by hand",
-            ) from error
+            raise self._not_started(f"{argv[0]}: {error.strerror}") from error
 
     def _folder(self) -> tuple[str, ...]:
         return (".running", f"{self.files.name}.d")

@@ -130,12 +130,12 @@ class Folder:
 
     def make(self, name: str, mode: int = PRIVATE_FOLDER) -> Folder:
         """The child of that name, made if need be; a private one is made private again."""
-        made = self._make(name, mode)
+        self._make(name, mode)
         child = self.child(name)
         if child is None:
             raise StorageError(f"`{self.place(name)}` was removed while it was being made")
         try:
-            if made:
+            if child.is_empty():  # made just now, or by somebody who did not come to this line
                 self.sync()
             if mode == PRIVATE_FOLDER:
                 child._keep_private()
@@ -144,14 +144,13 @@ class Folder:
             raise
         return child
 
-    def _make(self, name: str, mode: int) -> bool:
+    def _make(self, name: str, mode: int) -> None:
         try:
             os.mkdir(name, mode, dir_fd=self.fd)
         except FileExistsError:
-            return False
+            return
         except OSError as error:
             raise failure(error, "make", self.place(name)) from error
-        return True
 
     def _keep_private(self) -> None:
         info = os.fstat(self.fd)
@@ -171,6 +170,13 @@ class Folder:
     def names(self) -> list[str]:
         try:
             return os.listdir(self.fd)
+        except OSError as error:
+            raise failure(error, "list", self.path) from error
+
+    def is_empty(self) -> bool:
+        try:
+            with os.scandir(self.fd) as entries:
+                return next(entries, None) is None
         except OSError as error:
             raise failure(error, "list", self.path) from error
 

@@ -215,16 +215,21 @@ def restore(past: RunFiles) -> RunFiles:
 
 
 def settle(root: str, name: str) -> None:
-    """Finish a move that a crash cut short.  Under the run's claim."""
+    """Finish a move that a crash cut short.
+
+    A move is made under the guard from its first step to its last, so whoever holds the guard and
+    still finds one knows that nobody is making it any more.
+    """
     running = find_folder(root, RUNNING)
     if running is None:
         return
     with running:
-        move = _read_move(running, check_run_name(name))
-        if move is None:
+        if _read_move(running, check_run_name(name)) is None:
             return
         with make_folder(root, HISTORY, name) as history, guarded(running):
-            _move(running, history, name, *move)
+            move = _read_move(running, name)
+            if move is not None:
+                _move(running, history, name, *move)
 
 
 def _move(running: Folder, history: Folder, name: str, direction: Direction, stem: str) -> None:
