@@ -18,7 +18,6 @@ from little_loops.fsm.events import timestamp
 from little_loops.fsm.interpolation import TemplateError, Unresolved, splice
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.values import author_context
-from little_loops.hosts.base import host_named
 from little_loops.world.clock import wall_ms
 from little_loops.world.shown import visible
 from little_loops.world.trust import AgentAction, agree, trust_of
@@ -60,6 +59,8 @@ def _of_state(loop: FSMLoop, state: StateConfig, context: Mapping[str, Any]) -> 
         text = splice(state.action, own).strip()
     except (TemplateError, Unresolved):
         return None  # it will never run
+    from little_loops.hosts.base import host_named  # only agents pay for hosts
+
     options = loop.host.under(state.host)
     host = host_named(options.name or "claude")
     return AgentAction(host.name, text) if host.needs_consent(options.permission_mode) else None

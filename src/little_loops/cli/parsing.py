@@ -12,6 +12,13 @@ from little_loops.errors import UsageError
 Args = argparse.Namespace
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """80 columns always: asking the terminal costs 3 ms at every start, help or not."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=78)
+
+
 class Parser(argparse.ArgumentParser):
     """A page's options; examples come first in its help, mistakes end as a `UsageError`."""
 
@@ -19,7 +26,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(
             prog=f"ll-loop {verb}",
             description=_description(summary, examples),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
             allow_abbrev=False,
         )
 

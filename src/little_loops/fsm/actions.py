@@ -22,7 +22,7 @@ from little_loops.fsm.drive import Acted
 from little_loops.fsm.rendering import Filled, without_newline
 from little_loops.fsm.schema import ActionType, HostOptions
 from little_loops.fsm.state import CutBy, FileRef, LoopState, Result, SignalLine
-from little_loops.hosts.base import SESSION_VARIABLES
+from little_loops.fsm.variables import SESSION_VARIABLES
 from little_loops.world import process
 from little_loops.world.files import failure
 from little_loops.world.onlookers import Onlooker

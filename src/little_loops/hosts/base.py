@@ -21,21 +21,10 @@ from typing import Final, Literal, NamedTuple, Protocol
 from little_loops.errors import UsageError
 from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.state import AgentWay, CutBy
+from little_loops.fsm.variables import SESSION_VARIABLES as SESSION_VARIABLES
 from little_loops.hosts.verdicts import NO_VERDICT
 
 HOST_NAMES: Final = ("claude", "codex", "command")
-
-# What an outer agent's session leaves in its environment.  By name, never by prefix: `CLAUDE*`
-# would take the user's login and limits with it.
-SESSION_VARIABLES: Final = (
-    "CLAUDECODE",
-    "CLAUDE_CODE_CHILD_SESSION",
-    "CLAUDE_CODE_ENTRYPOINT",
-    "CLAUDE_CODE_EXECPATH",
-    "CLAUDE_CODE_SESSION_ID",
-    "CLAUDE_EFFORT",
-    "AI_AGENT",
-)
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
