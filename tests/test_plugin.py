@@ -1,0 +1,129 @@
+"""The plugin's files agree with each other, with the package and with the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from little_loops import __version__
+from little_loops.cli.commands import VERBS
+from little_loops.fsm.signal_detector import SignalDetector
+from little_loops.relay.contract import read_text
+from little_loops.relay.rules import Metadata
+
+ROOT = Path(__file__).parents[1]
+PLUGIN = ROOT / "plugin"
+NAMES = (
+    *("check_code", "create-loop", "handoff", "implement"),
+    *("loop-status", "manage_issue", "run-loop", "stop-loop"),
+)
+
+
+class Page(NamedTuple):
+    about: dict[str, Any]
+    text: str
+
+
+def page(path: Path) -> Page:
+    start, about, text = path.read_text().split("---\n", 2)
+    assert start == "", f"{path.name} begins with its front matter"
+    return Page(yaml.safe_load(about), text)
+
+
+PAGES = {path.stem: page(path) for path in sorted((PLUGIN / "commands").glob("*.md"))}
+SKILLS = {path.parent.name: page(path) for path in PLUGIN.glob("skills/*/SKILL.md")}
+EVERY = pytest.mark.parametrize("text", [p.text for p in PAGES.values()], ids=PAGES)
+
+
+def test_it_has_the_version_of_the_package():
+    manifest = json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text())
+    assert (manifest["name"], manifest["version"]) == ("ll", __version__)
+
+
+def test_the_marketplace_lists_it():
+    market = json.loads((ROOT / ".claude-plugin" / "marketplace.json").read_text())
+    assert [(each["name"], each["source"]) for each in market["plugins"]] == [("ll", "./plugin")]
+
+
+def test_the_wheel_carries_it():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel["force-include"] == {"plugin": "little_loops/plugin"}
+
+
+def test_the_commands_are_those_of_the_manual():
+    assert tuple(PAGES) == NAMES
+    assert all(each.about["description"] for each in PAGES.values())
+
+
+def test_the_skill_has_the_name_of_its_directory():
+    assert {name: each.about["name"] for name, each in SKILLS.items()} == {
+        "offer-loop": "offer-loop"
+    }
+
+
+@EVERY
+def test_arguments_stand_once_and_never_in_a_shell_block(text: str):
+    assert text.count("$ARGUMENTS") == 1
+    assert re.search(r"!`|```!", text) is None  # there is no shell block at all
+    assert re.search(r"(^|\s)@", text) is None  # which would attach a file
+
+
+@EVERY
+def test_every_line_of_ours_that_it_names_exists(text: str):
+    for line in re.findall(r"`ll-loop ([^`]+)`", text):
+        verb, *words = line.split()
+        options = import_module(f"little_loops.cli.{VERBS[verb].module}").parser()
+        known = options._option_string_actions
+        assert [word for word in words if word.startswith("-") and word not in known] == [], line
+
+
+def test_what_runs_without_asking_is_only_reading_and_stopping():
+    rules = [rule for each in PAGES.values() for rule in rules_of(each)]
+    verbs = {found[1] for rule in rules if (found := re.match(r"Bash\(ll-loop ([a-z]+)", rule))}
+    assert verbs == {"explain", "list", "logs", "schema", "status", "stop", "validate", "wait"}
+    others = {rule for rule in rules if not rule.startswith("Bash(ll-loop ")}
+    assert others == {"Read", "Glob", "Grep", "Bash(mktemp -d)", "Bash(printenv LL_RUN_DIR)"}
+
+
+def rules_of(each: Page) -> list[str]:
+    written = each.about.get("allowed-tools", "")
+    return [rule.strip() for rule in written.split(", ") if rule]
+
+
+def test_the_loop_command_knows_every_paradigm():
+    _, *rows = re.findall(r"\| `(\w+)` \|", PAGES["create-loop"].text)  # without the head
+    assert sorted(rows) == ["convergence", "fsm", "goal", "imperative", "invariants", "relay"]
+
+
+def test_a_run_is_waited_for_in_pieces_under_100_s():
+    assert re.findall(r"--timeout (\w+)", PAGES["run-loop"].text) == ["90s"]
+
+
+def test_the_handoff_line_is_one():
+    line = re.search(r"^ *`(CONTEXT_HANDOFF:.*)`$", PAGES["handoff"].text, re.MULTILINE)
+    assert line is not None
+    found = SignalDetector().detect_first(f"All is written down.\n{line[1]}\n")
+    assert found is not None
+    assert (found.signal_type, found.payload) == ("handoff", "Ready for fresh session")
+
+
+def test_the_metadata_that_is_shown_keeps_its_contract():
+    shown = re.search(r"```json\n(.*?)```", PAGES["implement"].text, re.DOTALL)
+    assert shown is not None
+    metadata = read_text(shown[1])
+    assert isinstance(metadata, Metadata)
+    assert (metadata.status, metadata.progress.completed) == ("partial", 2)
+
+
+@pytest.mark.parametrize("name", ["check_code", "manage_issue"])
+def test_a_judging_command_ends_with_a_verdict(name: str):
+    lines = [line.strip() for line in PAGES[name].text.splitlines()]
+    assert {"VERDICT: pass", "VERDICT: fail"} <= set(lines)
