@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
 
-from little_loops.authoring import fields as table
 from little_loops.authoring import field_kinds as kinds
+from little_loops.authoring import fields as table
 
 Data = st.SearchStrategy[Any]
 
@@ -38,15 +40,18 @@ LINES = st.sampled_from(
 )
 
 
+@cache
 def names(pattern: str) -> Data:
     return st.from_regex(pattern, fullmatch=True).map(lambda name: name[:20])
 
 
+@cache
 def scalars() -> Data:
     numbers = st.integers(-(10**6), 10**6) | st.floats(-1e9, 1e9)
     return st.none() | st.booleans() | numbers | LINES | st.text(max_size=8)
 
 
+@cache
 def data() -> Data:
     def deeper(inner: Data) -> Data:
         return st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
@@ -79,6 +84,7 @@ def conditions(kind: kinds.Judge) -> Data:
     return st.sampled_from(plain).flatmap(condition)
 
 
+@cache
 def condition(type_name: str) -> Data:
     def with_type(given: dict[str, Any]) -> dict[str, Any]:
         return {"type": type_name, **given}
@@ -149,6 +155,7 @@ def states() -> Data:
     return plain | asking
 
 
+@cache
 def natives() -> Data:
     """Loops in their native form; nearly all of them are sound."""
     common = record([f for f in table.COMMON if f.name != "paradigm"])
@@ -163,13 +170,15 @@ def natives() -> Data:
     )
 
 
+@cache
 def paradigms() -> Data:
     """Loops in the other paradigms."""
 
+    @cache
     def of(name: str) -> Data:
         skipped = {"paradigm", "on_error", "on_timeout", "on_interrupt"}
         wanted = [f for f in table.PARADIGM_TABLES[name].fields if f.name not in skipped]
-        return record(wanted).map(lambda given: {"paradigm": name, **_fitting(given)})
+        return record(wanted).map(lambda given: {"paradigm": name, **_fitting(deepcopy(given))})
 
     return st.sampled_from(sorted(table.OWN)).flatmap(of)
 
@@ -184,6 +193,7 @@ def _fitting(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
+@cache
 def documents() -> Data:
     return natives() | paradigms()
 
@@ -191,7 +201,7 @@ def documents() -> Data:
 @st.composite
 def damaged(draw: st.DrawFn) -> Any:
     """A document with one to three things changed anywhere in it."""
-    document = draw(documents())
+    document = deepcopy(draw(documents()))
     for _ in range(draw(st.integers(1, 3))):
         _damage(draw, document)
     return document
@@ -204,12 +214,15 @@ def _damage(draw: st.DrawFn, document: Any) -> None:
     key = draw(st.sampled_from(keys))
     how = draw(st.sampled_from(["value", "drop", "rename", "add"]))
     if how == "value" or isinstance(chosen, list):
-        chosen[key] = draw(data() | st.sampled_from([-1, 0, 1.5, float("nan"), "$current", ""]))
+        chosen[key] = draw(_ODD_VALUES)
     elif how == "drop":
         del chosen[key]
     else:
         new = draw(st.sampled_from(["on_fial", "states", "tools", "type", "x-mine", "of", "1"]))
         chosen[new] = chosen.pop(key) if how == "rename" else draw(data())
+
+
+_ODD_VALUES = data() | st.sampled_from([-1, 0, 1.5, float("nan"), "$current", ""])
 
 
 def _containers(document: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Checking as a whole: hosts, order, bounds, and that no loop makes it raise."""
+"""Checking as a whole: order, bounds, and that no loop makes it raise."""
 
 from __future__ import annotations
 
@@ -8,70 +8,15 @@ from textwrap import dedent
 import pytest
 from hypothesis import given
 
-from little_loops.authoring.check import HostRules, check
+from little_loops.authoring.check import check
 from little_loops.authoring.check_conditions import Compiler
 from little_loops.authoring.inspection import known
 from little_loops.authoring.load import load
 from little_loops.authoring.places import Places, Source
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from tests.authoring.machines import loops
-from tests.authoring.telling import shown
 
 NOWHERE = Places(Source("", ()), None)
-RULES = HostRules(
-    has_slash=lambda name: name == "claude",
-    wrong_with=lambda options: [f"`{options.model}` is no model"] if options.model else [],
-)
-
-
-def told(source: str) -> str:
-    definition = load(dedent(source), "a.yaml", "a")
-    assert definition.loop is not None
-    return "\n".join(map(shown, check(definition.loop, definition.places, RULES)))
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        pytest.param(
-            """\
-            initial: ask
-            host: {name: codex, model: x}
-            states:
-              ask: {action: /review, next: more}
-              more: {action: /review, host: claude, next: last}
-              last: {action: Look, action_type: prompt, host: {model: y}, next: done}
-              done: {terminal: true}
-            """,
-            """\
-            error[LL214] 2:7 {name: codex, model: x}
-              `x` is no model
-              help: None
-            error[LL213] 4:17 /review
-              host `codex` has no slash commands, and the action of state `ask` is one
-              help: write it as a prompt (`action_type: prompt`), or use `host: claude`
-            error[LL214] 5:33 claude
-              `x` is no model
-              help: None
-            error[LL214] 6:51 {model: y}
-              `y` is no model
-              help: None""",
-            id="wrong for its host",
-        ),
-        pytest.param(
-            "{initial: ask, states: {ask: {action: /review, next: done}, done: {terminal: true}}}",
-            "",
-            id="nothing said about hosts",
-        ),
-        pytest.param(
-            "{initial: ask, states: {ask: {action: ls, next: done}, done: {terminal: true}}}",
-            "",
-            id="no agent at all",
-        ),
-    ],
-)
-def test_hosts_have_their_say(source: str, expected: str) -> None:
-    assert told(source) == dedent(expected)
 
 
 def test_problems_come_in_the_order_of_the_file() -> None:
@@ -133,7 +78,7 @@ def test_compiling_has_an_end() -> None:
 
 @given(loops)
 def test_no_loop_makes_it_raise(loop: FSMLoop) -> None:
-    for problem in check(loop, NOWHERE, RULES):
+    for problem in check(loop, NOWHERE):
         assert problem.message
 
 

@@ -45,6 +45,27 @@ def test_recheck_all_leads_from_every_fix_to_the_first_check() -> None:
     ]
 
 
+def path(source: str, failing: dict[str, int]) -> list[str]:
+    """The states a run is in, when each check fails as often as is said."""
+    left, here, been = dict(failing), "check_tests", list[str]()
+    states = expanded(source)["states"]
+    while not states[here].get("terminal"):
+        been.append(here)
+        fails = left.get(here, 0) > 0
+        left[here] = left.get(here, 0) - 1
+        here = states[here].get("next") or states[here]["on_fail" if fails else "on_pass"]
+    return [*been, here]
+
+
+def test_with_recheck_all_a_pass_without_any_fix_comes_last() -> None:
+    broken = {"check_lint": 1}
+    assert path(TWO, broken) == ["check_tests", "check_lint", "fix_lint", "check_lint", "all_valid"]
+    assert path(f"{TWO}\n    recheck: all", broken) == [
+        *("check_tests", "check_lint", "fix_lint"),
+        *("check_tests", "check_lint", "all_valid"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("names", "labels"),
     [

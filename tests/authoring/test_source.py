@@ -13,6 +13,7 @@ from little_loops.authoring.places import Source
 from little_loops.authoring.source import FASTEST, PureParser, parse
 from little_loops.errors import Problem
 
+SECOND = "LL007 2:1+3 a second document begins here; a loop file holds one"
 both = pytest.mark.parametrize("parser", [FASTEST, PureParser], ids=["C", "pure"])
 
 
@@ -105,8 +106,7 @@ def test_nothing_in_it(text: str) -> None:
         pytest.param("a: 1\nb: 2\na: 3", ["LL012 3:1+1 the key `a` is given twice"], id="twice"),
         pytest.param("1: a\n'1': b", ["LL012 2:1+3 the key `1` is given twice"],
                      id="twice, once as a number"),
-        pytest.param("a: 1\n--- \nb: 2", ["LL007 2:1+3 a second document begins here; a loop file "
-                                          "holds one"], id="two documents"),
+        pytest.param("a: 1\n--- \nb: 2", [SECOND], id="two documents"),
         pytest.param("[" * 51, ["LL006 1:51+1 more than 50 levels deep"], id="too deep"),
         pytest.param("- " * 60, ["LL006 1:101+1 more than 50 levels deep"], id="too deep in blocks"),
         pytest.param("a: x\x07", ["LL003 1:5+1 the character U+0007 is not allowed in YAML"],
@@ -117,10 +117,10 @@ def test_nothing_in_it(text: str) -> None:
                      id="byte order mark inside"),
         pytest.param("a: \ud800", ["LL003 1:4+1 the character U+D800 is not allowed in YAML"],
                      id="half a character"),
-        pytest.param(b"a: 1\nb: \xff\n", ["LL002 2:4+1 the file is not UTF-8: byte 0xff cannot "
-                                          "stand here"], id="not UTF-8"),
-        pytest.param("a: é".encode("latin-1"), ["LL002 1:4+1 the file is not UTF-8: byte 0xe9 "
-                                                "cannot stand here"], id="latin-1"),
+        pytest.param(b"a: 1\nb: \xff\n", [
+            "LL002 2:4+1 the file is not UTF-8: byte 0xff cannot stand here"], id="not UTF-8"),
+        pytest.param("a: é".encode("latin-1"), [
+            "LL002 1:4+1 the file is not UTF-8: byte 0xe9 cannot stand here"], id="latin-1"),
         pytest.param("#" * ((1 << 20) + 1), ["LL001 `x.yaml` is larger than 1 MiB"], id="too large"),
         pytest.param("é" * (1 << 19) + "x", ["LL001 `x.yaml` is larger than 1 MiB"],
                      id="too large in bytes"),

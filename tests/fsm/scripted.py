@@ -47,6 +47,7 @@ class Says:
     ) -> None:
         self.result = Result(exit_code, takes_ms, output, **result)
         self.line = line
+        self.warnings: tuple[str, ...] = ()
         self.stop = stop
 
 
@@ -114,7 +115,7 @@ class ScriptedWorld:
                 exit_code=None, duration_ms=command.deadline_ms, cut_by=command.deadline_of
             )
         self._pass(result.duration_ms)
-        return ActionEnded(self.now(), result, says.line, says.stop)
+        return ActionEnded(self.now(), result, says.line, says.warnings, says.stop)
 
     def _judge(self, run: LoopState, command: Judge) -> Judged:
         assert command.of is not None

@@ -918,3 +918,10 @@ def test_what_a_command_printed_as_json_can_be_named():
     }
     world = ScriptedWorld(loop(states), [Says(0, "{}", structured={"phase": 3}), 0])
     assert told_lines(world)[-1] == "loop_complete: completed, terminal"
+
+
+def test_a_warning_of_the_host_is_told():
+    said = Says(0, agent="success", verdict="pass")
+    said.warnings = ("work left behind was ended",)
+    world = ScriptedWorld(loop(AGENT), [said])
+    assert told_lines(world)[0] == "warning: work left behind was ended"

@@ -3,19 +3,14 @@
 Errors are what makes a loop wrong, warnings what makes it doubtful.  Nothing here raises, and
 nothing takes long, whatever the loop: a thousand states are checked in a fraction of a second.
 
-Not here: reading fields (`reader`), hosts (their rules are handed in).
+Not here: reading fields (`reader`), what hosts say about their options (`cli.agent_checks`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from little_loops.authoring.check_actions import (
-    HostRules,
-    check_deploys,
-    check_hosts,
-    check_scripts,
-)
+from little_loops.authoring.check_actions import check_deploys, check_scripts
 from little_loops.authoring.check_conditions import check_conditions
 from little_loops.authoring.check_filled import check_filled
 from little_loops.authoring.check_machine import check_capture_names, check_endings, check_targets
@@ -26,8 +21,6 @@ from little_loops.authoring.inspection import Inspection
 from little_loops.authoring.places import Places
 from little_loops.errors import Problem
 from little_loops.fsm.schema import FSMLoop
-
-__all__ = ["HostRules", "check"]
 
 Check = Callable[[Inspection], Iterator[Problem]]
 SKELETON: tuple[Check, ...] = (check_targets, check_plain_texts, check_endings)
@@ -46,14 +39,12 @@ PATHS: tuple[Check, ...] = (check_reachable, check_results)
 """What follows from where ways lead: of no use while one of them leads nowhere."""
 
 
-def check(loop: FSMLoop, places: Places, hosts: HostRules | None = None) -> list[Problem]:
+def check(loop: FSMLoop, places: Places) -> list[Problem]:
     """Everything that is wrong or doubtful, in the order of the file."""
     of = Inspection(loop, places)
     found = [problem for one in SKELETON for problem in one(of)]
     checks = CHECKS if found else (*CHECKS, *PATHS)
     found += [problem for one in checks for problem in one(of)]
-    if hosts is not None:
-        found += check_hosts(of, hosts)
     return sorted(found, key=_position)
 
 

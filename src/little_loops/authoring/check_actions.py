@@ -1,34 +1,27 @@
-"""Check actions: who runs them, and what would go wrong when they run twice or not at all."""
+"""Warn of actions that would not do what they look like, or would do it twice.
+
+Not here: what hosts say about their options and commands; that takes more than a text.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from little_loops.authoring.inspection import Inspection
 from little_loops.authoring.messages import shown
-from little_loops.authoring.texts import Path, Text
+from little_loops.authoring.texts import Text
 from little_loops.errors import Problem
-from little_loops.fsm.schema import CURRENT, HostOptions, StateConfig
+from little_loops.fsm.schema import CURRENT, StateConfig
 
+# Texts, not compiled: `re` compiles them when a loop has something to look at.
 # A whole word where a command begins; a longer path is a program, not a slash command.
-_SLASH_IN_SCRIPT = re.compile(
-    r"(?:(?<!\\\n)^|[;&|({]|\b(?:then|else|do)\s)[ \t]*(/[\w-]+(?::[\w-]+)*)(?=[\s;&|)]|$)",
-    re.MULTILINE,
+_SLASH_IN_SCRIPT = (
+    r"(?m)(?:(?<!\\\n)^|[;&|({]|\b(?:then|else|do)\s)[ \t]*(/[\w-]+(?::[\w-]+)*)(?=[\s;&|)]|$)"
 )
 # Options (`--release`), directories (`target/release/`) and longer words do not deploy anything.
-_LOOKS_LIKE_A_DEPLOY = re.compile(
-    r"(?<![\w-])(?:(?:deploy|publish|push|migrate)(?![\w/])|release(?![\w/-]))", re.IGNORECASE
-)
+_LOOKS_LIKE_A_DEPLOY = r"(?<![\w-])(?:(?:deploy|publish|push|migrate)(?![\w/])|release(?![\w/-]))"
 _DEPLOY_WORDS = frozenset({"deploy", "publish", "push", "release", "migrate"})
-
-
-class HostRules(NamedTuple):
-    """What the hosts say about themselves; handed in, because nothing here may know them."""
-
-    has_slash: Callable[[str], bool]
-    wrong_with: Callable[[HostOptions], list[str]]
 
 
 def check_scripts(of: Inspection) -> Iterator[Problem]:
@@ -36,7 +29,7 @@ def check_scripts(of: Inspection) -> Iterator[Problem]:
     for name, kind in of.kinds.items():
         action = of.loop.states[name].action or ""
         if kind == "shell" and "/" in action:
-            for command in dict.fromkeys(_SLASH_IN_SCRIPT.findall(action)):
+            for command in dict.fromkeys(re.findall(_SLASH_IN_SCRIPT, action)):
                 yield of.inside(
                     "LL305",
                     f"`{shown(command)}` looks like a slash command, but stands in a shell action",
@@ -66,31 +59,8 @@ def check_deploys(of: Inspection) -> Iterator[Problem]:
 
 
 def looks_like_a_deploy(name: str, state: StateConfig) -> bool:
-    words = re.split(r"[-_]", name.lower())
-    named = not _DEPLOY_WORDS.isdisjoint(words)
-    return named or bool(_LOOKS_LIKE_A_DEPLOY.search(state.action or ""))
-
-
-def check_hosts(of: Inspection, rules: HostRules) -> Iterator[Problem]:
-    """Each agent can be started as it is described, and understands its action."""
-    loop = of.loop
-    inheriting = any(loop.states[name].host is None for name in of.agents)
-    if inheriting or loop.host != HostOptions():
-        yield from _options(of, rules, loop.host, ("host",))
-    for name, state in loop.states.items():
-        host = loop.host.under(state.host)
-        if state.host is not None:
-            yield from _options(of, rules, host, ("states", name, "host"))
-        called = host.name or "claude"
-        if of.kinds.get(name) == "slash" and not rules.has_slash(called):
-            yield of.error(
-                "LL213",
-                f"host `{called}` has no slash commands, and the action of state `{name}` is one",
-                *("states", name, "action"),
-                help="write it as a prompt (`action_type: prompt`), or use `host: claude`",
-            )
-
-
-def _options(of: Inspection, rules: HostRules, host: HostOptions, path: Path) -> Iterator[Problem]:
-    for message in rules.wrong_with(host):
-        yield of.error("LL214", message, *path)
+    if not _DEPLOY_WORDS.isdisjoint(re.split(r"[-_]", name.lower())):
+        return True
+    action = (state.action or "").lower()
+    mentioned = any(word in action for word in _DEPLOY_WORDS)
+    return mentioned and re.search(_LOOKS_LIKE_A_DEPLOY, action) is not None

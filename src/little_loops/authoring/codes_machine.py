@@ -175,20 +175,34 @@ _MACHINE = (
         'context: {a: "${context.b}", b: src}\n' + _check_fix(),
     ),
     Code(
-        "LL213",
-        "a slash command for a host that has none",
-        "Not every agent CLI has slash commands; one that has none would take it for a text.",
-        _REVIEW.format("host: codex\n", "/review"),
-        _REVIEW.format("host: codex\n", "Review the last commit\n    action_type: prompt"),
-    ),
-    Code(
-        "LL214",
+        "LL230",
         "options a host cannot take",
         "Each host has its own rules for its options; the message says which one is broken.",
         _REVIEW.format("host: {name: command}\n", "Review it\n    action_type: prompt"),
         _REVIEW.format(
             'host: {name: command, command: [my-agent, "{prompt}"]}\n',
             "Review it\n    action_type: prompt",
+        ),
+    ),
+    Code(
+        "LL231",
+        "a slash command for a host that has none",
+        "Not every agent CLI has slash commands; one that has none would take it for a text.",
+        _REVIEW.format("host: codex\n", "/review"),
+        _REVIEW.format("host: codex\n", "Review the last commit\n    action_type: prompt"),
+    ),
+    Code(
+        "LL232",
+        "a handoff that no session can take over",
+        "`on_handoff: spawn` starts a session that types `ll-loop resume`; only `claude` can be "
+        "allowed exactly that.",
+        _REVIEW.format(
+            "host: codex\non_handoff: spawn\n",
+            "Review the last commit\n    action_type: prompt",
+        ),
+        _REVIEW.format(
+            "host: codex\non_handoff: continue\n",
+            "Review the last commit\n    action_type: prompt",
         ),
     ),
 )
@@ -351,6 +365,18 @@ _TEMPLATES = (
         "safe form exists; the help says what to write instead.",
         _CAPTURE.format('sh -c "echo ${captured.todos.output}"'),
         _CAPTURE.format("echo ${captured.todos.output}"),
+    ),
+    Code(
+        "LL420",
+        "data for a slash command that runs a shell on it",
+        "The command's own file has a shell block with `$ARGUMENTS` in it, so what a command "
+        "printed would run as code. Give it a file to read instead: `${captured.x.file}`.",
+    ),
+    Code(
+        "LL421",
+        "data for a slash command that was not found",
+        "A slash command may run a shell on its arguments. Its file was not found, so it cannot be "
+        "said what this one does with them.",
     ),
 )
 

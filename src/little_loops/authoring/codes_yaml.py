@@ -30,9 +30,8 @@ CODES = (
         "LL003",
         "a character that YAML does not allow",
         "Control characters cannot stand in a file as they are, and they hide from readers. In "
-        "double quotes they can be written as escapes.",
-        'description: "a bell \x07 here"\n' + MACHINE,
-        'description: "a bell \\x07 here"\n' + MACHINE,
+        'double quotes they can be written as escapes, such as `"\\x1b"`.',
+        right='description: "a bell \\x07 here"\n' + MACHINE,
     ),
     Code(
         "LL004",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from little_loops.authoring import values
@@ -10,7 +9,7 @@ from little_loops.authoring.field_kinds import MOST_WORDS, STATE_NAME, Judge, St
 from little_loops.authoring.fields import CONDITIONS
 from little_loops.authoring.messages import listed, shown
 from little_loops.authoring.nodes import List, Map, Mark, Node, Text
-from little_loops.authoring.values import INVALID
+from little_loops.authoring.values import INVALID, fits
 from little_loops.fsm.schema import FAIL, PASS, RESERVED_WORDS
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def _implied(reader: Reader, node: Map, label: str) -> Any:
 
 def _word(reader: Reader, word: str, item: Node, found: list[str]) -> None:
     reserved = [each for each in RESERVED_WORDS if each not in (PASS, FAIL)]
-    if not re.fullmatch(STATE_NAME, word):
+    if not fits(word, STATE_NAME):
         help = "letters, digits, `_` and `-`, beginning with a letter or `_`"
         reader.note("LL106", f"`{shown(word)}` is not a word for a verdict", item.mark, help)
     elif word in reserved or word in _OTHER_NAMES_OF_PASS_AND_FAIL:

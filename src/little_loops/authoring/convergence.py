@@ -44,7 +44,7 @@ def _referring(root: Map, check: Map) -> Map:
     more = tuple(entry for entry in root.entries if entry.key.text in ("patience", "direction"))
     others = [_completed(entry, more) for entry in check.entries if entry.key.text != "action"]
     if more and not any(entry.key.text == "condition" for entry in others):
-        others.append(_implied(more))
+        others.append(_implied(root, more))
     refers = Entry(text("action", action), text("${context.metric_cmd}", action))
     return Map((refers, *others), check.mark)
 
@@ -59,15 +59,15 @@ def _completed(entry: Entry, more: tuple[Entry, ...]) -> Entry:
     return entry._replace(value=entry.value._replace(entries=(*entry.value.entries, *more)))
 
 
-def _implied(more: tuple[Entry, ...]) -> Entry:
+def _implied(root: Map, more: tuple[Entry, ...]) -> Entry:
     """The condition that `on_target` implies, with what was written besides."""
-    near = more[0].value
-    fields = {
-        "type": "convergence",
-        "target": "${context.target}",
-        "tolerance": "${context.tolerance}",
+    near, toward = more[0].value, root.get("toward")
+    fields: dict[str, Node] = {
+        "type": text("convergence", near),
+        "target": text("${context.target}", toward),
+        "tolerance": text("${context.tolerance}", root.get("tolerance") or toward),
     }
-    implied = mapping({key: text(value, near) for key, value in fields.items()}, near)
+    implied = mapping(fields, near)
     return Entry(text("condition", near), Map((*implied.entries, *more), near.mark))
 
 

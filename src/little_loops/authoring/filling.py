@@ -6,17 +6,18 @@ bounded, far beyond any loop; whatever lies behind that is found out by running,
 
 from __future__ import annotations
 
+import re
 from collections import ChainMap
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from little_loops.fsm.actions_due import SLASH
 from little_loops.fsm.interpolation import TemplateError, Unresolved
 from little_loops.fsm.schema import ActionType, FSMLoop
 from little_loops.fsm.splicing import LONGEST, Spliced, spliced, written
 
 MOST_SPLICED = 2_000_000
+# As the machine has it (`actions_due`), whose import would be a twentieth of a `validate`.
 
 Filled = tuple[Spliced, ...] | TemplateError | Unresolved | None
 """A text with the author's values in it, or why that cannot be; None: not looked at."""
@@ -73,7 +74,7 @@ class Filling:
     def _kind(self, name: str, action: str) -> ActionType:
         if action.lstrip()[:1] not in ("/", "$"):
             return "shell"
-        return "slash" if SLASH.match(self.as_text(name, action).lstrip()) else "shell"
+        return "slash" if re.match(SLASH_COMMAND, self.as_text(name, action).lstrip()) else "shell"
 
     @cached_property
     def agents(self) -> frozenset[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import cached_property
-from heapq import nsmallest
 from typing import Any
 
 from little_loops.authoring.filling import Filling
@@ -122,6 +121,6 @@ def known(names: Collection[str]) -> str:
     """The names there are, or the first of them."""
     if not names:
         return "there is none"
-    shown = ", ".join(f"`{name}`" for name in nsmallest(SHOWN_NAMES, names))
+    shown = ", ".join(f"`{name}`" for name in sorted(names)[:SHOWN_NAMES])
     more = len(names) - SHOWN_NAMES
     return f"known: {shown}" + (f" and {more} more" if more > 0 else "")

@@ -8,7 +8,6 @@ Not here: finding and reading files, showing problems (`cli`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from little_loops.authoring.messages import shown
 from little_loops.authoring.nodes import Entry, List, Map, Node, Text, node_of
 from little_loops.authoring.places import Places, Source
 from little_loops.authoring.reader import Reader
-from little_loops.authoring.values import INVALID
+from little_loops.authoring.values import INVALID, fits
 from little_loops.errors import Problem
 from little_loops.fsm.schema import FSMLoop
 
@@ -162,7 +161,7 @@ def _untold(root: Map, reader: Reader) -> str:
 
 def _usable_name(root: Map, reader: Reader, stem: str) -> str:
     """The name a loop has that gives itself none: the file's, if it can be one."""
-    if "name" in root or re.fullmatch(LOOP_NAME, stem):
+    if "name" in root or fits(stem, LOOP_NAME):
         return stem
     # A goal names itself; the rest would be called as the file is.
     written = root.get("paradigm")

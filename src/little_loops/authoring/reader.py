@@ -186,7 +186,7 @@ class Reader:
             help = "the paradigm says where it leads; with `states` you say it yourself"
             self.note("LL118", f"`{name}` cannot stand in {where}", key.mark, help)
             return
-        if table is LOOP and (paradigm := owner(name)) is not None:
+        if table is LOOP and name not in STATE.by_name and (paradigm := owner(name)) is not None:
             help = f"remove `states` to have it compiled, or remove `{name}`"
             message = f"`{name}` of paradigm `{paradigm}` cannot stand beside `states`"
             self.note("LL112", message, key.mark, help)

@@ -33,11 +33,11 @@ WORDS: dict[str, tuple[str, Any]] = {
     **dict.fromkeys((".nan", ".NaN", ".NAN"), ("float", math.nan)),
 }
 _MAY_BE_A_NUMBER = frozenset("0123456789+-.")
-_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
-_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
-_ODD = re.compile(
-    r"[-+]?(?:0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+|0[0-9_]+|[0-9][0-9_]*_[0-9_]*(?:\.[0-9_]*)?)"
-)
+_OF_NUMBERS = "0123456789+-._xXoObBaAcCdDeEfF"
+# Compiled when a scalar first asks for it; a file of words and plain numbers never does.
+_INT = r"[-+]?(?:0|[1-9][0-9]*)"
+_FLOAT = r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?"
+_ODD = r"[-+]?(?:0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+|0[0-9_]+|[0-9][0-9_]*_[0-9_]*(?:\.[0-9_]*)?)"
 _MOST_DIGITS = 300  # beyond this no float can hold it, and Python grows slow
 
 
@@ -48,13 +48,13 @@ def resolve(text: str) -> tuple[str, Any]:
 
 def other_than_words(text: str) -> tuple[str, Any]:
     """As `resolve`, for what is none of the words that mean a boolean or nothing."""
-    if text[0] not in _MAY_BE_A_NUMBER:
+    if text[0] not in _MAY_BE_A_NUMBER or text.strip(_OF_NUMBERS):
         return "str", text
-    if _INT.fullmatch(text):
+    if re.fullmatch(_INT, text):
         return "int", int(text) if len(text) <= _MOST_DIGITS else math.inf
-    if _FLOAT.fullmatch(text):
+    if re.fullmatch(_FLOAT, text):
         return "float", float(text)
-    if _ODD.fullmatch(text):
+    if re.fullmatch(_ODD, text):
         return "int", text
     return "str", text
 

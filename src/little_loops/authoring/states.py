@@ -5,7 +5,6 @@ Also commands of paradigms, which are states without their ways.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from little_loops.authoring.conditions import has_source, written_words
@@ -23,7 +22,7 @@ from little_loops.authoring.field_kinds import (
 from little_loops.authoring.fields import COMMAND, HOST, HOSTS, OR_AGAIN, PARTS, STATE
 from little_loops.authoring.messages import listed, shown
 from little_loops.authoring.nodes import Map, Node, Text
-from little_loops.authoring.values import INVALID
+from little_loops.authoring.values import INVALID, fits
 from little_loops.fsm.schema import FAIL, PASS
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def _state_name(reader: Reader, key: Text, twice: bool) -> None:
     elif twice:
         message = f"two states would be called `{key.text}`"
         reader.note("LL124", message, key.mark, "give what they are made of different names")
-    elif not re.fullmatch(STATE_NAME, key.text):
+    elif not fits(key.text, STATE_NAME):
         reader.note("LL106", f"`{shown(key.text)}` is not a name for a state", key.mark, _NAME_HELP)
 
 

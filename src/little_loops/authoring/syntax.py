@@ -74,7 +74,7 @@ def _tab(said: Complaint) -> Finding | None:
 
 
 def _unclosed_quote(said: Complaint) -> Finding | None:
-    ended = "end of stream" in said.problem or "document indicator" in said.problem
+    ended = "end of stream" in said.problem or "unexpected document" in said.problem
     if "quoted scalar" not in said.context or not ended:
         return None
     quote = said.line(said.began)[said.began.column : said.began.column + 1]

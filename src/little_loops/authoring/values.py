@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 INVALID: Final = object()
 """Instead of a value that could not be read; the problem has been noted."""
 
-_SECONDS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
+_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DECIMAL = "write it as a plain decimal number"
 _TIMES = "write seconds as a number, or text like `90s`, `10m`, `2h`"
 _NAME_HELP = {
@@ -110,11 +110,13 @@ def time(reader: Reader, kind: Time, node: Node, label: str) -> Any:
 
 def seconds(text: str) -> float | None:
     """The seconds in text like `90s`, `10m`, `2h`, `1h30m`; None if it is no such text."""
+    if len(text) < 20 and text[:-1].isdigit() and text.isascii() and text[-1] in _SECONDS:
+        return int(text[:-1]) * _SECONDS[text[-1]]
     if re.fullmatch(DURATION, text) is None:
         return None
     parts = re.findall(r"([0-9.]+)([dhms])", text)
-    total = sum(float(amount) * _SECONDS[unit] for amount, unit in parts)
-    return int(total) if total == int(total) else total
+    total = math.fsum(float(amount) * _SECONDS[unit] for amount, unit in parts)
+    return int(total) if total.is_integer() else total
 
 
 def _untimed(reader: Reader, node: Node, label: str) -> Any:
@@ -139,9 +141,16 @@ def one_of(reader: Reader, kind: OneOf, node: Node, label: str) -> Any:
     return reader.note("LL105", message, node.mark, reader.meant(value, kind.words))
 
 
+def fits(text: str, pattern: str) -> bool:
+    """Does a name fit one of the patterns?  Most are plain words, which need no pattern."""
+    if text.isidentifier() and text.isascii() and len(text) < 100 and text[0] != "_":
+        return True
+    return re.fullmatch(pattern, text) is not None
+
+
 def name(reader: Reader, kind: Name, node: Node, label: str) -> Any:
     value = text(reader, _STR, node, label)
-    if value is INVALID or re.fullmatch(kind.pattern, value):
+    if value is INVALID or fits(value, kind.pattern):
         return value
     message = f"`{shown(value)}` is not a name for a {kind.what}"
     return reader.note("LL106", message, node.mark, _NAME_HELP[kind.what])
@@ -232,13 +241,12 @@ def names(reader: Reader, node: Node, label: str, wants: str, what: str) -> Any:
     """The entries of a mapping whose keys are the user's names, without those that cannot be."""
     if type(node) is not Map:
         return reader.wrong(label, wants, node)
-    pattern = VARIABLE_NAME
     found: dict[str, Entry] = {}
     for entry in node.entries:
         key = entry.key
         if key.kind != "str":
             reader.trapped("this name", key)
-        elif not re.fullmatch(pattern, key.text):
+        elif not fits(key.text, VARIABLE_NAME):
             message = f"`{shown(key.text)}` is not a name for a {what}"
             reader.note("LL106", message, key.mark, _NAME_HELP[what])
         elif key.text in found:

@@ -46,6 +46,14 @@ def _of_options(
     problems = check_options(options)
     for message in problems:
         yield Problem("LL230", message, place)
+    if loop.on_handoff == "spawn" and (options.name or "claude") != "claude":
+        yield Problem(
+            "LL232",
+            f"`on_handoff: spawn` starts its session with `claude`; `{options.name}` cannot resume",
+            _place(definition, "on_handoff"),
+            "use `on_handoff: continue`, or `host: claude` for this state",
+            "warning",
+        )
     if not problems and _kind(loop, state) == "slash":
         host = host_named(options.name or "claude")
         if not host.has_slash:

@@ -203,6 +203,8 @@ def next_step(name: str, run: LoopState, ending: Ending) -> str | None:
             return f"ll-loop resume {name} --timeout {max(2 * run.ran_ms // 1000, 60)}"
         case "failed", "terminal" | "handoff":
             return f"ll-loop logs {name}"
+        case "awaiting_continuation", _ if ending.spawn:
+            return f"ll-loop status {name}"
         case "failed" | "interrupted" | "awaiting_continuation", _:
             return f"ll-loop resume {name}"
         case "needs_review", _:

@@ -135,6 +135,7 @@ class LiveScreen(Onlooker):
         self._drawn_at = 0.0
         self._output = LastOutput(masker)
         self._doing = ""
+        self._used = ""
         self._excerpts: dict[str, Excerpt] = {}
         self._unfinished: dict[str, str] = {}
 
@@ -166,11 +167,20 @@ class LiveScreen(Onlooker):
             self._print(Line(BAR + self._doing))
         self._draw_if_due()
 
+    def used(self, tokens: int, cost_usd: float | None) -> None:
+        cost = "" if cost_usd is None else f" · ${cost_usd:.2f}"
+        self._used = f"{_thousands(tokens)} tokens{cost}"
+        self._draw_if_due()
+
     def tick(self) -> float | None:
         if self._running is None:
             return None
         self._draw()
         return TICK_S
+
+    def _now_doing(self) -> str:
+        doing = self._doing or self._output.line()
+        return " · ".join(part for part in (self._used, doing) if part)
 
     def stand_aside(self) -> None:
         """The terminal is somebody else's until the next tick."""
@@ -202,6 +212,7 @@ class LiveScreen(Onlooker):
         self._running = Running(self._now(), prints_text)
         self._output = LastOutput(self._masker)
         self._doing = ""
+        self._used = ""
 
     def _end(self) -> None:
         for stream, excerpt in self._excerpts.items():
@@ -272,7 +283,7 @@ class LiveScreen(Onlooker):
     def _live_lines(self, elapsed_s: float, width: int) -> list[str]:
         signs, room = self._teller.signs, max(width - MARGIN, 1)
         hint = self._hints.that_fits(room - len(INDENT), signs.dot)
-        lines = live_lines(signs, elapsed_s, self._doing or self._output.line(), hint)
+        lines = live_lines(signs, elapsed_s, self._now_doing(), hint)
         _, height = self._terminal.size()
         shown = lines if height >= LOWEST else lines[:1]
         return [fit(self._writable(line), room, signs.cut) for line in shown]
@@ -289,3 +300,7 @@ def fit(text: str, room: int, cut: str) -> str:
     if cell_len(text) <= room:
         return text
     return set_cell_size(text, max(room - len(cut), 0)).rstrip() + cut[:room]
+
+
+def _thousands(count: int) -> str:
+    return str(count) if count < 1000 else f"{count // 1000}k"

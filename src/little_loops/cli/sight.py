@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from little_loops.errors import CONFLICT, FAILED, UsageError
+from little_loops.errors import CONFLICT, FAILED, StorageError, UsageError
 from little_loops.fsm.events import FINAL_EVENTS, timestamp, wall_ms_of
 from little_loops.world.guard import looking
 from little_loops.world.history import Run, current_runs, newest, past_runs
@@ -25,6 +25,7 @@ from little_loops.world.storage import (
     RUNNING,
     RunFiles,
     Saved,
+    Unusable,
     find_folder,
     last_events,
     read_state,
@@ -121,7 +122,10 @@ def _read(root: str, holder: Holder) -> Run:
     if folder is None:
         return Run(files, None, None, holder)
     with folder:
-        saved = read_state(folder, files.base)
+        try:
+            saved = read_state(folder, files.base)
+        except StorageError as error:
+            saved = Unusable(error.message)
     if isinstance(saved, Saved):
         return Run(files, saved.state, None, holder)
     return Run(files, None, None if saved is None else saved.why, holder)
@@ -176,10 +180,18 @@ def look_closer(root: str, name: str, count: int) -> Closer | None:
         found = newest_seen(root, name)
         if found is None:
             return None
-        closer = Closer(found, last_events(found.files, count))
+        closer = Closer(found, last_told(found.files, count))
         if not closer.records or _is_up_to_date(closer):
             break
     return None if closer is None else _with_its_end(closer)
+
+
+def last_told(files: RunFiles, count: int) -> list[dict[str, Any]]:
+    """The last events of a run, as far as they can be read."""
+    try:
+        return last_events(files, count)
+    except StorageError:
+        return []
 
 
 def _is_up_to_date(closer: Closer) -> bool:
@@ -286,7 +298,7 @@ def exit_code_of(one: Seen) -> int:
     from little_loops.fsm.endings import exit_code_of_end  # only where it is asked for
 
     told: dict[str, Any] = {"status": one.status, "reason": one.reason, "signal": 15}
-    last = last_events(one.files, 1)
+    last = last_told(one.files, 1)
     if last and isinstance(last[0].get("signal"), int):
         told["signal"] = last[0]["signal"]
     return exit_code_of_end(told)

@@ -36,7 +36,7 @@ EXAMPLES = (
 COLUMNS = (
     Column("NAME", least=12),
     Column("STATUS", least=24),
-    Column("STATE", least=6, leaves=1),
+    Column("STATE", least=10, leaves=1),
     Column("ITER", leaves=2),
     Column("COST", leaves=4),
     Column("PID", leaves=3),
@@ -102,7 +102,7 @@ def one_run(args: Asked, loop: str, root: str) -> int:
     name = run_named(loop, root)
     closer, now = look_closer(root, name, EVENTS_READ), now_ms()
     if closer is None:
-        return _never_ran(args, name)
+        return _never_ran(args, name, root)
     from little_loops.cli.status_page import document, page  # one run is shown in more detail
 
     if args.json:
@@ -114,11 +114,14 @@ def one_run(args: Asked, loop: str, root: str) -> int:
     return exit_code_of(closer.seen) if args.exit_code else OK
 
 
-def _never_ran(args: Asked, name: str) -> int:
+def _never_ran(args: Asked, name: str, root: str) -> int:
     if args.exit_code:
         raise no_such_run(name)
+    with_id = [one for one in all_current(root) if one.name.startswith(f"{name}@")]
     if args.json:
         print_json({"schema": 1, "name": name, "status": None})
+    elif args.quiet < 2 and with_id:
+        say("\n".join(overview(with_id, style_for(sys.stdout, args.color), now_ms())))
     elif args.quiet < 2:
         say(f"{visible(name)} has not run yet")
         if not args.quiet:

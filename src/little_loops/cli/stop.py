@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     took = duration_text(round((time.monotonic() - began) * 1000))
     one = newest_seen(root, name)
     was_stopped = one is None or one.status == "interrupted"
-    line = f"{name}: asked to stop (pid {holder.pid}), {_outcome(one)}   {took}"
+    line = f"{name}: asked to stop (pid {holder.pid}), {outcome(one)}   {took}"
     _answer(args, name, one, stopped=was_stopped, line=line)
     return OK
 
@@ -60,7 +60,8 @@ def _how(one: Seen | None) -> str:
     return "has not run yet" if one is None else since(one, now_ms())
 
 
-def _outcome(one: Seen | None) -> str:
+def outcome(one: Seen | None) -> str:
+    """What became of it, by its files."""
     if one is None:
         return "it was still waiting for its turn"
     if one.status == "interrupted" and one.reason != "crash":

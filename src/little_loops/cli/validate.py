@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from little_loops.authoring.load import Definition
-from little_loops.authoring.worst_case import outcomes, worst_case
+from little_loops.authoring.worst_case import outcomes, pattern_readings, worst_case
 from little_loops.cli.agent_checks import agent_problems
 from little_loops.cli.console import print_json, say
 from little_loops.cli.loading import find_loop, read_definition, shown_path
@@ -86,7 +86,8 @@ def expectations(each: Checked) -> list[str]:
     loop = each.definition.loop
     assert loop is not None, "only a valid loop has expectations"
     ends = [f"`{name}` is {how}" for name, how in outcomes(loop).items()]
-    return [f"{loop.name}: {worst_case(loop)}", *(f"  {end}" for end in ends)]
+    more = [*ends, *pattern_readings(loop)]
+    return [f"{loop.name}: {worst_case(loop)}", *(f"  {line}" for line in more)]
 
 
 def summary(checked: Sequence[Checked]) -> str:

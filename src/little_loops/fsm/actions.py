@@ -114,7 +114,9 @@ class ProcessActor:
         name = f"{command.step:05}-{command.attempt}"
         out = Stream(self.place.run_dir, f"{name}.{suffix}")
         err = Stream(self.place.run_dir, f"{name}.err")
-        shown = suffix == "out"  # the stream of an agent is for programs
+        shown = suffix == "out"  # the stream of an agent is for programs, and always kept
+        if not shown:
+            out.spill()
         return Streams(out, err, listen, self.onlookers, self.holds_secret, shown=shown)
 
     def kept(self, stream: Stream) -> dict[str, Any]:
@@ -173,9 +175,6 @@ class ProcessActor:
     def _continuation_files(self) -> tuple[str, str]:
         own = os.path.join(self.place.run_dir, CONTINUE)
         return own, os.path.join(self.place.project, ".claude", "ll-continue-prompt.md")
-
-    def plugin_dirs(self, command: RunAction) -> tuple[str, ...]:
-        return ()
 
     def write_file(self, name: str, text: str) -> None:
         path = os.path.join(self.place.run_dir, name)

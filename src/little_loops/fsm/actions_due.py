@@ -16,10 +16,10 @@ from little_loops.fsm.interpolation import lookup_in, references, show, splice
 from little_loops.fsm.limits import cost_left_usd, iterations_allowed, time_left_ms
 from little_loops.fsm.schema import ActionType, FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState
+from little_loops.fsm.template import SLASH_COMMAND
 from little_loops.fsm.values import author_context, values_of
 from little_loops.fsm.verdicts import asks_verdict
 
-SLASH = re.compile(r"/[\w-]+(:[\w-]+)*(\s|$)")
 HANDLER_TIMEOUT_MS = 60_000
 
 
@@ -34,7 +34,7 @@ def action_type(state: StateConfig, context: Mapping[str, Any]) -> ActionType:
         return state.action_type
     assert state.action is not None, "only an action has a type"
     text = splice(state.action, context).lstrip()
-    return "slash" if SLASH.match(text) else "shell"
+    return "slash" if re.match(SLASH_COMMAND, text) else "shell"
 
 
 def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> Due:

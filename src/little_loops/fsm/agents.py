@@ -30,6 +30,7 @@ from little_loops.hosts.base import (
     Request,
     Retrying,
     Text,
+    Usage,
     argv_with_files,
     environment,
     host_named,
@@ -72,7 +73,7 @@ def run_agent(actor: ProcessActor, command: RunAction, text: str, env: Mapping[s
         return Acted(raw)
     outcome = turn.outcome(ended, raw, cut_by)
     result = _result(actor, command, raw, outcome)
-    return Acted(result, _signal(actor, turn, result))
+    return Acted(result, _signal(actor, turn, result), outcome.warnings)
 
 
 def request_for(actor: ProcessActor, command: RunAction, host: Host, text: str) -> Request:
@@ -177,6 +178,9 @@ class AgentTurn:
                 said = event.text.encode("utf-8", "replace") + b"\n"
                 self.scanner.feed(said)
                 self._actor.onlookers.printed("stdout", said)
+            elif isinstance(event, Usage):
+                tokens = event.tokens_in + event.tokens_out
+                self._actor.onlookers.used(tokens, event.cost_usd)
             elif isinstance(event, Activity):
                 self._actor.onlookers.doing(event.text)
             elif isinstance(event, Retrying):

@@ -125,7 +125,7 @@ class RunnerWorld:
         match command:
             case RunAction():
                 acted = act_filled(self.actor, run, command, values)
-                return ActionEnded(self.clock.now(), acted.result, acted.signal_line)
+                return ActionEnded(self.clock.now(), *acted)
             case Judge():
                 return Judged(self.clock.now(), judge_now(command, run, values))
             case Wait():
@@ -142,6 +142,7 @@ class RunnerWorld:
 class Acted(NamedTuple):
     result: Result
     signal_line: SignalLine | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Actor(Protocol):

@@ -41,5 +41,6 @@ def _goes_on_alone(turn: Turn) -> bool:
 
 def after_handoff(turn: Turn) -> EndLeftovers | None:
     if turn.loop.on_handoff == "spawn":
-        return EndLeftovers(endings.HANDED_OFF._replace(spawn=True))
+        message = "a fresh session goes on with it"
+        return EndLeftovers(endings.HANDED_OFF._replace(spawn=True, message=message))
     return None

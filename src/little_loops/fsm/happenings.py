@@ -36,6 +36,7 @@ class ActionEnded(NamedTuple):
     at: Moment
     result: Result
     signal_line: SignalLine | None = None
+    warnings: tuple[str, ...] = ()
     stop: int | None = None
 
 

@@ -41,6 +41,7 @@ from little_loops.fsm.template import (
     MODIFIERS,
     NAMESPACES,
     RESULT_FIELDS,
+    SLASH_COMMAND,
     Escape,
     Piece,
     Reference,
@@ -90,7 +91,7 @@ LARGEST = 128 * 1024
 _BLANKS = re.compile(r"[ \t\n]+")
 # Halves of characters that no encoding can write; a byte that was not UTF-8 is not among them.
 _UNWRITABLE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
-_SLASH_COMMAND = re.compile(r"\s*/[\w-]+(:[\w-]+)*(\s|$)")
+_SLASH_COMMAND = re.compile(rf"\s*{SLASH_COMMAND}")
 
 
 class Script(NamedTuple):

@@ -22,6 +22,8 @@ def note_ended(turn: Turn, ended: ActionEnded) -> None:
         **({"capture": turn.state.capture} if turn.state.capture else {}),
     )
     _note_cost(turn, ended.result)
+    for warning in ended.warnings:
+        turn.note("warning", message=warning, state=turn.run.current_state)
     if line is not None:
         turn.note("signal", state=turn.run.current_state, **line._asdict())
 

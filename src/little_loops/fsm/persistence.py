@@ -71,7 +71,7 @@ class Ran(NamedTuple):
 
 def start(loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
     """Run a loop from its beginning."""
-    return _hand_on(_start(loop, wish, around), loop, around)
+    return _hand_on(_start(loop, wish, around), loop, wish, around)
 
 
 def _start(loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
@@ -138,7 +138,7 @@ def unfinished(name: str, run: LoopState) -> UsageError:
 def resume(loop: FSMLoop | None, wish: Wish, around: Surroundings) -> Ran:
     """Go on with the newest run of that name; by `loop`, or as it was started."""
     before = find(wish.root, wish.name)
-    return _hand_on(_resume(loop, wish, around, before), loop or before.loop, around)
+    return _hand_on(_resume(loop, wish, around, before), loop or before.loop, wish, around)
 
 
 def _resume(loop: FSMLoop | None, wish: Wish, around: Surroundings, before: Look) -> Ran:
@@ -297,14 +297,16 @@ def _process_actor(
     )
 
 
-def _hand_on(ran: Ran, loop: FSMLoop, around: Surroundings) -> Ran:
+def _hand_on(ran: Ran, loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
     """Where the ending asks for a fresh session, start it now that the claim is given up."""
     if not ran.ending.spawn or around.actor is not None:
         return ran
     from little_loops.fsm.spawning import Spawner  # only a handoff starts sessions
 
     options = loop.host.under(loop.states[ran.run.current_state].host)
-    spawner = Spawner(ran.files, options, around.environ)
+    # It is the same run that goes on: what was agreed to for it still holds.
+    agreed = {"LL_ALLOW_SKIP_PERMISSIONS": "1"} if wish.skip_permissions else {}
+    spawner = Spawner(ran.files, options, {**around.environ, **agreed})
     handler = HandoffHandler(HandoffBehavior.SPAWN, spawner.start)
     handler.handle(ran.files.name, ran.run.continuation_prompt)
     return ran

@@ -37,10 +37,10 @@ from little_loops.world.storage import RunWriter
 from little_loops.world.waiting import wait_until
 
 Record = dict[str, Any]
-MASKED = (
+MASKED = {
     *("action", "output", "stderr", "tail", "message", "error", "failure", "reason"),
-    *("continuation", "payload"),
-)
+    *("continuation", "payload", "signal_line", "structured"),
+}
 
 
 class Surroundings(NamedTuple):
@@ -103,10 +103,20 @@ class RunWorld:
 
     def _masked(self, record: Record) -> Record:
         if self.masker.words:
-            for name in MASKED:
-                if isinstance(record.get(name), str):
-                    record[name] = self.masker.mask(record[name])
+            for name in MASKED & record.keys():
+                record[name] = self._mask(record[name])
         return record
+
+    def _mask(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self.masker.mask(value)
+            case Mapping():
+                return {key: self._mask(item) for key, item in value.items()}
+            case list() | tuple():
+                return [self._mask(item) for item in value]
+            case _:
+                return value
 
     def perform(self, run: LoopState, command: Command) -> Happening:
         stop = self.around.stop
@@ -132,7 +142,7 @@ class RunWorld:
         stop = self.around.stop
         cut = stop is not None and acted.result.cut_by == "stop"
         signal = stop.signal if stop is not None and cut else None
-        return ActionEnded(self.clock.now(), acted.result, acted.signal_line, signal)
+        return ActionEnded(self.clock.now(), *acted, signal)
 
     def _wait(self, command: Wait) -> Happening:
         stop = self.around.stop

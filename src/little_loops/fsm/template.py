@@ -21,6 +21,9 @@ from typing import Literal, NamedTuple, TypeAlias
 NAMESPACES = ("context", "captured", "prev", "state", "loop", "env")
 MODIFIERS = ("raw", "q", "words")
 
+SLASH_COMMAND = r"/[\w-]+(:[\w-]+)*(\s|$)"
+"""How a slash command begins; `/usr/bin/make` does not."""
+
 RESULT_FIELDS = (
     *("output", "stderr", "exit_code", "duration_ms", "file"),
     *("structured", "session_id", "cost_usd", "turns"),

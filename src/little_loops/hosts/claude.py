@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 
 from little_loops.fsm.schema import HostOptions
+from little_loops.fsm.template import SLASH_COMMAND
 from little_loops.hosts import verdicts
 from little_loops.hosts.base import (
     Launch,
@@ -24,8 +25,6 @@ from little_loops.hosts.base import (
     gently_then_firmly,
 )
 from little_loops.hosts.claude_reader import ClaudeReader
-
-SLASH = re.compile(r"/[\w-]+(:[\w-]+)*(\s|$)")
 
 MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan")
 BYPASS = "bypassPermissions"
@@ -62,7 +61,7 @@ class ClaudeHost:
         return ask_version("claude", hint, which, run)
 
     def recognises(self, action: str) -> bool:
-        return SLASH.match(action) is not None
+        return re.match(SLASH_COMMAND, action) is not None
 
     def needs_consent(self, permission_mode: str | None) -> bool:
         return permission_mode in (None, BYPASS)

@@ -38,6 +38,7 @@ from little_loops.world.storage import (
     Unusable,
     events,
     find_folder,
+    is_blank,
     make_folder,
     read_state,
 )
@@ -131,15 +132,10 @@ def _look(folder: Folder, files: RunFiles, holder: Holder | None) -> Run | None:
             return Run(files, saved.state, None, holder)
         case Unusable():
             return Run(files, None, saved.why, holder)
-        case None if holder is None and _is_empty(folder, files.base + EVENTS):
+        case None if holder is None and is_blank(files):
             return None  # moved away meanwhile, or nothing of it was ever recorded
         case None:
             return Run(files, None, None if holder else f"`{files.state}` is missing", holder)
-
-
-def _is_empty(folder: Folder, name: str) -> bool:
-    stamp = folder.stamp(name)
-    return stamp is None or stamp.size == 0
 
 
 def _past(root: str, name: str | None = None) -> list[RunFiles]:
@@ -202,7 +198,7 @@ def restore(past: RunFiles) -> RunFiles:
     root, name, stem = past
     settle(root, name)
     with make_folder(root, RUNNING) as running:
-        if running.stamp(name + STATE) is not None or not _is_empty(running, name + EVENTS):
+        if running.stamp(name + STATE) is not None or not is_blank(RunFiles(root, name)):
             raise StorageError(
                 f"`{RunFiles(root, name).state}` is in the way", "archive that run first"
             )

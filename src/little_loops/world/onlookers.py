@@ -24,6 +24,9 @@ class Onlooker:
     def doing(self, text: str) -> None:
         """What an agent is doing just now."""
 
+    def used(self, tokens: int, cost_usd: float | None) -> None:
+        """What an agent has used so far in this turn."""
+
     def tick(self) -> float | None:
         """Called while an action runs; gives the seconds to the next call, none for never."""
         return None
@@ -53,6 +56,9 @@ class Onlookers(Onlooker):
 
     def doing(self, text: str) -> None:
         self._each(lambda one: one.doing(text))
+
+    def used(self, tokens: int, cost_usd: float | None) -> None:
+        self._each(lambda one: one.used(tokens, cost_usd))
 
     def tick(self) -> float | None:
         pauses: list[float | None] = []

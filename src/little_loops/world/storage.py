@@ -293,7 +293,7 @@ def _from_log(
         first = next(records, None)
     except DamagedRun as error:
         raise DamagedRun(f"{why}, and {error.message}", error.help) from error
-    if first is None and unusable is None:
+    if first is None and unusable is None and is_blank(files):
         return None
     if first is None:
         raise DamagedRun(f"{why}, and `{files.events}` has no events", _LEFT_ALONE)
@@ -303,6 +303,12 @@ def _from_log(
     return Loaded(
         None, chain([first], records), run_json, f"{why}; read from the log", False, stamp
     )
+
+
+def is_blank(files: RunFiles) -> bool:
+    """Was nothing ever recorded in the log?  The first event may be there in part."""
+    records = events(files)
+    return next(iter(records), None) is None and records.damaged <= 1
 
 
 _LEFT_ALONE = "the files are left as they are; `--fresh` moves them to the history and starts anew"

@@ -1,0 +1,132 @@
+"""`ll-loop history`: how earlier runs ended; `--prune` deletes old ones, and nothing else does."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from little_loops.cli.ages import now_ms
+from little_loops.cli.console import print_json, say, talk
+from little_loops.cli.naming import run_named
+from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
+from little_loops.cli.sight import Seen, all_past, newest_seen
+from little_loops.cli.tables import style_for
+from little_loops.errors import OK, UsageError
+from little_loops.world.history import prune
+from little_loops.world.project import find_project
+from little_loops.world.shown import visible
+from little_loops.world.storage import RunFiles
+
+EXAMPLES = (
+    ("ll-loop history", "the last runs of every loop"),
+    ("ll-loop history fix-types --last 7d", "those of one loop, of the last week"),
+    ("ll-loop history --prune 30d", "delete what is older than 30 days"),
+    ("ll-loop history fix-types --prune --keep 10", "delete all but its last ten"),
+)
+SHOWN = 20
+BY_COUNT = 0.0
+"""`--prune` without an age."""
+
+
+def parser() -> Parser:
+    it = Parser("history", "How earlier runs ended.", EXAMPLES)
+    it.add_argument("loop", nargs="?", help="a loop's name, or NAME@ID; default: all")
+    it.add_argument("--last", type=seconds, metavar="TIME", help="begun in the last 12h, 7d")
+    it.add_argument("--limit", type=positive, default=SHOWN, metavar="N", help="default: 20")
+    it.add_argument(
+        "--prune",
+        type=seconds,
+        nargs="?",
+        const=BY_COUNT,
+        metavar="AGE",
+        help="delete runs that began longer ago: 30d",
+    )
+    it.add_argument(
+        "--keep", type=_count, metavar="N", help="with --prune: never the last N of a loop"
+    )
+    add_output_options(it)
+    return it
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of runs")
+    return int(text)
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    root = find_project(os.getcwd())
+    name = None if args.loop is None else run_named(args.loop, root)
+    if args.prune is not None:
+        return _prune(args, root, name)
+    if args.keep is not None:
+        raise UsageError("`--keep` says what `--prune` leaves", "add `--prune`")
+    return _show(args, root, name)
+
+
+def _show(args: Args, root: str, name: str | None) -> int:
+    from little_loops.cli.history_table import document, lines  # pruning shows no table
+
+    now = now_ms()
+    past = all_past(root, name)
+    if args.last is not None:
+        past = [one for one in past if began_ms(one) >= now - args.last * 1000]
+    if args.json:
+        print_json({"schema": 1, **document(past, args.limit, now)})
+        return OK
+    if args.quiet < 2:
+        style = style_for(sys.stdout, args.color)
+        say("\n".join(lines(past, args.limit, style)) if past else _none(args, name))
+    if name is not None and not args.quiet:
+        _mention_current(root, name)
+    return OK
+
+
+def began_ms(one: Seen) -> int:
+    """When it began: by its name where its files cannot tell."""
+    if one.facts is not None:
+        return one.facts.started_ms
+    from little_loops.fsm.events import wall_ms_of  # only for a damaged run
+
+    day, _, clock = (one.files.stem or "")[:19].partition("T")
+    return wall_ms_of(f"{day}T{clock.replace('-', ':')}Z")
+
+
+def _none(args: Args, name: str | None) -> str:
+    of = "" if name is None else f" of {visible(name)}"
+    when = "" if args.last is None else " in that time"
+    return f"no earlier runs{of}{when}"
+
+
+def _mention_current(root: str, name: str) -> None:
+    one = newest_seen(root, name)
+    if one is not None and one.files.stem is None:
+        talk(f"next: ll-loop status {name}   (a run that has not ended)")
+
+
+# ── deleting ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _prune(args: Args, root: str, name: str | None) -> int:
+    before_ms = None if args.prune == BY_COUNT else now_ms() - round(args.prune * 1000)
+    gone = prune(root, before_ms=before_ms, keep=args.keep, name=name)
+    if args.json:
+        deleted = [{"name": files.name, "archived_as": files.stem} for files in gone]
+        print_json({"schema": 1, "deleted": deleted})
+    elif args.quiet < 2:
+        say("\n".join(told(gone, args.verbose)))
+    return OK
+
+
+def told(gone: Sequence[RunFiles], verbose: int) -> list[str]:
+    """What was deleted, run by run if that is wanted."""
+    if not gone:
+        return ["nothing to delete"]
+    each = [f"deleted {files.name} {files.stem}" for files in gone] if verbose else []
+    names = sorted({files.name for files in gone})
+    counts = {name: sum(files.name == name for files in gone) for name in names}
+    listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
+    return [*each, f"deleted {len(gone)} run{'' if len(gone) == 1 else 's'}: {listed}"]

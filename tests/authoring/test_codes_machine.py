@@ -1,0 +1,39 @@
+"""Every code of the machine has a file that shows it and one that does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from little_loops.authoring.codes import Code
+from little_loops.authoring.codes_machine import CODES
+from little_loops.authoring.load import load
+from little_loops.cli.agent_checks import agent_problems
+
+SHOWN = [code for code in CODES if code.wrong]
+
+
+def found(text: str, project: Path) -> list[str]:
+    definition = load(text, "a.yaml", "a")
+    problems = definition.problems
+    if definition.loop is not None:
+        problems += agent_problems(definition, str(project))
+    return [problem.code for problem in problems]
+
+
+@pytest.mark.parametrize("code", SHOWN, ids=[code.code for code in SHOWN])
+def test_the_wrong_file_has_this_mistake_and_no_other_and_the_right_one_none(
+    code: Code, tmp_path: Path
+) -> None:
+    assert found(code.wrong, tmp_path) == [code.code]
+    assert found(code.right, tmp_path) == []
+
+
+def test_only_what_needs_another_file_is_not_shown() -> None:
+    assert [code.code for code in CODES if code not in SHOWN] == ["LL420", "LL421"]
+
+
+def test_codes_are_in_order_and_each_there_once() -> None:
+    names = [code.code for code in CODES]
+    assert names == sorted(set(names))

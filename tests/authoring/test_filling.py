@@ -1,0 +1,74 @@
+"""Texts with the author's values in them: what kind of action they make, and how much is looked at."""
+
+from __future__ import annotations
+
+import pytest
+
+from little_loops.authoring.check import check
+from little_loops.authoring.filling import SLASH, Filling
+from little_loops.authoring.places import Places, Source
+from little_loops.fsm import actions_due
+from little_loops.fsm.actions_due import action_type
+from little_loops.fsm.interpolation import TemplateError, Unresolved
+from little_loops.fsm.schema import FSMLoop, StateConfig
+from little_loops.fsm.values import author_context
+
+NOWHERE = Places(Source("", ()), None)
+CONTEXT = {"command": "/review", "script": "ls", "word": "all"}
+
+
+def loop_of(*actions: str, **context: str) -> FSMLoop:
+    states = {f"s{number}": StateConfig(action=action) for number, action in enumerate(actions)}
+    return FSMLoop("a", "s0", states, context=context)
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"),
+    [
+        (StateConfig(action="pytest"), "shell"),
+        (StateConfig(action="/ll:fix ${context.word}"), "slash"),
+        (StateConfig(action="  ${context.command} it"), "slash"),
+        (StateConfig(action="${context.script}"), "shell"),
+        (StateConfig(action="${context.script}", context={"script": "/own"}), "slash"),
+        (StateConfig(action="/usr/bin/env"), "shell"),
+        (StateConfig(action="${env.COMMAND}"), "shell"),
+        (StateConfig(action="Look", action_type="prompt"), "prompt"),
+    ],
+)
+def test_the_kind_is_what_the_machine_will_make_of_it(state: StateConfig, kind: str) -> None:
+    filling = Filling(FSMLoop("a", "a", {"a": state, "b": StateConfig()}, context=CONTEXT))
+    assert filling.kinds == {"a": kind}
+    assert action_type(state, author_context(CONTEXT, state)) == kind
+    assert filling.agents == (frozenset({"a"}) if kind != "shell" else frozenset())
+
+
+def test_the_machine_takes_the_same_for_a_slash_command() -> None:
+    assert actions_due.SLASH.pattern == SLASH
+
+
+def test_what_cannot_be_filled_in_stands_as_it_is() -> None:
+    filling = Filling(loop_of("${context.no}", "${a.b}", "${context.word}", word="x"))
+    assert isinstance(filling.filled("s0", "${context.no}"), Unresolved)
+    assert isinstance(filling.filled("s1", "${a.b}"), TemplateError)
+    assert filling.as_text("s0", "${context.no}") == "${context.no}"
+    assert filling.as_text("s2", "${context.word} ${prev.output}") == "x ${prev.output}"
+
+
+@pytest.mark.parametrize(
+    ("context", "looked_at"),
+    [
+        pytest.param({"big": "x" * 600_000}, 4, id="long"),
+        pytest.param({"big": "${context.b}" * 9, "b": "x" * 200_000}, 2, id="too long"),
+    ],
+)
+def test_so_much_is_looked_at_and_no_more(context: dict[str, str], looked_at: int) -> None:
+    texts = [f"{number} ${{context.big}}" for number in range(10)]
+    filling = Filling(loop_of("ls", **context))
+    found = [filling.filled("s0", text) for text in texts]
+    assert [each is not None for each in found] == [number < looked_at for number in range(10)]
+
+
+def test_scripts_beyond_a_length_are_left_to_the_run() -> None:
+    script = "sh -c ${prev.output} " + "x" * 100_000
+    loop = loop_of(script, f"{script}y")
+    assert [each.code for each in check(loop, NOWHERE)].count("LL407") == 1
