@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from little_loops.authoring.check import check
-from little_loops.authoring.filling import SLASH, Filling
+from little_loops.authoring.filling import Filling
 from little_loops.authoring.places import Places, Source
-from little_loops.fsm import actions_due
 from little_loops.fsm.actions_due import action_type
 from little_loops.fsm.interpolation import TemplateError, Unresolved
 from little_loops.fsm.schema import FSMLoop, StateConfig
@@ -40,10 +39,6 @@ def test_the_kind_is_what_the_machine_will_make_of_it(state: StateConfig, kind: 
     assert filling.kinds == {"a": kind}
     assert action_type(state, author_context(CONTEXT, state)) == kind
     assert filling.agents == (frozenset({"a"}) if kind != "shell" else frozenset())
-
-
-def test_the_machine_takes_the_same_for_a_slash_command() -> None:
-    assert actions_due.SLASH.pattern == SLASH
 
 
 def test_what_cannot_be_filled_in_stands_as_it_is() -> None:

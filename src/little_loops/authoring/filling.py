@@ -15,6 +15,7 @@ from typing import Any
 from little_loops.fsm.interpolation import TemplateError, Unresolved
 from little_loops.fsm.schema import ActionType, FSMLoop
 from little_loops.fsm.splicing import LONGEST, Spliced, spliced, written
+from little_loops.fsm.template import SLASH_COMMAND
 
 MOST_SPLICED = 2_000_000
 # As the machine has it (`actions_due`), whose import would be a twentieth of a `validate`.
