@@ -21,7 +21,7 @@ from little_loops.world.storage import RunFiles
 
 EXAMPLES = (
     ("ll-loop history", "the last runs of every loop"),
-    ("ll-loop history fix-types --last 7d", "those of one loop, of the last week"),
+    ("ll-loop history fix-types --last 7d", "those of one loop, this week"),
     ("ll-loop history --prune 30d", "delete what is older than 30 days"),
     ("ll-loop history fix-types --prune --keep 10", "delete all but its last ten"),
 )

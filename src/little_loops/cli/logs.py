@@ -42,7 +42,7 @@ EXAMPLES = (
     ("ll-loop logs fix-types", "the last run, or the one under way"),
     ("ll-loop logs fix-types -f", "and go on until it ends"),
     ("ll-loop logs fix-types --state fix --raw", "what the actions of `fix` printed"),
-    ("ll-loop logs fix-types --since 10m", "what was under way in the last ten minutes"),
+    ("ll-loop logs fix-types --since 10m", "what went on in the last 10 minutes"),
     ("ll-loop logs fix-types --json --tail 5", "its last five events"),
 )
 HEADER = re.compile(r"\[\d+/\d+\] (\S+) (?:→|->) running ")

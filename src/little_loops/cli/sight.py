@@ -11,6 +11,7 @@ Not here: how it is laid out (`status`, `list`, `history`), the way it came (`co
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -101,8 +102,20 @@ def standing_still(root: str) -> Iterator[None]:
 
 def all_current(root: str) -> list[Seen]:
     """Every run that is alive, waits for its turn, or is unfinished, by name."""
-    with standing_still(root):
+    with standing_still(root), _without_collecting():
         return [seen(run) for run in current_runs(root)] + queued(root)
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Hundreds of snapshots are read and all are kept: looking for garbage among them is waste."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def all_alive(root: str) -> list[Seen]:

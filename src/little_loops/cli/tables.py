@@ -33,6 +33,7 @@ class Signs(NamedTuple):
 
 
 ASCII = Signs("ok", "FAIL", "warn", "*", "...", "-", "-", "x", "...", "->")
+_OURS = dict.fromkeys(map(ord, "".join(Signs())))
 _GREEN, _RED, _YELLOW, _CYAN, _DIM = 32, 31, 33, 36, 2
 _TINTS = {"good": _GREEN, "bad": _RED, "warn": _YELLOW, "running": _CYAN}
 
@@ -146,7 +147,7 @@ def _total(widths: Sequence[int]) -> int:
 @cache
 def cells(text: str) -> int:
     """How many columns of a terminal a text takes."""
-    if text.isascii():
+    if text.isascii() or text.translate(_OURS).isascii():
         return len(text)
     import unicodedata  # names and commands are nearly always ASCII
 

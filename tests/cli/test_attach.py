@@ -1,0 +1,375 @@
+"""`ll-loop attach`: a run is watched as if it ran here, and left alone."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pexpect
+import pytest
+
+from little_loops.cli.follow import Growing, GrowingEvents
+from little_loops.cli.main import main
+from little_loops.cli.watching import Watch
+from little_loops.world.onlookers import Onlooker
+from tests.cli.paper import Paper
+from tests.cli.runs import QUICK, SLOW, crashed, damaged, ll, ran, record
+from tests.cli.runs import under_way as running
+from tests.project import Project, until
+
+LOOP = """\
+name: slow
+initial: check
+states:
+  check: {action: "echo looking; exit 1", on_pass: done, on_fail: work}
+  work:
+    action: "echo started; while [ ! -e go ]; do sleep 0.02; done; echo finished"
+    next: done
+  done: {terminal: true}
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("COLUMNS", "LL_ASCII", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / ".loops").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def timeless(text: str) -> str:
+    return re.sub(r"\d+\.\ds|\d+s", "T", text)
+
+
+# ── not on a terminal ──────────────────────────────────────────────────────────────────────────
+
+
+class Attached:
+    """`attach` in a thread, with what it has printed so far."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
+        self._out, self._err = io.BytesIO(), io.StringIO()
+        stream = io.TextIOWrapper(self._out, encoding="utf-8", write_through=True)
+        monkeypatch.setattr("sys.stdout", stream)
+        monkeypatch.setattr("sys.stderr", self._err)
+        self.code: int | None = None
+        self._thread = threading.Thread(target=self._attach, args=(words,))
+        self._thread.start()
+
+    def _attach(self, words: tuple[str, ...]) -> None:
+        self.code = main(["attach", *words])
+
+    @property
+    def said(self) -> str:
+        return self._out.getvalue().decode()
+
+    def end(self) -> tuple[int | None, str, str]:
+        self._thread.join()
+        return self.code, timeless(self.said), self._err.getvalue()
+
+
+WORK = SLOW["states"]["work"]["action"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        pytest.param(
+            (),
+            f"""\
+            [1/50] work → running {WORK}...
+                   ✓ finished (exit 0)
+                   → done
+
+            Loop completed: done (1 iteration, T)
+            """,
+            id="its lines",
+        ),
+        pytest.param(
+            ("-v",),
+            f"""\
+            [1/50] work → running {WORK}...
+                   | started
+                   | finished
+                   ✓ finished (exit 0)
+                   → done
+
+            Loop completed: done (1 iteration, T)
+            """,
+            id="with what actions print",
+        ),
+        pytest.param(("-q",), "\nLoop completed: done (1 iteration, T)\n", id="its last line"),
+        pytest.param(("-qq",), "", id="nothing"),
+    ],
+)
+def test_a_run_is_watched_to_its_end(words, text, here, monkeypatch):
+    with running(here):
+        attached = Attached(monkeypatch, "slow", *words)
+        if "-q" not in words and "-qq" not in words:
+            until(lambda: "work" in attached.said, "first line")
+    assert attached.end() == (0, dedent(text), "")
+
+
+def test_it_exits_as_the_run_does(here, monkeypatch):
+    failing = SLOW | {"states": SLOW["states"] | {"done": {"terminal": True, "outcome": "failure"}}}
+    with running(here, failing):
+        attached = Attached(monkeypatch, "slow")
+        until(lambda: "work" in attached.said, "first line")
+    code, said, hint = attached.end()
+    assert (code, hint) == (1, "next: ll-loop logs slow\n")
+    assert said.splitlines()[-1] == "Loop failed: ended in state 'done' (1 iteration, T)"
+
+
+def test_for_programs(here, monkeypatch):
+    with running(here):
+        attached = Attached(monkeypatch, "slow", "--json")
+        until(lambda: "action_start" in attached.said, "first event")
+    code, said, err = attached.end()
+    events = [json.loads(line)["event"] for line in said.splitlines()]
+    assert (code, err) == (0, "")
+    assert events == ["state_enter", "action_start", "action_complete", "transition"] + [
+        *("state_enter", "loop_complete"),
+    ]
+
+
+# ── what is not running ────────────────────────────────────────────────────────────────────────
+
+
+def test_a_run_that_has_ended_is_shown_by_its_end(here, capsys):
+    ran(here, QUICK)
+    said = ll(capsys, "attach", "quick")
+    assert (said.code, timeless(said.out), timeless(said.err)) == (
+        0,
+        "Loop completed: done (1 iteration, T)\n",
+        "quick is not running (completed T ago)\n",
+    )
+    assert ll(capsys, "attach", "quick", "--json").json["event"] == "loop_complete"
+
+
+def test_a_run_that_crashed(here, capsys):
+    crashed(here)
+    said = ll(capsys, "attach", "crashed")
+    assert (said.code, said.out, timeless(said.err)) == (
+        1,
+        "Loop interrupted: crashed in state 'work'\n",
+        "crashed is not running (interrupted (crashed) T ago)\nnext: ll-loop resume crashed\n",
+    )
+
+
+def test_a_damaged_run(here, capsys):
+    damaged(here)
+    said = ll(capsys, "attach", "damaged")
+    assert said.code == 1
+    assert said.out.startswith("Loop damaged: `")
+
+
+def test_what_never_ran(here, capsys):
+    (here / ".loops/young.yaml").write_text("initial: a\nstates: {a: {terminal: true}}\n")
+    said = ll(capsys, "attach", "young")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("error: `young` has not run yet\n")
+
+
+# ── on a terminal ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    project = Project(tmp_path)
+    project.loop("slow", LOOP)
+    yield project
+    project.end_actions()
+
+
+class Screen:
+    def __init__(self, project: Project, *words: str, width: int = 80, **env: str) -> None:
+        argv = project.argv(*words)
+        self._written = io.StringIO()
+        self._width = width
+        self.child = pexpect.spawn(
+            argv[0],
+            argv[1:],
+            cwd=str(project.root),
+            env=project.environ(TERM="xterm", LANG="C.UTF-8", PYTHONUTF8="1", **env),
+            encoding="utf-8",
+            dimensions=(24, width),
+            timeout=40,
+        )
+        self.child.logfile_read = self._written
+
+    def end(self) -> int | None:
+        self.child.expect(pexpect.EOF)
+        self.child.close()
+        return self.child.exitstatus
+
+    @property
+    def written(self) -> str:
+        return self._written.getvalue()
+
+    @property
+    def left(self) -> str:
+        """What stands on the terminal after all of it."""
+        return timeless(Paper.showing(self.written, self._width).text)
+
+
+def test_ctrl_c_detaches_and_the_run_goes_on(project):
+    with project.started("run", "slow") as run:
+        until(lambda: project.has_event("slow", "action_start", state="work"), "action under way")
+        screen = Screen(project, "attach", "slow", NO_COLOR="1")
+        try:
+            screen.child.expect("started")
+            screen.child.expect("ctrl-c detaches, the run goes on")
+            screen.child.sendcontrol("c")
+            assert screen.end() == 0
+        finally:
+            screen.child.close(force=True)
+        assert run.poll() is None
+        (project.root / "go").touch()
+        assert run.wait() == 0
+    action = "echo started; while [ ! -e go ]; do sleep 0.02; done; echo finished"
+    told = f"[1/50] work → running {action}..."
+    assert screen.left.replace("\n", "") == (
+        f"slow · fsm · up to 50 iterations{told}detached; slow goes on"
+        "next: ll-loop attach slow   or   ll-loop stop slow"
+    )
+    assert "\x1b[3" not in screen.written
+
+
+def test_the_end_of_a_run_is_seen_on_a_narrow_terminal(project):
+    with project.started("run", "slow") as run:
+        until(lambda: project.has_event("slow", "action_start", state="work"), "action under way")
+        screen = Screen(project, "attach", "slow", width=50)
+        try:
+            screen.child.expect("ctrl-c detaches")
+            (project.root / "go").touch()
+            assert screen.end() == 0
+        finally:
+            screen.child.close(force=True)
+        assert run.wait() == 0
+    assert screen.left.endswith("✓ completed: done · 1 iteration · T")
+    assert "\x1b[32m✓ completed" in screen.written
+
+
+# ── two logs, one story ────────────────────────────────────────────────────────────────────────
+
+
+class Heard(Onlooker):
+    """What a screen was told, in order."""
+
+    def __init__(self) -> None:
+        self.story: list[str] = []
+
+    def record(self, record: dict[str, Any]) -> None:
+        self.story.append(record["event"])
+
+    def printed(self, stream: str, chunk: bytes) -> None:
+        self.story.append(chunk.decode())
+
+
+class Logs:
+    """Both logs of a run, written a piece at a time."""
+
+    def __init__(self) -> None:
+        self._events, self._log = os.memfd_create("events"), os.memfd_create("log")
+        self._seq = 0
+        self.heard = Heard()
+
+    def event(self, kind: str, **fields: Any) -> None:
+        self._seq += 1
+        os.write(self._events, json.dumps(record(kind, self._seq, **fields)).encode() + b"\n")
+
+    def line(self, text: str) -> None:
+        os.write(self._log, text.encode())
+
+    def begin(self, state: str) -> None:
+        self.event("state_enter", state=state, iteration=1)
+        self.event("action_start", state=state, action="x", action_type="shell")
+        self.line(f"[1/9] {state} → running x...\n")
+
+    def watch(self) -> Watch:
+        return Watch(GrowingEvents(self._events), Growing(self._log, "log"), self.heard)
+
+    def close(self) -> None:
+        os.close(self._events)
+        os.close(self._log)
+
+
+@pytest.fixture
+def logs() -> Iterator[Logs]:
+    logs = Logs()
+    yield logs
+    logs.close()
+
+
+def test_output_is_told_within_its_action(logs):
+    watch = logs.watch()
+    logs.begin("a")
+    logs.line("       | one\n       | tw")
+    watch.begin()
+    logs.line("o\n       | three\n")
+    watch.catch_up()
+    logs.line("       | four\n")
+    logs.event("action_complete", state="a")
+    logs.line("       ✓ four (exit 0)\n")
+    logs.begin("b")
+    logs.line("       | five\n")
+    logs.event("action_complete", state="b")
+    watch.catch_up()
+    assert logs.heard.story == [
+        *("state_enter", "action_start", "one\n"),
+        "two\nthree\n",
+        *("four\n", "action_complete"),
+        *("state_enter", "action_start", "five\n", "action_complete"),
+    ]
+    assert watch.under_way_s(0) == 0.0
+
+
+def test_what_was_printed_before_the_present_action_is_old(logs):
+    logs.begin("a")
+    logs.line("       | old\n")
+    logs.event("action_complete", state="a")
+    logs.begin("b")
+    logs.line("       | new\n")
+    watch = logs.watch()
+    watch.begin()
+    assert logs.heard.story == ["state_enter", "action_start", "new\n"]
+
+
+def test_a_log_that_lags_behind_the_events(logs):
+    """The action is announced, its line is not in the log yet."""
+    logs.begin("a")
+    logs.line("       | old\n")
+    logs.event("action_complete", state="a")
+    logs.event("state_enter", state="b", iteration=1)
+    logs.event("action_start", state="b", action="x", action_type="shell")
+    watch = logs.watch()
+    watch.begin()
+    logs.line("[1/9] b → running x...\n       | new\n")
+    logs.event("action_complete", state="b")
+    watch.catch_up()
+    assert logs.heard.story == ["state_enter", "action_start", "new\n", "action_complete"]
+
+
+def test_a_run_that_waits_between_two_actions(logs):
+    logs.begin("a")
+    logs.line("       | old\n")
+    logs.event("action_complete", state="a")
+    logs.event("transition", to="a")
+    logs.event("iteration", iteration=2, wait_ms=1000)
+    watch = logs.watch()
+    watch.begin()
+    logs.begin("a")
+    logs.line("       | new\n")
+    watch.catch_up()
+    assert logs.heard.story == [
+        *("state_enter", "action_start", "old\n", "action_complete", "transition", "iteration"),
+        *("state_enter", "action_start", "new\n"),
+    ]

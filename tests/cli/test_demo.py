@@ -1,0 +1,135 @@
+"""`ll-loop demo`: the whole play, and that nothing of it is left, however it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from tests.project import DEADLINE_S, Project, until
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    path = tmp_path / "scratch"
+    path.mkdir()
+    return path
+
+
+def environ(scratch: Path) -> dict[str, str]:
+    return {"TMPDIR": str(scratch), "PATH": os.defpath}
+
+
+PLAY = """\
+$ ll-loop run fix-leap
+[1/10] evaluate
+[1/10] fix
+[2/10] evaluate
+[2/10] fix
+[3/10] evaluate
+[3/10] fix
+Loop paused: context handoff in state 'fix'
+$ ll-loop resume fix-leap
+Resuming loop 'fix-leap' from state 'fix' (iteration 3)
+Continuation context: 2400 fails, try every fourth century
+[3/10] fix
+[4/10] evaluate
+Loop completed: done
+    ll-loop init"""
+
+
+def acts(out: str) -> str:
+    """The lines that tell the story, without what varies."""
+    begin = ("$ ", "[", "Loop ", "Resuming", "Continuation", "    ll-loop")
+    lines = [line for line in out.splitlines() if line.startswith(begin)]
+    return "\n".join(re.sub(r" → .*| \(\d iterations, .*", "", line) for line in lines)
+
+
+def test_the_whole_play(project: Project, scratch: Path):
+    done = project.ll("demo", env=environ(scratch))
+    assert (done.returncode, done.stderr) == (0, "next: ll-loop resume fix-leap\n")
+    assert acts(done.stdout) == PLAY
+    assert list(scratch.iterdir()) == []
+
+
+def test_it_writes_nothing_where_it_is_run(project: Project, scratch: Path):
+    project.ll("demo", env=environ(scratch))
+    assert (list(project.root.rglob("*")), list(project.home.rglob("*"))) == (
+        [project.root / ".loops"],
+        [],
+    )
+
+
+def test_settings_and_a_run_around_it_do_not_change_it(project: Project, scratch: Path):
+    own = project.home / ".config" / "little-loops"
+    own.mkdir(parents=True)
+    (own / "config.yaml").write_text("on_handoff: terminate\n")
+    around = {"LL_ON_HANDOFF": "terminate", "LL_DEPTH": "16", "LL_CLAIM": "x", "LL_TIMEOUT": "1"}
+    done = project.ll("demo", env={**environ(scratch), **around})
+    assert (done.returncode, acts(done.stdout)) == (0, PLAY)
+
+
+def test_in_ascii(project: Project, scratch: Path):
+    done = project.ll("demo", env={**environ(scratch), "LL_ASCII": "1"})
+    assert (done.returncode, done.stdout.isascii()) == (0, True)
+
+
+@pytest.mark.parametrize("how", ["ctrl-c", "SIGTERM", "SIGHUP"])
+def test_nothing_is_left_when_it_is_cut_short(project: Project, scratch: Path, how: str):
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "little_loops", "demo"],
+        cwd=str(project.root),
+        env=project.environ(**environ(scratch)),
+        dimensions=(40, 80),
+        encoding="utf-8",
+        timeout=DEADLINE_S,
+    )
+    try:
+        child.expect_exact("[1/10] fix")
+        assert len(list(scratch.iterdir())) == 1
+        if how == "ctrl-c":
+            child.sendintr()
+        else:
+            child.kill(signal.Signals[how])
+        child.expect(pexpect.EOF)
+    finally:
+        child.close(force=True)
+    codes = {"ctrl-c": 130, "SIGTERM": 143, "SIGHUP": 129}
+    assert (child.exitstatus, list(scratch.iterdir())) == (codes[how], [])
+    until(lambda: not _left(scratch), "end of what the demo started")
+
+
+def _left(scratch: Path) -> list[int]:
+    """Processes that still work below a directory."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if any(str(scratch) in word for word in process.cmdline()):
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_a_reader_that_goes_away_is_no_trouble(project: Project, scratch: Path):
+    child = subprocess.Popen(
+        project.argv("demo"),
+        cwd=project.root,
+        env=project.environ(**environ(scratch)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.stdout.close()
+    child.wait(DEADLINE_S)
+    assert list(scratch.iterdir()) == []

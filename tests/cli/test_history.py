@@ -1,0 +1,318 @@
+"""`ll-loop history`: how earlier runs ended, what they have in common, and how to be rid of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from little_loops.cli.ages import now_ms
+from little_loops.cli.history_table import lines, median
+from little_loops.cli.sight import all_past
+from little_loops.cli.tables import ASCII, Style
+from little_loops.fsm.events import timestamp
+from little_loops.fsm.state import Receipt
+from tests.cli.runs import (
+    COUNTDOWN,
+    HOUR,
+    QUICK,
+    SECOND,
+    ll,
+    past,
+    ran,
+    record,
+    saved,
+    state,
+    tree,
+)
+
+RUNS: dict[str, dict[str, Any]] = {
+    "2026-11-15T10-30-00": {
+        "status": "completed",
+        "reason": "terminal",
+        "current_state": "done",
+        "iteration": 3,
+        "ran_ms": 154 * SECOND,
+        "costs": {"apply": Receipt(41_000, 0.36, 7)},
+    },
+    "2026-11-14T18-02-11": {
+        "status": "failed",
+        "reason": "max_iterations",
+        "iteration": 20,
+        "ran_ms": 1082 * SECOND,
+        "costs": {"apply": Receipt(401_000, 3.1, 70)},
+    },
+    "2026-11-14T09-00-00": {
+        "status": "failed",
+        "reason": "auth",
+        "iteration": 1,
+        "ran_ms": 4 * SECOND,
+    },
+}
+WAYS = {
+    "2026-11-15T10-30-00": "measure apply measure apply measure done",
+    "2026-11-14T18-02-11": "measure apply " * 10,
+    "2026-11-14T09-00-00": "measure apply",
+}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("COLUMNS", "LL_ASCII", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / ".loops").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def entered(way: str, measured: tuple[float, ...] = ()) -> list[dict[str, Any]]:
+    """The events of a run that went this way, each state with an action, the last without."""
+    found: list[dict[str, Any]] = []
+    values = list(measured)
+    for name in way.split():
+        found.append(record("state_enter", len(found) + 1, state=name, iteration=1))
+        if name != "done":
+            found.append(record("action_complete", len(found) + 1, state=name, exit_code=0))
+        if name == "measure" and values:
+            reason = f"{values.pop(0):g} is nearer to 0 than before"
+            found.append(
+                record(
+                    "condition_eval",
+                    len(found) + 1,
+                    type="convergence",
+                    result="progress",
+                    reason=reason,
+                )
+            )
+    return found
+
+
+def began(stamp: str) -> str:
+    day, _, clock = stamp.partition("T")
+    return f"{day}T{clock.replace('-', ':')}.000Z"
+
+
+@pytest.fixture
+def three(here):
+    for stamp, fields in RUNS.items():
+        past(here, "fix-types", state(started_at=began(stamp), **fields), entered(WAYS[stamp]))
+    return here
+
+
+def shown(root: Path, style: Style, name: str | None = None) -> str:
+    return "\n".join(lines(all_past(str(root), name), 20, style)) + "\n"
+
+
+def test_earlier_runs(three):
+    assert shown(three, Style(width=80), "fix-types") == dedent("""\
+        RUN                  ENDED AS                ITER  TIME    COST   PATH
+        2026-11-15T10-30-00  ✓ completed (done)      3     2m34s   $0.36  m a m a m
+        2026-11-14T18-02-11  ! limit (iterations)    20    18m02s  $3.10  m a ×10
+        2026-11-14T09-00-00  ✗ failed (apply: auth)  1     4.0s    –      m a
+        3 runs · 33% completed · median 3 iterations, 2m 34s, $1.73
+        """)
+
+
+def test_earlier_runs_on_a_narrow_terminal_without_our_signs(three):
+    assert shown(three, Style(ASCII, width=50), "fix-types") == dedent("""\
+        RUN                  ENDED AS               TIME
+        2026-11-15T10-30-00  ok completed (done)    2m34s
+        2026-11-14T18-02-11  warn limit (iterat...  18m02s
+        2026-11-14T09-00-00  FAIL failed (apply...  4.0s
+        3 runs - 33% completed - median 3 iterations, 2m 34s, $1.73
+        """)
+
+
+def test_all_loops_have_their_names(three):
+    past(
+        three, "lint", state(loop="lint", started_at=began("2026-11-13T00-00-00"), status="stopped")
+    )
+    assert shown(three, Style(width=80)) == dedent("""\
+        NAME       RUN                  ENDED AS                ITER  TIME    COST
+        fix-types  2026-11-15T10-30-00  ✓ completed (done)      3     2m34s   $0.36
+        fix-types  2026-11-14T18-02-11  ! limit (iterations)    20    18m02s  $3.10
+        fix-types  2026-11-14T09-00-00  ✗ failed (apply: auth)  1     4.0s    –
+        lint       2026-11-13T00-00-00  – stopped (apply)       1     14m03s  –
+        4 runs · 25% completed · median 2 iterations, 8m 18s, $1.73
+        """)
+
+
+def test_the_course_of_a_metric(here):
+    run = state(started_at=began("2026-11-15T10-30-00"), status="completed", reason="terminal")
+    past(here, "fix-types", run, entered(WAYS["2026-11-15T10-30-00"], (12, 4, 0)))
+    text = shown(here, Style(), "fix-types")
+    assert text.splitlines()[0].endswith("  PATH       METRIC")
+    assert text.splitlines()[1].endswith("  m a m a m  12 █▃▁ 0")
+    assert shown(here, Style(ASCII), "fix-types").splitlines()[1].endswith("12 -> 0")
+
+
+def test_a_long_way_is_read_from_its_end_only(here):
+    past(here, "long", state(status="interrupted"), entered("a b " * 600))
+    path = shown(here, Style()).splitlines()[1].rpartition("  ")[2]
+    assert path == "… a b ×250"
+
+
+def test_a_damaged_run_is_a_line_like_the_others(three):
+    files = past(three, "fix-types", state(started_at=began("2026-11-15T11-00-00")))
+    Path(files.state).write_text("{")
+    os.unlink(files.events)
+    text = shown(three, Style(), "fix-types")
+    assert text.splitlines()[1].split() == ["2026-11-15T11-00-00", "✗", "damaged", *"––––"]
+    assert text.splitlines()[-1].startswith("4 runs · 25% completed · median 3 iterations, ")
+
+
+@pytest.mark.parametrize(
+    ("values", "middle"),
+    [
+        pytest.param([], None, id="none"),
+        pytest.param([3], 3, id="one"),
+        pytest.param([9, 1, 5], 5, id="odd"),
+        pytest.param([4, 1, 3, 2], 2.5, id="even"),
+    ],
+)
+def test_the_middle_of_several(values, middle):
+    assert median(values) == middle
+
+
+# ── the command ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_real_runs(here, capsys):
+    ran(here, COUNTDOWN)
+    said = ll(capsys, "history", "countdown")
+    text = re.sub(r"\d{4}-\S+", "STAMP", re.sub(r"\d+\.\ds", "0.0s", said.out))
+    assert text == dedent("""\
+        RUN                  ENDED AS            ITER  TIME  COST  PATH      METRIC
+        STAMP  ✓ completed (done)  4     0.0s  –     m a ×3 m  3 █▆▃▁ 0
+        1 run · 100% completed · median 4 iterations, 0.0s
+        """)
+    assert (said.code, said.err) == (0, "")
+
+
+def test_how_many_and_since_when(three, capsys):
+    assert ll(capsys, "history", "--limit", "1").out.splitlines()[-1] == (
+        "3 runs (1 shown) · 33% completed · median 3 iterations, 2m 34s, $1.73"
+    )
+    past(three, "fix-types", state(started_at=timestamp(now_ms() - HOUR), status="stopped"))
+    assert len(ll(capsys, "history", "--last", "2h").out.splitlines()) == 3
+    assert ll(capsys, "history", "--last", "1m").out == "no earlier runs in that time\n"
+
+
+def test_none(here, capsys):
+    assert ll(capsys, "history") == (0, "no earlier runs\n", "")
+    saved(here, "fix-types", state(status="interrupted"))
+    assert ll(capsys, "history", "fix-types") == (
+        0,
+        "no earlier runs of fix-types\n",
+        "next: ll-loop status fix-types   (a run that has not ended)\n",
+    )
+    assert ll(capsys, "history", "nope").code == 2
+
+
+def test_for_programs(three, capsys):
+    document = ll(capsys, "history", "fix-types", "--json", "--limit", "1").json
+    [one] = document.pop("runs")
+    assert one["archived_as"] == "2026-11-15T10-30-00"
+    assert [visit["state"] for visit in one["path"]] == WAYS["2026-11-15T10-30-00"].split()
+    assert one["measurements"] == []
+    assert document == {
+        "schema": 1,
+        "summary": {
+            "runs": 3,
+            "completed": 1,
+            "median_iterations": 3,
+            "median_duration_ms": 154_000,
+            "median_cost_usd": 1.73,
+        },
+    }
+
+
+# ── deleting ───────────────────────────────────────────────────────────────────────────────────
+
+
+def stamps(root: Path) -> list[str | None]:
+    return [one.files.stem for one in all_past(str(root))]
+
+
+def test_old_runs_are_deleted_and_told(three, capsys):
+    past(three, "new", state(loop="new", started_at=timestamp(now_ms()), status="stopped"))
+    [new] = [stamp for stamp in stamps(three) if stamp not in RUNS]
+    said = ll(capsys, "history", "--prune", "1s", "--keep", "1")
+    assert said == (0, "deleted 2 runs: 2 of fix-types\n", "")
+    assert stamps(three) == [new, "2026-11-15T10-30-00"]
+    said = ll(capsys, "history", "fix-types", "--prune", "--keep", "0", "-v")
+    assert said.out == dedent("""\
+        deleted fix-types 2026-11-15T10-30-00
+        deleted 1 run: 1 of fix-types
+        """)
+    assert stamps(three) == [new]
+    assert not [path for path in tree(three) if "fix-types" in path]
+
+
+def test_what_is_not_old_stays(three, capsys):
+    before = tree(three)
+    assert ll(capsys, "history", "--prune", "9999d") == (0, "nothing to delete\n", "")
+    assert tree(three) == before
+
+
+def test_deleting_for_programs(three, capsys):
+    said = ll(capsys, "history", "--prune", "--keep", "2", "--json")
+    assert said.json == {
+        "schema": 1,
+        "deleted": [{"name": "fix-types", "archived_as": "2026-11-14T09-00-00"}],
+    }
+
+
+def test_a_run_that_has_not_ended_is_never_deleted(here, capsys):
+    saved(here, "fix-types", state(status="interrupted"))
+    before = tree(here)
+    assert ll(capsys, "history", "--prune", "--keep", "0").out == "nothing to delete\n"
+    assert tree(here) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(
+            ("--prune",),
+            "error: say which runs to delete\n   = help: by their age, or by how many to keep\n",
+            id="which?",
+        ),
+        pytest.param(
+            ("--keep", "3"),
+            "error: `--keep` says what `--prune` leaves\n   = help: add `--prune`\n",
+            id="keep alone",
+        ),
+        pytest.param(
+            ("--prune", "--keep", "-1"),
+            "error: argument --keep: '-1' is no number of runs\n"
+            "   = help: see `ll-loop history --help`\n",
+            id="less than none",
+        ),
+        pytest.param(
+            ("--prune", "--keep", "few"),
+            "error: argument --keep: 'few' is no number of runs\n"
+            "   = help: see `ll-loop history --help`\n",
+            id="no number",
+        ),
+        pytest.param(
+            ("--prune", "fix-types"),
+            "error: argument --prune: 'fix-types' is no length of time like 90s, 10m, 2h\n"
+            "   = help: see `ll-loop history --help`\n",
+            id="no age",
+        ),
+    ],
+)
+def test_what_is_not_clear_deletes_nothing(words, said, three, capsys):
+    before = tree(three)
+    assert ll(capsys, "history", *words) == (2, "", said)
+    assert tree(three) == before
+
+
+def test_the_history_knows_its_loops_by_their_runs(here, capsys):
+    ran(here, QUICK, "quick@two")
+    assert ll(capsys, "history", "quick@two").out.splitlines()[-1].startswith("1 run · 100%")

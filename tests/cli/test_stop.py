@@ -1,0 +1,135 @@
+"""`ll-loop stop`: asks, waits, and says what became of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from little_loops.cli.sight import newest_seen
+from little_loops.cli.stop import outcome
+from little_loops.world.holders import this_process, to_bytes
+from tests.cli.runs import QUICK, crashed, held, ll, ran, saved, state
+from tests.project import Project, until
+
+SLOW = """\
+name: slow
+initial: work
+states:
+  work:
+    action: "echo started; while [ ! -e go ]; do sleep 0.02; done"
+    next: done
+  done: {terminal: true}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    project = Project(tmp_path)
+    project.loop("slow", SLOW)
+    monkeypatch.chdir(project.root)
+    yield project
+    project.end_actions()
+
+
+def under_way(project: Project, name: str = "slow") -> None:
+    until(lambda: project.has_event(name, "action_start"), "action under way")
+
+
+def test_a_run_is_stopped_and_can_go_on(project, capsys):
+    with project.started("run", "slow") as child:
+        under_way(project)
+        said = ll(capsys, "stop", "slow")
+        pid = child.pid
+        assert child.wait() == 143
+    assert said.code == 0
+    assert re.sub(r"\d+\.\ds", "T", said.out) == (
+        f"slow: asked to stop (pid {pid}), action ended, state saved   T\n"
+    )
+    assert said.err == "next: ll-loop resume slow\n"
+    assert re.fullmatch(
+        r"slow is not running \(interrupted \d+s ago\)\n", ll(capsys, "stop", "slow").out
+    )
+
+
+def test_for_programs(project, capsys):
+    with project.started("run", "slow"):
+        under_way(project)
+        assert ll(capsys, "stop", "slow", "--json").json == {
+            "schema": 1,
+            "name": "slow",
+            "stopped": True,
+            "status": "interrupted",
+        }
+    assert ll(capsys, "stop", "slow", "--json").json == {
+        "schema": 1,
+        "name": "slow",
+        "stopped": False,
+        "status": "interrupted",
+    }
+
+
+def test_a_run_in_the_queue_leaves_it(project, capsys):
+    with held(project.root, "other"), project.started("run", "slow", "--queue") as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "Waiting for 'other' to complete...\n"
+        said = ll(capsys, "stop", "slow")
+        child.wait()
+    assert said.out.startswith(
+        f"slow: asked to stop (pid {child.pid}), it was still waiting for its turn   "
+    )
+    assert said.err == ""
+    assert ll(capsys, "stop", "slow").out == "slow is not running (has not run yet)\n"
+
+
+def test_a_run_that_came_to_its_end_was_not_stopped(project):
+    """The signal was on its way when the run ended by itself."""
+    ran(project.root, QUICK)
+    told = outcome(newest_seen(str(project.root), "quick"))
+    assert re.fullmatch(r"but it had ended: completed \d+s ago", told)
+
+
+@pytest.mark.parametrize(
+    ("leave", "how"),
+    [
+        pytest.param(crashed, r"interrupted \(crashed\) \d+s ago", id="its process was killed"),
+        pytest.param(
+            lambda root: saved(root, "crashed", state(status="needs_review", reason="review")),
+            r"needs review \d+\w ago",
+            id="it waits for a person",
+        ),
+    ],
+)
+def test_what_does_not_run_is_stopped_already(leave, how, project, capsys):
+    leave(project.root)
+    said = ll(capsys, "stop", "crashed")
+    assert (said.code, said.err) == (0, "")
+    assert re.fullmatch(rf"crashed is not running \({how}\)\n", said.out)
+
+
+def test_no_such_run(project, capsys):
+    said = ll(capsys, "stop", "nope")
+    assert said == (
+        2,
+        "",
+        "error: there is no loop or run `nope`\n   = help: there are: `slow`\n",
+    )
+
+
+def test_a_process_on_another_machine_is_not_said_to_be_stopped(project, capsys):
+    """A shared directory: the lock is seen, the process is not."""
+    with held(project.root, "far"):
+        here = this_process("far", (str(project.root),), "r", loop="far", started_at="")
+        pid_file = Path(project.root, ".loops/.running/far.pid")
+        pid_file.write_bytes(to_bytes(here._replace(host="elsewhere")))
+        said = ll(capsys, "stop", "far")
+    assert said == (
+        2,
+        "",
+        (
+            "error: `far` is held by a process that cannot be reached from here on elsewhere\n"
+            "   = help: stop it where it runs\n"
+        ),
+    )
