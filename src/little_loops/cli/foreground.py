@@ -18,6 +18,7 @@ from little_loops.cli.ci import (
     without_commands,
 )
 from little_loops.cli.console import ascii_only, colour_wanted, is_terminal, talk
+from little_loops.cli.hints import next_command
 from little_loops.errors import SIGNALLED
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.limits import iterations_allowed
@@ -195,22 +196,9 @@ class LastLine(Reporter):
 
 
 def next_step(name: str, run: LoopState, ending: Ending) -> str | None:
-    """The one command that is most likely wanted now."""
-    match run.status, ending.reason:
-        case "failed", "max_iterations":
-            return f"ll-loop resume {name} --max-iterations {2 * run.iteration}"
-        case "failed", "loop_timeout":
-            return f"ll-loop resume {name} --timeout {max(2 * run.ran_ms // 1000, 60)}"
-        case "failed", "terminal" | "handoff":
-            return f"ll-loop logs {name}"
-        case "awaiting_continuation", _ if ending.spawn:
-            return f"ll-loop status {name}"
-        case "failed" | "interrupted" | "awaiting_continuation", _:
-            return f"ll-loop resume {name}"
-        case "needs_review", _:
-            return f"look, then ll-loop resume {name}"
-        case _:
-            return None
+    if ending.spawn:
+        return f"ll-loop status {name}"
+    return next_command(name, run.status, run.reason, iteration=run.iteration, ran_ms=run.ran_ms)
 
 
 def allowed(loop: FSMLoop, run: LoopState) -> int:

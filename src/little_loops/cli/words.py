@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from little_loops.cli.ages import ago, rough
+from little_loops.cli.hints import next_command
 from little_loops.cli.sight import Seen, is_crashed, ran_ms
 from little_loops.cli.tables import Style
 from little_loops.fsm.events import FINAL_EVENTS
@@ -87,23 +88,15 @@ def last_words(one: Seen, record: Mapping[str, Any] | None) -> str:
 def next_step(one: Seen) -> str | None:
     """The one command that is most likely wanted now."""
     name, facts = one.name, one.facts
-    match one.status, one.reason:
-        case "running", _:
-            return f"ll-loop attach {name}"
-        case "queued", _:
-            return f"ll-loop stop {name}"
-        case "failed", "max_iterations" if facts is not None:
-            return f"ll-loop resume {name} --max-iterations {2 * facts.iteration}"
-        case "failed", "loop_timeout" if facts is not None:
-            return f"ll-loop resume {name} --timeout {max(2 * facts.ran_ms // 1000, 60)}"
-        case "failed", "terminal" | "handoff":
-            return f"ll-loop logs {name}"
-        case "needs_review", _:
-            return f"look, then ll-loop resume {name}"
-        case "completed" | "stopped", _:
-            return None
-        case _:
-            return f"ll-loop resume {name}"
+    if one.status == "running":
+        return f"ll-loop attach {name}"
+    if one.status == "queued":
+        return f"ll-loop stop {name}"
+    if facts is None:
+        return f"ll-loop resume {name}"
+    return next_command(
+        name, one.status, one.reason, iteration=facts.iteration, ran_ms=facts.ran_ms
+    )
 
 
 def signed(one: Seen, text: str, style: Style) -> str:

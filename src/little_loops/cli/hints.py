@@ -1,0 +1,21 @@
+"""The one command that is most likely wanted after a run has ended."""
+
+from __future__ import annotations
+
+
+def next_command(
+    name: str, status: str, reason: str | None, *, iteration: int, ran_ms: int
+) -> str | None:
+    match status, reason:
+        case "failed", "max_iterations":
+            return f"ll-loop resume {name} --max-iterations {2 * iteration}"
+        case "failed", "loop_timeout":
+            return f"ll-loop resume {name} --timeout {max(2 * ran_ms // 1000, 60)}"
+        case "failed", "terminal" | "handoff":
+            return f"ll-loop logs {name}"
+        case "needs_review", _:
+            return f"look, then ll-loop resume {name}"
+        case "completed" | "stopped", _:
+            return None
+        case _:
+            return f"ll-loop resume {name}"
