@@ -231,7 +231,7 @@ def test_what_is_missing_around_it(project: Project):
     del answers.versions["ll-loop"], answers.versions["git"]
     seen = found(patient(project, answers, encoding="ascii"), "path", "git", "terminal")
     assert [(one.id, one.level, one.text) for one in seen] == [
-        ("path", "warning", "`ll-loop` is not on PATH"),
+        ("path", "note", "`ll-loop` is not on PATH"),
         ("git", "note", "git not found"),
         ("terminal", "note", "output: ascii"),
     ]

@@ -21,7 +21,6 @@ from little_loops.cli.console import ascii_only, colour_wanted, is_terminal, tal
 from little_loops.cli.hints import next_command
 from little_loops.errors import SIGNALLED
 from little_loops.fsm.commands import Ending
-from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.persistence import Ran
 from little_loops.fsm.run_world import Surroundings
 from little_loops.fsm.schema import FSMLoop
@@ -199,7 +198,3 @@ def next_step(name: str, run: LoopState, ending: Ending) -> str | None:
     if ending.spawn:
         return f"ll-loop status {name}"
     return next_command(name, run.status, run.reason, iteration=run.iteration, ran_ms=run.ran_ms)
-
-
-def allowed(loop: FSMLoop, run: LoopState) -> int:
-    return iterations_allowed(loop, run)
