@@ -71,8 +71,10 @@ def test_settings_and_a_run_around_it_do_not_change_it(project: Project, scratch
     own.mkdir(parents=True)
     (own / "config.yaml").write_text("on_handoff: terminate\n")
     around = {"LL_ON_HANDOFF": "terminate", "LL_DEPTH": "16", "LL_CLAIM": "x", "LL_TIMEOUT": "1"}
+    around |= {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(project.home / "summary")}
     done = project.ll("demo", env={**environ(scratch), **around})
     assert (done.returncode, acts(done.stdout)) == (0, PLAY)
+    assert not (project.home / "summary").exists()
 
 
 def test_in_ascii(project: Project, scratch: Path):

@@ -12,10 +12,9 @@ import pytest
 from little_loops.authoring.fields import CONDITIONS
 from little_loops.cli.commands import ALIASES, HIDDEN, VERBS, help_page
 from little_loops.cli.settings import SETTINGS
-from little_loops.cli.topics import CODES, READ, TOPICS, WIDTH, endings, page, rows
+from little_loops.cli.topics import CODES, GIVEN, READ, TOPICS, WIDTH, endings, page, rows
 from little_loops.fsm.endings import exit_code_of_end
 from little_loops.fsm.template import FIELDS, MODIFIERS, NAMESPACES
-from little_loops.fsm.variables import ACTION_VARIABLES
 from tests.project import Project
 
 SOURCE = Path(__file__).parents[2] / "src" / "little_loops"
@@ -76,7 +75,7 @@ def test_every_variable_of_the_source_is_told_or_internal():
         for path in SOURCE.rglob("*.py")
         for name in re.findall(r"[\"'](LL_[A-Z_]*[A-Z])[\"']", path.read_text())
     }
-    told = {*READ, *ACTION_VARIABLES, *(f"LL_{name.upper()}" for name in SETTINGS)}
+    told = {*READ, *GIVEN, *(f"LL_{name.upper()}" for name in SETTINGS)}
     assert used - told - INTERNAL == set()
 
 

@@ -56,7 +56,7 @@ def test_no_survivor(project: Project, action: str, end: Callable[[Project, int]
     limited = end is ENDS["timeout"]
     project.loop("row", loop(action, "timeout: 0.5" if limited else ""))
     with project.started("run", "row") as child:
-        until(lambda: (project.root / "begun").exists(), "action")
+        until((project.root / "begun").exists, "action")
         if not limited:
             until(partial(members, project), "process of the action")
         end(project, child.pid)

@@ -42,7 +42,8 @@ def _of_options(
     from little_loops.hosts.base import check_options, host_named  # only where agents act
 
     options = loop.host.under(state.host)
-    place = _place(definition, "states", name, "host") or _place(definition, "host")
+    of_state = definition.places.has("states", name, "host")
+    place = _place(definition, *(("states", name, "host") if of_state else ("host",)))
     problems = check_options(options)
     for message in problems:
         yield Problem("LL230", message, place)

@@ -13,6 +13,7 @@ from little_loops.errors import DefinitionError, UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.world.project import LOOPS, files_named, loop_files, resolve
 
+LARGEST = 1 << 20
 COMPILED_MARK = b"# compiled from "
 
 
@@ -26,7 +27,7 @@ def read_definition(path: str) -> Definition:
     """Read and check one file; problems are inside, only a missing file is an exception."""
     try:
         with open(path, "rb") as stream:
-            raw = stream.read()
+            raw = stream.read(LARGEST + 1)  # one byte more tells that it is too large
     except OSError as error:
         raise UsageError(f"cannot read `{shown_path(path)}`: {error.strerror}") from error
     stem = os.path.splitext(os.path.basename(path))[0]

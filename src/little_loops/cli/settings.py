@@ -27,7 +27,7 @@ def settled(definition: Definition, root: str, environ: Mapping[str, str]) -> FS
     loop = definition.loop
     assert loop is not None, "only a valid loop can be settled"
     defaults = {**read_config(user_config(environ)), **read_config(project_config(root))}
-    below = {name: value for name, value in defaults.items() if definition.places.at(name) is None}
+    below = {name: value for name, value in defaults.items() if not definition.places.has(name)}
     above = {
         name: environ[variable]
         for name in SETTINGS

@@ -1,0 +1,74 @@
+"""flag > LL_* variable > loop file > .loops/.config.yaml > the user's config > default."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.project import Project
+
+LOOP = """\
+name: round
+initial: a
+{own}
+states:
+  a: {{action: "false", on_fail: b, on_pass: done}}
+  b: {{action: "true", next: a}}
+  done: {{terminal: true}}
+"""
+
+
+def limit(project: Project, *words: str, **env: str) -> int:
+    """How many times around the loop is allowed to go."""
+    said = project.ll("run", "round", "--fresh", *words, env=env)
+    assert said.returncode == 3, said.stderr
+    return int(said.stdout.split("/")[1].split("]")[0])
+
+
+@pytest.mark.parametrize(
+    ("flag", "variable", "own", "of_project", "of_user", "expected"),
+    [
+        (None, None, None, None, None, 50),
+        (None, None, None, None, 2, 2),
+        (None, None, None, 3, 2, 3),
+        (None, None, 4, 3, 2, 4),
+        (None, 5, 4, 3, 2, 5),
+        (6, 5, 4, 3, 2, 6),
+    ],
+    ids=["default", "user", "project", "loop file", "variable", "flag"],
+)
+def test_who_has_the_last_word(project, flag, variable, own, of_project, of_user, expected):
+    project.loop("round", LOOP.format(own="" if own is None else f"max_iterations: {own}"))
+    if of_project is not None:
+        config = project.root / ".loops" / ".config.yaml"
+        config.write_text(f"max_iterations: {of_project}\n")
+    if of_user is not None:
+        config = project.home / ".config" / "little-loops" / "config.yaml"
+        config.parent.mkdir(parents=True)
+        config.write_text(f"max_iterations: {of_user}\n")
+    words = () if flag is None else ("--max-iterations", str(flag))
+    env = {} if variable is None else {"LL_MAX_ITERATIONS": str(variable)}
+    assert limit(project, *words, **env) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("max_iterations: 0\n", "`max_iterations`"),
+        ("colour: red\n", "unknown settings: `colour`"),
+        ("- a\n", "is not a mapping of settings"),
+        ("a: [\n", "error[LL0"),
+    ],
+    ids=["out of range", "unknown", "no mapping", "no YAML"],
+)
+def test_a_wrong_config_is_said(project, text, said):
+    project.loop("round", LOOP.format(own=""))
+    (project.root / ".loops" / ".config.yaml").write_text(text)
+    answer = project.ll("run", "round")
+    assert answer.returncode == 2
+    assert said in answer.stderr
+
+
+def test_a_config_file_is_no_loop(project):
+    project.loop("round", LOOP.format(own=""))
+    (project.root / ".loops" / ".config.yaml").write_text("max_iterations: 3\n")
+    assert "checked 1 loop: no problems" in project.ll("validate").stdout
