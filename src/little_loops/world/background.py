@@ -50,7 +50,8 @@ def launch(
         env=own_environment(environ),
         start_new_session=True,
     )
-    assert child.stdin is not None and child.stdout is not None, "both are pipes"
+    assert child.stdin is not None, "it is a pipe"
+    assert child.stdout is not None, "it is a pipe"
     try:
         with child.stdin:
             child.stdin.write(json.dumps(wish).encode())
