@@ -15,7 +15,7 @@ from little_loops.world.project import find_project
 
 EXAMPLES = (
     ("ll-loop compile fix-types", "print the states it becomes"),
-    ("ll-loop compile my-goal --output .loops/my-goal.fsm.yaml", "and keep them"),
+    ("ll-loop compile my-goal -o my-goal.fsm.yaml", "and keep them"),
 )
 
 

@@ -1,0 +1,167 @@
+"""`ll-loop completion`: scripts for bash, zsh and fish, and the names they ask for on TAB.
+
+The scripts know verbs and options by themselves; only names of loops, runs and states are asked
+for (`ll-loop completion names KIND`), while somebody waits.  So that is answered from the names of
+files, without YAML and without reading options; of a run only its `run.json` is read, for the
+states it has.
+
+Not here: the scripts (`completion_scripts`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from little_loops.errors import OK, UsageError
+from little_loops.world.project import (
+    LOOPS,
+    find_project,
+    is_loop_name,
+    is_run_name,
+    loop_files,
+)
+
+if TYPE_CHECKING:
+    from little_loops.cli.parsing import Parser
+
+SHELLS = ("bash", "zsh", "fish")
+ASK = "names"
+LARGEST = 16 << 20
+STATE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
+EXAMPLES = (
+    ('eval "$(ll-loop completion bash)"', "for this shell"),
+    ("ll-loop completion bash --install", "for every new one"),
+    ("ll-loop completion fish | source", ""),
+)
+
+
+def parser() -> Parser:
+    from little_loops.cli.parsing import Parser  # TAB must not wait for it
+
+    it = Parser("completion", "Print a completion script for your shell.", EXAMPLES)
+    it.add_argument("shell", choices=SHELLS)
+    it.add_argument("--install", action="store_true", help="write it where the shell looks")
+    return it
+
+
+def main(argv: Sequence[str]) -> int:
+    if argv[:1] == [ASK]:
+        return _answer(argv[1:])
+    args = parser().parse_args(argv)
+    from little_loops.cli.completion_scripts import script  # imports every page
+
+    text = script(args.shell)
+    if args.install:
+        return _install(args.shell, text, os.environ)
+    sys.stdout.write(text)
+    return OK
+
+
+# ── names ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _answer(words: Sequence[str]) -> int:
+    """One name a line.  Whatever goes wrong, a TAB prints no error."""
+    kind, argument = words[0] if words else "", words[1] if len(words) > 1 else ""
+    try:
+        found = sorted(set(names(kind, find_project(os.getcwd()), argument)))
+    except (OSError, ValueError):
+        return OK
+    sys.stdout.write("".join(f"{name}\n" for name in found))
+    return OK
+
+
+def names(kind: str, root: str, argument: str = "") -> Iterator[str]:
+    """`loops`, `live` (runs with a process), `runs` (that may be gone on with), `all`, `states`."""
+    if kind in ("loops", "all"):
+        stems = (os.path.splitext(os.path.basename(path))[0] for path in loop_files(root))
+        yield from (stem for stem in stems if is_loop_name(stem))
+    if kind in ("live", "all"):
+        yield from _runs(root, ".pid")
+    if kind in ("runs", "all"):
+        yield from _runs(root, ".state.json")
+        yield from (name for name in _listed(root, ".history") if is_run_name(name))
+    if kind == "states" and is_run_name(argument):
+        yield from _states(root, argument)
+
+
+def _runs(root: str, suffix: str) -> Iterator[str]:
+    for file in _listed(root, ".running"):
+        name = file.removesuffix(suffix)
+        if name != file and is_run_name(name):
+            yield name
+
+
+def _listed(root: str, *below: str) -> list[str]:
+    try:
+        return sorted(os.listdir(os.path.join(root, LOOPS, *below)))
+    except OSError:
+        return []
+
+
+def _states(root: str, run: str) -> Iterator[str]:
+    """The states of the newest run of that name, as it was started."""
+    import json  # only for states
+
+    past = [name for name in _listed(root, ".history", run) if name.endswith(".d")]
+    places = [os.path.join(".running", f"{run}.d")]
+    places += [os.path.join(".history", run, name) for name in past[-1:]]
+    for place in places:
+        path = os.path.join(root, LOOPS, place, "run.json")
+        if os.path.isfile(path) and os.path.getsize(path) <= LARGEST:
+            with open(path, "rb") as stream:
+                states = json.load(stream)["loop"]["states"]
+            yield from (name for name in states if STATE_NAME.fullmatch(name))
+            return
+
+
+# ── installing ─────────────────────────────────────────────────────────────────────────────────
+
+
+def place_of(shell: str, environ: Mapping[str, str]) -> str:
+    """Where a shell looks for completions of its user."""
+    home = environ.get("HOME") or os.path.expanduser("~")
+    data = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+    config = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    own = environ.get("BASH_COMPLETION_USER_DIR") or os.path.join(data, "bash-completion")
+    return {
+        "bash": os.path.join(own, "completions", "ll-loop"),
+        "zsh": os.path.join(data, "zsh", "site-functions", "_ll-loop"),
+        "fish": os.path.join(config, "fish", "completions", "ll-loop.fish"),
+    }[shell]
+
+
+def _install(shell: str, text: str, environ: Mapping[str, str]) -> int:
+    from little_loops.cli.completion_scripts import MARK  # imports every page
+    from little_loops.cli.console import say, talk
+
+    path = place_of(shell, environ)
+    if os.path.lexists(path) and not _is_ours(path, MARK):
+        raise UsageError(f"`{path}` is not ours", "move it away, then install again")
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(temporary, "x", encoding="utf-8") as stream:
+            stream.write(text)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise UsageError(f"cannot write `{path}`: {error.strerror}") from error
+    say(f"wrote {path}")
+    if shell == "zsh":
+        folder = os.path.dirname(path)
+        talk(f"next: put this before `compinit` in your .zshrc:  fpath=({folder} $fpath)")
+    else:
+        talk(f"next: start a new {shell}")
+    return OK
+
+
+def _is_ours(path: str, mark: str) -> bool:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return mark in stream.read(400)
+    except OSError:
+        return False

@@ -1,0 +1,286 @@
+"""`ll-loop help TOPIC`: what belongs to no single verb.  Made of the tables the program itself uses.
+
+A topic is at most 80 columns wide, like every page of help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from little_loops.cli.console import say
+from little_loops.errors import (
+    CONFLICT,
+    FAILED,
+    INTERNAL,
+    LIMIT,
+    OK,
+    PAUSED,
+    SIGNALLED,
+    USAGE,
+    UsageError,
+)
+from little_loops.fsm.variables import ACTION_VARIABLES, SESSION_VARIABLES
+
+if TYPE_CHECKING:
+    from little_loops.cli.parsing import Parser
+
+WIDTH = 80
+SIGINT, SIGTERM = 2, 15
+
+TOPICS = {
+    "exit-codes": "what `ll-loop` exits with, and what can be resumed after it",
+    "environment": "variables it reads, and those it gives to actions",
+    "interpolation": "`${namespace.name}` in a loop file",
+    "conditions": "how a result becomes a verdict",
+}
+
+
+def parser() -> Parser:
+    from little_loops.cli.parsing import Parser  # only to say how it is used
+
+    examples = [(f"ll-loop help {topic}", "") for topic in TOPICS]
+    it = Parser("help", "Explain what belongs to no single verb.", examples)
+    it.add_argument("topic", choices=tuple(TOPICS), metavar="TOPIC", help=", ".join(TOPICS))
+    return it
+
+
+def main(argv: Sequence[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help"):
+        say("\n".join(_listed()))
+        return OK
+    topic = argv[0]
+    if topic not in TOPICS:
+        raise UsageError(f"there is no help on `{topic}`", f"there is: {', '.join(TOPICS)}")
+    say("\n".join(page(topic)))
+    return OK
+
+
+def _listed() -> Iterator[str]:
+    yield "usage: ll-loop help TOPIC"
+    yield ""
+    yield from rows(TOPICS)
+    yield ""
+    yield "ll-loop VERB --help is the page of a verb."
+
+
+def page(topic: str) -> list[str]:
+    makers = {
+        "exit-codes": exit_codes,
+        "environment": environment,
+        "interpolation": interpolation,
+        "conditions": conditions,
+    }
+    return list(makers[topic]())
+
+
+# ── laying out ─────────────────────────────────────────────────────────────────────────────────
+
+
+def rows(table: Mapping[str, str], indent: int = 2, widest: int = 26) -> Iterator[str]:
+    """Names and what they mean, in two columns."""
+    width = min(max(len(name) for name in table), widest)
+    margin = " " * (indent + width + 2)
+    for name, text in table.items():
+        first, *more = wrap(text, WIDTH - len(margin)) or [""]
+        if len(name) > width:
+            yield " " * indent + name
+            more = [first, *more]
+        else:
+            yield f"{' ' * indent}{name:<{width}}  {first}".rstrip()
+        yield from (margin + line for line in more)
+
+
+def prose(text: str) -> Iterator[str]:
+    yield from wrap(" ".join(text.split()), WIDTH)
+
+
+# ── exit codes ─────────────────────────────────────────────────────────────────────────────────
+
+
+def exit_codes() -> Iterator[str]:
+    yield "What `ll-loop` exits with"
+    yield ""
+    yield from rows({str(code): text for code, text in CODES.items()})
+    yield ""
+    yield "How a run can end"
+    yield ""
+    yield f"  {'ENDING':<29}{'STATUS':<23}{'EXIT':<6}RESUME"
+    for ending, status, code, after in endings():
+        yield f"  {ending:<29}{status:<23}{code:<6}{after}"
+    yield ""
+    yield from prose(
+        "`ll-loop wait NAME` exits as the run did, `ll-loop status NAME` with 0 whenever it could"
+        " answer. A run whose process was killed has no exit code of its own; it is shown as"
+        " interrupted (crashed) and can be resumed."
+    )
+
+
+CODES = {
+    OK: "done: the run reached a success state, or an action asked it to stop",
+    FAILED: "the run failed, or a file could not be read or written",
+    USAGE: "a mistake on the command line or in a loop file; nothing was run",
+    LIMIT: "a limit was reached: iterations, time, cost or tokens",
+    PAUSED: "the run waits for you: a context handoff, or a review",
+    CONFLICT: "another run has the name, or works on an overlapping scope",
+    INTERNAL: "a bug in ll-loop; LL_TRACEBACK=1 shows where",
+    SIGNALLED + SIGINT: "stopped by Ctrl-C; the state is saved",
+    SIGNALLED + SIGTERM: "stopped by `ll-loop stop` or SIGTERM; the state is saved",
+}
+
+
+def endings() -> Iterator[tuple[str, str, str, str]]:
+    """The manual's table of endings, with the engine's own statuses and codes."""
+    from little_loops.fsm import endings as of  # only this topic needs it
+
+    again, higher, no = "that state again", "with a higher limit", "nothing to resume"
+    for name, ending, after in (
+        ("success state", of.COMPLETED, no),
+        ("failure state", of.FAILURE_STATE, no),
+        ("error", of.failed("error", ""), again),
+        ("an action's timeout", of.failed("timeout", ""), again),
+        ("no transition", of.failed("no_transition", ""), again),
+        ("an agent's login or billing", of.failed("auth", ""), again),
+        ("iterations, cost, tokens", of.limit("max_iterations", ""), higher),
+        ("the loop's timeout", of.LOOP_TIMEOUT, higher),
+        ("LOOP_STOP from an action", of.STOPPED, no),
+        ("handoff: pause, spawn", of.HANDED_OFF, again),
+        ("handoff: terminate", of.TERMINATED, no),
+        ("review", of.REVIEW, "goes on"),
+        ("Ctrl-C", of.interrupted(SIGINT), "by on_interrupt"),
+    ):
+        yield name, ending.status, str(ending.exit_code), after
+
+
+# ── environment ────────────────────────────────────────────────────────────────────────────────
+
+
+def environment() -> Iterator[str]:
+    from little_loops.cli.settings import SETTINGS  # only this topic needs it
+
+    yield "What `ll-loop` reads"
+    yield ""
+    yield from rows(READ)
+    yield ""
+    yield "Settings, above a loop file and below a flag"
+    yield ""
+    names = ", ".join(f"LL_{name.upper()}" for name in SETTINGS)
+    yield from (f"  {line}" for line in wrap(names, WIDTH - 2))
+    yield ""
+    yield "What every action is given, beside the caller's environment and `env`"
+    yield ""
+    yield from rows(GIVEN)
+    yield ""
+    yield from prose(
+        "An outer agent's session variables are taken away from actions:"
+        f" {_words(SESSION_VARIABLES)}."
+    )
+
+
+READ = {
+    "NO_COLOR, FORCE_COLOR": "colour never, or always (`--color` decides over both)",
+    "CI": "no questions, plain lines",
+    "LL_ASCII": "signs as words, whatever the terminal can show",
+    "LL_HEARTBEAT": "seconds of silence before a sign of life where no terminal is; 0: none",
+    "LL_ALLOW_SKIP_PERMISSIONS": "1: agents may act without asking, as with the flag",
+    "IS_SANDBOX": "1: `claude` may skip permissions as root",
+    "LL_TRACEBACK": "show where in ll-loop a bug is",
+    "MAX_ITERATIONS": "turns of a relay, above its file",
+    "XDG_CONFIG_HOME": "little-loops/config.yaml in it holds your own settings",
+    "XDG_STATE_HOME": "what you agreed to (`ll-loop trust`) is kept in little-loops/ there",
+}
+GIVEN = ACTION_VARIABLES
+
+
+# ── interpolation ──────────────────────────────────────────────────────────────────────────────
+
+
+def interpolation() -> Iterator[str]:
+    from little_loops.fsm.template import FIELDS, MODIFIERS, NAMESPACES, RESULT_FIELDS
+
+    yield "`${namespace.name}` is filled in just before use: in `action`, in values of"
+    yield "`context` and `env`, and in a condition's source, target, pattern, path and"
+    yield "tolerance."
+    yield ""
+    known = {
+        "context": "your own variables, those of the state first",
+        "captured": f"<state or capture>. {_words(RESULT_FIELDS)}",
+        "env": "any environment variable; an unset one is empty",
+        **{name: _words(fields) for name, fields in FIELDS.items()},
+    }
+    yield from rows({name: known[name] for name in NAMESPACES})
+    yield ""
+    yield from rows(FORMS)
+    yield ""
+    meaning = {f"${{x.y:{name}}}": MODIFIER_HELP[name] for name in MODIFIERS}
+    yield from rows(meaning)
+    yield ""
+    yield from prose(
+        "In a shell action a value of your own `context` stands as you wrote it; everything else is"
+        " data, and reaches the shell as one word that it never runs. In a prompt values are plain"
+        " text. Nothing that was filled in is looked at again. A name that does not exist is an"
+        " error: `ll-loop validate` finds it where it can be known, else the run does."
+    )
+
+
+FORMS = {
+    "${x.y}": "the value",
+    "${x.y:-text}": "the value, or the text where there is none",
+    "$${": "a literal `${`",
+    "${HOME} ${F%.txt}": "without a dot after a word: the shell's own, left alone",
+}
+MODIFIER_HELP = {
+    "raw": "as it stands, also where the shell will run it: your risk",
+    "q": "any value as one quoted word",
+    "words": "split at blanks, each word an argument",
+}
+
+
+def _words(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+# ── conditions ─────────────────────────────────────────────────────────────────────────────────
+
+
+def conditions() -> Iterator[str]:
+    from little_loops.authoring.fields import CONDITIONS, OPERATORS
+
+    yield "A state's `condition` makes a verdict of what its action gave. Without one, a"
+    yield "shell action is judged by its exit code, an agent by the verdict it gives."
+    yield ""
+    yield "    condition: {type: output_numeric, operator: le, target: 5}"
+    for name, table in CONDITIONS.items():
+        yield ""
+        yield from prose(f"{name}: {CONDITION_HELP[name]}")
+        own = [field for field in table.fields if field.name not in ("type", "source")]
+        described = {
+            field.name: field.help + (f" (default: {field.default})" if field.default else "")
+            for field in own
+        }
+        if described:
+            yield from rows(described)
+    yield ""
+    source = next(iter(CONDITIONS.values())).by_name["source"]
+    yield from prose(f"Each may have a `source`: {source.help}.")
+    yield ""
+    yield from prose(
+        f"Operators: {_words(OPERATORS.words)}. A condition that cannot judge (not a number, not"
+        " JSON, no such path) gives the verdict `error` with the reason, never a silent fail; so"
+        " does an action that was not found, killed or out of time. Completion is never read out of"
+        " prose."
+    )
+
+
+CONDITION_HELP = {
+    "exit_code": "0 passes, 1 fails, everything else is an error",
+    "output_contains": "passes when a text or regular expression is found in the output",
+    "output_json": "passes when a value in the output, found with jq, compares to the target",
+    "output_numeric": "passes when the number the action printed (its last line) compares",
+    "convergence": "target, progress or stall: does the number come nearer to its target?",
+    "verdict": "what the agent decides: structured output, or a last line `VERDICT: word`",
+    "all": "passes when all of them pass",
+    "any": "passes when one of them passes",
+    "not": "passes when it fails",
+}

@@ -1,0 +1,204 @@
+"""Every example is valid, does what it says, and does not lie where its tools are missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.project import Project
+from tests.stand_ins import StandIns, exits, give_agent, last_event, way
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
+
+Tools = dict[str, tuple[str, ...]]
+
+
+class Part(NamedTuple):
+    """What the tools play, and how the run ends then."""
+
+    tools: Tools
+    exit_code: int
+    way: str
+    agent_turns: int
+
+
+@pytest.fixture
+def stand_ins(tmp_path: Path) -> StandIns:
+    return StandIns(tmp_path / "bin")
+
+
+def copy(project: Project, name: str, **changes: str) -> Path:
+    text = (EXAMPLES / f"{name}.yaml").read_text()
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    return project.loop(name, text)
+
+
+def play(project: Project, stand_ins: StandIns, name: str, tools: Tools, *more: str) -> int:
+    path = copy(project, name, **{"maintain: true": "maintain: false"})
+    give_agent(path, stand_ins)
+    (project.root / "plan.md").write_text("1. all of it\n")
+    stand_ins.tool("agent", *tools.get("agent", ("echo done",)))
+    for tool, parts in tools.items():
+        stand_ins.tool(tool, *parts)
+        if tool.endswith(".sh"):
+            stand_ins.lend(tool, project.root)
+    return project.ll("run", name, *more, env=stand_ins.environ).returncode
+
+
+def test_all_are_listed_for_people():
+    table = (EXAMPLES / "README.md").read_text()
+    assert [name for name in NAMES if f"[{name}]({name}.yaml)" not in table] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_is_valid_without_a_warning(project: Project, name: str):
+    copy(project, name)
+    found = project.ll("validate", "--strict", name)
+    assert (found.returncode, found.stdout.splitlines()[-1]) == (0, "checked 1 loop: no problems")
+
+
+MYPY = r"printf 'a.py:1: error: x\nb.py:2: error: y\n'; exit 1"
+AUDIT = {"metadata": {"vulnerabilities": {"total": 0}}}
+
+
+def metadata(status: str, **progress: int) -> str:
+    told = {"status": status, "partial_progress": progress}
+    return f"echo '{json.dumps(told)}' > .return-meta.json; echo ended"
+
+
+GOOD = {
+    "fix-tests": Part({"pytest": ("exit 1", "exit 0")}, 0, "evaluate fix evaluate done", 1),
+    "fix-types": Part({"mypy": (MYPY, "echo Success; exit 0")}, 0, "measure apply measure done", 1),
+    "raise-coverage": Part(
+        {"coverage": ("exit 0", "echo 72", "exit 0", "echo 91")},
+        *(0, "measure apply measure done", 1),
+    ),
+    "quality-guard": Part(
+        {"ruff": tuple(exits(1, 0, 0, 1, 0, 0)), "pytest": ("exit 0",)},
+        0,
+        "check_formatted fix_formatted check_formatted check_lint fix_lint"
+        " check_formatted check_lint check_tests all_valid",
+        1,
+    ),
+    "update-dependencies": Part(
+        {"npm": ("exit 0", f"echo '{json.dumps(AUDIT)}'")},
+        *(0, "step_0 step_1 step_2 evaluate done", 1),
+    ),
+    "implement-plan": Part(
+        {"agent": (metadata("partial", phases_completed=1), metadata("implemented"))},
+        *(0, "prepare turn settle prepare turn settle done", 2),
+    ),
+    "find-flaky": Part(
+        {"pytest": ("exit 0", "exit 0", "exit 1")}, 4, "run run run explain found", 1
+    ),
+    "review-changes": Part(
+        {
+            "pytest": ("exit 0",),
+            "agent": ("echo 'VERDICT: changes'", "echo mended", "echo 'VERDICT: approve'"),
+        },
+        *(0, "test review mend_review test review done", 3),
+    ),
+    "safe-deploy": Part(
+        {
+            "make": ("exit 0",),
+            "deploy.sh": ("exit 0",),
+            "smoke-test.sh": ("exit 0", "exit 1"),
+            "rollback.sh": ("exit 0",),
+        },
+        1,
+        "ready test deploy_staging smoke_staging deploy_production smoke_production"
+        " rollback_production rolled_back",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_does_what_it_says(project: Project, stand_ins: StandIns, name: str):
+    part = GOOD[name]
+    code = play(project, stand_ins, name, part.tools)
+    assert (code, " ".join(way(project, name)), stand_ins.times("agent")) == part[1:]
+
+
+def test_a_suite_that_always_passes_is_stable(project: Project, stand_ins: StandIns):
+    assert play(project, stand_ins, "find-flaky", {"pytest": ("exit 0",)}) == 0
+    assert (stand_ins.times("pytest"), way(project, "find-flaky")[-1]) == (20, "stable")
+
+
+SCRIPTS: Tools = {
+    "deploy.sh": ("exit 0",),
+    "smoke-test.sh": ("exit 0",),
+    "rollback.sh": ("exit 0",),
+}
+LIES = [
+    pytest.param("fix-tests", Part({}, 1, "evaluate", 0), id="no pytest"),
+    pytest.param("fix-tests", Part({"pytest": ("exit 5",)}, 1, "evaluate", 0), id="no tests"),
+    pytest.param("fix-types", Part({}, 1, "measure", 0), id="no mypy"),
+    pytest.param(
+        "fix-types",
+        Part({"mypy": ("echo No module named mypy >&2; exit 1",)}, 1, "measure", 0),
+        id="mypy fails and finds nothing",
+    ),
+    pytest.param(
+        "fix-types",
+        Part({"mypy": ("echo 'mypy: error: no such option'; exit 2",)}, 1, "measure", 0),
+        id="mypy is called wrongly",
+    ),
+    pytest.param("raise-coverage", Part({}, 1, "measure", 0), id="no coverage"),
+    pytest.param(
+        "raise-coverage",
+        Part({"coverage": ("exit 0", "echo No data to report.; exit 1")}, 1, "measure", 0),
+        id="no number",
+    ),
+    pytest.param("quality-guard", Part({}, 1, "check_formatted", 0), id="no ruff"),
+    pytest.param("update-dependencies", Part({}, 1, "step_0 step_1", 1), id="no npm"),
+    pytest.param(
+        "update-dependencies",
+        Part(
+            {"npm": ("exit 0", """echo '{"error": {"code": "ENOAUDIT"}}'; exit 1""")},
+            *(1, "step_0 step_1 step_2 evaluate", 1),
+        ),
+        id="no report",
+    ),
+    pytest.param("find-flaky", Part({}, 1, "run", 0), id="no suite to be flaky"),
+    pytest.param("review-changes", Part({}, 1, "test", 0), id="nothing tested"),
+    pytest.param(
+        "review-changes",
+        Part({"pytest": ("exit 0",), "agent": ("echo looks good to me",)}, 1, "test review", 1),
+        id="a review without a verdict",
+    ),
+    pytest.param("safe-deploy", Part({}, 1, "ready", 0), id="no scripts"),
+    pytest.param(
+        "safe-deploy",
+        Part(
+            {**SCRIPTS, "make": ("exit 0",), "smoke-test.sh": ("exit 127",)},
+            *(1, "ready test deploy_staging smoke_staging rollback_staging rolled_back", 0),
+        ),
+        id="a smoke test that cannot be made",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "part"), LIES)
+def test_does_not_lie(project: Project, stand_ins: StandIns, name: str, part: Part):
+    code = play(project, stand_ins, name, part.tools)
+    assert (code, " ".join(way(project, name)), stand_ins.times("agent")) == part[1:]
+    assert last_event(project, name)["status"] == "failed"
+
+
+def test_a_turn_of_the_relay_that_leaves_nothing_is_no_success(
+    project: Project, stand_ins: StandIns
+):
+    code = play(project, stand_ins, "implement-plan", {}, "--max-iterations", "1")
+    last = last_event(project, "implement-plan")
+    assert (code, last["status"], last["reason"]) == (3, "failed", "max_iterations")
+
+
+def test_every_example_but_the_relay_is_caught_in_a_lie_by_some_row():
+    caught = {str(row.values[0]) for row in LIES}
+    assert set(NAMES) - caught == {"implement-plan"}
