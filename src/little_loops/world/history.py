@@ -43,6 +43,7 @@ from little_loops.world.storage import (
     read_state,
 )
 
+NO_SNAPSHOT = "killed before its first snapshot; `resume` reads it from the log"
 MOVING = ".moving"
 PRUNED = ".pruned-"
 _STEM = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d+))?")
@@ -135,7 +136,7 @@ def _look(folder: Folder, files: RunFiles, holder: Holder | None) -> Run | None:
         case None if holder is None and is_blank(files):
             return None  # moved away meanwhile, or nothing of it was ever recorded
         case None:
-            return Run(files, None, None if holder else f"`{files.state}` is missing", holder)
+            return Run(files, None, None if holder else NO_SNAPSHOT, holder)
 
 
 def _past(root: str, name: str | None = None) -> list[RunFiles]:
