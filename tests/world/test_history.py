@@ -276,7 +276,7 @@ def test_a_damaged_run_is_listed_as_such_and_breaks_nothing(tmp_path):
         ("empty", "`/empty.state.json` is damaged: not JSON from line 1, column 1 on"),
         ("good", "failed"),
         ("link", "`/link.state.json` is a link, and links are not followed here"),
-        ("lost", "`/lost.state.json` is missing"),
+        ("lost", "killed before its first snapshot; `resume` reads it from the log"),
         (
             "new",
             "`/new.state.json` was written by a newer version (format 7; this one reads 1)",
