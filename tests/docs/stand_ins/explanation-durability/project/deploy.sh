@@ -1,0 +1,3 @@
+#!/bin/sh
+sleep 2
+echo deployed

@@ -1,0 +1,94 @@
+"""The composite action and the hook: their words are right, and their scripts do what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.project import Project
+from tools.pages import ROOT
+
+ACTION = yaml.safe_load(Path(ROOT, "action.yml").read_text())
+STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
+HOOKS = yaml.safe_load(Path(ROOT, ".pre-commit-hooks.yaml").read_text())
+
+GOOD = """\
+name: good
+initial: a
+states:
+  a: {action: "true", next: done}
+  done: {terminal: true}
+"""
+
+
+def run(project: Project, step: str, **env: str) -> Any:
+    path = project.root.parent / "bin"
+    path.mkdir(exist_ok=True)
+    ll_loop = path / "ll-loop"
+    ll_loop.write_text(f'#!/bin/sh\nexec {" ".join(project.argv())} "$@"\n')
+    ll_loop.chmod(0o755)
+    around = project.environ(**env)
+    return subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", STEPS[step]["run"]],
+        cwd=project.root,
+        env={**around, "PATH": f"{path}{os.pathsep}{around['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_what_a_caller_gives_never_stands_in_a_script() -> None:
+    assert [step for step in STEPS.values() if "${{" in step["run"]] == []
+    given = " ".join(str(step.get("env", "")) + str(step.get("if", "")) for step in STEPS.values())
+    where = " ".join(str(step.get("working-directory", "")) for step in STEPS.values())
+    used = set(re.findall(r"inputs\.([\w-]+)", given + where))
+    assert used == set(ACTION["inputs"])
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_scripts_have_no_mistakes_of_grammar(name: str) -> None:
+    subprocess.run(["bash", "-n"], input=STEPS[name]["run"], text=True, check=True)
+
+
+def test_good_loops_pass_and_run(project: Project) -> None:
+    project.loop("good", GOOD)
+    assert run(project, "Validate", STRICT="true").returncode == 0
+    ran = run(project, "Run", LOOP="good", ARGUMENTS="--max-iterations 3 -q")
+    assert (ran.returncode, ran.stdout.split(" (")[0].strip()) == (0, "Loop completed: done")
+    assert run(project, "Run", LOOP="good", ARGUMENTS="").returncode == 0
+
+
+def test_a_mistake_is_told_beside_its_line(project: Project) -> None:
+    project.loop("bad", GOOD.replace("next: done", "next: dnoe"))
+    told = run(project, "Validate", STRICT="false")
+    assert told.returncode == 2
+    assert told.stdout.startswith("::error file=.loops/bad.yaml,line=4,")
+
+
+def test_warnings_are_errors_where_that_is_wanted(project: Project) -> None:
+    project.loop("odd", GOOD + "  stray: {terminal: true}\n")
+    assert run(project, "Validate", STRICT="false").returncode == 0
+    assert run(project, "Validate", STRICT="true").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "is_loop"),
+    [
+        (".loops/fix.yaml", True),
+        ("web/.loops/fix.yml", True),
+        (".loops/.config.yaml", False),
+        (".loops/.history/fix/x.yaml", False),
+        ("loops/fix.yaml", False),
+    ],
+)
+def test_the_hook_looks_at_loop_files(path: str, is_loop: bool) -> None:
+    (hook,) = HOOKS
+    assert (re.search(hook["files"], path) is not None) is is_loop
+    assert hook["entry"].split() == ["ll-loop", "validate"]

@@ -1,0 +1,122 @@
+"""What stands on the pages is true: loops load, sessions go as they are told, links lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from little_loops.authoring.load import load, load_data
+from little_loops.cli.agent_checks import agent_problems
+from tools.pages import ROOT, Block, Page, all_pages, read_page
+from tools.sessions import commands, differences
+
+PAGES = all_pages()
+OF_A_LOOP = {"initial", "paradigm", "goal", "constraints", "steps", "toward"}
+OF_OTHERS = {"jobs", "repos", "runs"}
+SETTINGS = ".config.yaml"
+
+
+def blocks(*languages: str) -> list[Any]:
+    return [
+        pytest.param(page, block, id=f"{page}:{block.line}")
+        for page in PAGES
+        for block in read_page(page).blocks
+        if block.language in languages
+    ]
+
+
+def is_loop(block: Block, read: Any) -> bool:
+    """A whole loop: a file of `.loops`, or what begins like one; else it is a part of one."""
+    if (block.file or "").startswith(".loops/") and not (block.file or "").endswith(SETTINGS):
+        return True
+    keys = set(read) if isinstance(read, dict) else set()
+    return not keys.isdisjoint(OF_A_LOOP) and keys.isdisjoint(OF_OTHERS)
+
+
+def stem(block: Block) -> str:
+    return os.path.splitext(os.path.basename(block.file or "example.yaml"))[0]
+
+
+@pytest.mark.parametrize(("page", "block"), blocks("yaml"))
+def test_yaml_is_what_it_looks_like(page: str, block: Block, tmp_path: Path) -> None:
+    definition = load(block.text, block.file or page, stem(block))
+    of_agents = [] if definition.loop is None else agent_problems(definition, str(tmp_path))
+    if "wrong" in block.words:
+        assert [*definition.problems, *of_agents]
+        return
+    read = yaml.safe_load(block.text)
+    if is_loop(block, read):
+        assert [told(each) for each in definition.problems] == []
+        assert [told(each) for each in of_agents if each.severity == "error"] == []
+    elif "condition" in read:
+        state = {"action": "true", "next": "done", **read}
+        frame = {"initial": "a", "states": {"a": state, "done": {"terminal": True}}}
+        assert load_data(frame, "fragment").loop is not None
+
+
+def told(problem: Any) -> str:
+    return f"{problem.code} {problem.place and problem.place.line}: {problem.message}"
+
+
+@pytest.mark.parametrize(("page", "block"), blocks("json"))
+def test_json_is_json(page: str, block: Block) -> None:
+    json.loads(block.text)
+
+
+@pytest.mark.parametrize(("page", "block"), blocks("sh", "bash"))
+def test_scripts_have_no_mistakes_of_grammar(page: str, block: Block) -> None:
+    subprocess.run(["sh", "-n"], input=block.text, text=True, check=True)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_sessions_go_as_they_are_told(page: str) -> None:
+    sessions = [block for block in read_page(page).blocks if block.language == "console"]
+    if any(block.not_run is None for block in sessions):
+        assert "\n\n".join(differences(page)) == ""
+
+
+@pytest.mark.parametrize(("page", "block"), blocks("console"))
+def test_a_session_has_commands(page: str, block: Block) -> None:
+    rest = block.text.partition("\n")[2] if block.not_run else block.text
+    assert commands(block._replace(text=rest))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    here = read_page(page)
+    assert [f"{page}:{line}: {link}" for line, link in here.links if not leads(here, link)] == []
+
+
+def leads(page: Page, link: str) -> bool:
+    if link.startswith("https://"):
+        return True  # nobody is asked: the tests need no network
+    path, _, anchor = link.partition("#")
+    target = os.path.normpath(os.path.join(os.path.dirname(page.path), path)) if path else page.path
+    if not is_there(target):
+        return False
+    return not anchor or anchor in read_page(target).anchors
+
+
+def is_there(path: str) -> bool:
+    return os.path.exists(os.path.join(ROOT, path))
+
+
+def test_every_page_can_be_reached() -> None:
+    """From the README, by links alone."""
+    seen, ahead = set[str](), ["README.md"]
+    while ahead:
+        path = ahead.pop()
+        if path in seen or not path.endswith((".md", ".txt")) or not is_there(path):
+            continue
+        seen.add(path)
+        for _, link in read_page(path).links:
+            target = link.partition("#")[0]
+            ahead.append(os.path.normpath(os.path.join(os.path.dirname(path), target)))
+    manual = {page for page in PAGES if not page.startswith(os.path.join("docs", "adr"))}
+    assert manual - seen == set()

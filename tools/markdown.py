@@ -1,0 +1,34 @@
+"""Markdown for generated pages: tables, code, and text that stays text inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from little_loops.world.shown import visible
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [_row(head), "|" + "---|" * len(head)]
+    return [*lines, *(_row(each) for each in rows), ""]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(" ".join(each.split()).replace("|", "\\|") for each in cells) + " |"
+
+
+def code(text: str) -> str:
+    """Text set as code, also if it has backticks of its own."""
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+def fenced(text: str, language: str) -> list[str]:
+    shown = visible(text.rstrip("\n"), newlines=True).splitlines()
+    return [f"```{language}", *shown, "```", ""]
+
+
+def sentence(text: str) -> str:
+    """A line of help as a sentence of a page; a name at its beginning stays as it is."""
+    text = text.strip()
+    first = text.split(maxsplit=1)[0].rstrip(":,;")
+    shown = text if set("/._<`").intersection(first) else text[:1].upper() + text[1:]
+    return shown + ("" if text.endswith((".", "?", "!", ":")) else ".")

@@ -1,0 +1,102 @@
+"""The page `commands.md`, from the table of verbs and each page's own options."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from importlib import import_module
+
+from little_loops.cli.commands import ALIASES, EXAMPLES, VERBS
+from little_loops.cli.parsing import Parser
+from little_loops.cli.topics import TOPICS
+from tools.markdown import code, fenced, sentence, table
+
+OUTPUT = ("--json", "--quiet", "--verbose", "--color")
+INTRO = """\
+`ll-loop VERB [LOOP] [options]`; `ll-loop LOOP` is the same as `ll-loop run LOOP`. A loop is named by its `name`, by its file's name, or by a path.
+A run is named like its loop, or `NAME@ID` if it was started with `--id ID`. `ll-loop --version` prints the version.
+"""
+COMMON = """\
+also take `--json` (for programs; errors are JSON then, too), `-q` (errors and the last line; `-qq` nothing), `-v` (show what actions print) and
+`--color auto|always|never`. Answers go to stdout; hints, questions and errors go to stderr. A verb that reads writes nothing.
+"""
+
+
+def parser_of(verb: str) -> Parser:
+    made: Parser = import_module(f"little_loops.cli.{VERBS[verb].module}").parser()
+    return made
+
+
+def commands_page() -> Iterator[str]:
+    yield from ("# Commands", "", *INTRO.splitlines(), "")
+    yield from fenced("\n".join(f"{command:<34}# {what}" for command, what in EXAMPLES), "sh")
+    plain = ", ".join(code(verb) for verb in VERBS if not _has_output_options(parser_of(verb)))
+    yield from (f"All verbs but {plain}", *COMMON.splitlines(), "")
+    for group in dict.fromkeys(verb.group for verb in VERBS.values()):
+        verbs = [name for name, verb in VERBS.items() if verb.group == group]
+        linked = ", ".join(f"[{name}](#ll-loop-{name})" for name in verbs)
+        yield f"- {group}: {linked}"
+    yield ""
+    short = ", ".join(f"`{name}` for `{' '.join(words)}`" for name, words in ALIASES.items())
+    topics = ", ".join(map(code, TOPICS))
+    yield f"Short forms: {short}. `ll-loop help TOPIC` has pages on {topics}."
+    yield ""
+    for verb in VERBS:
+        yield from verb_part(verb)
+
+
+def _has_output_options(parser: Parser) -> bool:
+    known = {option for action in parser._actions for option in action.option_strings}
+    return known.issuperset(OUTPUT)
+
+
+def verb_part(verb: str) -> Iterator[str]:
+    parser = parser_of(verb)
+    summary, _, examples = (parser.description or "").partition("\n\nExamples:\n")
+    yield from (f"## ll-loop {verb}", "", sentence(" ".join(summary.split())), "")
+    if examples:
+        yield from fenced(commented(examples), "sh")
+    rows = [option_row(action) for action in _actions(parser)]
+    if rows:
+        yield from table(("", "meaning"), rows)
+
+
+def commented(examples: str) -> str:
+    """Examples with what they do as comments, so that they can be copied."""
+    lines = []
+    for line in examples.splitlines():
+        command, gap, what = line.strip().partition("  ")
+        lines.append(f"{command}{gap}# {what}" if what else command)
+    return "\n".join(_aligned(lines))
+
+
+def _aligned(lines: list[str]) -> Iterator[str]:
+    parts = [line.partition("  # ") for line in lines]
+    width = max(len(command) for command, _, _ in parts)
+    for command, gap, what in parts:
+        yield f"{command:<{width}}  # {what.strip()}" if gap else command
+
+
+def _actions(parser: Parser) -> Iterator[argparse.Action]:
+    common = {"--help", *(OUTPUT if _has_output_options(parser) else ())}
+    for action in parser._actions:
+        if common.isdisjoint(action.option_strings):
+            yield action
+
+
+def option_row(action: argparse.Action) -> tuple[str, str]:
+    shown = ", ".join(code(_spelled(option, action)) for option in action.option_strings)
+    name = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    if not shown:
+        word = "|".join(map(str, action.choices)) if action.choices else name
+        shown = code(f"[{word}]" if action.nargs in ("?", "*") else word)
+    return shown, sentence(action.help) if action.help else ""
+
+
+def _spelled(option: str, action: argparse.Action) -> str:
+    if action.nargs == 0:
+        return option
+    value = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    if action.choices and action.metavar is None:
+        value = "|".join(map(str, action.choices))
+    return f"{option} [{value}]" if action.nargs == "?" else f"{option} {value}"

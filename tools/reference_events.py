@@ -1,0 +1,177 @@
+"""The page `events.md`: every event of a run's log, its fields, and the plain line that tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from little_loops.fsm.events import EVENTS, FINAL_EVENTS
+from little_loops.world.lines import Teller
+from tools.markdown import code, sentence, table
+
+INTRO = """\
+A run writes down what happens in it, one JSON object a line, in `.loops/.running/NAME.events.jsonl`; when it has ended the file goes to `.loops/.history/NAME/`. `ll-loop run NAME --json`
+prints the same lines as they are written, `ll-loop logs NAME --json` afterwards. A program reads them best from there.
+
+Every line has `event`, `ts` (UTC, with milliseconds), `run` (the run's id), `seq` (counts from 1) and `ran_ms` (the run's own time so far, without pauses). A line
+is whole, or it is the last one. Up to 4 KiB of an output is in the event; a longer one is in a file of the run that the event names. Values that look like
+[secrets](environment.md#secrets) are `***`.
+
+Fields in parentheses are there only where they say something. Programs should ignore fields they do not know: more may be added.
+"""
+
+LINES_INTRO = """\
+Where stdout is no terminal, `ll-loop run` prints these lines, and the log has them too. They are an interface: `grep '^\\['` finds every action.
+What follows an action's own line is indented by seven blanks, and an empty line stands before the last one. Where an event is not here, nothing is printed for it.
+"""
+
+ENDING = {"final_state": "done", "iterations": 3, "duration_ms": 154_000}
+FAILURE = {**ENDING, "status": "failed", "final_state": "fix", "state": "fix"}
+SAMPLES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    "action_start": (
+        {"action": "mypy src/", "state": "check", "attempt": 1, "action_type": "shell"},
+        {"action": "/ll:check_code fix", "state": "fix", "attempt": 1, "action_type": "slash"},
+    ),
+    "action_complete": (
+        {"state": "check", "exit_code": 0, "duration_ms": 2300, "output": "Success: no issues\n"},
+        {"state": "check", "exit_code": 1, "duration_ms": 2300, "output": "Found 4 errors\n"},
+        {"state": "check", "exit_code": None, "duration_ms": 60_000, "cut_by": "action"},
+        {"state": "check", "exit_code": None, "duration_ms": 800, "signal": 9},
+    ),
+    "action_interrupted": ({"state": "check", "attempt": 1, "cause": "stop"},),
+    "transition": (
+        {"from": "check", "to": "fix", "reason": "on_fail"},
+        {"from": "fix", "to": "check", "reason": "next"},
+    ),
+    "iteration": ({"iteration": 2, "wait_ms": 2000},),
+    "cycle": ({"cycle": 2, "wait_ms": 60_000},),
+    "retry_wait": ({"state": "check", "attempt": 2, "wait_ms": 4000},),
+    "host_wait": (
+        {
+            "state": "fix",
+            "reason": "usage limit reached",
+            "ts": "2026-01-15T10:30:00.000Z",
+            "until_wall_ms": 1_768_474_800_000,
+        },
+    ),
+    "handoff_detected": (
+        {"state": "fix", "iteration": 3, "continuation": "src/api/models.py is left"},
+    ),
+    "warning": ({"message": "ended what the actions had left running: vite (pid 4242)"},),
+    "resume": ({"state": "fix", "iteration": 3, "continuation": "src/api/models.py is left"},),
+    "loop_complete": (
+        {**ENDING, "status": "completed", "reason": "terminal"},
+        {**ENDING, "status": "stopped", "reason": "stop_signal", "message": "nothing left to do"},
+    ),
+    "loop_error": (
+        {**FAILURE, "reason": "error", "error": "exit 127: npm: not found"},
+        {**FAILURE, "reason": "terminal", "error": "terminal"},
+        {**FAILURE, "reason": "max_iterations", "error": "20 iterations, still in `fix`"},
+    ),
+    "loop_timeout": ({**FAILURE, "reason": "loop_timeout", "elapsed_ms": 154_000},),
+    "loop_paused": ({**ENDING, "status": "needs_review", "reason": "review", "message": "look"},),
+    "loop_interrupted": ({**FAILURE, "status": "interrupted", "reason": "signal", "signal": 2},),
+    "handoff": ({**FAILURE, "status": "awaiting_continuation", "reason": "handoff"},),
+}
+"""Records that have a line; one that `Teller` tells and that is missing here fails a test."""
+
+MEANINGS = {
+    "action": "the action, secrets masked; data from outside is shown as its reference",
+    "action_type": "`shell`, `slash` or `prompt`",
+    "again": "the state that failed is run once more",
+    "agent": "what the host made of the agent's end: success, fail, error, handoff, wait, auth or billing",
+    "attempt": "counts the attempts of this step from 1",
+    "behavior": "`on_handoff`",
+    "best": "the best number so far",
+    "capture": "the other name the result is stored under",
+    "cause": "`stop` or `crash`",
+    "context": "values given with `--context`",
+    "continuation": "what the next session is told",
+    "continuations": "handoffs in a row",
+    "cost_usd": "US dollars",
+    "cut_by": "`action` or `loop`: whose time had run out",
+    "cycle": "counts the cycles of a `maintain` loop",
+    "duration_ms": "how long it took",
+    "elapsed_ms": "running time",
+    "error": "why",
+    "exit_code": "the exit code; null if there was none",
+    "failure": "why the action could not be started",
+    "final_state": "the state the run was in",
+    "format": "version of this format",
+    "from": "the state that is left",
+    "initial": "the first state",
+    "iteration": "times around",
+    "iterations": "times around",
+    "kind": "the kind of end, in the host's own word",
+    "limits": "limits given on the command line",
+    "loop": "the loop's name",
+    "loop_timeout": "where the run was headed when its time was up",
+    "message": "a text for people",
+    "next_state": "where it was about to go",
+    "orphans": "what was left of an action of the crashed run, and was ended",
+    "output": "what the action printed; of an agent, its last text",
+    "output_file": "`path` in the run's directory, `size`, `sha256`, `truncated`",
+    "payload": "the text behind the marker",
+    "reason": "why, in a word or a sentence",
+    "result": "the verdict",
+    "retry": "the state runs again by `$current`",
+    "retry_at_ms": "when the host says it can be tried again",
+    "scope": "paths the run works on",
+    "session_id": "the agent's session",
+    "signal": "the number of a signal",
+    "signal_line": "a marker that was found: its `type` and `payload`",
+    "stalled": "measurements without progress",
+    "started": "false if the action was never begun",
+    "state": "the state",
+    "status": "`completed`, `failed`, `stopped`, `interrupted`, `awaiting_continuation` or `needs_review`; of `resume`: what the run was before",
+    "stderr": "what the action printed to stderr",
+    "stderr_file": "as `output_file`",
+    "step": "counts the states that were entered; with the run's id it is `LL_STEP_ID`",
+    "structured": "an agent's structured answer",
+    "tail": "the end of an output that lies in a file",
+    "terminal": "the action of a terminal state",
+    "to": "the state that is entered",
+    "tokens": "tokens used",
+    "total_cost_usd": "US dollars in the run so far",
+    "turns": "turns of the agent",
+    "type": "the type of condition, or `handoff`, `error`, `stop`",
+    "until_wall_ms": "when the wait ends, in milliseconds since 1970",
+    "verdict": "the verdict an agent gave",
+    "wait_ms": "how long it waits",
+}
+
+
+def events_page() -> Iterator[str]:
+    yield from ("# Events", "", *INTRO.splitlines(), "")
+    yield from table(("event", "when", "fields"), _event_rows())
+    final = ", ".join(map(code, FINAL_EVENTS))
+    yield from (f"A run ends with exactly one of {final}.", "")
+    yield from ("## Plain lines", "", *LINES_INTRO.splitlines(), "")
+    yield from table(("event", "line"), _line_rows())
+    yield from ("## Fields", "")
+    yield from table(("field", "meaning"), [(code(k), sentence(v)) for k, v in _meanings()])
+
+
+def _event_rows() -> Iterator[tuple[str, str, str]]:
+    for name, event in EVENTS.items():
+        fields = [code(field) for field in event.fields]
+        fields += [f"({code(field)})" for field in event.optional]
+        yield code(name), sentence(event.meaning), ", ".join(fields)
+
+
+def _line_rows() -> Iterator[tuple[str, str]]:
+    for event in EVENTS:
+        for fields in SAMPLES.get(event, ()):
+            for line in plain_lines(event, fields):
+                yield code(event), code(line.strip())
+
+
+def _meanings() -> Iterator[tuple[str, str]]:
+    used = {field for event in EVENTS.values() for field in (*event.fields, *event.optional)}
+    for field in sorted(used):
+        yield field, MEANINGS[field]
+
+
+def plain_lines(event: str, fields: Mapping[str, Any]) -> list[str]:
+    teller = Teller("fix-types", 20)
+    return [line for line in teller.lines({"event": event, **fields}) if line]

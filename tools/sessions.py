@@ -1,0 +1,332 @@
+"""Run the sessions of a page as they stand there, and compare or write down what was printed.
+
+    python -m tools.sessions docs/tutorial.md     say what differs
+    python -m tools.sessions --write README.md    write down what was printed
+
+A page has one project of its own, in a temporary directory, and one home.  Its files are written
+when they come up, its commands run one after the other by a real shell with the real `ll-loop`;
+only what cannot be there (an agent) is played by the stand-ins of `tests/docs/stand_ins`.  Times,
+pids, dates and run ids are not compared.
+
+Not here: what a page is made of (`pages`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from difflib import unified_diff
+from typing import NamedTuple
+
+from tools.pages import ROOT, Block, read_page
+
+STAND_INS = os.path.join(ROOT, "tests", "docs", "stand_ins")
+DEADLINE_S = 60.0
+POLL_S = 0.02
+ANY_LINES = "…"
+CUTS = {"^C": signal.SIGINT, "Killed": signal.SIGKILL}
+SHOWN_PROJECT = "/home/you/project"
+
+
+class Command(NamedTuple):
+    """One command of a session, and the lines it is said to print."""
+
+    text: str
+    expected: tuple[str, ...]
+
+
+class Difference(Exception):
+    """A session did not go as its page says."""
+
+
+# ── reading ────────────────────────────────────────────────────────────────────────────────────
+
+
+def commands(block: Block) -> list[Command]:
+    found: list[tuple[str, list[str]]] = []
+    goes_on = False
+    for line in block.text.splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+            goes_on = True
+        elif not found:
+            raise ValueError(f"line {block.line}: a session begins with a command")
+        elif goes_on and line.startswith("> "):
+            found[-1] = (f"{found[-1][0]}\n{line[2:]}", [])
+        else:
+            goes_on = False
+            found[-1][1].append(line)
+    return [Command(text, tuple(lines)) for text, lines in found]
+
+
+# ── comparing ──────────────────────────────────────────────────────────────────────────────────
+
+NUMBER = r"\d+(?:\.\d+)?"
+NORMAL = (
+    (re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}"), "RUN"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?Z?"), "STAMP"),
+    (re.compile(r"\d{4}-\d\d-\d\d"), "DATE"),
+    (re.compile(r"\b\d{1,2} [A-Z][a-z]{2} \d{4}\b"), "DATE"),
+    (re.compile(r"\bcommitted [0-9a-f]{7,}"), "committed HASH"),
+    (re.compile(r"\bsess_\d+_[0-9a-f]+"), "SESSION"),
+    (re.compile(r"\bpid \d+"), "pid N"),
+    (re.compile(r'"pid": \d+'), '"pid": N'),
+    (re.compile(rf"\b(?:{NUMBER}[dhm] ?)*{NUMBER}m?s\b"), "TIME"),
+    (re.compile(r"\bTIME ago|\bjust now"), "AGO"),
+    (re.compile(r'"(\w+_ms|ran_ms)": \d+'), r'"\1": N'),
+    (re.compile(r" {2,}"), "  "),
+    (re.compile(r" +$"), ""),
+)
+
+
+def normal(line: str) -> str:
+    """The line without what differs from run to run."""
+    for pattern, replacement in NORMAL:
+        line = pattern.sub(replacement, line)
+    return line
+
+
+def matches(expected: Sequence[str], printed: Sequence[str]) -> bool:
+    """Whether the lines are as expected; `…` stands for any of them."""
+    if not expected:
+        return not printed
+    first, rest = expected[0], expected[1:]
+    if first == ANY_LINES:
+        return any(matches(rest, printed[at:]) for at in range(len(printed) + 1))
+    return bool(printed) and normal(first) == normal(printed[0]) and matches(rest, printed[1:])
+
+
+# ── running ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Stage:
+    """Where a page is played: a project, a home, and the programs there are."""
+
+    def __init__(self, place: str, page: str) -> None:
+        self.root = os.path.join(place, "project")
+        self.bin = os.path.join(place, "bin")
+        self.home = os.path.join(place, "home")
+        for folder in (self.root, self.bin, self.home):
+            os.makedirs(folder)
+        self.exit_code = 0
+        self._program("ll-loop", f'exec "{sys.executable}" -P -m little_loops "$@"')
+        self._program("python3", f'exec "{sys.executable}" "$@"')
+        self._furnish(os.path.join(STAND_INS, page_name(page)))
+
+    def _furnish(self, props: str) -> None:
+        """Lay out what the page takes for granted: programs in `bin`, files in `project`."""
+        for name, target in (("bin", self.bin), ("project", self.root)):
+            if os.path.isdir(os.path.join(props, name)):
+                shutil.copytree(os.path.join(props, name), target, dirs_exist_ok=True)
+        if os.path.exists(os.path.join(self.bin, "agent.sh")):
+            shutil.copy(os.path.join(STAND_INS, "claude"), self.bin)
+        for folder, _, names in [*os.walk(self.bin), *os.walk(self.root)]:
+            for name in names:
+                path = os.path.join(folder, name.removesuffix(".txt"))
+                # Tests and modules of a small project are none of ours: they lie here as texts.
+                os.rename(os.path.join(folder, name), path)
+                _make_runnable(path)
+
+    def _program(self, name: str, script: str) -> None:
+        path = os.path.join(self.bin, name)
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write(f"#!/bin/sh\n{script}\n")
+
+    @property
+    def environ(self) -> dict[str, str]:
+        path = os.pathsep.join([self.bin, os.environ.get("PATH", os.defpath)])
+        source = os.path.join(ROOT, "src")
+        return {
+            "PATH": path,
+            "HOME": self.home,
+            "PYTHONPATH": source,
+            # Two versions of a file within a second would else be one to Python's cache.
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            "COLUMNS": "80",
+            "IS_SANDBOX": "1",
+            "GIT_CONFIG_GLOBAL": os.path.join(self.home, "gitconfig"),
+            "GIT_AUTHOR_NAME": "you",
+            "GIT_AUTHOR_EMAIL": "you@example.com",
+            "GIT_COMMITTER_NAME": "you",
+            "GIT_COMMITTER_EMAIL": "you@example.com",
+        }
+
+    def write(self, block: Block) -> None:
+        """Make the file that a block is."""
+        assert block.file is not None, "a block that is a file"
+        path = os.path.join(self.root, block.file)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write(block.text)
+        _make_runnable(path)
+
+    def run(self, command: Command) -> list[str]:
+        """What the command prints; it is cut short where the page says so."""
+        # `$?` is that of the command before, as in a terminal.
+        script = f"(exit {self.exit_code})\n{command.text}\n"
+        with tempfile.TemporaryFile() as output:
+            child = subprocess.Popen(
+                ["bash", "-c", script],
+                cwd=self.root,
+                env=self.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                self._see_through(child, command, output.fileno())
+            finally:
+                if child.poll() is None:
+                    os.killpg(child.pid, signal.SIGKILL)
+                    child.wait()
+            self.exit_code = child.returncode if child.returncode >= 0 else 128 - child.returncode
+            return self._lines(output.fileno())
+
+    def _see_through(self, child: subprocess.Popen[bytes], command: Command, output: int) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        cut = next((line for line in command.expected if line in CUTS), None)
+        if cut is not None:
+            before = command.expected[: command.expected.index(cut)]
+            while not matches(before, self._lines(output)):
+                if child.poll() is not None or time.monotonic() > deadline:
+                    return
+                time.sleep(POLL_S)
+            os.write(output, f"{cut}\n".encode())
+            os.killpg(child.pid, CUTS[cut])
+        try:
+            child.wait(max(deadline - time.monotonic(), 0.1))
+        except subprocess.TimeoutExpired:
+            raise Difference(f"`{command.text}` does not end") from None
+
+    def _lines(self, output: int) -> list[str]:
+        size = os.fstat(output).st_size
+        text = os.pread(output, size, 0).decode("utf-8", "replace")
+        return text.replace(self.root, SHOWN_PROJECT).replace(self.home, "/home/you").splitlines()
+
+    def end(self) -> None:
+        """End whatever the page has left running."""
+        import psutil  # only here, and not everywhere
+
+        for process in psutil.process_iter():
+            try:
+                around = process.environ()
+            except psutil.Error:
+                continue
+            if around.get("HOME") == self.home and process.pid != os.getpid():
+                process.kill()
+
+
+def _make_runnable(path: str) -> None:
+    if not os.path.isfile(path):
+        return
+    with open(path, "rb") as stream:
+        begins = stream.read(2)
+    if begins == b"#!" or path.endswith(".sh"):
+        os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
+
+
+def page_name(path: str) -> str:
+    """`docs/howto/recover.md` has its stand-ins in `howto-recover`."""
+    shown = os.path.splitext(path)[0].removeprefix("docs" + os.sep)
+    return shown.replace(os.sep, "-").lower()
+
+
+@contextmanager
+def staged(page: str) -> Iterator[Stage]:
+    with tempfile.TemporaryDirectory(prefix="ll-page-", ignore_cleanup_errors=True) as place:
+        stage = Stage(os.path.realpath(place), page)
+        try:
+            yield stage
+        finally:
+            stage.end()
+
+
+class Played(NamedTuple):
+    """A block of a page, and for a session what each of its commands has printed."""
+
+    block: Block
+    printed: tuple[tuple[Command, list[str]], ...]
+
+
+def play(page: str) -> Iterator[Played]:
+    """Go through a page from top to bottom."""
+    with staged(page) as stage:
+        for block in read_page(page).blocks:
+            if block.file is not None and block.language != "console":
+                stage.write(block)
+            if block.language == "console" and block.not_run is None:
+                yield Played(block, tuple((one, stage.run(one)) for one in commands(block)))
+
+
+# ── telling ────────────────────────────────────────────────────────────────────────────────────
+
+
+def differences(page: str) -> list[str]:
+    """What a page says otherwise than it is."""
+    found = []
+    for played in play(page):
+        for command, printed in played.printed:
+            if not matches(command.expected, printed):
+                found.append(_told(page, played.block, command, printed))
+    return found
+
+
+def _told(page: str, block: Block, command: Command, printed: Sequence[str]) -> str:
+    diff = unified_diff(
+        [normal(line) for line in command.expected],
+        [normal(line) for line in printed],
+        *("the page", "printed"),
+        lineterm="",
+    )
+    return "\n".join([f"{page}:{block.line}: $ {command.text}", *diff])
+
+
+def written(page: str) -> str:
+    """The page with what was printed in the place of what does not match it."""
+    lines = read_page(page).text.splitlines()
+    for played in reversed(list(play(page))):
+        text = "".join(map(_as_shown, played.printed)).splitlines()
+        began = played.block.line
+        lines[began : began + len(played.block.text.splitlines())] = text
+    return "\n".join(lines) + "\n"
+
+
+def _as_shown(pair: tuple[Command, list[str]]) -> str:
+    command, printed = pair
+    typed = command.text.replace("\n", "\n> ")
+    lines = command.expected if matches(command.expected, printed) else printed
+    return "".join(f"{line}\n" for line in [f"$ {typed}", *lines])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.sessions", description=__doc__)
+    parser.add_argument("pages", nargs="+", metavar="PAGE")
+    parser.add_argument("--write", action="store_true", help="write down what was printed")
+    args = parser.parse_args(argv)
+    found = []
+    for page in (os.path.relpath(os.path.abspath(each), ROOT) for each in args.pages):
+        if args.write:
+            text = written(page)
+            with open(os.path.join(ROOT, page), "w", encoding="utf-8") as stream:
+                stream.write(text)
+        else:
+            found += differences(page)
+    print("\n\n".join(found), end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
