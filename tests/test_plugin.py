@@ -55,7 +55,7 @@ def test_the_marketplace_lists_it():
 def test_the_wheel_carries_it():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel["force-include"] == {"plugin": "little_loops/plugin"}
+    assert wheel["force-include"]["plugin"] == "little_loops/plugin"
 
 
 def test_the_commands_are_those_of_the_manual():

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from little_loops.cli.main import main
 from little_loops.fsm.events import timestamp, wall_ms_of
-from little_loops.fsm.persistence import Ran, Wish, start
 from little_loops.fsm.run_world import Surroundings
+from little_loops.fsm.runs import Ran, Wish, start
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.world.history import archive

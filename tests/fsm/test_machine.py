@@ -632,7 +632,7 @@ class TestHandoff:
         script = [Says(0, line=HANDOFF)] * 99
         world = ScriptedWorld(loop(CHECK_FIX, on_handoff="continue", max_continuations=2), script)
         _, ending = begin(world)
-        assert (ending.exit_code, ending.message) == (4, "2 handoffs in a row in `check`")
+        assert (ending.exit_code, ending.message) == (4, "more than 2 handoffs in a row in `check`")
         go_on(world, script, limits=Limits(max_continuations=1))
         assert len([c for c in world.commands if isinstance(c, RunAction)]) == 5
 

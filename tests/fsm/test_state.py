@@ -115,8 +115,14 @@ LOOP = FSMLoop.from_dict({"name": "l", "initial": "a", "states": {"a": {"termina
     ],
 )
 def test_what_can_be_resumed(status, reason, state, why):
-    run = RUN._replace(status=status, reason=reason, current_state=state)
+    run = RUN._replace(status=status, reason=reason, current_state=state, move=None)
     assert not_resumable(LOOP, run) == why
+
+
+@pytest.mark.parametrize("headed", [{"move": Move("z", "next")}, {"timed_out_in": "z"}], ids=str)
+def test_a_run_headed_for_a_state_that_is_gone_cannot_be_resumed(headed):
+    run = RUN._replace(status="interrupted", reason="signal", move=None)._replace(**headed)
+    assert not_resumable(LOOP, run) == "its state `z` is not in the definition"
 
 
 @pytest.mark.parametrize(
@@ -152,3 +158,37 @@ def test_the_last_event_tells_the_exit_code(ending):
 )
 def test_durations_for_people(ms, text):
     assert duration_text(ms) == text
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("status", "flying"), ("phase", "flying"), ("iteration", "three"), ("iteration", True)),
+        *(("ran_ms", 1.5), ("scope", [1]), ("context", []), ("step", None), ("error", 5)),
+        *(("move", {"target": 3, "reason": "next"}), ("limits", {"timeout": "long"})),
+        *(("wait", {"kind": "nap"}), ("judgement", {"verdict": "x", "reason": 1, "metric": None})),
+        *(
+            ("captured", {"a": {"exit_code": "0", "duration_ms": 1}}),
+            ("metrics", {"a": {"best": "x"}}),
+        ),
+        *(("seq", "9"), ("visited", [None]), ("costs", {"a": {"tokens": "many"}})),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused(field, value):
+    with pytest.raises(TypeError, match="cannot be"):
+        LoopState.from_dict({**RUN.to_dict(), field: value})
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        {"phase": "moving", "move": None},
+        {"phase": "judged", "judgement": None},
+        {"phase": "judging", "captured": {}},
+    ],
+    ids=lambda edited: edited["phase"],
+)
+def test_a_phase_without_what_it_is_about_is_refused(edited):
+    with pytest.raises(ValueError, match="does not say what"):
+        LoopState.from_dict({**RUN.to_dict(), **edited})

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from little_loops.errors import LittleLoopsError
-from little_loops.fsm.persistence import Ran, Wish, resume, start
 from little_loops.fsm.run_world import Surroundings
+from little_loops.fsm.runs import Ran, Wish, resume, start
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, LoopState
 from little_loops.world.background import Parent

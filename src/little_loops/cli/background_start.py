@@ -8,7 +8,7 @@ from typing import Any
 from little_loops.cli.background import wish_to
 from little_loops.cli.console import print_json, say, talk
 from little_loops.cli.foreground import Show
-from little_loops.fsm.persistence import Wish
+from little_loops.fsm.runs import Wish
 from little_loops.fsm.schema import FSMLoop
 from little_loops.world.background import launch
 

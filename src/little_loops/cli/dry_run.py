@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from little_loops.authoring.filling import Filling
 from little_loops.cli.consent import ALLOW, actions_to_agree_to
@@ -26,9 +26,8 @@ from little_loops.cli.description import (
     states_json,
 )
 from little_loops.cli.loading import LoopFile, context_overrides
-from little_loops.cli.parsing import Args
 from little_loops.errors import OK, LittleLoopsError
-from little_loops.fsm.persistence import look, unfinished
+from little_loops.fsm.runs import look, unfinished
 from little_loops.fsm.schema import FSMLoop, HostOptions
 from little_loops.fsm.scope import overlaps
 from little_loops.fsm.state import UNFINISHED
@@ -40,6 +39,9 @@ from little_loops.world.secrets import Masker
 from little_loops.world.shown import visible
 from little_loops.world.storage import RunFiles
 from little_loops.world.trust import Trust, trust_of
+
+if TYPE_CHECKING:
+    from little_loops.cli.run import Asked
 
 
 class Conflict(NamedTuple):
@@ -78,7 +80,7 @@ class Plan(NamedTuple):
         return list(dict.fromkeys(name for state in self.states for name in state.unknown))
 
 
-def dry_run(found: LoopFile, args: Args, root: str) -> int:
+def dry_run(found: LoopFile, args: Asked, root: str) -> int:
     plan = planned(found, args, root)
     if args.json:
         print_json(document(plan))
@@ -87,7 +89,7 @@ def dry_run(found: LoopFile, args: Args, root: str) -> int:
     return OK
 
 
-def planned(found: LoopFile, args: Args, root: str) -> Plan:
+def planned(found: LoopFile, args: Asked, root: str) -> Plan:
     loop = as_asked(found.loop, args)
     name = run_name(loop.name, args.id)
     live, queued = holders(root), waiting(root)
@@ -105,7 +107,7 @@ def planned(found: LoopFile, args: Args, root: str) -> Plan:
     )
 
 
-def as_asked(loop: FSMLoop, args: Args) -> FSMLoop:
+def as_asked(loop: FSMLoop, args: Asked) -> FSMLoop:
     """The loop with what the command line says instead."""
     wanted = 1 if args.no_loop else args.max_iterations
     return loop._replace(
@@ -184,7 +186,7 @@ def _permissions(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str
     return f"skip, trusted for this project since {_day(since)}"
 
 
-def _allowed_by(args: Args) -> str | None:
+def _allowed_by(args: Asked) -> str | None:
     if args.allow_skip_permissions:
         return "--allow-skip-permissions"
     return f"{ALLOW}=1" if os.environ.get(ALLOW) == "1" else None

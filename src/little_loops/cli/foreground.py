@@ -21,8 +21,8 @@ from little_loops.cli.console import ascii_only, colour_wanted, is_terminal, tal
 from little_loops.cli.hints import next_command
 from little_loops.errors import SIGNALLED
 from little_loops.fsm.commands import Ending
-from little_loops.fsm.persistence import Ran
 from little_loops.fsm.run_world import Surroundings
+from little_loops.fsm.runs import Ran
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.world.lines import Teller

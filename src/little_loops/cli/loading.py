@@ -70,12 +70,12 @@ def name_of(path: str) -> str | None:
 
 def _check_only_one(name: str, path: str, root: str) -> None:
     def name_if_it_may_be(other: str) -> str | None:
-        # Reading YAML is slow: only files that could have the name are read.
-        return name_of(other) if _mentions(other, name) else None
+        # Reading YAML is slow: only other files that could have the name are read.
+        if os.path.samefile(other, path) or not _mentions(other, name):
+            return None
+        return name_of(other)
 
-    paths = set(files_named(name, root, name_if_it_may_be))
-    same = {other for other in paths if os.path.samefile(other, path)}
-    others = sorted(paths - same)
+    others = files_named(name, root, name_if_it_may_be)
     if others and not _one_is_compiled([path, *others]):
         raise _ambiguous(name, [path, *others])
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from little_loops.cli.consent import skip_permissions
 from little_loops.cli.console import talk
 from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.loading import context_overrides
 from little_loops.cli.naming import run_named
-from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
+from little_loops.cli.plain_words import plain
 from little_loops.errors import UsageError
-from little_loops.fsm.persistence import Look, Wish, check_resumable, find, resume
+from little_loops.fsm.endings import not_resumable
+from little_loops.fsm.runs import Look, Wish, find, resume
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits
 from little_loops.world.project import find_project
+
+if TYPE_CHECKING:
+    from little_loops.cli.parsing import Parser
 
 EXAMPLES = (
     ("ll-loop resume fix-types", "go on where it stopped"),
@@ -24,7 +29,30 @@ EXAMPLES = (
 )
 
 
+class Asked(NamedTuple):
+    loop: str
+    background: bool = False
+    queue: bool = False
+    json: bool = False
+    max_iterations: int | None = None
+    max_continuations: int | None = None
+    timeout: float | None = None
+    context: Sequence[str] = ()
+    from_state: str | None = None
+    definition: str | None = None
+    allow_skip_permissions: bool = False
+    quiet: int = 0
+    verbose: int = 0
+    color: str | None = None
+
+
+PLAIN = ("--background", "--queue", "--json")
+
+
 def parser() -> Parser:
+    # `asked` may do without
+    from little_loops.cli.parsing import Parser, add_output_options, positive, seconds
+
     it = Parser("resume", "Go on with a run that was interrupted, paused or failed.", EXAMPLES)
     it.add_argument("loop", help="a loop's name, or NAME@ID")
     it.add_argument("--max-iterations", type=positive, metavar="N")
@@ -44,14 +72,22 @@ def parser() -> Parser:
     return it
 
 
+def asked(argv: Sequence[str]) -> Asked:
+    found = plain(argv, PLAIN, most_names=1)
+    if found is None or not found[0]:
+        return Asked(**vars(parser().parse_args(argv)))
+    (loop,), flags = found
+    background, queue, json = (flag in flags for flag in PLAIN)
+    return Asked(loop, background, queue, json)
+
+
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = asked(argv)
     root = find_project(os.getcwd())
-    args.loop = run_named(args.loop, root)
+    args = args._replace(loop=run_named(args.loop, root))
     before = find(root, args.loop)
     loop = chosen_definition(args, root, before)
     machine = loop or before.loop
-    check_resumable(args.loop, machine, before.run)
     if args.from_state is not None and args.from_state not in machine.states:
         raise UsageError(f"there is no state `{args.from_state}`")
     wish = wish_of(args, root, machine, before)
@@ -69,7 +105,7 @@ def main(argv: Sequence[str]) -> int:
     )
 
 
-def wish_of(args: Args, root: str, loop: FSMLoop, before: Look) -> Wish:
+def wish_of(args: Asked, root: str, loop: FSMLoop, before: Look) -> Wish:
     context = context_overrides(args.context, loop)
     return Wish(
         root=root,
@@ -77,14 +113,16 @@ def wish_of(args: Args, root: str, loop: FSMLoop, before: Look) -> Wish:
         context=context,
         limits=Limits(args.max_iterations, args.timeout, args.max_continuations),
         queue=args.queue,
-        skip_permissions=skip_permissions(
+        # Where there is nothing to resume, there is nothing to ask either.
+        skip_permissions=not_resumable(loop, before.run) is None
+        and skip_permissions(
             loop, {**before.run.context, **context}, root, allowed=args.allow_skip_permissions
         ),
         from_state=args.from_state,
     )
 
 
-def chosen_definition(args: Args, root: str, before: Look) -> FSMLoop | None:
+def chosen_definition(args: Asked, root: str, before: Look) -> FSMLoop | None:
     """The current definition if it is wanted, none for the one the run was started with."""
     if args.definition == "original":
         return None

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from little_loops.cli.consent import can_ask, skip_permissions
 from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.loading import LoopFile, context_overrides, load_loop
-from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
-from little_loops.fsm.persistence import Wish, current, start, unfinished
+from little_loops.cli.plain_words import plain
+from little_loops.fsm.runs import Wish, current, start, unfinished
 from little_loops.fsm.state import UNFINISHED, Limits
 from little_loops.world.locks import alive
 from little_loops.world.project import find_project, run_name
+
+if TYPE_CHECKING:
+    from little_loops.cli.parsing import Parser
 
 EXAMPLES = (
     ("ll-loop run fix-types", "run .loops/fix-types.yaml"),
@@ -23,7 +27,32 @@ EXAMPLES = (
 )
 
 
+class Asked(NamedTuple):
+    loop: str
+    background: bool = False
+    dry_run: bool = False
+    queue: bool = False
+    fresh: bool = False
+    json: bool = False
+    max_iterations: int | None = None
+    no_loop: bool = False
+    timeout: float | None = None
+    context: Sequence[str] = ()
+    scope: Sequence[str] | None = None
+    id: str | None = None
+    allow_skip_permissions: bool = False
+    quiet: int = 0
+    verbose: int = 0
+    color: str | None = None
+
+
+PLAIN = ("--background", "--dry-run", "--queue", "--fresh", "--json")
+
+
 def parser() -> Parser:
+    # `asked` may do without
+    from little_loops.cli.parsing import Parser, add_output_options, positive, seconds
+
     it = Parser("run", "Run a loop until it ends, is stopped or needs you.", EXAMPLES)
     it.add_argument("loop", help="a loop's name or file")
     it.add_argument("--background", action="store_true", help="run as a process of its own")
@@ -47,8 +76,17 @@ def parser() -> Parser:
     return it
 
 
+def asked(argv: Sequence[str]) -> Asked:
+    found = plain(argv, PLAIN, most_names=1)
+    if found is None or not found[0]:
+        return Asked(**vars(parser().parse_args(argv)))
+    (loop,), flags = found
+    background, dry_run, queue, fresh, json = (flag in flags for flag in PLAIN)
+    return Asked(loop, background, dry_run, queue, fresh, json)
+
+
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = asked(argv)
     root = find_project(os.getcwd())
     found = load_loop(args.loop, root)
     if args.dry_run:
@@ -69,7 +107,7 @@ def main(argv: Sequence[str]) -> int:
     )
 
 
-def wish_of(args: Args, root: str, found: LoopFile) -> Wish:
+def wish_of(args: Asked, root: str, found: LoopFile) -> Wish:
     context = context_overrides(args.context, found.loop)
     return Wish(
         root=root,
@@ -85,7 +123,7 @@ def wish_of(args: Args, root: str, found: LoopFile) -> Wish:
     )
 
 
-def _turns(args: Args, found: LoopFile) -> int | None:
+def _turns(args: Asked, found: LoopFile) -> int | None:
     """`--max-iterations`, `--no-loop`; a relay also listens to MAX_ITERATIONS."""
     if found.loop.paradigm != "relay":
         return args.max_iterations or (1 if args.no_loop else None)

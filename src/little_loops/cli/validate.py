@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from little_loops.authoring.load import Definition
 from little_loops.authoring.worst_case import outcomes, pattern_readings, worst_case
 from little_loops.cli.agent_checks import agent_problems
 from little_loops.cli.console import print_json, say
 from little_loops.cli.loading import find_loop, read_definition, shown_path
-from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.cli.plain_words import plain
 from little_loops.cli.problems import annotation, as_dict, render_all
 from little_loops.errors import OK, USAGE, Problem, UsageError
 from little_loops.world.project import find_project, loop_files
 from little_loops.world.shown import visible
+
+if TYPE_CHECKING:
+    from little_loops.cli.parsing import Parser
 
 EXAMPLES = (
     ("ll-loop validate", "every loop of this project"),
@@ -34,7 +37,19 @@ class Checked(NamedTuple):
         return sum(problem.severity == severity for problem in self.problems)
 
 
+class Asked(NamedTuple):
+    files: Sequence[str] = ()
+    strict: bool = False
+    json: bool = False
+    output_format: str | None = None
+    quiet: int = 0
+    verbose: int = 0
+    color: str | None = None
+
+
 def parser() -> Parser:
+    from little_loops.cli.parsing import Parser, add_output_options  # `asked` may do without
+
     it = Parser("validate", "Check loop files and report every problem in them.", EXAMPLES)
     it.add_argument("files", nargs="*", metavar="LOOP", help="names or files; default: all")
     it.add_argument("--strict", action="store_true", help="warnings are errors too")
@@ -43,8 +58,16 @@ def parser() -> Parser:
     return it
 
 
+def asked(argv: Sequence[str]) -> Asked:
+    found = plain(argv, ("--strict", "--json"), most_names=len(argv))
+    if found is None:
+        return Asked(**vars(parser().parse_args(argv)))
+    files, flags = found
+    return Asked(files, strict="--strict" in flags, json="--json" in flags)
+
+
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = asked(argv)
     root = find_project(os.getcwd())
     paths = [find_loop(each, root) for each in args.files] or loop_files(root)
     if not paths:

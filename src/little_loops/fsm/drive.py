@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, assert_never
 
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge, RunAction, Wait
 from little_loops.fsm.events import Event, to_record
@@ -27,7 +27,6 @@ from little_loops.fsm.happenings import (
 from little_loops.fsm.machine import advance
 from little_loops.fsm.rendering import Filled, Values, fill_action, judge_now, without_newline
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.signal_detector import SignalDetector
 from little_loops.fsm.state import (
     AgentWay,
     Limits,
@@ -37,6 +36,9 @@ from little_loops.fsm.state import (
 )
 from little_loops.world.clock import RunClock
 from little_loops.world.waiting import wait_until
+
+if TYPE_CHECKING:
+    from little_loops.fsm.signal_detector import SignalDetector
 
 NO_LIMITS = Limits()
 EventCallback = Callable[[dict[str, Any]], None]

@@ -50,8 +50,10 @@ def not_resumable(loop: FSMLoop, run: LoopState) -> str | None:
             return "an action asked it to stop"
         case _:
             pass
-    if run.current_state not in loop.states:
-        return f"its state `{run.current_state}` is not in the definition"
+    headed = run.move.target if run.move is not None else run.current_state
+    for name in (run.current_state, headed, run.timed_out_in or headed):
+        if name not in loop.states:
+            return f"its state `{name}` is not in the definition"
     return None
 
 

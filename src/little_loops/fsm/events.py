@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 LAST_MS = 253_402_300_799_999  # the end of the year 9999
@@ -71,9 +72,7 @@ EVENTS: dict[str, EventType] = {
         "a condition was judged", ("type", "result", "reason"), ("state", "best", "stalled")
     ),
     "signal": EventType("a signal line was found in the output", ("type", "payload"), ("state",)),
-    "transition": EventType(
-        "a way was taken", ("from", "to", "reason"), ("retry", "loop_timeout", "verdict")
-    ),
+    "transition": EventType("a way was taken", ("from", "to", "reason"), ("retry", "loop_timeout")),
     "iteration": EventType("a new time around begins", ("iteration",), ("wait_ms",)),
     "cycle": EventType("a `maintain` loop starts again", ("cycle", "wait_ms")),
     "retry_wait": EventType(
@@ -87,11 +86,9 @@ EVENTS: dict[str, EventType] = {
     "handoff_detected": EventType(
         "an action handed off",
         ("state", "iteration", "continuation"),
-        ("continuations", "wait_ms", "behavior"),
+        ("wait_ms",),
     ),
-    "cost": EventType(
-        "what an agent used", ("state", "tokens", "cost_usd", "turns"), ("total_cost_usd",)
-    ),
+    "cost": EventType("what an agent used", ("state", "tokens", "cost_usd", "turns")),
     "warning": EventType("something to know that changed nothing", ("message",), ("state",)),
     "resume": EventType(
         "an unfinished run goes on",
@@ -137,6 +134,7 @@ def from_record(record: Mapping[str, Any]) -> Event:
     return Event(record["event"], fields, wall_ms_of(record["ts"]), record["ran_ms"])
 
 
+@lru_cache(maxsize=8)  # the events of a step share their moment
 def timestamp(wall_ms: int) -> str:
     """UTC with milliseconds: `2026-01-15T10:30:00.000Z`."""
     # A clock set beyond the calendar must not end a run.

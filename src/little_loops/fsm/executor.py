@@ -1,6 +1,6 @@
 """The library's executor: run a loop in this process, keeping nothing.
 
-Not here: the loop that drives a machine (`drive`), runs that survive (`persistence`).
+Not here: the loop that drives a machine (`drive`), runs that survive (`runs`).
 """
 
 from __future__ import annotations

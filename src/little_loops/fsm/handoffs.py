@@ -26,7 +26,8 @@ def hand_off(turn: Turn, continuation: str) -> EndLeftovers | Wait | None:
     )
     allowed = run.limits.max_continuations or loop.max_continuations
     if turn.run.continuations > allowed:
-        message = f"{allowed} handoffs in a row in `{run.current_state}`"
+        times = f"{allowed} handoff{'' if allowed == 1 else 's'}"
+        message = f"more than {times} in a row in `{run.current_state}`"
         return EndLeftovers(endings.HANDED_OFF._replace(message=message))
     if not _goes_on_alone(turn):
         return EndLeftovers(endings.HANDED_OFF)

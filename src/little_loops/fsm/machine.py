@@ -7,7 +7,7 @@ A run goes round: `arrive` (limits, waits) → `act` (its action leaves as a com
 (what its end means) → `route` (the way the verdict takes) → `arrive` …, until `end`.
 
 Not here: judging output (`verdicts`, `conditions`), adding events up (`evolve`), saving anything
-(`persistence`).
+(`runs`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from little_loops.fsm.schema import (
     Way,
     effective_condition,
 )
-from little_loops.fsm.state import Judgement, LoopState, Result
+from little_loops.fsm.state import FORMAT, Judgement, LoopState, Result
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.verdicts import judge_action, judge_source
 from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
@@ -100,6 +100,7 @@ def _start(turn: Turn) -> Command:
         loop=run.loop,
         initial=turn.loop.initial,
         scope=list(run.scope),
+        format=FORMAT,
         **({"limits": given} if given else {}),
     )
     return _arrive(turn)

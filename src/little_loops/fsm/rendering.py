@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from little_loops.fsm.commands import Judge, RunAction
 from little_loops.fsm.conditions import Observation
 from little_loops.fsm.interpolation import (
+    Lookup,
     Reference,
     Refused,
     TemplateError,
@@ -29,7 +31,6 @@ from little_loops.fsm.interpolation import (
 from little_loops.fsm.schema import ERROR, All, AnyOf, Condition, FSMLoop, Not
 from little_loops.fsm.state import FileRef, Judgement, LoopState, Result
 from little_loops.fsm.values import author_context, values_of
-from little_loops.world.judging import judge_bounded
 
 
 class Filled(NamedTuple):
@@ -49,12 +50,17 @@ class Values:
         environ: Mapping[str, str],
         run_dir: str | None = None,
     ) -> None:
-        values = values_of(loop, run)
-        values["loop"] = {**values["loop"], "run_dir": run_dir or ""}
-        self._plain = lookup_in({**values, "env": environ})
+        self._loop = loop
         self._run = run
+        self._environ = environ
         self._run_dir = run_dir
         self.context = author_context(run.context, loop.states[run.current_state])
+
+    @cached_property
+    def _plain(self) -> Lookup:
+        values = values_of(self._loop, self._run)
+        values["loop"] = {**values["loop"], "run_dir": self._run_dir or ""}
+        return lookup_in({**values, "env": self._environ})
 
     def __call__(self, reference: Reference) -> object:
         """The `Lookup` of this moment."""
@@ -135,6 +141,8 @@ def judge_now(command: Judge, run: LoopState, values: Values) -> Judgement:
         condition = _filled(command.condition, values)
     except (Unresolved, TemplateError, OSError) as problem:
         return Judgement(ERROR, str(problem))
+    from little_loops.world.judging import judge_bounded  # an exit code needs no bound
+
     return judge_bounded(condition, seen, command.memory, sources=sources)
 
 

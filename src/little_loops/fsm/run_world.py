@@ -2,7 +2,7 @@
 
 What the machine decides is written down here before it is done, and done here.
 
-Not here: decisions (`machine`), claims and the life of a run around this (`persistence`).
+Not here: decisions (`machine`), claims and the life of a run around this (`runs`).
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class RunWorld:
         self.masker = masker
         self.around = around
         self.onlookers = onlookers
+        self.run_dir = writer.files.data
         self.is_ready = False
 
     def emit(self, run: LoopState, events: Iterable[Event]) -> None:
@@ -122,7 +123,7 @@ class RunWorld:
         stop = self.around.stop
         if stop is not None and stop.signal is not None and isinstance(command, (RunAction, Wait)):
             return StopAsked(self.clock.now(), stop.signal)
-        values = Values(self.loop, run, self.around.environ, self.writer.files.data)
+        values = Values(self.loop, run, self.around.environ, self.run_dir)
         match command:
             case RunAction():
                 return self._act(run, command, values)

@@ -5,7 +5,7 @@ allowed to it, so it needs no skipped permissions.  Whether it worked is told by
 run it resumes, never by its exit code.
 
 Not here: when a session is started (`machine`), that the run's state is saved and its claim given
-up before (`persistence`).
+up before (`runs`).
 """
 
 from __future__ import annotations

@@ -91,6 +91,8 @@ def value_at(values: object, path: tuple[str, ...], root: str) -> object:
 
 def spliced(text: str, context: Mapping[str, object]) -> tuple[Spliced, ...]:
     """Raises `TemplateError` for a cycle, and `Unresolved` for a key that is not there."""
+    if "${" not in text:
+        return parse(text)
     pieces = _Splicer(context).pieces(text, ())
     whole = "".join(written(piece) for piece in pieces)
     if whole != text:

@@ -16,8 +16,10 @@ Not here: files (`world.storage`), decisions (`machine`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import contains
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 FORMAT = 1
 
@@ -186,14 +188,14 @@ class LoopState(NamedTuple):
         fields["scope"] = tuple(data["scope"])
         fields["visited"] = tuple(data["visited"])
         for name, kind in _NESTED.items():
-            fields[name] = kind(**data[name]) if data[name] is not None else None
+            fields[name] = _fitting(kind(**data[name])) if data[name] is not None else None
         fields["judgement"] = _judgement(data["judgement"])
-        fields["metrics"] = {name: Metric(**item) for name, item in data["metrics"].items()}
-        fields["costs"] = {name: Receipt(**item) for name, item in data["costs"].items()}
+        for name, kind in (("metrics", Metric), ("costs", Receipt)):
+            fields[name] = {key: _fitting(kind(**item)) for key, item in data[name].items()}
         fields["captured"] = {
-            name: result_from_dict(item) for name, item in data["captured"].items()
+            name: _fitting(result_from_dict(item)) for name, item in data["captured"].items()
         }
-        return cls(**fields)
+        return _going_together(_fitting(cls(**fields)))
 
 
 _NESTED: dict[str, Any] = {
@@ -225,11 +227,62 @@ def result_from_dict(data: Mapping[str, Any]) -> Result:
 def _judgement(data: Mapping[str, Any] | None) -> Judgement | None:
     if data is None:
         return None
-    metric = Metric(**data["metric"]) if data["metric"] is not None else None
-    return Judgement(data["verdict"], data["reason"], metric)
+    metric = _fitting(Metric(**data["metric"])) if data["metric"] is not None else None
+    return _fitting(Judgement(data["verdict"], data["reason"], metric))
+
+
+# A file may have been edited by hand: what does not fit is found here, not in the middle of a run.
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "None": lambda value: value is None,
+    "str": lambda value: type(value) is str,
+    "bool": lambda value: type(value) is bool,
+    "int": lambda value: type(value) is int,
+    "float": lambda value: type(value) in (int, float),
+    "tuple[str, ...]": lambda value: all(type(each) is str for each in value),
+    "Mapping[str, Any]": lambda value: isinstance(value, Mapping),
+    **{
+        name: partial(contains, get_args(words))
+        for name, words in (
+            *(("Status", Status), ("Phase", Phase), ("WaitKind", WaitKind)),
+            *(("CutBy", CutBy), ("AgentWay", AgentWay)),
+        )
+    },
+}
+
+
+Record = TypeVar("Record")
+
+
+def _fitting(record: Record) -> Record:
+    """The record, if every plain field of it is what its annotation says."""
+    for name, kind in type(record).__annotations__.items():
+        value = getattr(record, name)
+        text = str(getattr(kind, "__forward_arg__", kind))
+        tests = [_FITS.get(each) for each in text.split(" | ")]
+        if not any(test is None or test(value) for test in tests):
+            raise TypeError(f"`{name}` cannot be {value!r}")
+    return record
+
+
+def _going_together(run: LoopState) -> LoopState:
+    """The run, if it has what its phase is about."""
+    needed = {
+        "moving": run.move is not None,
+        "judging": run.current_state in run.captured,
+        "judged": run.judgement is not None,
+    }
+    if not needed.get(run.phase, True):
+        raise ValueError(f"the run is `{run.phase}`, and does not say what")
+    return run
+
+
+_SCALARS = frozenset((type(None), str, int, float, bool))
 
 
 def _plain(value: Any) -> Any:
+    if type(value) in _SCALARS:  # as nearly all are, and this is done at every step
+        return value
     if isinstance(value, Result):
         return result_to_dict(value)
     if hasattr(value, "_asdict"):

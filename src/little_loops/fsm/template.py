@@ -83,6 +83,8 @@ class TemplateError(Exception):
 
 def parse(text: str) -> tuple[Piece, ...]:
     """Split a text into plain text, escapes and references; joined they give it back."""
+    if "${" not in text:
+        return (text,) if text else ()
     pieces = []
     for piece in _scan(text):
         if isinstance(piece, TemplateError):

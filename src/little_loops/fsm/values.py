@@ -6,7 +6,7 @@ are None here: the edge reads them when a template asks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from little_loops.fsm.schema import FSMLoop, StateConfig
@@ -24,7 +24,7 @@ def author_context(loop_context: Mapping[str, Any], state: StateConfig) -> dict[
 def values_of(loop: FSMLoop, run: LoopState) -> dict[str, Mapping[str, Any]]:
     return {
         "context": author_context(run.context, loop.states[run.current_state]),
-        "captured": {name: result_values(result) for name, result in run.captured.items()},
+        "captured": Captured(run.captured),
         "prev": _prev(run),
         "state": {
             "name": run.current_state,
@@ -42,6 +42,22 @@ def values_of(loop: FSMLoop, run: LoopState) -> dict[str, Mapping[str, Any]]:
             "continuation": run.continuation_prompt or "",
         },
     }
+
+
+class Captured(Mapping[str, Mapping[str, Any]]):
+    """The results by name, each taken apart when a template asks for it."""
+
+    def __init__(self, results: Mapping[str, Result]) -> None:
+        self._results = results
+
+    def __getitem__(self, name: str) -> Mapping[str, Any]:
+        return result_values(self._results[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
 
 
 def result_values(result: Result) -> dict[str, Any]:

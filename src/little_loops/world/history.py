@@ -47,11 +47,9 @@ NO_SNAPSHOT = "killed before its first snapshot; `resume` reads it from the log"
 MOVING = ".moving"
 PRUNED = ".pruned-"
 _STEM = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d+))?")
-_MOVE = re.compile(rf"(archive|restore):({_STEM.pattern})")
+_MOVE = rf"(archive|restore):({_STEM.pattern})"
 _STARTED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
-_PART = re.compile(
-    "|".join(map(re.escape, (DATA, LOG, SPAWN, EVENTS, STATE))) + r"(\.damaged-\d+)?"
-)
+_PART = "|".join(map(re.escape, (DATA, LOG, SPAWN, EVENTS, STATE))) + r"(\.damaged-\d+)?"
 
 Direction = Literal["archive", "restore"]
 
@@ -258,7 +256,7 @@ def _read_move(running: Folder, name: str) -> tuple[Direction, str] | None:
         words = os.readlink(name + MOVING, dir_fd=running.fd)
     except OSError:
         return None
-    match = _MOVE.fullmatch(words)
+    match = re.fullmatch(_MOVE, words)
     if match is None:
         return None
     return ("archive" if match[1] == "archive" else "restore", match[2])
@@ -268,7 +266,7 @@ def _parts(folder: Folder, base: str) -> list[str]:
     """What there is of a run, the state file last."""
     ends = (name[len(base) :] for name in folder.names() if name.startswith(base + "."))
     return sorted(
-        (end for end in ends if _PART.fullmatch(end)), key=lambda end: (end == STATE, end)
+        (end for end in ends if re.fullmatch(_PART, end)), key=lambda end: (end == STATE, end)
     )
 
 

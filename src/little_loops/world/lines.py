@@ -76,7 +76,8 @@ class Teller:
 
     def _handoff_detected(self, record: Record) -> list[str]:
         text = one_line(record["continuation"] or "")
-        return [f"{INDENT}{self.signs['to']} context handoff{': ' + text if text else ''}"]
+        lines = [f"{INDENT}{self.signs['to']} context handoff{': ' + text if text else ''}"]
+        return lines + (self._wait(record, "a fresh session") if record.get("wait_ms") else [])
 
     def _warning(self, record: Record) -> list[str]:
         return [f"warning: {one_line(record['message'])}"]
@@ -85,6 +86,9 @@ class Teller:
         state, iteration = record["state"], record["iteration"]
         self.iteration = iteration
         lines = [f"Resuming loop '{self.loop}' from state '{state}' (iteration {iteration})"]
+        if record.get("orphans"):
+            left = one_line(", ".join(record["orphans"]))
+            lines.append(f"Ended what was left of the action: {left}")
         if record.get("continuation"):
             lines.append(f"Continuation context: {one_line(record['continuation'])}")
         return lines

@@ -15,6 +15,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from little_loops.world.files import sync_all, write_all
+
 if TYPE_CHECKING:
     from hashlib import _Hash
 
@@ -120,6 +122,7 @@ class _File:
         self.size = 0
         self._room = cap
         self._hash: _Hash = hashlib.sha256()
+        self._directory = directory
         self.name, self._fd = _create(directory, name)
 
     def write(self, chunk: bytes) -> None:
@@ -129,19 +132,30 @@ class _File:
         self._hash.update(chunk)
         self._room -= len(chunk)
         self.size += len(chunk)
-        written = os.write(self._fd, chunk)
-        while written < len(chunk):
-            written += os.write(self._fd, chunk[written:])
+        write_all(self._fd, chunk)
 
     def close(self, sync: bool) -> None:
         try:
             if sync:
-                os.fsync(self._fd)
+                sync_all(self._fd)
+                _sync_names(self._directory)
         finally:
             os.close(self._fd)
 
     def sha256(self) -> str:
         return self._hash.hexdigest()
+
+
+def _sync_names(directory: str | int) -> None:
+    """What is in a file is safe only if its name is."""
+    if isinstance(directory, int):
+        sync_all(directory)
+        return
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sync_all(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _create(directory: str | int, name: str) -> tuple[str, int]:

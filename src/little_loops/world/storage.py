@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import zlib
+from binascii import crc32
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
@@ -188,7 +188,7 @@ def _parse_state(raw: bytes, path: str, check: Check | None) -> Saved | Unusable
         if check is not None:
             check(state)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        return Unusable(f"`{path}` is damaged: {_in_words(error)}")
+        return Unusable(f"`{path}` is damaged: {in_words(error)}")
     offset = footer.get("offset") if isinstance(footer, dict) else None
     return Saved(state, offset if type(offset) is int else None, not _is_as_written(raw))
 
@@ -199,7 +199,8 @@ def _newer(path: str, version: int) -> Unusable:
     )
 
 
-def _in_words(error: Exception) -> str:
+def in_words(error: Exception) -> str:
+    """What is wrong with something that was read back."""
     match error:
         case KeyError():
             return f"{error} is missing"
@@ -216,13 +217,13 @@ _FOOTER = re.compile(rb',"log":\{"offset":\d+,"crc":(\d+)\}\}\n')
 
 def state_bytes(state: Mapping[str, Any], offset: int) -> bytes:
     body = to_json(state)[:-1]
-    return b'%b,"log":{"offset":%d,"crc":%d}}\n' % (body, offset, zlib.crc32(body))
+    return b'%b,"log":{"offset":%d,"crc":%d}}\n' % (body, offset, crc32(body))
 
 
 def _is_as_written(raw: bytes) -> bool:
     start = raw.rfind(b',"log":')
     footer = _FOOTER.fullmatch(raw, max(start, 0))
-    return footer is not None and int(footer[1]) == zlib.crc32(raw[:start])
+    return footer is not None and int(footer[1]) == crc32(raw[:start])
 
 
 class Loaded(NamedTuple):
@@ -296,7 +297,7 @@ def _from_log(
     if first is None and unusable is None and is_blank(files):
         return None
     if first is None:
-        raise DamagedRun(f"{why}, and `{files.events}` has no events", _LEFT_ALONE)
+        raise DamagedRun(f"{why}, and `{files.events}` has no events", LEFT_ALONE)
     version = first.get("format")
     if type(version) is int and version > FORMAT:
         raise DamagedRun(_newer(files.events, version).why, "install the newer version again")
@@ -311,7 +312,7 @@ def is_blank(files: RunFiles) -> bool:
     return next(iter(records), None) is None and records.damaged <= 1
 
 
-_LEFT_ALONE = "the files are left as they are; `--fresh` moves them to the history and starts anew"
+LEFT_ALONE = "the files are left as they are; `--fresh` moves them to the history and starts anew"
 
 
 def _whole(records: Iterable[Record], files: RunFiles, after: int, run: Any) -> Iterator[Record]:
@@ -323,10 +324,10 @@ def _whole(records: Iterable[Record], files: RunFiles, after: int, run: Any) -> 
             continue  # stands in the snapshot
         if seq != due:
             hole = f"event {seq} follows event {due - 1}"
-            raise DamagedRun(f"`{files.events}` has a hole: {hole}", _LEFT_ALONE)
+            raise DamagedRun(f"`{files.events}` has a hole: {hole}", LEFT_ALONE)
         run = record.get("run") if run is None else run
         if record.get("run") != run:
-            raise DamagedRun(f"`{files.events}` has events of two runs", _LEFT_ALONE)
+            raise DamagedRun(f"`{files.events}` has events of two runs", LEFT_ALONE)
         due += 1
         yield record
 
