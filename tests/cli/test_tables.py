@@ -121,7 +121,8 @@ def test_a_sign_has_a_colour_only_where_colours_are_wanted():
 
 
 def test_a_terminal_without_our_signs_gets_words(monkeypatch):
-    monkeypatch.delenv("LL_ASCII", raising=False)
+    for name in ("LL_ASCII", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
     ascii_one = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     assert style_for(ascii_one, None) == Style(ASCII)
     assert style_for(io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), None) == Style(Signs())
