@@ -1,0 +1,176 @@
+"""Consent to agents without permission prompts: who is asked, what is said, what is kept."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import pexpect
+import pytest
+
+from tests.project import Project
+
+LOOP = """\
+name: mend
+initial: fix
+{mode}
+states:
+  fix: {{action: "/mend it", next: done}}
+  done: {{terminal: true}}
+"""
+REFUSED = (
+    "error: this loop runs agents without permission prompts, and nobody has agreed to that: "
+    "`claude: /mend it`\n"
+    "   = help: agree once with `ll-loop trust`, for this run with `--allow-skip-permissions` "
+    "or `LL_ALLOW_SKIP_PERMISSIONS=1`, or set a milder `permission_mode` in the loop\n"
+)
+ROOT = (
+    "error: `claude` refuses to skip permissions as root\n"
+    "   = help: run as another user, or say `IS_SANDBOX=1` if this machine is a sandbox\n"
+)
+QUESTION = (
+    "This loop runs agents that act without asking for permission, in\r\n"
+    "  {root}\r\n"
+    "  claude: /mend it\r\n"
+    "They can run any command and change any file you can.\r\n"
+    "Let them, now and from now on in this project? [y/N] "
+)
+
+
+@pytest.fixture
+def stage(project: Project) -> Project:
+    """A project with an agent that notes how it was called."""
+    programs = project.home / "bin"
+    programs.mkdir()
+    agent = programs / "claude"
+    agent.write_text('#!/bin/sh\ncat >/dev/null\necho "$*" >> "$HOME/called"\necho done\n')
+    agent.chmod(0o755)
+    project.loop("mend", LOOP.format(mode=""))
+    return project
+
+
+def environ(stage: Project, **more: str) -> dict[str, str]:
+    path = f"{stage.home / 'bin'}:{stage.environ()['PATH']}"
+    return {"PATH": path, "IS_SANDBOX": "1", **more}
+
+
+def called(stage: Project) -> str:
+    noted = stage.home / "called"
+    return noted.read_text() if noted.exists() else ""
+
+
+class Row(NamedTuple):
+    words: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    trusted: bool = False
+    mode: str = ""
+    refused: str = ""
+    flag: str = "--dangerously-skip-permissions"
+
+
+ROWS = {
+    "nobody agreed": Row(refused=REFUSED),
+    "by flag": Row(("--allow-skip-permissions",)),
+    "by variable": Row(env=(("LL_ALLOW_SKIP_PERMISSIONS", "1"),)),
+    "the variable says no": Row(env=(("LL_ALLOW_SKIP_PERMISSIONS", "0"),), refused=REFUSED),
+    "agreed earlier": Row(trusted=True),
+    "a milder mode": Row(
+        mode="host: {permission_mode: acceptEdits}", flag="--permission-mode=acceptEdits"
+    ),
+    "the wildest mode by name": Row(
+        mode="host: {permission_mode: bypassPermissions}", refused=REFUSED
+    ),
+    "root outside a sandbox": Row(
+        ("--allow-skip-permissions",), env=(("IS_SANDBOX", ""),), refused=ROOT
+    ),
+    "root with a milder mode": Row(
+        mode="host: {permission_mode: plan}",
+        env=(("IS_SANDBOX", ""),),
+        flag="--permission-mode=plan",
+    ),
+}
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in ROWS.items()])
+def test_without_a_terminal(stage: Project, row: Row):
+    if row.refused == ROOT and os.geteuid() != 0:
+        pytest.skip("only root is refused by the agent itself")
+    stage.loop("mend", LOOP.format(mode=row.mode))
+    env = {**environ(stage), **dict(row.env)}
+    if row.trusted:
+        assert stage.ll("trust", env=env).returncode == 0
+    said = stage.ll("run", "mend", *row.words, env=env)
+    if row.refused:
+        assert (said.returncode, said.stderr, called(stage)) == (2, row.refused, "")
+    else:
+        assert said.returncode == 0, said.stderr
+        assert row.flag in called(stage)
+
+
+def ask(stage: Project, answer: str) -> pexpect.spawn:
+    argv = stage.argv("run", "mend")
+    env = stage.environ(**environ(stage), COLUMNS="200")
+    child = pexpect.spawn(
+        argv[0], argv[1:], cwd=stage.root, env=env, encoding="utf-8", timeout=30, echo=False
+    )
+    child.expect_exact("[y/N] ")
+    assert child.before + child.after == QUESTION.format(root=stage.root)
+    child.sendline(answer)
+    child.expect(pexpect.EOF)
+    child.close()
+    return child
+
+
+def test_at_a_terminal_yes_is_kept(stage: Project):
+    assert ask(stage, "y").exitstatus == 0
+    assert "--dangerously-skip-permissions" in called(stage)
+    assert stage.ll("run", "mend", env=environ(stage)).returncode == 0
+
+
+def test_at_a_terminal_anything_else_is_no(stage: Project):
+    child = ask(stage, "")
+    assert child.exitstatus == 2
+    assert "nothing was run" in child.before
+    assert called(stage) == ""
+    assert stage.ll("run", "mend", env=environ(stage)).stderr == REFUSED
+
+
+def test_an_edited_action_is_a_new_one(stage: Project):
+    assert stage.ll("trust", env=environ(stage)).returncode == 0
+    stage.loop("mend", LOOP.format(mode="").replace("/mend it", "/mend everything"))
+    said = stage.ll("run", "mend", env=environ(stage))
+    assert said.returncode == 2
+    assert "`claude: /mend everything`" in said.stderr
+
+
+def test_context_can_change_an_action_and_so_needs_consent_again(stage: Project):
+    text = LOOP.format(mode="context: {what: it}").replace("/mend it", "/mend ${context.what}")
+    stage.loop("mend", text)
+    assert stage.ll("trust", env=environ(stage)).returncode == 0
+    assert stage.ll("run", "mend", env=environ(stage)).returncode == 0
+    said = stage.ll("run", "mend", "--context", "what=all", env=environ(stage))
+    assert said.returncode == 2
+    assert "`claude: /mend all`" in said.stderr
+
+
+def test_list_and_revoke(stage: Project):
+    env = environ(stage)
+    assert stage.ll("trust", "--list", env=env).stdout == "nothing is trusted here\n"
+    assert stage.ll("trust", env=env).stdout.endswith("  claude: /mend it\n")
+    kept = stage.home / ".local" / "state" / "little-loops" / "trust.json"
+    assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert stage.ll("trust", "--revoke", env=env).stdout == "revoked: 1 action\n"
+    assert stage.ll("run", "mend", env=env).stderr == REFUSED
+
+
+def test_what_others_could_have_written_is_nobodys_consent(stage: Project):
+    assert stage.ll("trust", env=environ(stage)).returncode == 0
+    (stage.home / ".local" / "state" / "little-loops").chmod(0o777)
+    said = stage.ll("run", "mend", env=environ(stage))
+    assert said.returncode == 1
+    assert "can be written by others" in said.stderr
+
+
+def test_a_shell_loop_needs_none(stage: Project):
+    stage.loop("mend", LOOP.format(mode="").replace('"/mend it"', '"true"'))
+    assert stage.ll("run", "mend", env=environ(stage)).returncode == 0
