@@ -107,14 +107,14 @@ def test_without_a_terminal(stage: Project, row: Row):
         assert row.flag in called(stage)
 
 
-def ask(stage: Project, answer: str) -> pexpect.spawn:
+def ask(stage: Project, answer: str) -> pexpect.spawn[str]:
     argv = stage.argv("run", "mend")
     env = stage.environ(**environ(stage), COLUMNS="200")
     child = pexpect.spawn(
         argv[0], argv[1:], cwd=stage.root, env=env, encoding="utf-8", timeout=30, echo=False
     )
     child.expect_exact("[y/N] ")
-    assert child.before + child.after == QUESTION.format(root=stage.root)
+    assert f"{child.before}{child.after}" == QUESTION.format(root=stage.root)
     child.sendline(answer)
     child.expect(pexpect.EOF)
     child.close()
@@ -130,7 +130,7 @@ def test_at_a_terminal_yes_is_kept(stage: Project):
 def test_at_a_terminal_anything_else_is_no(stage: Project):
     child = ask(stage, "")
     assert child.exitstatus == 2
-    assert "nothing was run" in child.before
+    assert "nothing was run" in str(child.before)
     assert called(stage) == ""
     assert stage.ll("run", "mend", env=environ(stage)).stderr == REFUSED
 

@@ -153,15 +153,17 @@ def test_a_disk_that_is_full_is_said(tmp_path):
 
 
 def test_the_oldest_outputs_go_first_and_links_are_not_counted(tmp_path):
-    for at, name in enumerate("cab"):
+    for at, name in enumerate(("1-1.out", "2-1.err", "3-1.jsonl")):
         (tmp_path / name).write_bytes(b"x" * 400)
         os.utime(tmp_path / name, (at, at))
-    (tmp_path / "link").symlink_to("/etc/passwd")
-    (tmp_path / "directory").mkdir()
+    (tmp_path / "4-1.out").symlink_to("/etc/passwd")
+    (tmp_path / "run.json").write_bytes(b"x" * 400)
+    (tmp_path / "5-1.out").mkdir()
     assert trim(str(tmp_path), 1200) == Trimmed([], 1200)
-    assert trim(str(tmp_path), 1199) == Trimmed(["c"], 800)
-    assert sorted(os.listdir(tmp_path)) == ["a", "b", "directory", "link"]
-    assert trim(str(tmp_path), 10) == Trimmed(["a", "b"], 0)
+    assert trim(str(tmp_path), 1199) == Trimmed(["1-1.out"], 800)
+    left = ["2-1.err", "3-1.jsonl", "4-1.out", "5-1.out", "run.json"]
+    assert sorted(os.listdir(tmp_path)) == left
+    assert trim(str(tmp_path), 10) == Trimmed(["2-1.err", "3-1.jsonl"], 0)
 
 
 # --- signals ---

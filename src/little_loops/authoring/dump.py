@@ -15,7 +15,7 @@ from little_loops.fsm.schema import FSMLoop
 
 LONGEST_FLOW = 80
 _PLAIN = re.compile(
-    r"[^\W0-9-](?:[^:#\[\]{},&*!|>'\"%@`?\n]*[^\s:#\[\]{},&*!|>'\"%@`?])?|/[\w:./ -]*\w"
+    r"[^\W0-9-](?:[^:#\[\]{},&*!|>'\"%@`?\n]*[^\s:#\[\]{},&*!|>'\"%@`?])?|/(?:[\w./ -]|:(?=[\w/]))*\w"
 )
 _ORDER = ("name", "description", "paradigm", "initial", "context", "scope")
 _NOT_SHOWN = re.compile(

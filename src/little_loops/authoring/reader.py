@@ -122,7 +122,9 @@ class Reader:
             else:
                 given[field.name] = READ[type(field.kind)](self, field.kind, value, f"`{key.text}`")
         self.missing(node, table, given, where)
-        return self.sound(given) if len(self.problems) > before else given
+        # What is broken as YAML was reported before, and is no new problem here.
+        broken = any(value is INVALID for value in given.values())
+        return self.sound(given) if broken or len(self.problems) > before else given
 
     def sound(self, given: dict[str, Any]) -> dict[str, Any]:
         """What could be read of it."""

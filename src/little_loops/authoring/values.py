@@ -172,6 +172,8 @@ def in_project(reader: Reader, kind: InProject, node: Node, label: str) -> Any:
     value = text(reader, _STR, node, label)
     if value is INVALID:
         return value
+    if "\0" in value:
+        return reader.note("LL115", f"{label} holds a NUL character", node.mark)
     if value.startswith(("/", "~")):
         message = f"{label} must be relative to the project, not `{shown(value)}`"
         return reader.note("LL115", message, node.mark, "write it as seen from the project")

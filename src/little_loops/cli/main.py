@@ -30,6 +30,7 @@ def process() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
+    _open_what_is_closed()
     try:
         code = dispatch(words)
         sys.stdout.flush()
@@ -42,8 +43,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has gone, which is its right; nothing more can be said there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except OSError as error:  # of the system, not of ours: a full disk, too many open files
+        sys.stderr.write(f"error: {error.strerror or error}\n")
+        return FAILED
     except Exception as bug:
         return _report_bug(bug)
+
+
+def _open_what_is_closed() -> None:
+    """`>&-` and `<&-` leave nothing there at all; nothing is also what goes there then."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def dispatch(words: list[str]) -> int:

@@ -12,7 +12,7 @@ from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.loading import context_overrides
 from little_loops.cli.naming import run_named
 from little_loops.cli.plain_words import plain
-from little_loops.errors import UsageError
+from little_loops.errors import DefinitionError, UsageError
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.runs import Look, Wish, find, resume
 from little_loops.fsm.schema import FSMLoop
@@ -20,6 +20,7 @@ from little_loops.fsm.state import Limits
 from little_loops.world.project import find_project
 
 if TYPE_CHECKING:
+    from little_loops.cli.loading import LoopFile
     from little_loops.cli.parsing import Parser
 
 EXAMPLES = (
@@ -126,16 +127,17 @@ def chosen_definition(args: Asked, root: str, before: Look) -> FSMLoop | None:
     """The current definition if it is wanted, none for the one the run was started with."""
     if args.definition == "original":
         return None
-    current = current_definition(root, before.loop.name)
-    if current is None:
+    found = current_definition(root, before.loop.name, wanted=args.definition == "current")
+    if found is None:
         if args.definition == "current":
             raise UsageError(f"there is no loop `{before.loop.name}` any more")
         return None
-    changes = differences(before.loop, current)
-    if not changes:
-        return None
+    current = found.loop
+    changes = [c for c in differences(before.loop, current) if not _only_set(found, c)]
     if args.definition == "current":
         return current
+    if not changes:
+        return None
     raise UsageError(
         f"the definition of `{before.loop.name}` has changed since the run began: "
         + "; ".join(changes),
@@ -144,13 +146,28 @@ def chosen_definition(args: Asked, root: str, before: Look) -> FSMLoop | None:
     )
 
 
-def current_definition(root: str, name: str) -> FSMLoop | None:
+def current_definition(root: str, name: str, *, wanted: bool) -> LoopFile | None:
     from little_loops.cli.loading import load_loop  # YAML, and only where it is needed
 
     try:
-        return load_loop(name, root).loop
+        return load_loop(name, root)
+    except DefinitionError as error:
+        if wanted:
+            raise
+        talk(f"warning: the definition of `{name}` is invalid now: {error.message}")
+        return None
     except UsageError:
         return None
+
+
+def _only_set(found: LoopFile, change: str) -> bool:
+    """A setting that the file does not hold, or that a variable overrides, is no change of it."""
+    from little_loops.cli.settings import SETTINGS  # as late as the file itself
+
+    name = change.split("`")[1]
+    if change != f"`{name}` changed" or name not in SETTINGS:
+        return False
+    return not found.definition.places.has(name) or f"LL_{name.upper()}" in os.environ
 
 
 def differences(before: FSMLoop, now: FSMLoop) -> list[str]:

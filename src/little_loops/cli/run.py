@@ -11,6 +11,7 @@ from little_loops.cli.consent import can_ask, skip_permissions
 from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.loading import LoopFile, context_overrides, load_loop
 from little_loops.cli.plain_words import plain
+from little_loops.errors import UsageError
 from little_loops.fsm.runs import Wish, current, start, unfinished
 from little_loops.fsm.state import UNFINISHED, Limits
 from little_loops.world.locks import alive
@@ -114,13 +115,20 @@ def wish_of(args: Asked, root: str, found: LoopFile) -> Wish:
         name=run_name(found.loop.name, args.id),
         context=context,
         limits=Limits(_turns(args, found), args.timeout),
-        scope=tuple(args.scope) if args.scope else None,
+        scope=_scope(args.scope),
         queue=args.queue,
         fresh=args.fresh,
         skip_permissions=skip_permissions(
             found.loop, context, root, allowed=args.allow_skip_permissions
         ),
     )
+
+
+def _scope(paths: Sequence[str] | None) -> tuple[str, ...] | None:
+    for path in paths or ():
+        if not path or any(sign in path for sign in "*?["):
+            raise UsageError(f"`--scope {path}` is empty or has glob characters")
+    return tuple(paths) if paths else None
 
 
 def _turns(args: Asked, found: LoopFile) -> int | None:

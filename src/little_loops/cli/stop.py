@@ -19,6 +19,7 @@ from little_loops.cli.sight import Seen, newest_seen
 from little_loops.cli.words import next_step, since
 from little_loops.errors import OK, UsageError
 from little_loops.fsm.values import duration_text
+from little_loops.world.history import newest
 from little_loops.world.holders import Holder, send
 from little_loops.world.locks import alive, waiting
 from little_loops.world.project import find_project
@@ -43,8 +44,10 @@ def main(argv: Sequence[str]) -> int:
     name = run_named(args.loop, root)
     holder = _holder(root, name)
     if holder is None:
+        ended = _end_orphans(root, name)
         one = newest_seen(root, name)
-        _answer(args, name, one, stopped=False, line=f"{name} is not running ({_how(one)})")
+        line = f"{name} is not running ({_how(one)})" + (f"; ended {ended}" if ended else "")
+        _answer(args, name, one, stopped=False, line=line)
         return OK
     began = time.monotonic()
     _stop(root, holder)
@@ -54,6 +57,16 @@ def main(argv: Sequence[str]) -> int:
     line = f"{name}: asked to stop (pid {holder.pid}), {outcome(one)}   {took}"
     _answer(args, name, one, stopped=was_stopped, line=line)
     return OK
+
+
+def _end_orphans(root: str, name: str) -> str:
+    """What a killed runner left of its action, ended and named."""
+    run = newest(root, name)
+    if run is None or run.state is None or run.state.get("status") != "running":
+        return ""
+    from little_loops.world.tree import sweep  # only after a crash
+
+    return ", ".join(f"{one.name} (pid {one.pid})" for one in sweep(str(run.state.get("run"))))
 
 
 def _how(one: Seen | None) -> str:

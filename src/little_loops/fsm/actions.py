@@ -26,11 +26,12 @@ from little_loops.fsm.variables import SESSION_VARIABLES
 from little_loops.world import process
 from little_loops.world.files import failure
 from little_loops.world.onlookers import Onlooker
-from little_loops.world.output import INLINE, Output, SignalScanner, Stream
+from little_loops.world.output import INLINE, Output, SignalScanner, Stream, trim
 from little_loops.world.stops import StopFlag
 
 TAIL = 400
 CONTINUE = "continue.md"
+TRIM_AFTER = 64 << 20
 CONTINUATION_CAP = 8 << 10
 SIGNAL_TYPES = {"CONTEXT_HANDOFF": "handoff", "FATAL_ERROR": "error", "LOOP_STOP": "stop"}
 UNTOLD = ("", "Ready for fresh session")
@@ -67,9 +68,19 @@ class ProcessActor:
         self.holds_secret = holds_secret
         self.skip_permissions = skip_permissions
         self.on_started = on_started
+        self._since_trim = TRIM_AFTER  # what earlier processes of this run kept counts too
         self._before: dict[str, tuple[int, int] | None] = {}
 
     def act(self, run: LoopState, command: RunAction, filled: Filled) -> Acted:
+        acted = self._act(run, command, filled)
+        files = (acted.result.output_file, acted.result.stderr_file)
+        self._since_trim += sum(file.size for file in files if file is not None)
+        if self._since_trim > TRIM_AFTER:
+            self._since_trim = 0
+            trim(self.place.run_dir)
+        return acted
+
+    def _act(self, run: LoopState, command: RunAction, filled: Filled) -> Acted:
         self._hand_over(command.continuation)
         env = {**self.environ, **filled.env, **self._own_variables(run, command)}
         if command.kind == "shell":
@@ -246,9 +257,12 @@ class Streams:
 def close(stream: Stream, holds_secret: Callable[[bytes], bool]) -> Output:
     """A text that holds a secret goes to its file: events are masked, results are not."""
     inline = stream.inline
-    if inline and holds_secret(inline):
-        stream.spill()
-    return stream.close()
+    try:
+        if inline and holds_secret(inline):
+            stream.spill()
+        return stream.close()
+    except OSError as error:
+        raise failure(error, "write", "the output") from error
 
 
 def kept_output(out: Output) -> dict[str, Any]:

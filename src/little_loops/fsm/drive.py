@@ -129,7 +129,8 @@ class RunnerWorld:
                 acted = act_filled(self.actor, run, command, values)
                 return ActionEnded(self.clock.now(), *acted)
             case Judge():
-                return Judged(self.clock.now(), judge_now(command, run, values))
+                judgement = judge_now(command, run, values)
+                return Judged(self.clock.now(), judgement)
             case Wait():
                 wait_until(command, self.clock)
                 return WaitOver(self.clock.now())

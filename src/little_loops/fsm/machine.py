@@ -364,7 +364,7 @@ def _go_on(turn: Turn) -> Command:
         case "running" | "interrupted":
             return _after_interrupt(turn)
         case "entered":
-            return _act(turn) if run.wait is None else wait_for(turn.loop, run, turn.at)
+            return _act_if_allowed(turn) if run.wait is None else wait_for(turn.loop, run, turn.at)
         case "judging":
             return _settle(turn)
         case "judged":
@@ -379,13 +379,19 @@ def _go_on(turn: Turn) -> Command:
             assert_never(run.phase)
 
 
+def _act_if_allowed(turn: Turn) -> Command:
+    """A resume brings no limit of its own: what was used up before still is."""
+    ending = exceeded(turn.loop, turn.run, turn.at)
+    return _act(turn) if ending is None else EndLeftovers(ending)
+
+
 def _after_interrupt(turn: Turn) -> Command:
     run = turn.run
     if run.phase == "running":  # nobody was left to write how it ended
         turn.note("action_interrupted", state=run.current_state, attempt=run.attempt, cause="crash")
     wish = turn.state.on_interrupt or turn.loop.on_interrupt
     if wish == CURRENT:
-        return _act(turn)
+        return _act_if_allowed(turn)
     if wish == AS_ERROR:
         return _route(turn, Judgement(ERROR, "the action was interrupted"))
     return _take(turn, Way(wish, "on_interrupt"))

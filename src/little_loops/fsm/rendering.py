@@ -57,6 +57,12 @@ class Values:
         self.context = author_context(run.context, loop.states[run.current_state])
 
     @cached_property
+    def names(self) -> set[str]:
+        """What results of this loop can be called, whether there is one yet or not."""
+        states = self._loop.states
+        return {*states, *(state.capture for state in states.values() if state.capture)}
+
+    @cached_property
     def _plain(self) -> Lookup:
         values = values_of(self._loop, self._run)
         values["loop"] = {**values["loop"], "run_dir": self._run_dir or ""}
@@ -179,6 +185,8 @@ def _source_seen(source: str, run: LoopState, values: Values) -> Observation:
     """A bare name means that result; anything else is a text to fill in."""
     if source in run.captured:
         return _result_seen(source, run, values)
+    if source in values.names:
+        raise Unresolved(f"captured.{source}", tuple(f"captured.{name}" for name in run.captured))
     return Observation(None, None, render_text(source, values, values.context))
 
 

@@ -26,17 +26,18 @@ from little_loops.fsm.happenings import (
 )
 from little_loops.fsm.rendering import Values, judge_now
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import LoopState
+from little_loops.fsm.state import LoopState, Result
 from little_loops.world import tree
 from little_loops.world.clock import RunClock
 from little_loops.world.files import Folder
 from little_loops.world.onlookers import Onlooker
 from little_loops.world.secrets import Masker
-from little_loops.world.stops import StopFlag
+from little_loops.world.stops import STOPS, StopFlag
 from little_loops.world.storage import RunWriter
 from little_loops.world.waiting import wait_until
 
 Record = dict[str, Any]
+HEARD_TOGETHER_S = 0.2
 MASKED = {
     *("action", "output", "stderr", "tail", "message", "error", "failure", "reason"),
     *("continuation", "payload", "signal_line", "structured"),
@@ -128,7 +129,8 @@ class RunWorld:
             case RunAction():
                 return self._act(run, command, values)
             case Judge():
-                return Judged(self.clock.now(), judge_now(command, run, values))
+                judgement = judge_now(command, run, values)
+                return Judged(self.clock.now(), judgement)
             case Wait():
                 return self._wait(command)
             case EndLeftovers():
@@ -140,10 +142,19 @@ class RunWorld:
 
     def _act(self, run: LoopState, command: RunAction, values: Values) -> ActionEnded:
         acted = act_filled(self.actor, run, command, values)
+        return ActionEnded(self.clock.now(), *acted, self._stopped_by(acted.result))
+
+    def _stopped_by(self, result: Result) -> int | None:
+        """The signal that ended the action by way of us, or together with us.
+
+        A shutdown, or the stop of a run around this one, signals the action and its runner at
+        once: whichever hears it first, the action was interrupted and did not fail.
+        """
         stop = self.around.stop
-        cut = stop is not None and acted.result.cut_by == "stop"
-        signal = stop.signal if stop is not None and cut else None
-        return ActionEnded(self.clock.now(), *acted, signal)
+        if stop is None:
+            return None
+        together = result.signal in STOPS and stop.wait(HEARD_TOGETHER_S)
+        return stop.signal if together or result.cut_by == "stop" else None
 
     def _wait(self, command: Wait) -> Happening:
         stop = self.around.stop

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-from little_loops.errors import DamagedRun, UsageError
+from little_loops.errors import DamagedRun, StorageError, UsageError
 from little_loops.fsm.actions import Place, ProcessActor
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.drive import drive, new_run
@@ -28,7 +28,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits, LoopState
 from little_loops.world import storage, tree
 from little_loops.world.clock import RunClock, wall_ms
-from little_loops.world.history import archive, past_runs, restore, settle
+from little_loops.world.history import archive, newest, past_runs, restore, settle
 from little_loops.world.lines import Teller
 from little_loops.world.locks import Claim, claim, nested_in, nesting
 from little_loops.world.onlookers import Onlookers
@@ -39,6 +39,7 @@ from little_loops.world.secrets import Masker
 from little_loops.world.storage import Loaded, RunFiles, RunWriter
 
 EDITED = "the state file was edited by hand; it is taken as it is"
+KILL_GRACE_S = 5.0
 ARCHIVED = ("completed", "failed", "stopped")
 
 
@@ -117,7 +118,15 @@ def _make_room(wish: Wish) -> None:
     before = None if wish.fresh else current(wish.root, wish.name)
     if before is not None and before.run.status in UNFINISHED:
         raise unfinished(wish.name, before.run)
+    _end_orphans_of(RunFiles(wish.root, wish.name))
     archive(wish.root, wish.name)
+
+
+def _end_orphans_of(files: RunFiles) -> None:
+    """A run that is put away must not leave its action running beside the next one."""
+    found = newest(files.root, files.name)
+    if found is not None and found.state is not None and found.state.get("status") == "running":
+        tree.sweep(str(found.state.get("run")), (), KILL_GRACE_S)
 
 
 def unfinished(name: str, run: LoopState) -> UsageError:
@@ -154,8 +163,21 @@ def _resume(loop: FSMLoop | None, wish: Wish, around: Surroundings, before: Look
             writer.keep({**(loaded.run_json or {}), "loop": loop.to_dict()})
         orphans = _end_orphans(run, machine, writer)
         clock = around.clock(run.ran_ms)
-        happening = Resumed(clock.now(), orphans, wish.from_state, wish.limits, wish.context)
+        context = {**_changed_context(before, loop), **wish.context}
+        happening = Resumed(clock.now(), orphans, wish.from_state, wish.limits, context)
         return _carry_out(machine, run, happening, wish, around, writer, clock)
+
+
+def _changed_context(before: Look, loop: FSMLoop | None) -> Mapping[str, Any]:
+    """With another definition goes its context, but for what was given when the run began."""
+    if loop is None:
+        return {}
+    given = {
+        name: value
+        for name, value in before.run.context.items()
+        if before.loop.context.get(name) != value
+    }
+    return {**loop.context, **given}
 
 
 class Look(NamedTuple):
@@ -255,7 +277,7 @@ def _carry_out(
     writer: RunWriter,
     clock: RunClock,
 ) -> Ran:
-    masker = Masker(around.environ)
+    masker = Masker({**around.environ, **_written_env(loop)})
     with ExitStack() as stack:
         log = writer.open_log()
         stack.callback(os.close, log)
@@ -269,8 +291,25 @@ def _carry_out(
         world = RunWorld(loop, writer, actor, clock, masker, onlookers, around)
         run, ending = drive(loop, run, happening, world)
     writer.save(run.to_dict(), sync=True)
-    past = archive(wish.root, wish.name) if run.status in ARCHIVED else None
+    past = _put_away(wish, around) if run.status in ARCHIVED else None
     return Ran(run, ending, past or writer.files)
+
+
+def _put_away(wish: Wish, around: Surroundings) -> RunFiles | None:
+    """Into the history; where that fails the run has ended all the same."""
+    try:
+        return archive(wish.root, wish.name)
+    except StorageError as error:
+        around.say(f"warning: the run was not put into the history: {error.message}")
+        return None
+
+
+def _written_env(loop: FSMLoop) -> dict[str, str]:
+    """What the definition itself puts into environments; it may hold secrets too."""
+    own = dict(loop.env)
+    for state in loop.states.values():
+        own.update(state.env)
+    return own
 
 
 def _process_actor(

@@ -22,6 +22,8 @@ from operator import contains
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 FORMAT = 1
+NOT_OF_THE_RUN = ("format", "log")
+"""What a state file says beside the run: its version, and where in the log it stands."""
 
 Status = Literal[
     "running",
@@ -182,7 +184,7 @@ class LoopState(NamedTuple):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LoopState:
         """Read what `to_dict` wrote.  Raises KeyError, TypeError or ValueError on anything else."""
-        fields = {key: value for key, value in data.items() if key != "format"}
+        fields = {key: value for key, value in data.items() if key not in NOT_OF_THE_RUN}
         if data.get("format") != FORMAT:
             raise ValueError(f"format {data.get('format')!r} is not {FORMAT}")
         fields["scope"] = tuple(data["scope"])

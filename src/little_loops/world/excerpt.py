@@ -48,6 +48,13 @@ class Excerpt:
         shown = self._shown(text, last=True)
         return shown if self._at_line_start else shown + "\n"
 
+    def break_line(self) -> str:
+        """End a line that the other stream would otherwise be written into."""
+        if self._at_line_start:
+            return ""
+        self._at_line_start = True
+        return "\n"
+
     def _keep(self, chunk: bytes) -> None:
         self._tail += chunk
         if (over := len(self._tail) - EDGE) > 0:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -172,6 +173,10 @@ def _create(directory: str | int, name: str) -> tuple[str, int]:
     raise FileExistsError(f"`{name}` and {attempt} like it exist")
 
 
+OUTPUT_NAME = re.compile(r"\d+-\d+\.(out|err|text|jsonl)(-\d+)?")
+"""What outputs are called; other files of the run are not ours to drop."""
+
+
 class Trimmed(NamedTuple):
     dropped: list[str]
     size: int
@@ -186,7 +191,8 @@ def trim(directory: str, cap: int = RUN_CAP) -> Trimmed:
         files = [
             (stat.st_mtime_ns, entry.name, stat.st_size)
             for entry in entries
-            if entry.is_file(follow_symlinks=False)
+            if OUTPUT_NAME.fullmatch(entry.name)
+            and entry.is_file(follow_symlinks=False)
             and (stat := entry.stat(follow_symlinks=False)) is not None
         ]
     size = sum(file[2] for file in files)

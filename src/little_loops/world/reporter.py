@@ -35,7 +35,9 @@ class Reporter(Onlooker):
             self._is_last_state = bool(record.get("terminal"))
         if record["event"] in ENDS_AN_ACTION:
             for excerpt in self._excerpts.values():
-                self._write(excerpt.finish())
+                others = (one for one in self._excerpts.values() if one is not excerpt)
+                rest = excerpt.finish()
+                self._write("".join(one.break_line() for one in others if rest) + rest)
             self._unseen = "" if self._excerpts else _printed(record)
             self._excerpts.clear()
         if record["event"] in FAILURES and self._unseen:
@@ -50,7 +52,8 @@ class Reporter(Onlooker):
         if stream not in self._excerpts:
             self._excerpts[stream] = Excerpt(self._masker)
         if shown := self._excerpts[stream].feed(chunk):
-            self._write(shown)
+            others = (one for name, one in self._excerpts.items() if name != stream)
+            self._write("".join(one.break_line() for one in others) + shown)
 
 
 def _printed(record: Record) -> str:
