@@ -925,3 +925,11 @@ def test_a_warning_of_the_host_is_told():
     said.warnings = ("work left behind was ended",)
     world = ScriptedWorld(loop(AGENT), [said])
     assert told_lines(world)[0] == "warning: work left behind was ended"
+
+
+def test_a_resume_without_time_begins_no_action():
+    cut = Says(None, stop=15, signal=15, cut_by="stop")
+    world = ScriptedWorld(loop(CHECK_FIX), [cut])
+    begin(world)
+    go_on(world, [], limits=Limits(timeout=0.5))
+    assert told(world).splitlines()[-1] == "loop_timeout: failed, loop_timeout"

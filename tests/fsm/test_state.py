@@ -21,7 +21,7 @@ from little_loops.fsm.state import (
     SignalLine,
     WaitFor,
 )
-from little_loops.fsm.values import duration_text
+from little_loops.fsm.values import Captured, duration_text, written_env
 
 RUN = LoopState(
     run="r",
@@ -192,3 +192,41 @@ def test_what_does_not_fit_is_refused(field, value):
 def test_a_phase_without_what_it_is_about_is_refused(edited):
     with pytest.raises(ValueError, match="does not say what"):
         LoopState.from_dict({**RUN.to_dict(), **edited})
+
+
+def test_what_a_definition_puts_into_environments():
+    loop = FSMLoop.from_dict(
+        {
+            "name": "l",
+            "initial": "a",
+            "env": {"A": "1", "B": "2"},
+            "states": {"a": {"action": "x", "env": {"B": "3"}}},
+        }
+    )
+    assert written_env(loop) == {"A": "1", "B": "3"}
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"status": "finished"},
+        {"iteration": "three"},
+        {"phase": "moving", "move": None},
+        {"phase": "judging", "current_state": "elsewhere"},
+        {"phase": "judged", "judgement": None},
+        {"costs": {"a": {"tokens": "many"}}},
+    ],
+    ids=lambda edit: ",".join(edit),
+)
+def test_a_state_edited_into_nonsense_is_refused(edit):
+    with pytest.raises((TypeError, ValueError)):
+        LoopState.from_dict({**RUN.to_dict(), **edit})
+
+
+def test_lists_of_an_agent_go_through_unchanged():
+    run = RUN._replace(captured={"a": Result(0, 1, structured=[1, {"b": [2]}])})
+    assert LoopState.from_dict(json.loads(json.dumps(run.to_dict()))) == run
+
+
+def test_results_are_counted_without_being_taken_apart():
+    assert len(Captured({"a": Result(0, 1), "b": Result(1, 1)})) == 2

@@ -25,6 +25,7 @@ from little_loops.fsm.run_world import Surroundings
 from little_loops.fsm.runs import Ran
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
+from little_loops.fsm.values import written_env
 from little_loops.world.lines import Teller
 from little_loops.world.locks import WaitStopped
 from little_loops.world.onlookers import Onlooker, Onlookers, Record
@@ -147,7 +148,7 @@ def _plain_screen(loop: FSMLoop, show: Show, limit: int) -> Onlooker:
     if show.quiet > 1:
         return Onlooker()
     teller = Teller(loop.name, limit, ascii_only=ascii_only(sys.stdout))
-    masker = Masker(os.environ)
+    masker = Masker({**os.environ, **written_env(loop)})
     if show.quiet:
         return LastLine(_write, teller, masker, output=False)
     is_watched = sys.stdout.isatty() and not os.environ.get("CI")
@@ -166,7 +167,7 @@ def _live_screen(loop: FSMLoop, name: str, show: Show, limit: int, stop: StopFla
     return LiveScreen(
         terminal(sys.stdout, colour=colour_wanted(sys.stdout, show.color)),
         TerminalTeller(loop, limit, ascii_only=ascii_only(sys.stdout)),
-        Masker(os.environ),
+        Masker({**os.environ, **written_env(loop)}),
         Hints(log, lambda: stop.count > 0),
         verbose=show.verbose > 0,
     )

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from little_loops.errors import CONFLICT, FAILED, StorageError, UsageError
 from little_loops.fsm.events import FINAL_EVENTS, timestamp, wall_ms_of
+from little_loops.world.files import Folder
 from little_loops.world.guard import looking
 from little_loops.world.history import Run, current_runs, newest, past_runs
 from little_loops.world.holders import Holder
@@ -123,22 +124,17 @@ def all_alive(root: str) -> list[Seen]:
     folder = find_folder(root, RUNNING)
     if folder is None:
         return []
-    with folder, looking(folder):
+    with folder, looking(folder), _without_collecting():
         living = sorted(holders(root), key=lambda holder: holder.name)
-        found = [seen(_read(root, holder)) for holder in living]
+        found = [seen(_read(folder, RunFiles(root, holder.name), holder)) for holder in living]
         return found + queued(root)
 
 
-def _read(root: str, holder: Holder) -> Run:
-    files = RunFiles(root, holder.name)
-    folder = files.folder()
-    if folder is None:
-        return Run(files, None, None, holder)
-    with folder:
-        try:
-            saved = read_state(folder, files.base)
-        except StorageError as error:
-            saved = Unusable(error.message)
+def _read(folder: Folder, files: RunFiles, holder: Holder) -> Run:
+    try:
+        saved = read_state(folder, files.base)
+    except StorageError as error:
+        saved = Unusable(error.message)
     if isinstance(saved, Saved):
         return Run(files, saved.state, None, holder)
     return Run(files, None, None if saved is None else saved.why, holder)

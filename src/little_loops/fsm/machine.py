@@ -36,6 +36,7 @@ from little_loops.fsm.notes import (
     note_cut,
     note_end,
     note_ended,
+    note_lost,
     note_not_begun,
     note_resume,
 )
@@ -386,9 +387,8 @@ def _act_if_allowed(turn: Turn) -> Command:
 
 
 def _after_interrupt(turn: Turn) -> Command:
-    run = turn.run
-    if run.phase == "running":  # nobody was left to write how it ended
-        turn.note("action_interrupted", state=run.current_state, attempt=run.attempt, cause="crash")
+    if turn.run.phase == "running":
+        note_lost(turn)
     wish = turn.state.on_interrupt or turn.loop.on_interrupt
     if wish == CURRENT:
         return _act_if_allowed(turn)

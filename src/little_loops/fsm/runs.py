@@ -26,6 +26,7 @@ from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.run_world import RunWorld, SessionNote, Surroundings
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits, LoopState
+from little_loops.fsm.values import written_env
 from little_loops.world import storage, tree
 from little_loops.world.clock import RunClock, wall_ms
 from little_loops.world.history import archive, newest, past_runs, restore, settle
@@ -277,7 +278,7 @@ def _carry_out(
     writer: RunWriter,
     clock: RunClock,
 ) -> Ran:
-    masker = Masker({**around.environ, **_written_env(loop)})
+    masker = Masker({**around.environ, **written_env(loop)})
     with ExitStack() as stack:
         log = writer.open_log()
         stack.callback(os.close, log)
@@ -302,14 +303,6 @@ def _put_away(wish: Wish, around: Surroundings) -> RunFiles | None:
     except StorageError as error:
         around.say(f"warning: the run was not put into the history: {error.message}")
         return None
-
-
-def _written_env(loop: FSMLoop) -> dict[str, str]:
-    """What the definition itself puts into environments; it may hold secrets too."""
-    own = dict(loop.env)
-    for state in loop.states.values():
-        own.update(state.env)
-    return own
 
 
 def _process_actor(

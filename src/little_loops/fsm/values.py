@@ -87,3 +87,11 @@ def duration_text(ms: int) -> str:
         return f"{minutes}m {seconds:02}s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h {minutes:02}m"
+
+
+def written_env(loop: FSMLoop) -> dict[str, str]:
+    """What the definition itself puts into environments; it may hold secrets too."""
+    own = dict(loop.env)
+    for state in loop.states.values():
+        own.update(state.env)
+    return own

@@ -56,10 +56,12 @@ class Excerpt:
         return "\n"
 
     def _keep(self, chunk: bytes) -> None:
-        self._tail += chunk
-        if (over := len(self._tail) - EDGE) > 0:
-            del self._tail[:over]
-            self._left_out += over
+        self._left_out += max(len(self._tail) + len(chunk) - EDGE, 0)
+        if len(chunk) >= EDGE:  # as most are where much is printed
+            self._tail = bytearray(chunk[-EDGE:])
+        else:
+            self._tail += chunk
+            del self._tail[:-EDGE]
 
     def _shown(self, text: str, *, last: bool = False) -> str:
         text = self._held + text

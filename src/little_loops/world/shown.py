@@ -22,6 +22,7 @@ _HIDDEN = (
 )
 # Our own lines have no other signs: the pattern, 1 ms to compile, is for the texts of others.
 _OWN_SIGNS = dict.fromkeys(map(ord, "→✓✗…"))
+_LINE = 400
 
 
 def visible(text: str, newlines: bool = True) -> str:
@@ -30,7 +31,7 @@ def visible(text: str, newlines: bool = True) -> str:
     A tab stays.  `\\r\\n` and a lone `\\r` are newlines, so give it whole lines.  Newlines stay, or
     become `\\n` where the text must keep to one line.
     """
-    plain = text if text.isascii() else text.translate(_OWN_SIGNS)
+    plain = text if text.isascii() or len(text) > _LINE else text.translate(_OWN_SIGNS)
     if plain.isascii() and plain.isprintable():
         return text
     if "\r" in text:
