@@ -216,7 +216,7 @@ def test_what_a_definition_puts_into_environments():
         {"phase": "judged", "judgement": None},
         {"costs": {"a": {"tokens": "many"}}},
     ],
-    ids=lambda edit: ",".join(edit),
+    ids=",".join,
 )
 def test_a_state_edited_into_nonsense_is_refused(edit):
     with pytest.raises((TypeError, ValueError)):

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 
 from little_loops.errors import StorageError
-from little_loops.world.files import Folder, failure
+from little_loops.world.files import Folder, failure, read_all
 
 GUARD = ".lock"
 WAIT_S = 10.0
@@ -81,7 +81,9 @@ def held(folder: Folder, name: str) -> bytes | None:
         # One we may not even read could be held by another user.  A link never is: we make none.
         return b"" if isinstance(error.__cause__, PermissionError) else None
     try:
-        return None if _try(descriptor, LOCK_SH) else os.pread(descriptor, LARGEST, 0)
+        if _try(descriptor, LOCK_SH):
+            return None
+        return read_all(descriptor, LARGEST, folder.place(name))
     except OSError as error:
         raise failure(error, "read", folder.place(name)) from error
     finally:
