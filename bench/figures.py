@@ -1,8 +1,7 @@
 """From samples to figures, ratios and an answer.  Arithmetic only.
 
 The minimum is what the work costs when nothing gets in its way, and ratios are taken of it; the
-median stands beside it to show how noisy the machine was.  A quantity (memory, delay, a count) is
-judged by its median.
+median stands beside it to show how noisy the machine was.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from enum import IntEnum
 from statistics import median
 from typing import NamedTuple
 
-from bench.model import Candidate, Command, Gauge, Metric, Question, Row, Sample
+from bench.model import Candidate, Command, Metric, Row, Sample
 
 
 class Standing(IntEnum):
@@ -43,18 +42,9 @@ class Outcome(NamedTuple):
         return self.cpu_ratio if metric == "cpu" else self.wall_ratio
 
 
-class Level(NamedTuple):
-    """What one reading of a gauge came to."""
-
-    name: str
-    least: float
-    median: float
-    most: float
-
-
 class Result(NamedTuple):
-    row: Question
-    outcomes: tuple[Outcome | Level, ...]
+    row: Row
+    outcomes: tuple[Outcome, ...]
     standing: Standing
     problem: str = ""
 
@@ -90,9 +80,9 @@ def ratio(measured: Figure, floor: Figure) -> float:
     return measured.min_ms / floor.min_ms
 
 
-def standing(judged: Sequence[float], bar: float, beyond: float) -> Standing:
-    """The worst of the judged figures decides."""
-    worst = max(judged)
+def standing(ratios: Sequence[float], bar: float, beyond: float) -> Standing:
+    """The worst of the judged ratios decides."""
+    worst = max(ratios)
     if worst <= beyond:
         return Standing.BEYOND
     return Standing.HOLDS if worst <= bar else Standing.MISSED
@@ -109,12 +99,3 @@ def result(row: Row, samples: Samples) -> Result:
     ours = outcomes[-1]
     judged = [ours.ratio(metric) for metric in row.judged]
     return Result(row, tuple(outcomes), standing(judged, row.bar, row.beyond))
-
-
-def gauged(gauge: Gauge, values: Mapping[str, Sequence[float]]) -> Result:
-    """What the readings of a gauge came to, by the name of each."""
-    levels = tuple(
-        Level(each.name, min(values[each.name]), median(values[each.name]), max(values[each.name]))
-        for each in gauge.readings
-    )
-    return Result(gauge, levels, standing([levels[-1].median], gauge.bar, gauge.beyond))
