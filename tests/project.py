@@ -106,7 +106,8 @@ class Project:
 
     def past(self, name: str, suffix: str = ".events.jsonl") -> Path:
         """The newest run of the history."""
-        found = sorted((self.root / ".loops" / ".history" / name).glob(f"*{suffix}"))
+        history = self.root / ".loops" / ".history" / name
+        found = sorted(history.glob(f"*{suffix}"), key=lambda path: path.stat().st_mtime_ns)
         assert found, f"no past run of {name}"
         return found[-1]
 
