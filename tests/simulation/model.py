@@ -79,6 +79,12 @@ class Story:
         """The steps whose results are known."""
         return [r["state"] for r in self._all() if r["event"] == "action_complete" and _passed(r)]
 
+    def owes_a_failure(self) -> bool:
+        """The last that is known is a result that failed: what it means is still to be told."""
+        records = self._all()
+        last = records[-1] if records else {}
+        return last.get("event") == "action_complete" and not _passed(last)
+
     def ended(self) -> tuple[str, str] | None:
         last = [r for r in self._all() if "reason" in r and "status" in r]
         resumed = [r["seq"] for r in self._all() if r["event"] == "resume"]

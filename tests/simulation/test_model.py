@@ -127,7 +127,7 @@ class AnyOrder(RuleBasedStateMachine):
         expected = self._refusal_to_resume(seen, wanted)
         if expected is None and isinstance(seen, At):
             self.story.cut(seen.seq)
-        before = self.story.done()
+        before, owed = self.story.done(), self.story.owes_a_failure()
         chosen = self._chosen(wanted)
         if isinstance(chosen, LittleLoopsError):
             assert expected is not None, f"refused: {chosen!r}"
@@ -139,7 +139,7 @@ class AnyOrder(RuleBasedStateMachine):
         ended = self._segment(accident, is_resume=True, definition=chosen)
         self._check_refused(expected, ended)
         if expected is None:
-            self._after(ended, accident, before=before)
+            self._after(ended, accident, before=before, owed=owed)
 
     def _chosen(self, wanted: str | None) -> FSMLoop | LittleLoopsError | None:
         """What the command decides before it takes the claim."""
@@ -255,7 +255,9 @@ class AnyOrder(RuleBasedStateMachine):
         elif expected is None:
             assert ended.error is None, repr(ended.error)
 
-    def _after(self, ended: Ended, accident: Accident, before: list[str]) -> None:
+    def _after(
+        self, ended: Ended, accident: Accident, before: list[str], owed: bool = False
+    ) -> None:
         """Steps run in order, none twice but the one under way, none left out."""
         self._learn(ended)
         done = self.story.done()
@@ -263,7 +265,9 @@ class AnyOrder(RuleBasedStateMachine):
         assert done[: len(before)] == before
         if ended.ran is None:
             return
-        if accident.what == "stop" and accident.number <= len(STEPS) - len(before):
+        if owed:
+            assert ended.ran.run.status == "failed"
+        elif accident.what == "stop" and accident.number <= len(STEPS) - len(before):
             assert ended.ran.run.status == "interrupted"
             assert done == STEPS[: len(before) + accident.number - 1]
         elif self.fails_in is not None and self.fails_in not in before:
