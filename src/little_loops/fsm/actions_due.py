@@ -33,8 +33,11 @@ def action_type(state: StateConfig, context: Mapping[str, Any]) -> ActionType:
     if state.action_type is not None:
         return state.action_type
     assert state.action is not None, "only an action has a type"
-    text = splice(state.action, context).lstrip()
-    return "slash" if re.match(SLASH_COMMAND, text) else "shell"
+    return _type_of(splice(state.action, context))
+
+
+def _type_of(text: str) -> ActionType:
+    return "slash" if re.match(SLASH_COMMAND, text.lstrip()) else "shell"
 
 
 def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> Due:
@@ -48,7 +51,7 @@ def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> Due:
     own_context = {name: _spliced(value, context) for name, value in state.context.items()}
     env = {name: splice(value, context) for name, value in {**loop.env, **state.env}.items()}
     _must_resolve([action, *own_context.values(), *env.values()], values)
-    kind = action_type(state, context)
+    kind = state.action_type or _type_of(action)
     deadline_ms, deadline_of = _deadline(loop, run, state, at)
     command = RunAction(
         state=run.current_state,

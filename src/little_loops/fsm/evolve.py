@@ -96,18 +96,20 @@ def _action_complete(run: LoopState, event: Event) -> LoopState:
     if fields.get("capture"):
         stored[fields["capture"]] = result
     line = fields.get("signal_line")
-    run = run._replace(
+    handed_off = line is not None and line["type"] == "handoff"
+    waits = result.agent == "wait"
+    return run._replace(
         phase="judging",
         captured={**run.captured, **stored},
         prev_state=fields["state"],
         signal_line=SignalLine(**line) if line else None,
         judgement=None,
+        continuation_prompt=run.continuation_prompt if handed_off else None,
+        continuations=run.continuations if handed_off else 0,
+        handoff_waits=run.handoff_waits if handed_off else 0,
+        host_waits=run.host_waits if waits else 0,
+        host_waiting_since_ms=run.host_waiting_since_ms if waits else None,
     )
-    if line is None or line["type"] != "handoff":
-        run = run._replace(continuation_prompt=None, continuations=0, handoff_waits=0)
-    if result.agent != "wait":
-        run = run._replace(host_waits=0, host_waiting_since_ms=None)
-    return run
 
 
 def _action_interrupted(run: LoopState, event: Event) -> LoopState:

@@ -208,14 +208,18 @@ _NESTED: dict[str, Any] = {
 }
 
 
+_ALWAYS = Result._fields[:4]
+_SELDOM = {name: Result._field_defaults[name] for name in Result._fields[4:]}
+
+
 def result_to_dict(result: Result) -> dict[str, Any]:
     """A result without the fields that say nothing; the four of the design are always there."""
-    always = ("exit_code", "duration_ms", "output", "stderr")
-    return {
-        name: _plain(value)
-        for name, value in zip(Result._fields, result, strict=True)
-        if name in always or value != Result._field_defaults[name]
-    }
+    plain = dict(zip(_ALWAYS, result, strict=False))
+    if result[len(_ALWAYS) :] != tuple(_SELDOM.values()):
+        for name, default in _SELDOM.items():
+            if (value := getattr(result, name)) != default:
+                plain[name] = _plain(value)
+    return plain
 
 
 def result_from_dict(data: Mapping[str, Any]) -> Result:
@@ -288,7 +292,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Result):
         return result_to_dict(value)
     if hasattr(value, "_asdict"):
-        return {name: _plain(item) for name, item in zip(value._fields, value, strict=True)}
+        return {
+            name: item if type(item) in _SCALARS else _plain(item)
+            for name, item in zip(value._fields, value, strict=True)
+        }
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, tuple):
