@@ -1,0 +1,142 @@
+"""What a command loads: time at every start, so nothing heavy where it is not needed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from little_loops.cli.background import wish_to
+from little_loops.fsm.runs import Wish
+from little_loops.fsm.schema import FSMLoop, StateConfig
+from tests.project import DEADLINE_S, Project
+
+ONE_STATE = """\
+    name: one
+    initial: work
+    states:
+      work:
+        action: echo done
+        on_pass: done
+        on_fail: failed
+      done:
+        terminal: true
+      failed:
+        terminal: true
+    """
+
+# Runs `ll-loop` as it is, then writes down what had to be loaded for that.
+PROGRAM = """\
+import sys
+before = set(sys.modules)
+from little_loops.cli.main import main
+code = main(sys.argv[2:])
+with open(sys.argv[1], "w") as file:
+    file.write("\\n".join(sorted(set(sys.modules) - before)))
+sys.exit(code)
+"""
+
+# Slow to load, each more than a millisecond; some load half of the others.
+HEAVY = {
+    *("asyncio", "concurrent", "dataclasses", "difflib", "email", "hashlib", "http", "inspect"),
+    *("importlib.metadata", "importlib.resources", "logging", "multiprocessing", "pathlib"),
+    *("random", "shutil", "socket", "ssl", "tempfile", "unittest", "urllib", "uuid", "xml"),
+    *("jq", "psutil", "re2", "rich", "little_loops.hosts", "little_loops.relay"),
+}
+TERMINAL = {"argparse", "little_loops.cli.live", "little_loops.cli.parsing"}
+YAML = {"yaml", "little_loops.authoring"}
+PROCESSES = {"subprocess", "ctypes", "little_loops.fsm.runs", "little_loops.world.process"}
+LIBRARY = {"little_loops.fsm.executor", "little_loops.fsm.persistence"}
+# Needed by loops that have values in their scripts, conditions on output, or signals of their own.
+OF_OTHER_LOOPS = {
+    *("little_loops.fsm.shell_text", "little_loops.fsm.shell_refusals"),
+    *("little_loops.world.judging", "little_loops.fsm.signal_detector"),
+    *("little_loops.fsm.handoff_handler", "little_loops.fsm.spawning"),
+}
+
+
+@pytest.fixture
+def project(tmp_path):
+    made = Project(tmp_path)
+    made.loop("one", ONE_STATE)
+    return made
+
+
+def loaded(project: Project, *words: str, given: str = "") -> set[str]:
+    """The modules that a command loads."""
+    listed = project.root / "modules"
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(listed), *words],
+        cwd=project.root,
+        env=project.environ(),
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(listed.read_text().splitlines())
+
+
+def of_those(modules: set[str], forbidden: set[str]) -> list[str]:
+    """What is loaded of the forbidden modules and of what is in them."""
+    return sorted(
+        name
+        for name in modules
+        if any(name == each or name.startswith(f"{each}.") for each in forbidden)
+    )
+
+
+def test_help_loads_next_to_nothing(project):
+    modules = loaded(project, "--help")
+    assert {name for name in modules if name.startswith("little_loops")} == {
+        "little_loops",
+        "little_loops.cli",
+        "little_loops.cli.commands",
+        "little_loops.cli.main",
+        "little_loops.errors",
+    }
+    assert of_those(modules, HEAVY | TERMINAL | YAML | PROCESSES | {"json", "datetime"}) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "forbidden"),
+    [
+        pytest.param(["status"], HEAVY | TERMINAL | YAML | PROCESSES, id="status"),
+        pytest.param(["list", "--running"], HEAVY | TERMINAL | YAML | PROCESSES, id="list"),
+        pytest.param(["validate", "one"], HEAVY | TERMINAL | PROCESSES, id="validate"),
+        pytest.param(["run", "one"], HEAVY | TERMINAL | LIBRARY | OF_OTHER_LOOPS, id="run"),
+    ],
+)
+def test_nothing_heavy_is_loaded(project, words, forbidden):
+    modules = loaded(project, *words)
+    assert of_those(modules, forbidden) == []
+
+
+def test_a_background_run_loads_neither_yaml_nor_a_terminal(project):
+    loop = FSMLoop(
+        "one",
+        "work",
+        {
+            "work": StateConfig(action="echo done", on_pass="done", on_fail="done"),
+            "done": StateConfig(terminal=True),
+        },
+    )
+    wanted = {
+        "verb": "start",
+        "loop": loop.to_dict(),
+        "wish": wish_to(Wish(str(project.root), "one")),
+    }
+    modules = loaded(project, "background-run", given=json.dumps(wanted))
+    forbidden = HEAVY | TERMINAL | YAML | LIBRARY | OF_OTHER_LOOPS
+    assert of_those(modules, forbidden | {"little_loops.cli.foreground"}) == []
+    assert project.state("one")["status"] == "completed"
+
+
+def test_an_output_that_is_large_is_hashed(project):
+    """The lists above are no accident: what is needed is loaded when it is."""
+    project.loop("one", ONE_STATE.replace("echo done", "head -c 10000 /dev/zero"))
+    assert of_those(loaded(project, "run", "one"), {"hashlib"}) == ["hashlib"]
