@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from bench.__main__ import main
-from bench.measure import NotMeasured, sampler
-from bench.model import Command
+from bench.measure import sampler
+from bench.model import Command, NotMeasured
 
 # A tool that answers every command at once, and ends as a limit does where steps are counted.
 STAND_IN = "import sys; sys.exit(3 if 'steps-' in sys.argv[-1] else 0)"
@@ -23,6 +23,15 @@ def python(program: str, cwd: str, exit_code: int = 0) -> Command:
 def test_a_wrong_exit_code_is_not_a_measurement(tmp_path):
     with pytest.raises(NotMeasured, match=r"(?s)exit 1 instead of 0 .*: gone$"):
         sampler(os.environ)(python("import sys; sys.exit('gone')", str(tmp_path)))
+
+
+def test_what_comes_before_a_command_is_done_each_time(tmp_path):
+    done: list[None] = []
+    command = python("pass", str(tmp_path))._replace(before=lambda: done.append(None))
+    take = sampler(os.environ)
+    take(command)
+    take(command)
+    assert len(done) == 2
 
 
 def test_the_rows_asked_for_are_measured_and_written(tmp_path, capsys):
