@@ -8,11 +8,11 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bench.measure import clean_environment, measure, sampler, warm
-from bench.model import ROOT, Row, Setting
-from bench.report import document, holds, table
+from bench.model import ROOT, Question, Setting
+from bench.report import block, document, holds, table
 from bench.rows import beside, rows
 
 # On the disk of the tree: in a temporary directory in memory, a sync would cost nothing.
@@ -27,16 +27,25 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--ours", metavar="CMD", default=ours, help="instead of this tree's")
     parser.add_argument("--compare", metavar="CMD", help="measure this tool in the same turns")
     parser.add_argument("--repeats", metavar="N", type=int, help="instead of each row's own")
+    scale = parser.add_mutually_exclusive_group()
+    for name, words in (("quick", "a minute: few repeats, small"), ("full", "all of it: an hour")):
+        scale.add_argument(f"--{name}", dest="scale", action="store_const", const=name, help=words)
+    parser.set_defaults(scale="normal")
     return parser.parse_args(arguments)
 
 
-def wanted(row: Row, asked: Sequence[str]) -> bool:
-    return not asked or any(ask == str(row.number) or ask in row.name for ask in asked)
+def wanted(row: Question, asked: Sequence[str]) -> bool:
+    def meant(ask: str) -> bool:
+        return ask == str(row.number) if ask.isdigit() else ask in row.name
+
+    return not asked or any(map(meant, asked))
 
 
-def build(args: argparse.Namespace, place: str) -> list[Row]:
-    def rows_for(tool: str, name: str) -> list[Row]:
-        return rows(Setting(tuple(shlex.split(tool)), os.path.join(place, name), sys.executable))
+def build(args: argparse.Namespace, place: str, environment: Mapping[str, str]) -> list[Question]:
+    def rows_for(tool: str, name: str) -> list[Question]:
+        own_place = os.path.join(place, name)
+        argv = tuple(shlex.split(tool))
+        return rows(Setting(argv, own_place, sys.executable, environment, args.scale))
 
     built = rows_for(args.ours, "ours")
     if args.compare:
@@ -49,15 +58,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.makedirs(WORK, exist_ok=True)
     warm("little_loops", "bench")
     with tempfile.TemporaryDirectory(dir=WORK) as place:
-        chosen = build(args, place)
+        environment = clean_environment(place, os.environ)
+        chosen = build(args, place, environment)
         if not chosen:
             print(f"bench: no row is called {' or '.join(args.rows)}", file=sys.stderr)
             return 2
-        take = sampler(clean_environment(place, os.environ))
         results = []
         for row in chosen:
-            print(f"measuring row {row.number}: {row.name}", file=sys.stderr)
-            results.append(measure(row, args.repeats, take))
+            results.append(measure(row, args.repeats, sampler(environment)))
+            print("\n".join(block(results[-1])), file=sys.stderr, flush=True)
     print(table(results))
     if args.json:
         with open(args.json, "w") as file:

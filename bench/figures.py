@@ -1,7 +1,8 @@
 """From samples to figures, ratios and an answer.  Arithmetic only.
 
-The minimum is what the work costs when nothing gets in its way, and ratios are taken of it; the
-median stands beside it to show how noisy the machine was.
+The minimum is what the work costs when nothing gets in its way, and ratios of CPU time are taken of
+it.  Wall time depends on the disk, which may be quick for once: there the median counts, and so it
+does for a quantity (memory, a delay, a count).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from enum import IntEnum
 from statistics import median
 from typing import NamedTuple
 
-from bench.model import Candidate, Command, Metric, Row, Sample
+from bench.model import Candidate, Command, Gauge, Metric, Question, Row, Sample
 
 
 class Standing(IntEnum):
@@ -42,9 +43,18 @@ class Outcome(NamedTuple):
         return self.cpu_ratio if metric == "cpu" else self.wall_ratio
 
 
+class Level(NamedTuple):
+    """What one reading of a gauge came to."""
+
+    name: str
+    least: float
+    median: float
+    most: float
+
+
 class Result(NamedTuple):
-    row: Row
-    outcomes: tuple[Outcome, ...]
+    row: Question
+    outcomes: tuple[Outcome | Level, ...]
     standing: Standing
     problem: str = ""
 
@@ -72,17 +82,17 @@ def figure(candidate: Candidate, samples: Samples, metric: Callable[[Sample], fl
     )
 
 
-def ratio(measured: Figure, floor: Figure) -> float:
+def ratio(measured_ms: float, floor_ms: float) -> float:
     # A difference of two noisy figures can come out below zero: then nothing was measured, and
     # an endless ratio keeps that from passing as a good one.
-    if floor.min_ms <= 0 or measured.min_ms <= 0:
+    if floor_ms <= 0 or measured_ms <= 0:
         return math.inf
-    return measured.min_ms / floor.min_ms
+    return measured_ms / floor_ms
 
 
-def standing(ratios: Sequence[float], bar: float, beyond: float) -> Standing:
-    """The worst of the judged ratios decides."""
-    worst = max(ratios)
+def standing(judged: Sequence[float], bar: float, beyond: float) -> Standing:
+    """The worst of the judged figures decides."""
+    worst = max(judged)
     if worst <= beyond:
         return Standing.BEYOND
     return Standing.HOLDS if worst <= bar else Standing.MISSED
@@ -94,8 +104,18 @@ def result(row: Row, samples: Samples) -> Result:
     outcomes = []
     for candidate in row.candidates:
         cpu, wall = figure(candidate, samples, cpu_of), figure(candidate, samples, wall_of)
-        ratios = ratio(cpu, floor_cpu), ratio(wall, floor_wall)
-        outcomes.append(Outcome(candidate.name, cpu, wall, *ratios))
+        cpu_ratio = ratio(cpu.min_ms, floor_cpu.min_ms)
+        wall_ratio = ratio(wall.median_ms, floor_wall.median_ms)
+        outcomes.append(Outcome(candidate.name, cpu, wall, cpu_ratio, wall_ratio))
     ours = outcomes[-1]
     judged = [ours.ratio(metric) for metric in row.judged]
     return Result(row, tuple(outcomes), standing(judged, row.bar, row.beyond))
+
+
+def gauged(gauge: Gauge, values: Mapping[str, Sequence[float]]) -> Result:
+    """What the readings of a gauge came to, by the name of each."""
+    levels = tuple(
+        Level(each.name, min(values[each.name]), median(values[each.name]), max(values[each.name]))
+        for each in gauge.readings
+    )
+    return Result(gauge, levels, standing([levels[-1].median], gauge.bar, gauge.beyond))

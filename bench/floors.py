@@ -1,7 +1,10 @@
-"""The floor of a durable transition: a bare loop that does just that and decides nothing.
+"""The floors: bare loops that do just what has to be done, and decide nothing.
 
-`python -m bench.floors STEPS DIRECTORY`.  A step starts `sh -c true`, appends four events in two
+`python -m bench.floors steps N DIRECTORY`: a step starts `sh -c true`, appends four events in two
 synced writes (what is about to happen, what has happened) and replaces a state file of 2 KB.
+
+`python -m bench.floors output N DIRECTORY`: a child prints N bytes, which are read as they come,
+searched for three markers, and kept in a file, with its hash, up to the limit that ours has too.
 """
 
 from __future__ import annotations
@@ -12,9 +15,17 @@ import subprocess
 import sys
 
 STATE_BYTES = 2048
+CHUNK = 1 << 16
+KEPT = 64 << 20
+MARKERS = (b"CONTEXT_HANDOFF:", b"FATAL_ERROR:", b"LOOP_STOP:")
 
 # macOS has no fdatasync.
 sync = getattr(os, "fdatasync", os.fsync)
+
+
+def printing(count: int) -> str:
+    """A shell command that prints so many bytes, in lines, and costs little itself."""
+    return f"yes 'what a build tool says about one of its files' | head -c {count}"
 
 
 def append(log: int, step: int, *names: str) -> None:
@@ -32,10 +43,10 @@ def replace_state(path: str, step: int) -> None:
     os.rename(temporary, path)
 
 
-def run(steps: int, directory: str) -> None:
+def steps(count: int, directory: str) -> None:
     state = f"{directory}/floor.state.json"
     log = os.open(f"{directory}/floor.events.jsonl", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    for step in range(steps):
+    for step in range(count):
         append(log, step, "state_enter", "action_start")
         subprocess.run(["sh", "-c", "true"], stdin=subprocess.DEVNULL, check=True)
         append(log, step, "action_complete", "transition")
@@ -43,5 +54,24 @@ def run(steps: int, directory: str) -> None:
     os.close(log)
 
 
+def output(count: int, directory: str) -> None:
+    kept = os.open(f"{directory}/floor.out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    child = subprocess.Popen(["sh", "-c", printing(count)], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    room, digest = KEPT, None
+    while chunk := os.read(child.stdout.fileno(), CHUNK):
+        for marker in MARKERS:
+            chunk.find(marker)
+        if digest is None:
+            import hashlib  # small outputs need none
+
+            digest = hashlib.sha256()
+        if room:
+            digest.update(chunk[:room])
+            room -= os.write(kept, chunk[:room])
+    child.wait()
+    os.close(kept)
+
+
 if __name__ == "__main__":
-    run(int(sys.argv[1]), sys.argv[2])
+    {"steps": steps, "output": output}[sys.argv[1]](int(sys.argv[2]), sys.argv[3])

@@ -13,16 +13,12 @@ import time
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 
-from bench.figures import Result, Samples, Standing, result
-from bench.model import Command, Row, Sample
+from bench.figures import Result, Samples, Standing, gauged, result
+from bench.model import Command, Gauge, NotMeasured, Question, Row, Sample
 
 Take = Callable[[Command], Sample]
 
 STDERR_SHOWN = 300
-
-
-class NotMeasured(Exception):
-    """A command did not do its work, so its time says nothing."""
 
 
 def clean_environment(place: str, environ: Mapping[str, str]) -> dict[str, str]:
@@ -49,6 +45,8 @@ def sampler(environment: Mapping[str, str]) -> Take:
     """A function that starts a command in this environment and measures it."""
 
     def take(command: Command) -> Sample:
+        if command.before is not None:
+            command.before()
         with tempfile.TemporaryFile() as stderr:
             began = time.perf_counter()
             child = subprocess.Popen(
@@ -88,9 +86,22 @@ def interleave(row: Row, repeats: int, take: Take) -> Samples:
     return samples
 
 
-def measure(row: Row, repeats: int | None, take: Take) -> Result:
+def read(gauge: Gauge, repeats: int) -> dict[str, list[float]]:
+    """The readings in turn; a quantity needs no warming up."""
+    values: dict[str, list[float]] = {reading.name: [] for reading in gauge.readings}
+    for _ in range(repeats):
+        for reading in gauge.readings:
+            values[reading.name].append(reading.take())
+    return values
+
+
+def measure(row: Question, repeats: int | None, take: Take) -> Result:
     """One row's result; a candidate that fails breaks its own row only."""
+    repeats = repeats or row.repeats
     try:
-        return result(row, interleave(row, repeats or row.repeats, take))
-    except (NotMeasured, OSError) as problem:
+        if isinstance(row, Gauge):
+            return gauged(row, read(row, repeats))
+        with row.around():
+            return result(row, interleave(row, repeats, take))
+    except (NotMeasured, OSError, subprocess.SubprocessError) as problem:
         return Result(row, (), Standing.BROKEN, str(problem))

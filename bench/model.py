@@ -1,22 +1,34 @@
-"""What a measurement is made of: commands, candidates, rows."""
+"""What a measurement is made of: commands, candidates, rows; readings and gauges."""
 
 from __future__ import annotations
 
 import os
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Literal, NamedTuple, TypeVar
 
 Metric = Literal["cpu", "wall"]
+Scale = Literal["quick", "normal", "full"]
+Choice = TypeVar("Choice")
 
 # The directory of the project, from which `bench` itself can be imported.
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+class NotMeasured(Exception):
+    """Something did not do its work, so its figures say nothing."""
+
+
 class Command(NamedTuple):
-    """A program to start, and the exit code that says it did its work."""
+    """A program to start, and the exit code that says it did its work.
+
+    `before` puts things back as they were; it is not measured.
+    """
 
     argv: tuple[str, ...]
     cwd: str
     exit_code: int = 0
+    before: Callable[[], object] | None = None
 
 
 class Candidate(NamedTuple):
@@ -37,7 +49,11 @@ class Candidate(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One question, and the ratio to the floor that is good enough (`bar`) or better (`beyond`)."""
+    """One question, and the ratio to the floor that is good enough (`bar`) or better (`beyond`).
+
+    `around` holds for as long as the row is measured.  What is not `comparable` rests on files of
+    our own making, which another tool would not understand.
+    """
 
     number: int
     name: str
@@ -48,18 +64,71 @@ class Row(NamedTuple):
     judged: tuple[Metric, ...] = ("cpu",)
     repeats: int = 20
     others: tuple[Candidate, ...] = ()
+    around: Callable[[], AbstractContextManager[object]] = nullcontext
+    comparable: bool = True
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         return (self.floor, *self.others, self.ours)
 
 
+class Reading(NamedTuple):
+    """A way to measure a quantity once."""
+
+    name: str
+    take: Callable[[], float]
+
+
+class Gauge(NamedTuple):
+    """A question whose answer is a quantity: its median may be `bar`, or better `beyond`."""
+
+    number: int
+    name: str
+    unit: str
+    ours: Reading
+    bar: float
+    beyond: float
+    repeats: int = 3
+    others: tuple[Reading, ...] = ()
+    comparable: bool = False
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        return (*self.others, self.ours)
+
+
+Question = Row | Gauge
+
+
 class Setting(NamedTuple):
-    """What rows are built for: a tool under test and a directory to work in."""
+    """What rows are built for: a tool under test, a directory to work in, how much to measure."""
 
     tool: tuple[str, ...]
     place: str
     python: str
+    environment: Mapping[str, str]
+    scale: Scale
+
+    def by_scale(self, *, quick: Choice, normal: Choice, full: Choice) -> Choice:
+        return {"quick": quick, "normal": normal, "full": full}[self.scale]
+
+    def project(self, name: str, loops: Mapping[str, str]) -> str:
+        """A project of that name with these loop files."""
+        root = os.path.join(self.place, name)
+        os.makedirs(f"{root}/.loops", exist_ok=True)
+        for loop, text in loops.items():
+            with open(f"{root}/.loops/{loop}.yaml", "w") as file:
+                file.write(text)
+        return root
+
+    def command(
+        self,
+        cwd: str,
+        *arguments: str,
+        exit_code: int = 0,
+        before: Callable[[], object] | None = None,
+    ) -> Command:
+        return Command((*self.tool, *arguments), cwd, exit_code, before)
 
 
 class Sample(NamedTuple):

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from bench.model import Row, Setting
-from bench.rows import startup, transition
+from bench.model import Gauge, Question, Row, Setting
+from bench.rows import growth, idle, output, resuming, seen, startup, transition
 
-GROUPS = (startup.rows, transition.rows)
-
-
-def rows(setting: Setting) -> list[Row]:
-    """All rows for one tool, with the files they need written into its place."""
-    return [row for group in GROUPS for row in group(setting)]
+GROUPS = (
+    *(startup.rows, seen.rows, transition.rows, output.rows),
+    *(growth.rows, resuming.rows, idle.rows),
+)
 
 
-def beside(row: Row, other: Row) -> Row:
+def rows(setting: Setting) -> list[Question]:
+    """All rows for one tool in the order of their numbers; small files are written, nothing runs."""
+    found = [row for group in GROUPS for row in group(setting)]
+    return sorted(found, key=lambda row: row.number)
+
+
+def beside(row: Question, other: Question) -> Question:
     """The row with another tool's candidate measured in the same turns."""
-    return row._replace(others=(*row.others, other.ours._replace(name="compared")))
+    if not row.comparable:
+        return row
+    match row, other:
+        case Row(), Row():
+            return row._replace(others=(*row.others, other.ours._replace(name="compared")))
+        case Gauge(), Gauge():
+            return row._replace(others=(*row.others, other.ours._replace(name="compared")))
+        case _:
+            raise AssertionError("the same rows are built for every tool")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from bench.model import ROOT, Candidate, Command, Row, Setting
+from bench.model import ROOT, Candidate, Command, Question, Row, Setting
 
 ONE_STATE = """\
 name: one
@@ -24,24 +22,28 @@ ARGPARSE = "import argparse; argparse.ArgumentParser().parse_args(['--help'])"
 READ_YAML = "import yaml; yaml.compose(open('.loops/one.yaml'), Loader=yaml.CSafeLoader)"
 
 
-def rows(setting: Setting) -> list[Row]:
-    project = os.path.join(setting.place, "startup")
-    os.makedirs(f"{project}/.loops")
-    with open(f"{project}/.loops/one.yaml", "w") as file:
-        file.write(ONE_STATE)
+def bare(setting: Setting, cwd: str) -> Candidate:
+    """The floor of every start."""
+    return Candidate("python -c pass", Command((setting.python, "-c", "pass"), cwd))
+
+
+def rows(setting: Setting) -> list[Question]:
+    project = setting.project("startup", {"one": ONE_STATE})
+    repeats = setting.by_scale(quick=5, normal=15, full=40)
 
     def python(name: str, *arguments: str, cwd: str = project) -> Candidate:
         return Candidate(name, Command((setting.python, *arguments), cwd))
 
-    def ours(*arguments: str) -> Candidate:
-        return Candidate("ours", Command((*setting.tool, *arguments), project))
+    def row(number: int, name: str, bar: int, beyond: int, other: Candidate, *words: str) -> Row:
+        ours = Candidate("ours", setting.command(project, *words))
+        floor = bare(setting, project)
+        return Row(number, name, floor, ours, bar, beyond, repeats=repeats, others=(other,))
 
-    bare = python("python -c pass", "-c", "pass")
     argparse = python("a parser's help", "-c", ARGPARSE)
     yaml = python("a YAML file read", "-c", READ_YAML)
-    one_step = python("one bare step", "-m", "bench.floors", "1", project, cwd=ROOT)
+    one_step = python("one bare step", "-m", "bench.floors", "steps", "1", project, cwd=ROOT)
     return [
-        Row(1, "--help", bare, ours("--help"), 6, 4, others=(argparse,)),
-        Row(2, "validate one loop", bare, ours("validate", "one"), 8, 6, others=(yaml,)),
-        Row(3, "run of a one-state loop", bare, ours("run", "one"), 9, 6, others=(one_step,)),
+        row(1, "--help", 6, 4, argparse, "--help"),
+        row(2, "validate one loop", 8, 6, yaml, "validate", "one"),
+        row(3, "run of a one-state loop", 9, 6, one_step, "run", "one"),
     ]

@@ -7,8 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.figures import Figure, Standing, cpu_of, figure, ratio, result, standing, wall_of
-from bench.model import Candidate, Command, Row, Sample
+from bench.figures import (
+    Figure,
+    Level,
+    Outcome,
+    Result,
+    Standing,
+    cpu_of,
+    figure,
+    gauged,
+    ratio,
+    result,
+    standing,
+    wall_of,
+)
+from bench.model import Candidate, Command, Gauge, Reading, Row, Sample
 
 FLOOR = Command(("floor",), ".")
 OURS = Command(("ours",), ".")
@@ -24,6 +37,10 @@ def samples(*pairs: tuple[float, float]) -> list[Sample]:
 def row(**changes: Any) -> Row:
     plain = Row(1, "a row", Candidate("floor", FLOOR), Candidate("ours", OURS), bar=6, beyond=4)
     return plain._replace(**changes)
+
+
+def outcomes(answer: Result) -> list[Outcome]:
+    return [each for each in answer.outcomes if isinstance(each, Outcome)]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +71,7 @@ def test_figure(candidate, expected):
     ],
 )
 def test_ratio(measured_ms, floor_ms, expected):
-    assert ratio(Figure(measured_ms, 99), Figure(floor_ms, 1)) == expected
+    assert ratio(measured_ms, floor_ms) == expected
 
 
 @pytest.mark.parametrize(
@@ -81,9 +98,9 @@ def test_standing(ratios, expected):
     ],
 )
 def test_result_judges_ours_by_the_metrics_of_the_row(judged, expected):
-    taken = {FLOOR: samples((10, 10), (12, 11)), OURS: samples((35, 80), (30, 70))}
+    taken = {FLOOR: samples((10, 10), (12, 10)), OURS: samples((35, 80), (30, 60))}
     answer = result(row(judged=judged), taken)
-    assert [(each.name, each.cpu_ratio, each.wall_ratio) for each in answer.outcomes] == [
+    assert [(each.name, each.cpu_ratio, each.wall_ratio) for each in outcomes(answer)] == [
         ("floor", 1, 1),
         ("ours", 3, 7),
     ]
@@ -106,9 +123,9 @@ def test_a_machine_twice_as_slow_gives_the_same_ratio(floor, ours, factor):
             OURS: [Sample(each * scale, each * scale) for each in ours],
         }
 
-    one, other = (result(row(), taken(scale)).outcomes[-1] for scale in (1.0, factor))
+    one, other = (outcomes(result(row(), taken(scale)))[-1] for scale in (1.0, factor))
     assert one.cpu_ratio == pytest.approx(other.cpu_ratio)
-    assert one.wall_ratio == one.cpu_ratio
+    assert one.wall_ratio == pytest.approx(other.wall_ratio)
 
 
 @given(st.lists(milliseconds, min_size=1), milliseconds, st.integers(1, 1000))
@@ -120,3 +137,22 @@ def test_start_up_cancels_out_of_a_step(steps_ms, startup_ms, steps):
     }
     expected = pytest.approx(min(steps_ms) / steps, abs=1e-6)
     assert figure(candidate, taken, wall_of).min_ms == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param([4, 9, 6], Standing.BEYOND, id="the median is better"),
+        pytest.param([1, 14, 15], Standing.HOLDS, id="the median is good enough"),
+        pytest.param([1, 17, 18], Standing.MISSED, id="the median is not"),
+    ],
+)
+def test_a_quantity_is_judged_by_its_median(values, expected):
+    floor = Reading("floor", lambda: 1.0)
+    gauge = Gauge(8, "memory", "MB", Reading("ours", lambda: 1.0), 16, 8, others=(floor,))
+    answer = gauged(gauge, {"floor": [1.0], "ours": values})
+    assert answer.outcomes == (
+        Level("floor", 1, 1, 1),
+        Level("ours", values[0], values[1] if expected else 6, max(values)),
+    )
+    assert answer.standing is expected

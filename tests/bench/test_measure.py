@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-from bench.figures import Standing
-from bench.measure import NotMeasured, clean_environment, complaint, interleave, measure
-from bench.model import Candidate, Command, Row, Sample
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bench.figures import Level, Standing
+from bench.measure import clean_environment, complaint, interleave, measure
+from bench.model import Candidate, Command, Gauge, NotMeasured, Reading, Row, Sample
 
 A = Command(("a",), ".")
 B_SHORT = Command(("b", "short"), ".")
@@ -51,6 +54,38 @@ def test_repeats_asked_for_replace_those_of_the_row():
 def test_a_candidate_that_fails_breaks_its_row():
     answer = measure(ROW, None, Clock(fails=C))
     assert (answer.standing, answer.outcomes, answer.problem) == (Standing.BROKEN, (), "exit 1")
+
+
+def test_what_a_row_needs_is_there_while_it_is_measured():
+    clock = Clock()
+    seen: list[int] = []
+
+    @contextmanager
+    def around() -> Iterator[None]:
+        seen.append(len(clock.taken))
+        yield
+        seen.append(len(clock.taken))
+
+    measure(ROW._replace(around=around), 1, clock)
+    assert seen == [0, 8]
+
+
+def test_readings_are_taken_in_turn():
+    told = iter(range(1, 7))
+    floor, ours = (Reading(name, lambda: float(next(told))) for name in ("floor", "ours"))
+    gauge = Gauge(9, "a quantity", "ms", ours, bar=4, beyond=3, repeats=3, others=(floor,))
+    answer = measure(gauge, None, Clock())
+    assert answer.outcomes == (Level("floor", 1, 3, 5), Level("ours", 2, 4, 6))
+    assert answer.standing is Standing.HOLDS
+
+
+def test_a_reading_that_fails_breaks_its_row():
+    def fail() -> float:
+        raise NotMeasured("no strace")
+
+    gauge = Gauge(6, "syncs", "syncs", Reading("ours", fail), bar=3, beyond=2)
+    answer = measure(gauge, None, Clock())
+    assert (answer.standing, answer.problem) == (Standing.BROKEN, "no strace")
 
 
 def test_environment_loses_what_would_change_the_figures():

@@ -3,8 +3,8 @@ from __future__ import annotations
 import json
 import math
 
-from bench.figures import Figure, Outcome, Result, Standing
-from bench.model import Candidate, Command, Row
+from bench.figures import Figure, Level, Outcome, Result, Standing
+from bench.model import Candidate, Command, Gauge, Reading, Row
 from bench.report import document, holds, table
 
 IDLE = Candidate("idle", Command(("idle",), "."))
@@ -17,21 +17,27 @@ BEYOND = Result(HELP, (FLOOR, OURS), Standing.BEYOND)
 MISSED = Result(STEP, (FLOOR, OURS), Standing.MISSED)
 BROKEN = Result(HELP, (), Standing.BROKEN, "exit 1 instead of 0")
 
+IDLE_RUN = Gauge(12, "memory of an idle run", "MB", Reading("ours", lambda: 9.0), bar=14, beyond=8)
+ASLEEP, RUN = Level("python, asleep", 6, 6.1234, 6.25), Level("ours", 8.9, 9, 10)
+HOLDS = Result(IDLE_RUN, (ASLEEP, RUN), Standing.HOLDS)
+
 
 TABLE = """\
-  # row                              candidate                CPU ms  median  wall ms  median   CPU x  wall x    bar  beyond
-  1 --help                           python -c pass            10.00   11.00    12.00   13.00    1.00    1.00
-                                     ours                      30.00   33.00    42.00   44.00    3.00    3.50     6x      4x  beyond (CPU)
-  5 one step                         python -c pass            10.00   11.00    12.00   13.00    1.00    1.00
-                                     ours                      30.00   33.00    42.00   44.00    3.00    3.50   1.5x    1.3x  MISSED (CPU and wall)
-  1 --help                           BROKEN: exit 1 instead of 0
+  # row                                      candidate                 CPU ms   median   wall ms   median   CPU x  wall x     bar  beyond
+  1 --help                                   python -c pass             10.00    11.00     12.00    13.00    1.00    1.00
+                                             ours                       30.00    33.00     42.00    44.00    3.00    3.50      6x      4x  beyond (CPU)
+  5 one step                                 python -c pass             10.00    11.00     12.00    13.00    1.00    1.00
+                                             ours                       30.00    33.00     42.00    44.00    3.00    3.50    1.5x    1.3x  MISSED (CPU and wall)
+  1 --help                                   BROKEN: exit 1 instead of 0
+ 12 memory of an idle run                    python, asleep             6.123 MB (6 to 6.25)
+                                             ours                           9 MB (8.9 to 10)                                   14       8  holds
 
-3 rows: 1 beyond, 0 holds, 1 missed, 1 broken
+4 rows: 1 beyond, 1 holds, 1 missed, 1 broken
 """
 
 
 def test_table():
-    assert table([BEYOND, MISSED, BROKEN]) + "\n" == TABLE
+    assert table([BEYOND, MISSED, BROKEN, HOLDS]) + "\n" == TABLE
 
 
 def test_a_broken_row_does_not_hold():
@@ -76,3 +82,20 @@ def test_document_is_plain_json():
             "candidates": [],
         },
     ]
+
+
+def test_document_of_a_quantity():
+    (row,) = json.loads(json.dumps(document([HOLDS])))["rows"]
+    assert row == {
+        "number": 12,
+        "name": "memory of an idle run",
+        "unit": "MB",
+        "bar": 14,
+        "beyond": 8,
+        "standing": "holds",
+        "problem": None,
+        "readings": [
+            {"name": "python, asleep", "least": 6, "median": 6.1234, "most": 6.25},
+            {"name": "ours", "least": 8.9, "median": 9, "most": 10},
+        ],
+    }
