@@ -13,6 +13,7 @@ from little_loops.fsm import (
     HandoffHandler,
     PersistentExecutor,
     SignalDetector,
+    SignalPattern,
 )
 from little_loops.fsm.executor import ActionResult
 from tests.project import Project
@@ -96,3 +97,15 @@ def test_without_a_handler_a_handoff_ends_the_run():
     executor = FSMExecutor(LOOP, action_runner=Runner(SIGNAL), signal_detector=SignalDetector())
     result = executor.run()
     assert (result.handoff, result.final_state) == (True, "fix")
+
+
+def test_patterns_of_ones_own_are_found_in_what_a_real_process_prints(tmp_path: Path):
+    """Line by line, whatever the size of the output; the markers built in are not looked for."""
+    printed = "seq 200000; echo CONTEXT_HANDOFF: no; printf 'PASS_THE_BATON two left'"
+    executor = PersistentExecutor(
+        LOOP._replace(states={**LOOP.states, "fix": LOOP.states["fix"]._replace(action=printed)}),
+        loops_dir=tmp_path / ".loops",
+        signal_detector=SignalDetector([SignalPattern("handoff", r"^PASS_THE_BATON (.*)$")]),
+    )
+    result = executor.run()
+    assert (result.handoff, result.continuation_prompt) == (True, "two left")

@@ -19,6 +19,7 @@ from little_loops.world.output import (
     INLINE,
     MARKERS,
     PAYLOAD,
+    LineScanner,
     LineSplitter,
     Output,
     Signal,
@@ -285,3 +286,17 @@ def test_any_pieces_give_the_same_lines(lines, cuts, limit):
     rest = [lines[-1][:limit]] if lines[-1] else []
     assert got + splitter.close() == [line[:limit] for line in lines[:-1]] + rest
     assert splitter.close() == []
+
+
+@given(
+    lines=st.lists(st.sampled_from([b"", b"x", b"go: one", b"so go: two", b"\xff"])),
+    cuts=st.lists(st.integers(0, 60), max_size=12),
+)
+def test_a_search_by_line_finds_the_first_whatever_the_pieces(lines, cuts):
+    def search(line: str) -> Signal | None:
+        return Signal("go", line[3:]) if line.startswith("go:") else None
+
+    scanner = LineScanner(search)
+    for piece in pieces(b"\n".join(lines), cuts):
+        scanner.feed(piece)
+    assert scanner.found == (Signal("go", " one") if b"go: one" in lines else None)

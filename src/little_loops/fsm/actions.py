@@ -26,7 +26,7 @@ from little_loops.fsm.variables import SESSION_VARIABLES
 from little_loops.world import process
 from little_loops.world.files import failure
 from little_loops.world.onlookers import Onlooker
-from little_loops.world.output import INLINE, Output, SignalScanner, Stream, trim
+from little_loops.world.output import INLINE, Output, Scanner, SignalScanner, Stream, trim
 from little_loops.world.stops import StopFlag
 
 TAIL = 400
@@ -58,6 +58,7 @@ class ProcessActor:
         holds_secret: Callable[[bytes], bool] = lambda _: False,
         skip_permissions: bool = False,
         on_started: Callable[[int], None] | None = None,
+        scanner: Callable[[], Scanner] = SignalScanner,
     ) -> None:
         self.place = place
         # `LL_DETACHED` marks this run as one on its own feet; a run inside an action is not.
@@ -68,6 +69,7 @@ class ProcessActor:
         self.holds_secret = holds_secret
         self.skip_permissions = skip_permissions
         self.on_started = on_started
+        self.scanner = scanner
         self._since_trim = TRIM_AFTER  # what earlier processes of this run kept counts too
         self._before: dict[str, tuple[int, int] | None] = {}
 
@@ -111,7 +113,7 @@ class ProcessActor:
         return own
 
     def _shell(self, command: RunAction, script: str, env: Mapping[str, str]) -> Acted:
-        scanner = SignalScanner()
+        scanner = self.scanner()
         streams = self.streams(command, scanner.feed)
         plan = ((SIGTERM, command.kill_grace_s),)
         ended = self.run([command.shell, "-c", script], command, env, streams, plan=plan)
@@ -170,7 +172,7 @@ class ProcessActor:
         return "stop" if ended.cut_by == "stop" else command.deadline_of
 
     def signal_line(self, marker: str, payload: str) -> SignalLine:
-        kind = SIGNAL_TYPES[marker]
+        kind = SIGNAL_TYPES.get(marker, marker)
         if kind == "handoff" and payload in UNTOLD:
             payload = self._written_continuation() or payload
         return SignalLine(kind, payload)

@@ -38,7 +38,7 @@ from little_loops.hosts.base import (
 )
 from little_loops.hosts.programs import find_program
 from little_loops.world import process
-from little_loops.world.output import LineSplitter, SignalScanner, Stream
+from little_loops.world.output import LineSplitter, Stream
 
 if TYPE_CHECKING:
     from little_loops.fsm.actions import ProcessActor
@@ -166,7 +166,7 @@ class AgentTurn:
         self._reader = reader
         self._lines = LineSplitter()
         self._began = time.monotonic()
-        self.scanner = SignalScanner()
+        self.scanner = actor.scanner()
 
     def hear(self, chunk: bytes) -> None:
         for line in self._lines.feed(chunk):

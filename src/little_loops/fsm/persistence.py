@@ -6,6 +6,7 @@ Not here: how such a run is carried out (`runs`).
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from little_loops.fsm.actions import kept_output
@@ -18,7 +19,7 @@ from little_loops.fsm.runs import Ran, Wish, resume, start
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.signal_detector import SignalDetector
 from little_loops.world.onlookers import Callback
-from little_loops.world.output import Stream
+from little_loops.world.output import LineScanner, Scanner, Signal, SignalScanner, Stream
 from little_loops.world.project import project_of
 from little_loops.world.storage import RunWriter
 
@@ -58,7 +59,8 @@ class PersistentExecutor:
     def _surroundings(self) -> Surroundings:
         told = [] if self.event_callback is None else [Callback(self.event_callback)]
         actor = None if self.action_runner is None else self._actor
-        return Surroundings(os.environ, onlookers=told, actor=actor)
+        scanner = _scanner_of(self.signal_detector)
+        return Surroundings(os.environ, onlookers=told, actor=actor, scanner=scanner)
 
     def _actor(self, writer: RunWriter) -> RunnerActor:
         def keep(command: RunAction, output: str) -> dict[str, Any]:
@@ -68,3 +70,13 @@ class PersistentExecutor:
 
         assert self.action_runner is not None, "without one the real thing runs"
         return RunnerActor(self.action_runner, self.signal_detector, keep)
+
+
+def _scanner_of(detector: SignalDetector) -> Callable[[], Scanner]:
+    """Built-in signals are found in the raw stream, patterns of somebody's own line by line."""
+
+    def search(line: str) -> Signal | None:
+        found = detector.detect_first(line)
+        return None if found is None else Signal(found.signal_type, found.payload or "")
+
+    return SignalScanner if detector.is_built_in else lambda: LineScanner(search)

@@ -31,6 +31,7 @@ from little_loops.world import tree
 from little_loops.world.clock import RunClock
 from little_loops.world.files import Folder
 from little_loops.world.onlookers import Onlooker
+from little_loops.world.output import Scanner, SignalScanner
 from little_loops.world.secrets import Masker
 from little_loops.world.stops import STOPS, StopFlag
 from little_loops.world.storage import RunWriter
@@ -49,7 +50,7 @@ class Surroundings(NamedTuple):
 
     `owns_process`: nothing else goes on in it, so that every orphan below it is the run's.  `actor`
     makes whoever runs the actions, where that is not to be the real thing; `clock` makes the run's
-    clock, given the milliseconds it has run before.
+    clock, given the milliseconds it has run before; `scanner` looks for signals in one output.
     """
 
     environ: Mapping[str, str]
@@ -60,6 +61,7 @@ class Surroundings(NamedTuple):
     owns_process: bool = False
     actor: Callable[[RunWriter], Actor] | None = None
     clock: Callable[[int], RunClock] = RunClock
+    scanner: Callable[[], Scanner] = SignalScanner
 
 
 class RunWorld:

@@ -326,6 +326,7 @@ def _process_actor(
         holds_secret=lambda data: masker.mask_bytes(data) != data,
         skip_permissions=wish.skip_permissions,
         on_started=session.keep,
+        scanner=around.scanner,
     )
 
 

@@ -44,11 +44,19 @@ ERROR_SIGNAL = SignalPattern("error", r"^[ \t]*FATAL_ERROR:[ \t]*(.*)")
 STOP_SIGNAL = SignalPattern("stop", r"^[ \t]*LOOP_STOP:[ \t]*(.*)")
 
 
+BUILT_IN = (HANDOFF_SIGNAL, ERROR_SIGNAL, STOP_SIGNAL)
+
+
 class SignalDetector:
     """Looks for several kinds of signals at once; by default for the three built in."""
 
     def __init__(self, patterns: Sequence[SignalPattern] | None = None) -> None:
-        self.patterns = list(patterns or (HANDOFF_SIGNAL, ERROR_SIGNAL, STOP_SIGNAL))
+        self.patterns = list(patterns or BUILT_IN)
+
+    @property
+    def is_built_in(self) -> bool:
+        """It looks for the three built in, and nothing else."""
+        return tuple(self.patterns) == BUILT_IN
 
     def detect(self, output: str) -> list[DetectedSignal]:
         """The first signal of each kind, in the order of the patterns."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from little_loops.world.files import sync_all, write_all
 
@@ -219,6 +219,15 @@ class Signal(NamedTuple):
     payload: str
 
 
+class Scanner(Protocol):
+    """Looks for the first signal in a stream, fed as it is read."""
+
+    @property
+    def found(self) -> Signal | None: ...
+
+    def feed(self, chunk: bytes) -> None: ...
+
+
 class SignalScanner:
     """Find the first line that begins with a marker, blanks before it allowed."""
 
@@ -317,3 +326,26 @@ class LineSplitter:
 
     def _hold(self, piece: bytes) -> None:
         self._held += piece[: self._limit - len(self._held)]
+
+
+class LineScanner:
+    """Find the first line that `search` takes for a signal; of a long line it sees the beginning."""
+
+    def __init__(self, search: Callable[[str], Signal | None]) -> None:
+        self._search = search
+        self._lines = LineSplitter(EDGE)
+        self._found: Signal | None = None
+
+    @property
+    def found(self) -> Signal | None:
+        self._look(self._lines.close())
+        return self._found
+
+    def feed(self, chunk: bytes) -> None:
+        if self._found is None:
+            self._look(self._lines.feed(chunk))
+
+    def _look(self, lines: Sequence[bytes]) -> None:
+        for line in lines:
+            if self._found is None:
+                self._found = self._search(line.decode("utf-8", "replace"))
