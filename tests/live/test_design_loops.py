@@ -7,6 +7,7 @@ the agent does to its files is real, and the figures are theirs.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -110,32 +111,93 @@ def test_a_goal_is_checked_and_fixed_by_agents(stage: Stage):
     assert all(event["tokens"] > 0 for event in costs)
 
 
+RELAY = """
+    paradigm: relay
+    name: implement-886
+    agent: /ll:implement specs/886
+    metadata: specs/886/.return-meta.json
+    plan: specs/886/plan.md
+    session: sess_123_abc
+"""
+LOG = """\
+implement-886: phase 1 of 3 (turn 1)
+
+Session: sess_123_abc_iter1
+
+
+ src/parser.py | 1 +
+ 1 file changed, 1 insertion(+)
+implement-886: phase 2 of 3 (turn 2)
+
+Session: sess_123_abc_iter2
+
+
+ specs/886/handoff.md | 1 +
+ src/lexer.py         | 1 +
+ 2 files changed, 2 insertions(+)
+implement-886: phase 3 of 3 (turn 3)
+
+Session: sess_123_abc_iter3
+
+
+ src/printer.py | 1 +
+ 1 file changed, 1 insertion(+)"""
+
+
 def test_a_relay_hands_its_plan_from_agent_to_agent(stage: Stage):
-    stage.write("specs/886/plan.md", "# Plan\n1. one\n2. two\n")
-    stage.loop(
-        "relay",
-        """
-        paradigm: relay
-        name: relay
-        agent: /ll:implement specs/886
-        metadata: specs/886/.return-meta.json
-        plan: specs/886/plan.md
-        """,
-    )
+    """Three turns; the second runs out of context and leaves a handoff file for the third."""
+    stage.loop("implement-886", RELAY)
+    stage.write("specs/886/plan.md", "# Plan\n1. parser\n2. lexer\n3. printer\n")
+    stage.write("../home/.gitconfig", "[user]\nname = Ada\nemail = ada@example.org\n")
+    git(stage, "init", "--quiet", "--initial-branch=main")
+    git(stage, "add", ".")
+    git(stage, "commit", "--quiet", "--message=Begin")
+    handoff = "specs/886/handoff.md"
     stage.play(
-        Rule("resume_phase: 2", report(stage, "implemented", 2), Say("All done.")),
-        Rule("resume_phase: 1", report(stage, "partial", 1), Say("One phase done.")),
+        Rule(
+            "handoff_path: specs/886/handoff.md",
+            bash(f"grep -q 'the printer is left' {handoff} && echo 'y = 3' > src/printer.py"),
+            report(stage, "implemented", 3),
+            Say("All done."),
+        ),
+        Rule(
+            "resume_phase: 2",
+            bash(f"echo 'y = 2' > src/lexer.py; echo 'the printer is left' > {handoff}"),
+            report(stage, "partial", 2, handoff_path=handoff),
+            Say("My context is full."),
+        ),
+        Rule(
+            "resume_phase: 1",
+            bash("mkdir -p src && echo 'y = 1' > src/parser.py"),
+            report(stage, "partial", 1),
+            Say("One phase done."),
+        ),
     )
 
-    ran = stage.ll("run", "relay", "--allow-skip-permissions")
+    ran = stage.ll("run", "implement-886", "--allow-skip-permissions")
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    said = [text for state, text in figures(stage, "relay") if state == "turn"]
-    assert said == ["One phase done.", "All done."]
+    said = [text for state, text in figures(stage, "implement-886") if state == "turn"]
+    assert said == ["One phase done.", "My context is full.", "All done."]
+    log = git(stage, "log", "--reverse", "--stat", "--format=%B", "HEAD~3..HEAD")
+    assert log == LOG
 
 
-def report(stage: Stage, status: str, phases: int) -> Call:
-    progress = {"phases_completed": phases, "phases_total": 2}
+def git(stage: Stage, *words: str) -> str:
+    done = subprocess.run(
+        ["git", *words],
+        cwd=stage.root,
+        env=stage.environ(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def report(stage: Stage, status: str, phases: int, **more: str) -> Call:
+    progress = {"phases_completed": phases, "phases_total": 3, **more}
     content = json.dumps({"status": status, "partial_progress": progress})
     path = str(stage.root / "specs/886/.return-meta.json")
     return Call("Write", {"file_path": path, "content": content})
