@@ -33,7 +33,7 @@ help: ## list these words
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
 
 test: $(STAMP) ## all tests but the live ones and the soaks; full branch coverage of the pure modules
-	$(PY) -m pytest -q --hypothesis-profile=ci -n $(JOBS) --ignore=tests/live
+	$(PY) -m pytest -q -rs --hypothesis-profile=ci -n $(JOBS) --ignore=tests/live
 	@test -n "$(PURE_TESTS)" || { echo "make: there are no tests of the pure modules" >&2; exit 1; }
 	$(PY) -m pytest -q --hypothesis-profile=ci --no-header --cov --cov-report=term $(PURE_TESTS)
 
