@@ -320,7 +320,7 @@ def test_agents_that_hand_off_for_ever_come_to_rest(stage: Stage):
     ran = stage.ll("run", "loop")
 
     assert ran.returncode == 4
-    assert stage.events("loop")[-1]["message"] == "2 handoffs in a row in `work`"
+    assert stage.events("loop")[-1]["message"] == "more than 2 handoffs in a row in `work`"
 
 
 @pytest.mark.parametrize("who", ["a tool", "a subagent"])
