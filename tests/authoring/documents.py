@@ -70,7 +70,8 @@ def targets(special: tuple[str, ...]) -> Data:
 
 def whole(kind: kinds.Whole) -> Data:
     numbers = st.integers(kind.least, min(kind.most, 1000))
-    return numbers | TEMPLATE if kind.template else numbers
+    either = numbers | numbers.map(float)
+    return either | TEMPLATE if kind.template else either
 
 
 def number(kind: kinds.Num) -> Data:
@@ -92,6 +93,13 @@ def condition(type_name: str) -> Data:
     fields = [f for f in table.CONDITIONS[type_name].fields if f.name not in ("type", "source")]
     if type_name == "exit_code":
         fields = [f for f in fields if f.name != "fail"]
+        codes = st.lists(st.integers(1, 255), max_size=3)
+        return record(fields).flatmap(
+            lambda given: (
+                st.just(with_type(given))
+                | codes.map(lambda fail: with_type({**given, "target": 0, "fail": fail}))
+            )
+        )
     if type_name == "output_json":
         fields = [f for f in fields if f.name != "operator"]
     return record(fields).map(with_type)
@@ -99,6 +107,7 @@ def condition(type_name: str) -> Data:
 
 OF_KIND: dict[type, Callable[[Any], Data]] = {
     kinds.Str: lambda kind: LINES,
+    kinds.Plain: lambda kind: LINES,
     kinds.Flag: lambda kind: st.booleans(),
     kinds.Whole: whole,
     kinds.Num: number,

@@ -98,7 +98,7 @@ def test_whatever_is_read_is_compiled_or_told(paradigm: str, document: dict[str,
 `run_id`, `started_at`
             warning[LL310] 2:36 retry
               `retry` of state `measure` has no effect: no way leads to `$current`
-              help: let a way run the state again, such as `on_error: $current`
+              help: remove it, or write the loop with `states`
             error[LL208] 3:9 "${context.most}"
               `target` is no number: `some`
               help: write a number, or a template that gives one
@@ -118,8 +118,8 @@ def test_whatever_is_read_is_compiled_or_told(paradigm: str, document: dict[str,
             """,
             """
             error[LL012] 5:11 target
-              the key `target` is given twice
-              help: None
+              `toward` gives `target` its value, and so does `context`
+              help: say it by `toward` alone
             """,
         ),
         row(

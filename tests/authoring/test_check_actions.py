@@ -66,6 +66,46 @@ ACTIONS = [
         ),
     ),
     row(
+        "paths and texts that only look like slash commands",
+        """\
+        initial: check
+        states:
+          check:
+            action: |
+              cat <<END
+              /foo
+              END
+              case $1 in
+                /x) ls;;
+              esac
+              echo "
+              /bar"
+              (/ll:fix)
+            next: done
+          done: {terminal: true}
+        """,
+        """
+        warning[LL305] 13:8 /ll:fix
+          `/ll:fix` looks like a slash command, but stands in a shell action
+          help: give it a state of its own, with the slash command as its whole action
+        """,
+    ),
+    row(
+        "what only mentions a deploy",
+        """\
+        initial: a
+        states:
+          a: {action: git push --dry-run, next: b}
+          b: {action: "echo do not deploy; grep -r deploy src", next: c}
+          c: {action: git stash push && git stash pop, next: d}
+          d: {action: "docker pull x  # push later", next: e}
+          e: {action: "npm run migrate:check | pytest tests/deploy", next: f}
+          f: {action: 'git commit -m "publish notes"', next: done}
+          done: {terminal: true}
+        """,
+        "",
+    ),
+    row(
         "deploys of a loop that is careful as a whole",
         """\
         initial: deploy

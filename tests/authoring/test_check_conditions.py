@@ -115,6 +115,43 @@ CONDITIONS = [
         "",
     ),
     row(
+        "a pattern, a filter, a code and a tolerance that variables make wrong",
+        """\
+        initial: check
+        context: {pattern: "ok(?!ay)", path: ".a[", code: 256, near: "-1", dollar: "$${x"}
+        states:
+          check:
+            action: make
+            condition:
+              type: all
+              of:
+                - {type: output_contains, pattern: "^${context.pattern}$"}
+                - {type: output_json, path: "${context.path}", target: 0}
+                - {type: exit_code, target: "${context.code}"}
+                - {type: output_contains, pattern: "${context.dollar}("}
+            next: measure
+          measure:
+            action: make
+            condition: {type: convergence, target: 0, tolerance: "${context.near}"}
+            next: done
+          done: {terminal: true}
+        """,
+        """
+        error[LL209] 9:44 "^${context.pattern}$"
+          `^ok(?!ay)$` cannot be used as a pattern: invalid perl operator: (?!
+          help: there is no look-around and no `\\1`; `regex: false` looks for the text itself
+        error[LL210] 10:37 "${context.path}"
+          `.a[` is no jq filter: syntax error, unexpected end of file
+          help: try it on some output: `… | jq '<path>'`
+        error[LL208] 11:37 "${context.code}"
+          `target` is no exit code: `256`
+          help: write a number, or a template that gives one
+        error[LL208] 16:58 "${context.near}"
+          `tolerance` must be at least 0, not `-1`
+          help: write a number, or a template that gives one
+        """,
+    ),
+    row(
         "on_target without a target",
         """\
         initial: measure

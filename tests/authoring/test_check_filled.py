@@ -31,6 +31,93 @@ SCRIPTS = [
         """,
     ),
     row(
+        "the second of two equal references",
+        acting('echo ${prev.output} $${prev.output}; sh -c "ls ${prev.output}"'),
+        """
+        error[LL407] 6:60 ${prev.output}
+          `${prev.output}` stands in program text of `sh`, and would be run
+          help: give it as an argument: `sh -c 'echo "$1"' sh ${prev.output}`
+        """,
+    ),
+    row(
+        "the second of two in a block, beside a comment that looks the same",
+        """\
+        initial: first
+        states:
+          first:
+            action: |  # ${env.A}
+              echo ${env.A}
+              eval ${env.A}
+            env: {A: "${env.A}"}
+            next: done
+          done: {terminal: true}
+        """,
+        """
+        error[LL407] 6:12 ${env.A}
+          `${env.A}` stands in program text of `eval`, and would be run
+          help: run the command itself, with the value as its argument
+        """,
+    ),
+    row(
+        "an escape hides where it stands",
+        acting('"echo \\x24{env.A} ${env.B}; eval ${env.A}"'),
+        """
+        error[LL407] 6:13 "echo \\x24{env.A} ${env.B}; eval ${env.A}"
+          `${env.A}` stands in program text of `eval`, and would be run
+          help: run the command itself, with the value as its argument
+        """,
+    ),
+    row(
+        "beside a mistake, and a variable that is not there",
+        acting("echo ${contxt.a} ${context.b} ${context.c:-}; eval ${env.A}"),
+        """
+        error[LL402] 6:18 ${contxt.a}
+          unknown namespace `contxt`
+          help: did you mean `context`? known: `context`, `captured`, `prev`, `state`, `loop`, \
+`env`; write `$${` for a literal `${`
+        error[LL403] 6:30 ${context.b}
+          `context` has no `b`
+          help: the loop has no `context`
+        warning[LL311] 6:43 ${context.c:-}
+          `${context.c:-}` is always its fallback: `context` has no `c`
+          help: the loop has no `context`
+        error[LL407] 6:64 ${env.A}
+          `${env.A}` stands in program text of `eval`, and would be run
+          help: run the command itself, with the value as its argument
+        """,
+    ),
+    row(
+        "what stands first decides who reads it",
+        acting("${context.b} ${env.A}; eval ${env.A}"),
+        """
+        error[LL403] 6:13 ${context.b}
+          `context` has no `b`
+          help: the loop has no `context`
+        """,
+    ),
+    row(
+        "nothing left",
+        """\
+        initial: first
+        context: {command: "", word: " "}
+        states:
+          first:
+            action: ${context.command} ${context.word}
+            condition: {type: output_contains, pattern: "${context.word}"}
+            env: {A: "${context.command}"}
+            next: done
+          done: {terminal: true}
+        """,
+        """
+        error[LL213] 5:13 ${context.command} ${context.word}
+          `action` is empty once `context` is put in
+          help: give the variable a value, or the template a fallback: `${context.x:-…}`
+        error[LL213] 6:49 "${context.word}"
+          `pattern` is empty once `context` is put in
+          help: give the variable a value, or the template a fallback: `${context.x:-…}`
+        """,
+    ),
+    row(
         "data as code, by a variable, in the state's own shell",
         """\
         initial: check

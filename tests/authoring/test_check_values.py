@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from little_loops.authoring.references import covered, read
 from tests.authoring.telling import row, told
 
 
@@ -292,7 +295,7 @@ TEMPLATES = [
           help: known: `a`, `c`
         error[LL402] 2:37 ${x.y}
           unknown namespace `x`
-          help: did you mean `context`? known: `context`, `captured`, `prev`, `state`, `loop`, \
+          help: known: `context`, `captured`, `prev`, `state`, `loop`, \
 `env`; write `$${` for a literal `${`
         """,
     ),
@@ -302,3 +305,31 @@ TEMPLATES = [
 @pytest.mark.parametrize(("source", "expected"), TEMPLATES)
 def test_each_problem_has_its_words_and_its_place(source: str, expected: str) -> None:
     assert told(source) == expected
+
+
+PIECES = ["${", "}", "$", "$${", "a", ".", "context", ":-", ":q", "\n", "{", " ", "${context.x}"]
+
+
+@settings(max_examples=300, deadline=None)
+@example("${${a.${prev.output}")
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+def test_mistakes_do_not_hide_the_references_beside_them(text: str) -> None:
+    found = read(text)
+    mistakes = [(error.start, error.end) for error in found.errors]
+    assert len(covered(text, mistakes)) == len(text)
+    for reference in found.references:
+        assert text[reference.start : reference.end] == reference.text
+        assert all(end <= reference.start or reference.end <= start for start, end in mistakes)
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([], "abcdef"),
+        ([(1, 3)], "aéédef"),
+        ([(3, 5), (0, 4), (1, 2)], "éééééf"),
+        ([(0, 6)], "é" * 6),
+    ],
+)
+def test_covered(spans: list[tuple[int, int]], expected: str) -> None:
+    assert covered("abcdef", spans) == expected

@@ -188,6 +188,93 @@ WAYS = [
           help: did you mean `fix`?
         """,
     ),
+    row(
+        "words a goal has no ways for",
+        """\
+        paradigm: goal
+        goal: The text is good
+        tools:
+          - {action: /review, condition: {type: verdict, words: [good, bad]}}
+          - {action: /rewrite, condition: {type: verdict, words: [good, bad]}}
+        """,
+        """
+        error[LL214] 4:34 {type: verdict, words: [good, bad]}
+          this condition answers `good` and `bad`, but a loop of paradigm `goal` goes by `pass` and \
+`fail` here
+          help: use a condition that gives these, or write the loop with `states`
+        error[LL214] 5:35 {type: verdict, words: [good, bad]}
+          this condition answers `good` and `bad`, but a loop of paradigm `goal` goes by `pass` and \
+`fail` here
+          help: use a condition that gives these, or write the loop with `states`
+        """,
+    ),
+    row(
+        "a goal that can never pass",
+        """\
+        paradigm: goal
+        goal: The text is good
+        tools: [{action: /review, condition: {type: verdict, words: [fail]}}]
+        """,
+        """
+        error[LL214] 3:38 {type: verdict, words: [fail]}
+          this condition never answers `pass`, but a loop of paradigm `goal` goes by `pass` and \
+`fail` here
+          help: use a condition that gives these, or write the loop with `states`
+        """,
+    ),
+    row(
+        "a number that is judged as pass or fail",
+        """\
+        paradigm: convergence
+        check: {action: count, condition: {type: exit_code}}
+        toward: 0
+        using: /fix
+        """,
+        """
+        error[LL214] 2:35 {type: exit_code}
+          this condition answers `pass` and `fail`, but a loop of paradigm `convergence` goes by \
+`target`, `progress` and `stall` here
+          help: use a condition that gives these, or write the loop with `states`
+        """,
+    ),
+    row(
+        "a goal whose judge only passes",
+        """\
+        paradigm: goal
+        goal: The text is good
+        tools: [{action: /review, condition: {type: verdict, words: [pass]}}]
+        """,
+        "",
+    ),
+    row(
+        "judged here and later",
+        """\
+        paradigm: goal
+        goal: Up
+        tools: [{action: pytest, capture_exit: true}, {action: make, capture_exit: true}]
+        """,
+        """
+        error[LL215] 3:26 capture_exit
+          what this command gives is judged here, so it cannot be judged later
+          help: remove `capture_exit`
+        """,
+    ),
+    row(
+        "judged later, but not the same way whatever its exit code",
+        """\
+        initial: test
+        states:
+          test: {action: pytest, capture_exit: true, on_pass: decide}
+          ask: {action: /ask, capture_exit: true, on_pass: decide, on_fail: test}
+          decide: {condition: {source: test}, on_pass: done, on_fail: ask}
+          done: {terminal: true}
+        """,
+        """
+        error[LL215] 3:46 on_pass
+          with `capture_exit`, state `test` leaves by `next` and not by `on_pass`
+          help: write `next: decide`; the state that judges it tells pass from fail
+        """,
+    ),
 ]
 
 

@@ -14,7 +14,7 @@ from little_loops.authoring.load import load
 ENTRIES = list(catalogue().values())
 OF_FILES = [entry for entry in ENTRIES if entry.code < "LL200"]
 SOURCES = Path(little_loops.__file__).parent
-CANNOT_BE_SHOWN = {"LL001", "LL002", "LL003", "LL005", "LL123"}
+CANNOT_BE_SHOWN = {"LL001", "LL002", "LL003", "LL005", "LL014", "LL015", "LL123"}
 
 
 def codes_of(text: str) -> set[str]:
@@ -55,3 +55,12 @@ def test_what_cannot_be_shown_is_found_all_the_same() -> None:
     assert codes_of("description: \x07") == {"LL003"}
     assert codes_of(crowded) == {"LL005"}
     assert codes_of(f"initial: s0\nstates:\n{states}") == {"LL123"}
+
+
+WRONG = sorted((Path(__file__).parent / "wrong").glob("*.yaml"))
+
+
+def test_every_problem_has_a_way_out() -> None:
+    texts = [path.read_text() for path in WRONG] + [entry.wrong for entry in ENTRIES]
+    problems = [problem for text in texts for problem in load(text, "demo.yaml", "demo").problems]
+    assert [problem for problem in problems if not problem.help] == []

@@ -105,7 +105,7 @@ def test_problems_come_in_the_order_of_the_file() -> None:
         pytest.param("initial: a\ncontext: [x]\nstates: {a: {action: 'echo ${context.x}', next: "
                      "b}}", ["LL103", "LL202"], id="a broken context, but a target is a target"),
         pytest.param("initial: a\ncolour: red\nstates: {a: {action: 'echo ${context.x}', next: "
-                     "a}}", ["LL102", "LL403"], id="a problem that has nothing to do with it"),
+                     "a}}", ["LL102", "LL302", "LL403"], id="a problem that has nothing to do with it"),
         pytest.param("initial: a\nstates: {a: {action: x, on_fial: b}, b: {terminal: true}}",
                      ["LL102"], id="no warnings about what follows"),
         pytest.param("initial: a\nstates: {a: {actoin: x, next: a}}", ["LL102"],
@@ -113,6 +113,88 @@ def test_problems_come_in_the_order_of_the_file() -> None:
     ],
 )  # fmt: skip
 def test_what_only_follows_from_a_problem_is_not_told(text: str, codes: list[str]) -> None:
+    assert [problem.code for problem in load(text, "x.yaml", "x").problems] == codes
+
+
+END = "z: {terminal: true}"
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        pytest.param("initial: a\nstates:\n  a: {action: x, condition: {type: output_numeric}, "
+                     "next: b}\n  b: {action: 'echo ${context.no}', next: z}\n  " + END,
+                     ["LL101", "LL403"], id="a broken condition"),
+        pytest.param("initial: a\nstates:\n  a: {action: x, condition: {type: output_contains, "
+                     "pattern: '${context.no}', negate: 3}, next: z}\n  " + END,
+                     ["LL403", "LL103"], id="the rest of a broken condition"),
+        pytest.param("initial: a\nstates:\n  a: {action: x, condition: {type: output_contains, "
+                     "pattern: 'a(', regex: 3}, next: z}\n  " + END,
+                     ["LL103"], id="how a pattern is read rests on `regex`"),
+        pytest.param("states:\n  a: {action: x, next: b}\n  b: {action: 'echo ${context.no}', "
+                     "next: c}\n  " + END, ["LL101", "LL403", "LL202"], id="no initial"),
+        pytest.param("initial: a\nstates:\n  a: make\n  b: {action: 'echo ${context.no} "
+                     "${captured.a.output} ${captured.c.output}', next: z}\n  " + END,
+                     ["LL103", "LL403"], id="a state that is none, and results of it"),
+        pytest.param("initial: a\nstates:\n  a: {action: x, capture: 'a b', next: b}\n  b: {action: "
+                     "'echo ${captured.n.output} ${context.no}', next: z}\n  " + END,
+                     ["LL106", "LL403"], id="a broken capture, and names nobody knows"),
+        pytest.param("initial: a\nstates:\n  a: {action: [x], next: b}\n  b: {action: 'echo "
+                     "${captured.a.output} ${captured.c.output}', next: z}\n  " + END,
+                     ["LL103", "LL404"], id="a broken action leaves a result"),
+        pytest.param("initial: a\ncontext: {n: .nan, yes: 1}\nstates:\n  a: {action: 'echo "
+                     "${context.n} ${context.yes} ${context.no}', next: z}\n  " + END,
+                     ["LL109", "LL121", "LL403"], id="a broken variable is one"),
+        pytest.param("initial: a\nstates:\n  a: {action: x, context: [1], next: b}\n  b: {action: "
+                     "'echo ${context.no}', next: z}\n  " + END,
+                     ["LL103", "LL403"], id="a broken context of another state"),
+        pytest.param("initial: a\nstates:\n  a: {action: x, on_maintain: a, outcome: review, "
+                     "terminal: maybe}\n  b: {action: x, on_maintain: a, next: z}\n  " + END,
+                     ["LL103", "LL204"], id="is it terminal?"),
+        pytest.param("initial: a\nstates:\n  a: {terminal: true, outcome: good, next: a, on_fail: a}",
+                     ["LL105", "LL203"], id="is it a gate for people?"),
+        pytest.param("initial: a\nstates:\n  a: {action: x, condition: {type: verdict, words: "
+                     "good}, on_good: z}\n  " + END, ["LL103"], id="words that are no list"),
+        pytest.param("initial: a\nstates:\n  a: {action: x, conditon: {type: verdict, words: "
+                     "[good]}, on_good: z, on_god: z}\n  " + END, ["LL102", "LL102"],
+                     id="words of a misspelt condition"),
+        pytest.param("initial: a\nstates:\n  a: {action: x, condition: verdict, on_good: 1}\n  "
+                     + END, ["LL103", "LL121"], id="a condition that is none"),
+        pytest.param("initial: a\nstates:\n  a: {<<: {action: x}, next: z}\n  " + END, ["LL010"],
+                     id="a merge key hides what it holds"),
+        pytest.param("initial: a\nstates:\n  !x a: {action: x, next: z}\n  " + END, ["LL009"],
+                     id="a state whose name is tagged"),
+        pytest.param("initial: a\nstates:\n  !x a: {action: x}\n  ? [b]\n  : {}\n  b: {action: 'echo "
+                     "${captured.a.output} ${context.no}'}\n  " + END, ["LL009", "LL011", "LL403"],
+                     id="states whose names are none"),
+        pytest.param("initial: a\ncontext: {<<: {a: 1}}\nstates:\n  a: {action: 'echo "
+                     "${context.a} ${loop.no}', next: z}\n  " + END, ["LL010", "LL405"],
+                     id="a merge key among variables"),
+        pytest.param("context: {a: '${context.b} ${loop.no}'}\ninitial: a\nstates: []",
+                     ["LL405", "LL103"], id="no states at all"),
+        pytest.param("on_eror: z\ninitial: deploy\nstates:\n  deploy: {action: x, next: y}\n  y: "
+                     "{action: git push, next: z, on_eror: z}\n  " + END, ["LL102", "LL102"],
+                     id="doubts that rest on what is misspelt"),
+        pytest.param("initial: a\nstates:\n  a: {action: x, on_fial: z}\n  b: {action: x, "
+                     "on_pass: z}\n  " + END, ["LL102", "LL303"], id="doubts about another state"),
+        pytest.param("intial: a\nstates:\n  " + END, ["LL102"], id="misspelt initial is no missing"),
+        pytest.param("initial: a\nstates:\n  a: {action: x, on_target: z, next: a, condition: 1}\n  "
+                     + END, ["LL103"], id="a condition that could not be read is not implied"),
+        pytest.param("initial: a\nstates:\n  a: {action: '/x; /ll:fix', action_type: shel, next: "
+                     "z}\n  " + END, ["LL105"], id="who runs it rests on `action_type`"),
+        pytest.param("initial: a\nshell: zsh\nstates:\n  a: {action: 'eval ${env.X}', next: z}\n  "
+                     + END, ["LL105"], id="what a shell takes rests on `shell`"),
+        pytest.param("paradigm: goal\ntools: ['echo ${context.no}', {action: y, on_error: fxi}]",
+                     ["LL101", "LL403", "LL118"], id="a goal without a goal"),
+        pytest.param("paradigm: goal\ngoal: Up\non_error: fix\ntols: [a, b]", ["LL102"],
+                     id="which states there are cannot be said"),
+        pytest.param("paradigm: convergence\ncheck: [a]\ntoward: 0\nusing: b\ncontext: {target: 1, "
+                     "a: '${loop.no}'}", ["LL103", "LL012", "LL405"], id="what is made of it is new"),
+        pytest.param("paradigm: convergence\ncheck: a\ntoward: x\nusing: b", ["LL103"],
+                     id="a target that is no number"),
+    ],
+)  # fmt: skip
+def test_a_problem_hides_only_what_rests_on_it(text: str, codes: list[str]) -> None:
     assert [problem.code for problem in load(text, "x.yaml", "x").problems] == codes
 
 

@@ -43,6 +43,12 @@ def test_quoted(text: str, expected: str) -> None:
         ("nxt", "next"),
         ("colour", None),
         ("", None),
+        ("text", None),
+        ("ext", "next"),
+        ("enxt", "next"),
+        ("version", None),
+        ("a", None),
+        ("Next", "next"),
     ],
 )
 def test_suggest(name: str, meant: str | None) -> None:

@@ -63,15 +63,34 @@ def test_at(path: tuple[str | int, ...], part: Part, expected: str) -> None:
 @pytest.mark.parametrize(
     ("snippet", "path", "expected"),
     [
-        ("${captured.a.output}", ("states", "check", "action"), "7:12 ${captured.a.output}"),
-        ("nowhere", ("states", "check", "action"), "5:13 |"),
-        ("", ("name",), "1:7 x"),
-        ("check", ("states", "check", "timeout"), "4:3 check"),
-        ("code", ("states", "check", "condition", "type"), "8:34 code"),
+        ("${captured.a.output}", ("states", "check", "action"), ["7:12 ${captured.a.output}"]),
+        ("echo", ("states", "check", "action"), ["6:7 echo", "7:7 echo"]),
+        ("nowhere", ("states", "check", "action"), []),
+        ("", ("name",), []),
+        ("one\n", ("states", "check", "action"), []),
+        ("check", ("states", "check", "timeout"), []),
+        ("code", ("states", "check", "condition", "type"), ["8:34 code"]),
     ],
 )
-def test_within(snippet: str, path: tuple[str, ...], expected: str) -> None:
-    assert pointed(places().within(snippet, *path)) == expected
+def test_spots(snippet: str, path: tuple[str, ...], expected: list[str]) -> None:
+    found = places()
+    assert [pointed(found.source.place(each)) for each in found.spots(snippet, *path)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("a: |  # ab\n  ab ab\nab: ab\n", ["2:3", "2:6"], id="block"),
+        pytest.param("a: >-\n  ab\n  ab\n\nb: ab\n", ["2:3", "3:3"], id="folded"),
+        pytest.param("a: 'ab it''s ab'  # ab\n", ["1:5", "1:14"], id="single quotes"),
+        pytest.param('a: "ab \\x61b\n  ab"\n', ["1:5", "2:3"], id="double quotes"),
+        pytest.param("a: ab\n  ab # ab\n", ["1:4", "2:3"], id="plain, over two lines"),
+        pytest.param("{a: aab ab, b: ab}\n", ["1:6", "1:9"], id="in braces"),
+    ],
+)
+def test_spots_of_every_style(text: str, expected: list[str]) -> None:
+    found = places(text).spots("ab", "a")
+    assert [f"{each.line + 1}:{each.column + 1}" for each in found] == expected
 
 
 def test_has() -> None:
@@ -84,7 +103,7 @@ def test_has() -> None:
 
 def test_without_a_document_there_are_no_places() -> None:
     assert Places(Source("", ()), None).at("name") is None
-    assert Places(Source("", ()), None).within("x", "name") is None
+    assert Places(Source("", ()), None).spots("x", "name") == []
 
 
 def test_a_mark_beyond_the_lines_is_shown_without_one() -> None:

@@ -208,7 +208,7 @@ def test_suggestions_end_where_nobody_reads_on_also_for_words() -> None:
     states = "".join(f"  s{number}: {{terminal: true, shell: bsh}}\n" for number in range(150))
     problems = load(f"initial: s0\nstates:\n{states}", "x.yaml", "x").problems
     assert problems[0].help == "did you mean `sh`?"
-    assert problems[-1].help is None
+    assert problems[-1].help == "without `shell` it is: sh"
 
 
 def test_suggestions_end_where_nobody_reads_on() -> None:

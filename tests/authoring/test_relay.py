@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from little_loops.authoring.places import Source
 from little_loops.authoring.reader import Reader
 from little_loops.authoring.relay import CONTRACT, HANDED_OVER, expand
 from little_loops.authoring.source import parse
+from little_loops.fsm.interpolation import lookup_in, render_shell
 from little_loops.fsm.schema import FSMLoop, VerdictWords, outcome_of
 from little_loops.relay import rules, turns
 
@@ -32,6 +34,7 @@ COMPILED = """\
 paradigm: relay
 name: implement-886
 max_iterations: 5
+on_handoff: continue
 initial: prepare
 states:
   prepare:
@@ -197,16 +200,19 @@ def test_an_agent_with_fields_of_its_own() -> None:
     assert env["DEBUG"] == "1"
 
 
-def test_values_are_quoted_and_references_stay() -> None:
+def test_values_are_quoted_and_stay_what_they_are() -> None:
     states = expanded("""
         agent: ./turn.sh
-        metadata: "specs/${context.issue}/meta.json"
+        metadata: "specs/$${x}/meta.json"
         plan: "-my plan's.md"
     """)["states"]
-    assert states["prepare"]["action"] == (
-        "ll-loop relay prepare --metadata='specs/${context.issue}/meta.json' "
+    action = states["prepare"]["action"]
+    assert action == (
+        "ll-loop relay prepare --metadata='specs/$$${x}/meta.json' "
         """--plan='-my plan'"'"'s.md'"""
     )
+    script = render_shell(action, lookup_in({}), {}).text
+    assert shlex.split(script)[3:] == ["--metadata=specs/$${x}/meta.json", "--plan=-my plan's.md"]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +242,7 @@ def test_every_piece_stands_somewhere() -> None:
         """
         paradigm: relay
         agent: {action: ./turn.sh, timeout: 2h, cwd: tools}
-        metadata: "specs/${context.issue}/meta.json"
+        metadata: specs/886/meta.json
         plan: specs/plan.md
         context: {issue: "886"}
         scope: [src, specs]

@@ -93,7 +93,7 @@ def _description(about: Any) -> str | None:
     [
         pytest.param(lambda it: it["states"]["check"].update(on_fial="x"), ["states", "check"],
                      id="misspelt way"),
-        pytest.param(lambda it: it["states"]["done"].update(terminal="yes"),
+        pytest.param(lambda it: it["states"]["done"].update(terminal="maybe"),
                      ["states", "done", "terminal"], id="text for a flag"),
         pytest.param(lambda it: it.update(max_iterations=0), ["max_iterations"], id="range"),
         pytest.param(lambda it: it.update(timeout="5 minutes"), ["timeout"], id="no time"),
@@ -121,6 +121,40 @@ def test_words_of_its_own_open_the_state_for_them() -> None:
         "on_bad": "$current",
     }
     VALIDATOR.validate({**MACHINE, "states": {**MACHINE["states"], "check": state}})
+
+
+AS_YAML_1_2_HAS_IT: dict[str, Any] = {
+    "yes": "yes", "No": "No", "ON": "ON", "off": "off", "true": True, "False": False,
+    "1": 1, "0": 0, "-0": 0, "1.0": 1.0, "1.5": 1.5, "1e3": 1000.0, "0777": 777, "1_000": "1_000",
+    "0x10": 16, "0o17": 15, "0b1": "0b1", "12:30:45": "12:30:45", "2024-01-15": "2024-01-15",
+    "~": None, "null": None, "[0]": [0], "[1.0]": [1.0], "90s": "90s", "check": "check",
+    "'1'": "1", "'true'": "true", "'${context.a}'": "${context.a}",
+}  # fmt: skip
+"""Scalars and small lists as editors read them, which follow YAML 1.2."""
+LOOP_FIELDS = sorted(set(table.LOOP.by_name) - {"initial", "states"})
+
+
+@pytest.mark.parametrize("written", AS_YAML_1_2_HAS_IT)
+def test_what_is_written_reads_the_same_in_an_editor(written: str) -> None:
+    value = AS_YAML_1_2_HAS_IT[written]
+    for name in LOOP_FIELDS:
+        text = f"{name}: {written}\ninitial: check\nstates: {{check: {{terminal: true}}}}\n"
+        machine = {"initial": "check", "states": {"check": {"terminal": True}}}
+        if load(text, "x", "x").loop is not None:
+            VALIDATOR.validate({**machine, name: value})
+    for name in (*table.STATE.by_name, "condition.target", "condition.fail", "condition.negate"):
+        field, _, inner = name.partition(".")
+        pattern = ", type: output_contains, pattern: a" if inner == "negate" else ""
+        nested = f"{{{inner}: {written}{pattern}}}" if inner else written
+        text = (
+            "context: {a: 1, target: 0}\ninitial: a\nstates: {a: {action: x, next: check, "
+            f"{field}: {nested}}}, check: {{terminal: true}}}}\n"
+        )
+        more = {"type": "output_contains", "pattern": "a"} if inner == "negate" else {}
+        state = {"action": "x", "next": "check", field: {inner: value, **more} if inner else value}
+        if load(text, "x", "x").loop is not None:
+            machine = {"a": state, "check": {"terminal": True}}
+            VALIDATOR.validate({"initial": "a", "states": machine})
 
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)

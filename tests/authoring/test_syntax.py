@@ -35,6 +35,14 @@ def told(text: str, parser: Any) -> str:
         ("a: 'x\n---\n", "LL022 1:4 \"'x\" this quote is never closed"),
         ("a: [1, 2\nb: 3\n", "LL023 1:4 '[' this `[` is not closed where it should be"),
         ("a: {b: 1\nc: 2\n", "LL023 1:4 '{' this `{` is not closed where it should be"),
+        (
+            "a: {b: x ${c} y , d: 1}\n",
+            "LL030 1:8 'x ${c} y' inside brackets and braces a text with `${` must be quoted",
+        ),
+        (
+            "a: [${c}\n",
+            "LL030 1:5 '${c}' inside brackets and braces a text with `${` must be quoted",
+        ),
         ("a: {b: 1", "LL023 1:4 '{' this `{` is not closed where it should be"),
         ("a: b: c\n", "LL024 1:4 'b: c' a value that contains `: ` must be quoted"),
         ("- a: b: c # d\n", "LL024 1:6 'b: c # d' a value that contains `: ` must be quoted"),

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from little_loops.authoring.nodes import Entry, List, Map, Node, Text, mapping, text
+from little_loops.records import NamedTuple
 
 
 class Piece(NamedTuple):

@@ -12,24 +12,38 @@ from collections.abc import Callable, Iterator
 
 from little_loops.authoring.check_actions import check_deploys, check_scripts
 from little_loops.authoring.check_conditions import check_conditions
-from little_loops.authoring.check_filled import check_filled
+from little_loops.authoring.check_filled import check_filled, check_variables
 from little_loops.authoring.check_machine import check_capture_names, check_endings, check_targets
 from little_loops.authoring.check_results import check_results
 from little_loops.authoring.check_values import check_context, check_plain_texts, check_templates
-from little_loops.authoring.check_ways import check_effects, check_reachable, check_verdicts
+from little_loops.authoring.check_ways import (
+    check_effects,
+    check_later,
+    check_made,
+    check_reachable,
+    check_verdicts,
+)
+from little_loops.authoring.gaps import NO_GAPS, Gaps
 from little_loops.authoring.inspection import Inspection
 from little_loops.authoring.places import Places
 from little_loops.errors import Problem
 from little_loops.fsm.schema import FSMLoop
 
 Check = Callable[[Inspection], Iterator[Problem]]
-SKELETON: tuple[Check, ...] = (check_targets, check_plain_texts, check_endings)
+SKELETON: tuple[Check, ...] = (
+    check_targets,
+    check_plain_texts,
+    check_endings,
+    check_made,
+    check_later,
+)
 CHECKS: tuple[Check, ...] = (
     check_capture_names,
     check_conditions,
     check_templates,
     check_context,
     check_filled,
+    check_variables,
     check_verdicts,
     check_effects,
     check_scripts,
@@ -39,11 +53,16 @@ PATHS: tuple[Check, ...] = (check_reachable, check_results)
 """What follows from where ways lead: of no use while one of them leads nowhere."""
 
 
-def check(loop: FSMLoop, places: Places) -> list[Problem]:
-    """Everything that is wrong or doubtful, in the order of the file."""
-    of = Inspection(loop, places)
+def check(
+    loop: FSMLoop, places: Places, gaps: Gaps = NO_GAPS, *, compiled: bool = False
+) -> list[Problem]:
+    """Everything that is wrong or doubtful, in the order of the file.
+
+    Of a loop with gaps, what does not rest on them.  One that is `compiled` was made by a paradigm.
+    """
+    of = Inspection(loop, places, gaps, compiled=compiled)
     found = [problem for one in SKELETON for problem in one(of)]
-    checks = CHECKS if found else (*CHECKS, *PATHS)
+    checks = CHECKS if found or gaps else (*CHECKS, *PATHS)
     found += [problem for one in checks for problem in one(of)]
     return sorted(found, key=_position)
 

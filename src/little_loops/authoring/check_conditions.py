@@ -12,14 +12,21 @@ from little_loops.authoring.messages import shown
 from little_loops.authoring.texts import Part, Path, conditions
 from little_loops.errors import Problem
 from little_loops.fsm.conditions import may_be_regex, reading
-from little_loops.fsm.interpolation import Reference
+from little_loops.fsm.interpolation import Escape, Reference
 from little_loops.fsm.readings import CannotJudge, as_number, compiled
-from little_loops.fsm.schema import Condition, OutputContains, OutputJson, effective_condition
+from little_loops.fsm.schema import (
+    Condition,
+    ExitCode,
+    OutputContains,
+    OutputJson,
+    effective_condition,
+)
 from little_loops.fsm.splicing import Own, written
 
 MOST_FILTERS = 100
 """A jq filter takes 2 ms to compile; a loop with more of them finds out about the rest by running."""
 LONGEST_FILTER = 10_000
+LARGEST_CODE = 255
 MOST_INSTRUCTIONS = 400_000
 """Of all compiled patterns together: at most about a third of a second."""
 LARGE_PATTERN = 130_000
@@ -30,6 +37,8 @@ def check_conditions(of: Inspection) -> Iterator[Problem]:
     compiler = Compiler()
     for part in conditions(of.loop):
         yield from _source(of, part)
+        if of.gaps.in_state(part.state, "condition"):
+            continue  # perhaps another type was meant
         yield from _numbers(of, part.state, part.condition, part.path)
         match part.condition:
             case OutputContains():
@@ -43,7 +52,7 @@ def check_conditions(of: Inspection) -> Iterator[Problem]:
 
 def _source(of: Inspection, part: Part) -> Iterator[Problem]:
     source = part.condition.source
-    if source is None or "${" in source or source in of.results:
+    if source is None or "${" in source or source in of.results or of.may_be_captured(source):
         return
     path = (*part.path, "source")
     if source in of.loop.states:
@@ -61,29 +70,33 @@ def _numbers(of: Inspection, state: str, condition: Condition, path: Path) -> It
     for field in ("target", "tolerance"):
         value = getattr(condition, field, None)
         text = _settled(of, state, value) if isinstance(value, str) else None
-        if text is not None and not _is_number(text):
-            yield of.error(
-                "LL208",
-                f"`{field}` is no number: `{shown(text)}`",
-                *(*path, field),
-                help="write a number, or a template that gives one",
-            )
+        message = _not_a_number(condition, field, text) if text is not None else None
+        if message is not None:
+            help = "write a number, or a template that gives one"
+            yield of.error("LL208", message, *(*path, field), help=help)
 
 
 def _settled(of: Inspection, state: str, text: str) -> str | None:
     """The text with the author's values in it, if nothing is missing then."""
+    if "${" not in text:
+        return text
     found = of.filled(state, text)
     if not isinstance(found, tuple) or any(isinstance(each, Reference | Own) for each in found):
         return None
-    return "".join(map(written, found))
+    return "".join("${" if isinstance(each, Escape) else written(each) for each in found)
 
 
-def _is_number(text: str) -> bool:
+def _not_a_number(condition: Condition, field: str, text: str) -> str | None:
+    """Why a text cannot be what the field wants, if it cannot."""
     try:
-        as_number(text, "target")
+        number = as_number(text, field)
     except CannotJudge:
-        return False
-    return True
+        return f"`{field}` is no number: `{shown(text)}`"
+    if isinstance(condition, ExitCode) and number not in range(LARGEST_CODE + 1):
+        return f"`{field}` is no exit code: `{shown(text)}`"
+    if field == "tolerance" and number < 0:
+        return f"`{field}` must be at least 0, not `{shown(text)}`"
+    return None
 
 
 def _implied(of: Inspection) -> Iterator[Problem]:
@@ -91,6 +104,8 @@ def _implied(of: Inspection) -> Iterator[Problem]:
     for name, state in of.loop.states.items():
         condition = effective_condition(state)
         if condition is None or state.condition is not None:
+            continue
+        if of.gaps.in_state(name, "condition") or of.gaps.hides_variable("target", name):
             continue
         if "target" not in of.loop.context and "target" not in state.context:
             yield of.error(
@@ -153,10 +168,12 @@ def _pattern_error(pattern: str) -> tuple[str | None, int]:
 def _pattern(
     of: Inspection, part: Part, condition: OutputContains, compiler: Compiler
 ) -> Iterator[Problem]:
-    if not may_be_regex(condition) or "${" in condition.pattern:
+    pattern = _settled(of, part.state, condition.pattern)
+    if pattern is None:
         return
-    error = compiler.pattern_error(condition.pattern)
-    if error is not None and reading(condition) == "regex":
+    filled = condition._replace(pattern=pattern)
+    error = compiler.pattern_error(pattern) if may_be_regex(filled) else None
+    if error is not None and reading(filled) == "regex":
         yield of.error(
             "LL209",
             shown(error, LONGEST_REASON),
@@ -168,11 +185,12 @@ def _pattern(
 def _filter(
     of: Inspection, part: Part, condition: OutputJson, compiler: Compiler
 ) -> Iterator[Problem]:
-    error = None if "${" in condition.path else compiler.filter_error(condition.path)
+    path = _settled(of, part.state, condition.path)
+    error = compiler.filter_error(path) if path is not None else None
     if error is not None:
         yield of.error(
             "LL210",
-            f"`{shown(condition.path)}` is no jq filter: {shown(error, LONGEST_REASON)}",
+            f"`{shown(str(path))}` is no jq filter: {shown(error, LONGEST_REASON)}",
             *(*part.path, "path"),
             help="try it on some output: `… | jq '<path>'`",
         )

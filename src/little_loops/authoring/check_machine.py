@@ -17,6 +17,8 @@ from little_loops.fsm.schema import AS_ERROR, CURRENT, StateConfig
 def check_targets(of: Inspection) -> Iterator[Problem]:
     """Every target is a state."""
     loop = of.loop
+    if of.gaps.in_loop("states"):
+        return
     if loop.initial not in loop.states:
         yield from _target(of, loop.initial, "`initial`", ("initial",), "LL201")
     for field in ("on_error", "on_timeout", "on_interrupt"):
@@ -50,6 +52,8 @@ def check_endings(of: Inspection) -> Iterator[Problem]:
         if state.terminal:
             yield from _ways_out_of_the_end(of, name, state)
             continue
+        if of.gaps.in_state(name, "terminal"):
+            continue
         if state.on_maintain is not None:
             yield of.error(
                 "LL204",
@@ -73,7 +77,7 @@ def _ways_out_of_the_end(of: Inspection, name: str, state: StateConfig) -> Itera
     written += [f"on_{word}" for word in state.on_words]
     written += ["route"] if state.route else []
     for field in written:
-        if field == "next" and state.outcome == "review":
+        if field == "next" and (state.outcome == "review" or of.gaps.in_state(name, "outcome")):
             continue
         help = "remove it, or remove `terminal: true`"
         if field == "next":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from little_loops.authoring.flow import Missing, may_be_missing, shortest_path
 from little_loops.authoring.inspection import Inspection
@@ -16,6 +15,7 @@ from little_loops.authoring.texts import Text, templates
 from little_loops.errors import Problem
 from little_loops.fsm.interpolation import Reference
 from little_loops.fsm.splicing import Own, Spliced
+from little_loops.records import NamedTuple
 
 PREV = ".prev"
 """Stands for `prev`, which any action sets; no capture can be called that."""
@@ -24,11 +24,11 @@ MOST_PATHS = 20
 
 
 class Wanted(NamedTuple):
-    """A result that a text asks for: its name, and the reference to it as it is written."""
+    """A result that a text asks for: its name, and where the reference to it stands."""
 
     name: str
     text: Text
-    snippet: str
+    span: tuple[int, int]
 
 
 def check_results(of: Inspection) -> Iterator[Problem]:
@@ -65,12 +65,11 @@ def wanted_results(of: Inspection) -> Iterator[Wanted]:
     for each in templates(of.loop):
         asked = dict[str, Wanted]()
         if each.path[-1] == "source" and each.text in of.results:
-            asked[each.text] = Wanted(each.text, each, each.text)
+            asked[each.text] = Wanted(each.text, each, (0, len(each.text)))
         for reference in _references(of, each):
             name = PREV if reference.namespace == "prev" else reference.path[0]
             if reference.namespace == "prev" or name in of.results:
-                snippet = each.text[reference.start : reference.end]
-                asked.setdefault(name, Wanted(name, each, snippet))
+                asked.setdefault(name, Wanted(name, each, (reference.start, reference.end)))
         yield from asked.values()
 
 
@@ -117,9 +116,12 @@ def _skipped(of: Inspection, wanted: Wanted, state: str, path: list[str]) -> Pro
         message = f"state `{state}` may come before anything is captured as `{wanted.name}`"
     way = " → ".join(f"`{name}`" for name in path)
     help = f"it does on the way {way}; " if len(path) > 1 else ""
-    if wanted.snippet.startswith("${") and not wanted.snippet.startswith("${context."):
-        bare = wanted.snippet.removesuffix("}")
-        help += f"a fallback helps: `{bare}:-}}` is empty then"
+    snippet = wanted.text.text[wanted.span[0] : wanted.span[1]]
+    if snippet.startswith("${") and not snippet.startswith("${context."):
+        bare = snippet.removesuffix("}")
+        number = wanted.text.path[-1] in ("target", "tolerance")
+        otherwise = f"`{bare}:-0}}` is 0 then" if number else f"`{bare}:-}}` is empty then"
+        help += f"a fallback helps: {otherwise}"
     else:
         help += "capture it on every way there"
-    return of.inside("LL304", message, wanted.text, wanted.snippet, help, "warning")
+    return of.inside("LL304", message, wanted.text, wanted.span, help, "warning")

@@ -6,77 +6,73 @@ Not here: the parser (`fsm.template`), what a text becomes once the author's val
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
 
 from little_loops.authoring.inspection import Inspection
-from little_loops.authoring.messages import shown
-from little_loops.authoring.texts import Text, plain_texts, templates, values
+from little_loops.authoring.messages import did_you_mean, shown
+from little_loops.authoring.references import MOST_IN_ONE
+from little_loops.authoring.refused_texts import WHERE_TEMPLATES_BELONG
+from little_loops.authoring.texts import Text, plain_texts, templates
 from little_loops.errors import Problem
 from little_loops.fsm.interpolation import (
     FIELDS,
+    NAMESPACES,
     RESULT_FIELDS,
     Reference,
     TemplateError,
     Unresolved,
-    references,
-    template_errors,
 )
 from little_loops.fsm.splicing import value_at
 
-MOST_IN_ONE = 100
-"""Of problems in one text; no more of them are ever shown."""
+MOST_PROBLEMS = 20_000
+"""A fifth of a second to say where each stands; nobody counts further."""
 
 
 def check_plain_texts(of: Inspection) -> Iterator[Problem]:
     """Templates stand where they are filled in, and nowhere else."""
     for each in plain_texts(of.loop):
-        for reference in read(each.text).references[:1]:
+        for reference in of.read(each.text).references[:1]:
             yield of.inside(
                 "LL406",
                 f"`{shown(reference.text)}` stands where nothing is filled in",
                 each,
-                reference.text,
-                "templates are for `action`, `context` and `env` values, and a condition's "
-                "`source`, `target`, `pattern`, `path` and `tolerance`",
+                (reference.start, reference.end),
+                WHERE_TEMPLATES_BELONG,
             )
-
-
-class Read(NamedTuple):
-    """A text, read: its references, or its mistakes."""
-
-    references: tuple[Reference, ...] = ()
-    errors: tuple[TemplateError, ...] = ()
-
-
-def read(text: str) -> Read:
-    """What a text refers to; of one that is full of mistakes only the first is told."""
-    if "${" not in text:
-        return Read()
-    try:
-        return Read(references(text))
-    except TemplateError as error:
-        many = text.count("${") > MOST_IN_ONE
-        return Read(errors=(error,) if many else tuple(template_errors(text)))
 
 
 def check_templates(of: Inspection) -> Iterator[Problem]:
     """Each template can be read and names something."""
+    return islice(_of_templates(of), MOST_PROBLEMS)
+
+
+def _of_templates(of: Inspection) -> Iterator[Problem]:
     for each in templates(of.loop):
-        found = read(each.text)
+        found = of.read(each.text)
         for error in found.errors:
             code = "LL402" if error.message.startswith("unknown namespace") else "LL401"
             yield unreadable(of, code, error, each)
-        distinct = {reference.text: reference for reference in found.references}
-        problems = (problem for ref in distinct.values() for problem in _reference(of, each, ref))
+        distinct = {reference.text: reference for reference in reversed(found.references)}
+        problems = (
+            problem for ref in reversed(distinct.values()) for problem in _reference(of, each, ref)
+        )
         yield from islice(problems, MOST_IN_ONE)
 
 
 def unreadable(of: Inspection, code: str, error: TemplateError, each: Text) -> Problem:
-    snippet = each.text[error.start : error.end]
-    return of.inside(code, error.message, each, snippet, error.help or None)
+    help = error.help or None
+    if code == "LL402":
+        help = _other_namespace(error.message.split("`")[1])
+    return of.inside(code, error.message, each, (error.start, error.end), help)
+
+
+def _other_namespace(name: str) -> str:
+    near = did_you_mean(name, NAMESPACES)
+    known = (
+        f"known: {', '.join(f'`{each}`' for each in NAMESPACES)}; write `$${{` for a literal `${{`"
+    )
+    return f"{near} {known}" if near is not None else known
 
 
 def _reference(of: Inspection, each: Text, reference: Reference) -> Iterator[Problem]:
@@ -96,6 +92,8 @@ def _context(of: Inspection, each: Text, reference: Reference) -> Iterator[Probl
     context = of.all_context if each.state is None else of.context_of(each.state)
     key = reference.path[0]
     if key not in context:
+        if of.gaps.hides_variable(key, each.state):
+            return
         message = f"`context` has no `{shown(key)}`"
         help = of.meant(key, context.keys()) if context else "the loop has no `context`"
         yield _missing(of, "LL403", message, each, reference, help)
@@ -113,6 +111,8 @@ def _captured(of: Inspection, each: Text, reference: Reference) -> Iterator[Prob
     if name in of.results:
         owner = f"captured.{name}"
         yield from _field(of, each, reference, owner, tuple(path), RESULT_FIELDS)
+    elif of.may_be_captured(name):
+        return
     elif name in of.loop.states:
         message = f"state `{name}` has no action, so there is no `captured.{name}`"
         help = "name a state that acts, or a capture"
@@ -149,15 +149,16 @@ def _missing(
     of: Inspection, code: str, message: str, each: Text, reference: Reference, help: str | None
 ) -> Problem:
     """What is not there is an error, or, with a fallback, a text that is always the fallback."""
+    span = (reference.start, reference.end)
     if reference.fallback is None:
-        return of.inside(code, message, each, reference.text, help)
+        return of.inside(code, message, each, span, help)
     message = f"`{shown(reference.text)}` is always its fallback: {message}"
-    return of.inside("LL311", message, each, reference.text, help, "warning")
+    return of.inside("LL311", message, each, span, help, "warning")
 
 
 def check_context(of: Inspection) -> Iterator[Problem]:
     """The loop's variables do not refer to each other in a circle."""
-    for circle in circles(refers_to(of.loop.context)):
+    for circle in circles(of.refers_to):
         chain = " → ".join(f"`{name}`" for name in circle)
         yield of.error(
             "LL212",
@@ -165,16 +166,6 @@ def check_context(of: Inspection) -> Iterator[Problem]:
             *("context", circle[0]),
             help="let one of them stand for itself",
         )
-
-
-def refers_to(context: Mapping[str, Any]) -> dict[str, list[str]]:
-    """For each variable the others its texts refer to."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for each in values(context, ()):
-        for reference in read(each.text).references:
-            if reference.namespace == "context" and reference.path[0] in context:
-                found[str(each.path[0])].append(reference.path[0])
-    return found
 
 
 def circles(refers: Mapping[str, Collection[str]]) -> Iterator[list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from little_loops.authoring.flow import possible_verdicts, reachable
 from little_loops.authoring.inspection import Inspection
@@ -16,6 +16,7 @@ from little_loops.fsm.schema import (
     STALL,
     TARGET,
     StateConfig,
+    effective_condition,
     ways,
 )
 
@@ -49,15 +50,65 @@ def check_reachable(of: Inspection) -> Iterator[Problem]:
         )
 
 
+def check_made(of: Inspection) -> Iterator[Problem]:
+    """A condition inside a paradigm answers what the paradigm has ways for."""
+    for name, state in of.loop.states.items() if of.compiled else ():
+        if state.terminal or of.gaps.unsure(name) or not of.places.has("states", name, "condition"):
+            continue
+        message = _unasked(of, state, possible_verdicts(state, agent=name in of.agents))
+        if message is not None:
+            path = ("states", name, "condition")
+            help = "use a condition that gives these, or write the loop with `states`"
+            yield of.error("LL214", message, *path, help=help)
+
+
+def _unasked(of: Inspection, state: StateConfig, verdicts: tuple[str, ...]) -> str | None:
+    """What is wrong with these verdicts, if the paradigm goes by others."""
+    own = [verdict for verdict in SOFT_VERDICTS if f"on_{verdict}" in _reasons(state)]
+    asked = f"a loop of paradigm `{of.loop.paradigm}` goes by {_and(own or [PASS, FAIL])} here"
+    if any(verdict not in ways(state) for verdict in verdicts):
+        return f"this condition answers {_and(verdicts)}, but {asked}"
+    if own and own[0] not in verdicts:
+        return f"this condition never answers `{own[0]}`, but {asked}"
+    return None
+
+
+def _reasons(state: StateConfig) -> set[str]:
+    return {way.reason for way in ways(state).values()}
+
+
+def _and(verdicts: Sequence[str]) -> str:
+    names = [f"`{verdict}`" for verdict in verdicts]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def check_later(of: Inspection) -> Iterator[Problem]:
+    """What is judged later leaves by `next`, whatever its exit code."""
+    for name, state in of.loop.states.items():
+        later = state.capture_exit and effective_condition(state) is None and not state.terminal
+        if not later or name in of.agents or of.gaps.unsure(name):
+            continue
+        if of.compiled and _reasons(state) & {"on_pass", "on_fail"}:
+            message = "what this command gives is judged here, so it cannot be judged later"
+            path = ("states", name, "capture_exit")
+            yield of.error("LL215", message, *path, help="remove `capture_exit`", part="key")
+        elif state.on_pass is not None:
+            message = f"with `capture_exit`, state `{name}` leaves by `next` and not by `on_pass`"
+            help = f"write `next: {state.on_pass}`; the state that judges it tells pass from fail"
+            yield of.error("LL215", message, "states", name, "on_pass", help=help, part="key")
+
+
 def check_verdicts(of: Inspection) -> Iterator[Problem]:
     """Every verdict has a way, and every way a verdict."""
     for name, state in of.loop.states.items():
-        if not state.terminal:
+        if not state.terminal and not of.gaps.unsure(name):
             verdicts = possible_verdicts(state, agent=name in of.agents)
-            yield from _without_way(of, name, state, verdicts)
-            yield from _without_verdict(of, name, state, verdicts)
+            if not of.compiled:  # what a paradigm made is no author's to mend: `check_made`
+                yield from _without_way(of, name, state, verdicts)
+                yield from _without_verdict(of, name, state, verdicts)
+            yield from _without_timeout(of, name, state)
     loop = of.loop
-    if loop.on_timeout is not None and loop.timeout is None:
+    if loop.on_timeout is not None and loop.timeout is None and not of.gaps:
         if all(state.timeout is None for state in loop.states.values()):
             yield of.warning(
                 "LL308",
@@ -105,10 +156,12 @@ def _without_verdict(
     if state.next is not None and all(_has_own_way(state, verdict) for verdict in verdicts):
         why = "every verdict has a way of its own"
         yield _never(of, name, "next", (why, "remove it"))
+
+
+def _without_timeout(of: Inspection, name: str, state: StateConfig) -> Iterator[Problem]:
     if state.on_timeout is not None and state.timeout is None:
-        yield _never(
-            of, name, "on_timeout", ("the state has no `timeout`", "add `timeout: <time>`")
-        )
+        why = ("the state has no `timeout`", "add `timeout: <time>`")
+        yield _never(of, name, "on_timeout", why)
 
 
 def _has_own_way(state: StateConfig, verdict: str) -> bool:
@@ -140,13 +193,17 @@ def _never(of: Inspection, name: str, field: str, why: tuple[str, str]) -> Probl
 def check_effects(of: Inspection) -> Iterator[Problem]:
     """What is written has an effect."""
     for name, state in of.loop.states.items():
+        if of.gaps.unsure(name):
+            continue
         table = ways(state)
         if state.retry is not None and all(way.target != CURRENT for way in table.values()):
             yield of.warning(
                 "LL310",
                 f"`retry` of state `{name}` has no effect: no way leads to `$current`",
                 *("states", name, "retry"),
-                help="let a way run the state again, such as `on_error: $current`",
+                help="let a way run the state again, such as `on_error: $current`"
+                if not of.compiled
+                else "remove it, or write the loop with `states`",
             )
         if state.action is None:
             for field in ("capture", "capture_exit", "timeout", "action_type"):

@@ -8,7 +8,8 @@ about templates and the shell.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from little_loops.records import NamedTuple
 
 
 class Code(NamedTuple):

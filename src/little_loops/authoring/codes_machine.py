@@ -61,6 +61,11 @@ states:
   failed: {{terminal: true}}
   done: {{terminal: true}}
 """
+_GOAL = """\
+paradigm: goal
+goal: The text is good
+tools: [{{action: /review, condition: {}}}, /rewrite]
+"""
 _REVIEW = """\
 initial: review
 {}states:
@@ -173,6 +178,32 @@ _MACHINE = (
         "A value of `context` may refer to others, but not back to itself.",
         'context: {a: "${context.b}", b: "${context.a}"}\n' + _check_fix(),
         'context: {a: "${context.b}", b: src}\n' + _check_fix(),
+    ),
+    Code(
+        "LL213",
+        "empty once `context` is put in",
+        "Nothing is left of the text when the variables in it have their values, and there is "
+        "nothing to run, to look for or to judge.",
+        "context: {command: ''}\n" + _check_fix().replace("pytest", "${context.command}"),
+        "context: {command: pytest}\n" + _check_fix().replace("pytest", "${context.command}"),
+    ),
+    Code(
+        "LL214",
+        "a condition that answers what its paradigm does not ask",
+        "A paradigm says itself where each verdict leads. The first tool of a goal and the checks of "
+        "invariants pass or fail; the check of a convergence gives a number. With a condition that "
+        "gives other verdicts the loop would never end.",
+        _GOAL.format("{type: verdict, words: [good, bad]}"),
+        _GOAL.format("{type: verdict}"),
+    ),
+    Code(
+        "LL215",
+        "`capture_exit` where the result is judged",
+        "With `capture_exit` a result is judged by a later state, so any exit code leaves by "
+        "`next`. A state that judges its own action has `on_pass` and `on_fail`, and no "
+        "`capture_exit`.",
+        _CAPTURE.format("echo").replace("next: report", "capture_exit: true\n    on_pass: report"),
+        _CAPTURE.format("echo").replace("next: report", "capture_exit: true\n    next: report"),
     ),
     Code(
         "LL230",

@@ -228,4 +228,12 @@ CODES = (
         "on_error: $current\n" + MACHINE,
         "on_error: fix\n" + MACHINE,
     ),
+    Code(
+        "LL126",
+        "a NUL character",
+        "The operating system ends every command, path and variable at a NUL character, so none "
+        "can hold one.",
+        'description: "a\\0b"\n' + MACHINE,
+        "description: ab\n" + MACHINE,
+    ),
 )

@@ -106,6 +106,20 @@ CODES = (
         MACHINE,
     ),
     Code(
+        "LL014",
+        "the file cannot be read",
+        "The operating system does not let this file be read: it belongs to somebody else, or the "
+        "disk has an error.",
+        right=MACHINE,
+    ),
+    Code(
+        "LL015",
+        "two files of one name",
+        "Runs go by the name of their loop, so two files whose loops have the same name cannot be "
+        "told apart. What `ll-loop compile` made of a file may lie beside it.",
+        right=MACHINE,
+    ),
+    Code(
         "LL020",
         "not YAML",
         "The YAML parser gave up here. Often the mistake is on this line or the one before.",
@@ -175,5 +189,13 @@ CODES = (
         "After a closing quote, and behind `|` or `>`, the line must end.",
         "description: 'it's done'\n" + MACHINE,
         "description: 'it''s done'\n" + MACHINE,
+    ),
+    Code(
+        "LL030",
+        "`${` inside brackets",
+        "Between `[` and `]` or `{` and `}` a brace begins a mapping of its own, also the one of "
+        "a template. In quotes it is text.",
+        "scope: [${context.dir}]\n" + MACHINE,
+        'context: {dir: src, all: ["${context.dir}"]}\n' + MACHINE,
     ),
 )

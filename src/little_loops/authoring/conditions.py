@@ -21,31 +21,39 @@ _STR = Str()
 
 
 def condition(reader: Reader, kind: Judge, node: Node, label: str) -> Any:
-    """A condition as `condition_from_dict` takes it; INVALID if one of its parts is needed."""
+    """A condition as `condition_from_dict` takes it, or what is left of it; INVALID if that is
+    none."""
     if type(node) is not Map:
-        named = isinstance(node, Text) and node.text in CONDITIONS
-        help = "write it as a mapping: {type: …}" if named else None
+        named = node.text if isinstance(node, Text) and node.text in CONDITIONS else "…"
+        help = f"write it as a mapping: {{type: {named}}}"
         return reader.wrong(label, "a mapping with `type`", node, help)
     before = len(reader.problems)
     type_name = _type(reader, node, label)
     if type_name is INVALID:
         return INVALID
-    given = reader.record(node, CONDITIONS[type_name], label)
+    table = CONDITIONS[type_name]
+    around, reader.spoiled = reader.spoiled, set()
+    given = reader.fields(node, table, label)
+    whole, reader.spoiled = not reader.spoiled, around
     _contradictions(reader, type_name, given, node)
     if kind.inside:
         _only_pass_or_fail(reader, type_name, given, node)
-    return INVALID if len(reader.problems) > before else {**given, "type": type_name}
+    if not whole or len(reader.problems) > before:
+        reader.spoiled.add("condition")
+        if any(field.required and field.name not in given for field in table.fields):
+            return INVALID
+    return {**given, "type": type_name}
 
 
 def words(reader: Reader, kind: Words, node: Node, label: str) -> Any:
     """The verdicts a condition may give; `pass` and `fail` may be among them."""
     if type(node) is not List:
-        return reader.wrong(label, "a list of words", node)
+        return reader.wrong(label, "a list of words", node, "write it as a list: [pass, fail]")
     if not node.items:
         return reader.note("LL111", f"{label} is empty", node.mark)
     if len(node.items) > MOST_WORDS:
         message = f"{label} has {len(node.items):,} items; at most {MOST_WORDS} are possible"
-        return reader.note("LL123", message, node.items[MOST_WORDS].mark)
+        return reader.note("LL123", message, node.items[MOST_WORDS].mark, "leave some out")
     found: list[str] = []
     for item in node.items:
         word = values.text(reader, _STR, item, f"an item of {label}")
@@ -54,11 +62,15 @@ def words(reader: Reader, kind: Words, node: Node, label: str) -> Any:
     return found
 
 
-def written_words(node: Node | None) -> tuple[str, ...]:
-    """The words a condition lists, as far as that can be said; nothing is noted."""
-    listed_words = node.get("words") if isinstance(node, Map) else None
-    if not isinstance(listed_words, List):
+def written_words(node: Node | None) -> tuple[str, ...] | None:
+    """The words a condition lists; None if that cannot be said.  Nothing is noted."""
+    if node is None:
         return ()
+    listed_words = node.get("words") if isinstance(node, Map) else node
+    if listed_words is None:
+        return ()
+    if not isinstance(listed_words, List):
+        return None
     first = listed_words.items[:MOST_WORDS]
     return tuple(item.text for item in first if isinstance(item, Text))
 

@@ -16,6 +16,8 @@ from little_loops.authoring.assembly import (
 )
 from little_loops.authoring.nodes import Entry, Map, Node, Text, mapping, text
 
+GIVEN_BY = {"metric_cmd": "check", "target": "toward", "tolerance": "tolerance"}
+"""The variables this paradigm makes, each with the field it takes it from."""
 KEYS = ("check", "toward", "using", "tolerance", "patience", "direction", "context")
 
 
@@ -74,8 +76,9 @@ def _implied(root: Map, more: tuple[Entry, ...]) -> Entry:
 def _context(root: Map) -> Map:
     """The paradigm's three values, then the author's own; a name given twice is the reader's."""
     toward, tolerance = root.get("toward"), root.get("tolerance")
+    check = root.get("check")
     own: dict[str, Node | None] = {
-        "metric_cmd": own_fields(root.get("check")).get("action"),
+        "metric_cmd": own_fields(check).get("action") or _unread(check),
         "target": toward,
         "tolerance": tolerance if tolerance is not None else _zero(toward),
     }
@@ -83,6 +86,11 @@ def _context(root: Map) -> Map:
     written = root.get("context")
     theirs = written.entries if isinstance(written, Map) else ()
     return Map((*made, *theirs), root.mark)
+
+
+def _unread(near: Node | None) -> Text:
+    """A command that is not there; the reader has said so."""
+    return Text("", "broken", None, near.mark if near is not None else None)
 
 
 def _zero(near: Node | None) -> Text:

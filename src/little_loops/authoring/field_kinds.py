@@ -7,7 +7,8 @@ Not here: the fields themselves (`fields`), how a value of some kind is read (`v
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from little_loops.records import NamedTuple
 
 MOST_STATES = 1_000
 MOST_ITEMS = MOST_STATES
@@ -26,6 +27,10 @@ MOST = 1_000_000_000
 # Kinds without fields are bare classes, which cost a tenth of a NamedTuple to define.
 class Str:
     """Some text, not empty."""
+
+
+class Plain:
+    """Some text, not empty, that becomes part of a name: nothing is filled in there."""
 
 
 class Flag:
@@ -129,6 +134,7 @@ class Machine:
 
 Kind = (
     Str
+    | Plain
     | Flag
     | Whole
     | Num

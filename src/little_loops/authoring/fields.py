@@ -28,6 +28,7 @@ from little_loops.authoring.field_kinds import (
     Num,
     OneOf,
     Part,
+    Plain,
     Route,
     Str,
     Table,
@@ -274,11 +275,25 @@ CONDITIONS: Mapping[str, Table] = {
     ),
     "all": _condition(
         "all",
-        Field("of", ListOf(Judge(inside=True), 1), "conditions that must all pass", required=True),
+        Field(
+            "of",
+            ListOf(Judge(inside=True), 1),
+            "conditions that must all pass",
+            None,
+            "[{type: exit_code}, {type: output_contains, pattern: ok}]",
+            required=True,
+        ),
     ),
     "any": _condition(
         "any",
-        Field("of", ListOf(Judge(inside=True), 1), "conditions of which one passes", required=True),
+        Field(
+            "of",
+            ListOf(Judge(inside=True), 1),
+            "conditions of which one passes",
+            None,
+            "[{type: exit_code}, {type: output_contains, pattern: ok}]",
+            required=True,
+        ),
     ),
     "not": _condition(
         "not",
@@ -288,7 +303,7 @@ CONDITIONS: Mapping[str, Table] = {
 
 CONSTRAINT = table(
     "a constraint",
-    Field("name", Str(), "names the states made of it", None, "tests-pass", required=True),
+    Field("name", Plain(), "names the states made of it", None, "tests-pass", required=True),
     Field("check", Command(), "the command that tells whether it holds", required=True),
     Field("fix", Command(), "the command that repairs it", required=True),
 )
@@ -296,7 +311,7 @@ CONSTRAINT = table(
 _COMMANDS = ListOf(Command(), 1)
 OWN: Mapping[str, tuple[Field, ...]] = {
     "goal": (
-        Field("goal", Str(), "what is to be true", None, "No type errors in src/", required=True),
+        Field("goal", Plain(), "what is to be true", None, "No type errors in src/", required=True),
         Field(
             "tools",
             _COMMANDS,
@@ -338,7 +353,7 @@ OWN: Mapping[str, tuple[Field, ...]] = {
         Field("metadata", InProject(globs=True), "the file each turn leaves", required=True),
         Field("plan", InProject(globs=True), "the plan that is carried out", required=True),
         Field("commit", Flag(), "commit each turn's progress", "true in a git repository"),
-        Field("session", Str(), "begins the session ids", "made up", "sess_123_abc"),
+        Field("session", Plain(), "begins the session ids", "made up", "sess_123_abc"),
     ),
 }
 PARADIGM_TABLES: Mapping[str, Table] = {

@@ -12,12 +12,15 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from little_loops.authoring.texts import values
 from little_loops.fsm.interpolation import TemplateError, Unresolved
 from little_loops.fsm.schema import ActionType, FSMLoop
 from little_loops.fsm.splicing import LONGEST, Spliced, spliced, written
 from little_loops.fsm.template import SLASH_COMMAND
 
 MOST_SPLICED = 2_000_000
+MOST_REFERENCES = 20_000
+"""Each costs some microseconds, however short it is."""
 # As the machine has it (`actions_due`), whose import would be a twentieth of a `validate`.
 
 Filled = tuple[Spliced, ...] | TemplateError | Unresolved | None
@@ -30,6 +33,7 @@ class Filling:
     def __init__(self, loop: FSMLoop) -> None:
         self.loop = loop
         self._spliced = 0
+        self._references = 0
         self._filled: dict[tuple[str, str], Filled] = {}
 
     def filled(self, name: str, text: str) -> Filled:
@@ -52,7 +56,10 @@ class Filling:
         return ChainMap(own, self.loop.context)  # type: ignore[arg-type] # it is only read
 
     def _fill(self, text: str, context: Mapping[str, Any]) -> Filled:
-        if self._spliced > MOST_SPLICED:
+        self._references += text.count("${")
+        if "${context." in text:
+            self._references += self._in_context
+        if self._spliced > MOST_SPLICED or self._references > MOST_REFERENCES:
             return None
         try:
             found = spliced(text, context)
@@ -62,6 +69,12 @@ class Filling:
             return problem
         self._spliced += sum(len(written(piece)) for piece in found)
         return found
+
+    @cached_property
+    def _in_context(self) -> int:
+        """How many references the loop's variables may bring along, if they are very many."""
+        count = sum(each.text.count("${") for each in values(self.loop.context, ()))
+        return count if count > MOST_REFERENCES else 0
 
     @cached_property
     def kinds(self) -> Mapping[str, ActionType]:

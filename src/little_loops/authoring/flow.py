@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from little_loops.fsm.schema import (
     AS_ERROR,
@@ -31,6 +30,7 @@ from little_loops.fsm.schema import (
     effective_condition,
     ways,
 )
+from little_loops.records import NamedTuple
 
 
 class Edge(NamedTuple):

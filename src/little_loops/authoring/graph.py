@@ -10,11 +10,11 @@ Not here: boxes and layout, which other programs do better.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from little_loops.authoring.filling import Filling
 from little_loops.authoring.worst_case import outcomes
 from little_loops.fsm.schema import CURRENT, ActionType, FSMLoop, StateConfig
+from little_loops.records import NamedTuple
 
 VERDICT_FIELDS = (
     "on_pass",

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any
 
 from little_loops.authoring.filling import Filling
 from little_loops.authoring.flow import Flow, flow_of
+from little_loops.authoring.gaps import Gaps
 from little_loops.authoring.messages import did_you_mean
-from little_loops.authoring.nodes import Entry, Map
-from little_loops.authoring.places import Part, Places
-from little_loops.authoring.texts import Path, Text
-from little_loops.errors import Problem, Severity
+from little_loops.authoring.nodes import Entry, Map, Mark
+from little_loops.authoring.places import Part, Places, occurrences
+from little_loops.authoring.references import Read, beginning, read
+from little_loops.authoring.texts import Path, Text, values
+from little_loops.errors import Place, Problem, Severity
 from little_loops.fsm.schema import FSMLoop
 
+MOST_REFERENCES = 25_000
+"""What is beyond is found out by running; a tenth of a second for each ten thousand."""
 MOST_COMPARED = 1_000_000
 """Letters with letters: about a fifth of a second."""
 MOST_LISTED = 200_000
@@ -24,12 +29,17 @@ SHOWN_NAMES = 8
 class Inspection(Filling):
     """One loop, its places, and what several checks need to know of it."""
 
-    def __init__(self, loop: FSMLoop, places: Places) -> None:
+    def __init__(self, loop: FSMLoop, places: Places, gaps: Gaps, *, compiled: bool) -> None:
         super().__init__(loop)
         self.places = places
+        self.gaps = gaps
+        self.compiled = compiled
+        self._read: dict[str, Read] = {}
+        self._references = 0
         self._compared = 0
         self._listed = 0
         self._entries: dict[str, Mapping[str, Entry]] = {}
+        self._spots: dict[tuple[Path, str], Mapping[int, Mark]] = {}
 
     @cached_property
     def flow(self) -> Flow:
@@ -49,6 +59,34 @@ class Inspection(Filling):
         for state in self.loop.states.values():
             together.update(state.context)
         return {**together, **self.loop.context}
+
+    def read(self, text: str) -> Read:
+        """What a text refers to; of very many references only the first."""
+        if text not in self._read:
+            left = MOST_REFERENCES - self._references
+            count = text.count("${")
+            self._references += count
+            self._read[text] = read(text if count <= left else beginning(text, left))
+        return self._read[text]
+
+    @cached_property
+    def variables(self) -> tuple[Text, ...]:
+        """Every text in the loop's variables, by its way into them."""
+        return tuple(values(self.loop.context, ()))
+
+    @cached_property
+    def refers_to(self) -> Mapping[str, Collection[str]]:
+        """For each of the loop's variables the others its texts refer to."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for each in self.variables:
+            for reference in self.read(each.text).references:
+                if reference.namespace == "context" and reference.path[0] in self.loop.context:
+                    found[str(each.path[0])].append(reference.path[0])
+        return found
+
+    def may_be_captured(self, name: str) -> bool:
+        """Might there be a result of this name, if everything could be read?"""
+        return self.gaps.anywhere("capture") or self.gaps.in_state(name, "action")
 
     def meant(self, name: str, names: Collection[str]) -> str | None:
         """The help for a name that is not among `names`: the nearest of them, or all.
@@ -90,13 +128,25 @@ class Inspection(Filling):
         code: str,
         message: str,
         text: Text,
-        snippet: str,
+        span: tuple[int, int],
         help: str | None = None,
         severity: Severity = "error",
     ) -> Problem:
-        """A problem of a piece of a text."""
+        """A problem of a piece of a text, from where to where in it."""
+        return Problem(code, message, self._spot(text, span), help, severity)
+
+    def _spot(self, text: Text, span: tuple[int, int]) -> Place | None:
+        """Where a piece of a text stands in the file; where the text stands, if it looks different
+        there."""
+        snippet = text.text[span[0] : span[1]]
         places, path = self._near(text.path)
-        return Problem(code, message, places.within(snippet, *path), help, severity)
+        key = (text.path, snippet)
+        if key not in self._spots:
+            begins, spots = occurrences(snippet, text.text), places.spots(snippet, *path)
+            same = snippet and len(begins) == len(spots)
+            self._spots[key] = dict(zip(begins, spots, strict=True)) if same else {}
+        mark = self._spots[key].get(span[0])
+        return places.source.place(mark) if mark is not None else places.at(*path)
 
     def _near(self, path: Path) -> tuple[Places, Path]:
         """The places of one state or variable alone, so that it is not looked for among thousands

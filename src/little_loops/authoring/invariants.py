@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import pairwise
-from typing import NamedTuple
 
 from little_loops.authoring.assembly import Piece, document, finish, items, step
 from little_loops.authoring.nodes import Map, Node, Text
+from little_loops.records import NamedTuple
 
 KEYS = ("constraints", "recheck")
 

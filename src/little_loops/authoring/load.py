@@ -8,29 +8,35 @@ Not here: finding and reading files, showing problems (`cli`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from little_loops.authoring import native
-from little_loops.authoring.field_kinds import LOOP_NAME, Command, Field, ListOf, Part, Table
-from little_loops.authoring.fields import COMMAND, LOOP, OWN, PARADIGM_TABLES, PARADIGMS, PARTS
+from little_loops.authoring.field_kinds import LOOP_NAME, Command, Field, ListOf, Part, Table, table
+from little_loops.authoring.fields import (
+    COMMAND,
+    LOOP,
+    OWN,
+    PARADIGM_TABLES,
+    PARADIGMS,
+    PARTS,
+    TRANSITIONS,
+)
 from little_loops.authoring.messages import shown
 from little_loops.authoring.nodes import Entry, List, Map, Node, Text, node_of
 from little_loops.authoring.places import Places, Source
 from little_loops.authoring.reader import Reader
-from little_loops.authoring.values import INVALID, fits
+from little_loops.authoring.values import fits
 from little_loops.errors import Problem
 from little_loops.fsm.schema import FSMLoop
+from little_loops.records import NamedTuple
 
 MOST_NODES = 50_000
 MOST_LEVELS = 50
-_OF_MADE_STATES = ("LL106", "LL124")
-_TARGETS = ("LL201", "LL202")
-_FOUNDATIONS = frozenset(
-    ("action", "capture", "condition", "context", "outcome", "route", "terminal", "words")
-)
-"""What other fields rest on: where one of these is broken, what is said about them proves little."""
+STATES_MADE_OF = {"goal": "tools", "imperative": "steps", "invariants": "constraints"}
+"""The field that decides which states there are; the other paradigms have always the same."""
+_OF_WHAT_IS_NOT_THERE = ("LL101", "LL107", "LL119")
 
 
 class Definition(NamedTuple):
@@ -66,13 +72,12 @@ def _define(root: Node, source: Source, problems: Iterable[Problem], stem: str) 
     reader.problems.extend(problems)
     if not isinstance(root, Map):
         message = "a loop file is a mapping of fields, such as `name: …` and `states: …`"
-        reader.note("LL013", message, root.mark)
+        reader.note("LL013", message, root.mark, "`ll-loop init` writes a first loop")
         return Definition(None, _in_order(reader.problems), Places(source, None))
     read = _compiled(root, reader, stem)
-    errors = len(reader.problems)
     if read.loop is not None:
         reader.problems.extend(_checked(read, reader))
-    sound = not errors and all(each.severity != "error" for each in reader.problems)
+    sound = all(each.severity != "error" for each in reader.problems)
     return Definition(read.loop if sound else None, _in_order(reader.problems), read.places)
 
 
@@ -84,18 +89,42 @@ def _compiled(root: Map, reader: Reader, stem: str) -> native.Native:
         return native.read(root, reader, name)
     if paradigm is None:
         return native.Native(None, Places(reader.source, root))
-    table = PARADIGM_TABLES[paradigm]
-    given = reader.record(root, table, "the loop")
-    required = {field.name for field in OWN[paradigm] if field.required}
-    if any(given.get(each, INVALID) is INVALID for each in required):
-        return native.Native(None, Places(reader.source, root))
-    expanded = _expand(paradigm, canonical(root, table), name)
+    rows = PARADIGM_TABLES[paradigm]
+    given = reader.fields(root, rows, "the loop")
+    if paradigm == "convergence":
+        _variables_given_twice(root, reader)
+    expanded = _expand(paradigm, canonical(root, rows), name)
     again = Reader(reader.source)
-    found = native.read(expanded, again, name)
+    found = native.read(expanded, again, name)._replace(compiled=True)
     # What the author wrote has been looked at; only what was made of it is new.
-    told = bool(reader.problems)
-    reader.problems += [p for p in again.problems if p.code in _OF_MADE_STATES or not told]
-    return found
+    reader.problems += _new(again.problems, reader.problems)
+    decides = STATES_MADE_OF.get(paradigm)
+    if decides is None or (decides in given and not reader.hidden(decides)):
+        return found
+    # Which states there would be cannot be said.
+    return found._replace(gaps=found.gaps._replace(loop=found.gaps.loop | {"states"}))
+
+
+def _new(found: Iterable[Problem], told: Sequence[Problem]) -> list[Problem]:
+    """What has not been told about the same place before, nor only follows from it."""
+    if not told:
+        return list(found)
+    known = {each.place for each in told}
+    return [
+        each for each in found if each.place not in known and each.code not in _OF_WHAT_IS_NOT_THERE
+    ]
+
+
+def _variables_given_twice(root: Map, reader: Reader) -> None:
+    """Variables that the paradigm makes of its own fields are not also written by hand."""
+    from little_loops.authoring.convergence import GIVEN_BY  # only for its own loops
+
+    written = root.get("context")
+    for entry in written.entries if isinstance(written, Map) else ():
+        field = GIVEN_BY.get(entry.key.text)
+        if field is not None:
+            message = f"`{field}` gives `{entry.key.text}` its value, and so does `context`"
+            reader.note("LL012", message, entry.key.mark, f"say it by `{field}` alone")
 
 
 def _expand(paradigm: str, root: Map, name: str) -> Map:
@@ -105,11 +134,13 @@ def _expand(paradigm: str, root: Map, name: str) -> Map:
     return expanded
 
 
-def canonical(node: Map, table: Table) -> Map:
+def canonical(node: Map, rows: Table) -> Map:
     """The same mapping with every field under its main name, so that paradigms know only that."""
     entries = []
     for key, value in node.entries:
-        field = table.by_name.get(key.text)
+        field = rows.by_name.get(key.text)
+        if rows is COMMAND and key.text in TRANSITIONS:
+            continue  # it cannot stand here; the reader has said so
         if field is None:
             entries.append(Entry(key, value))
         elif key.text == field.name or field.name not in node:
@@ -139,7 +170,8 @@ def _paradigm(root: Map, reader: Reader) -> str | None:
         return _untold(root, reader)
     if isinstance(written, Text) and written.text in PARADIGMS:
         return written.text
-    reader.read(LOOP.by_name["paradigm"].kind, written, "`paradigm`")
+    alone = Map(tuple(entry for entry in root.entries if entry.key.text == "paradigm"))
+    reader.record(alone, table("the loop", LOOP.by_name["paradigm"]), "the loop")
     return None
 
 
@@ -176,13 +208,9 @@ def _checked(read: native.Native, reader: Reader) -> list[Problem]:
     from little_loops.authoring.check import check  # needs interpolation, patterns and more
 
     assert read.loop is not None
-    found: list[Problem] = check(read.loop, read.places)
-    if not reader.problems:
-        return found
-    errors = [each for each in found if each.severity == "error"]
-    if reader.spoiled.isdisjoint(_FOUNDATIONS):
-        return errors
-    return [each for each in errors if each.code in _TARGETS]
+    found: list[Problem] = check(read.loop, read.places, read.gaps, compiled=read.compiled)
+    known = {each.place for each in reader.problems}
+    return [each for each in found if each.place is None or each.place not in known]
 
 
 def _in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -208,7 +236,8 @@ def _too_large(data: Any) -> Problem | None:
         each, level = rest.pop()
         count += 1
         if count > MOST_NODES:
-            return Problem("LL005", f"more than {MOST_NODES:,} nodes (keys, values, items)")
+            message = f"more than {MOST_NODES:,} nodes (keys, values, items)"
+            return Problem("LL005", message, help="move data to files that actions read")
         if isinstance(each, Mapping):
             inner: Iterable[Any] = (part for pair in each.items() for part in pair)
         elif isinstance(each, (list, tuple)):
@@ -216,6 +245,6 @@ def _too_large(data: Any) -> Problem | None:
         else:
             continue
         if level > MOST_LEVELS:
-            return Problem("LL006", f"more than {MOST_LEVELS} levels deep")
+            return Problem("LL006", f"more than {MOST_LEVELS} levels deep", help="flatten it")
         rest.extend((part, level + 1) for part in inner)
     return None

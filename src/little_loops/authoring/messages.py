@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 _LONGEST = 60
+SHORTEST_MISSPELT = 3
 
 
 def shown(text: str, longest: int = _LONGEST) -> str:
@@ -24,16 +25,27 @@ def quoted(text: str) -> str:
 
 
 def suggest(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that `name` was probably meant to be."""
+    """The one of `names` that `name` was probably meant to be.
+
+    People drop, double and swap letters, but hardly ever miss the first one; and a short name is
+    near to any other.
+    """
     wanted = name.lower().replace("-", "_")
-    most = max(1, len(wanted) // 3)
+    most = max(1, len(wanted) // 4) if len(wanted) >= SHORTEST_MISSPELT else 0
     best: tuple[int, str] | None = None
     for each in names:
         if abs(len(each) - len(wanted)) <= most:
-            far = distance(wanted, each.lower().replace("-", "_"), most)
-            if far <= most and (best is None or far < best[0]):
+            other = each.lower().replace("-", "_")
+            far = distance(wanted, other, most)
+            likely = far == 0 or not _begin_differently(wanted, other)
+            if far <= most and likely and (best is None or far < best[0]):
                 best = far, each
     return best[1] if best else None
+
+
+def _begin_differently(a: str, b: str) -> bool:
+    swapped = a[:2] == b[1::-1]
+    return a[:1] != b[:1] and not swapped and a[1:] != b and b[1:] != a
 
 
 def distance(a: str, b: str, most: int) -> int:

@@ -5,31 +5,35 @@ Every paradigm ends here, once it has been rewritten into states.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from little_loops.authoring.fields import LOOP
-from little_loops.authoring.nodes import Node
+from little_loops.authoring.gaps import NO_GAPS, Gaps
+from little_loops.authoring.nodes import Map
 from little_loops.authoring.places import Places
 from little_loops.authoring.reader import Reader
-from little_loops.authoring.values import INVALID
 from little_loops.fsm.schema import FSMLoop
+from little_loops.records import NamedTuple
 
 
 class Native(NamedTuple):
-    """The loop as far as it could be read, and where its pieces stand."""
+    """The loop as far as it could be read, what could not be, and where its pieces stand.
+
+    `compiled`: a paradigm made its states.
+    """
 
     loop: FSMLoop | None
     places: Places
+    gaps: Gaps = NO_GAPS
+    compiled: bool = False
 
 
-def read(root: Node, reader: Reader, name: str) -> Native:
+def read(root: Map, reader: Reader, name: str) -> Native:
     """Read a native document; `name` is the loop's where the document gives none.
 
-    With problems in the reader the loop is what was left, good for further checks and nothing
-    else.
+    With gaps the loop is what was left, good for further checks and nothing else.
     """
-    places = Places(reader.source, root)
-    given: Any = reader.record(root, LOOP, "the loop")
-    if given is INVALID or "initial" not in given or "states" not in given:
-        return Native(None, places)
-    return Native(FSMLoop.from_dict({"name": name, **given}), places)
+    given = reader.fields(root, LOOP, "the loop")
+    lost = reader.spoiled | {each for each in ("initial", "states") if each not in given}
+    states = given.get("states", {})
+    stand_ins = {"name": name, "initial": next(iter(states), ""), "states": states}
+    loop = FSMLoop.from_dict({**stand_ins, **given})
+    return Native(loop, Places(reader.source, root), Gaps(lost, reader.states))

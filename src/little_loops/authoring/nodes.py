@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from little_loops.records import NamedTuple
 
 
 class Mark(NamedTuple):
@@ -97,7 +99,7 @@ def node_of(data: Any) -> Node:
 def plain(node: Node) -> Any:
     """Back to plain data."""
     if isinstance(node, Map):
-        return {entry.key.text: plain(entry.value) for entry in node.entries}
+        return {key.text: plain(value) for key, value in node.entries if key.kind != "broken"}
     if isinstance(node, List):
         return [plain(item) for item in node.items]
     return node.value

@@ -7,13 +7,15 @@ problem asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from little_loops.authoring.nodes import Entry, List, Map, Mark, Node, Text
 from little_loops.errors import Place
+from little_loops.records import NamedTuple
 
 Part = Literal["key", "value"]
+_BLOCK = ("|", ">")
 
 ALIASES = {
     "condition": ("check_condition", "until"),
@@ -61,22 +63,32 @@ class Places(NamedTuple):
         """Is there something at the path, or would `at` have to look around it?"""
         return len(self._find(path)) > len(path)
 
-    def within(self, snippet: str, *path: str | int) -> Place | None:
-        """The place of a piece of the text that the path leads to; of the whole if it is not there.
+    def spots(self, snippet: str, *path: str | int) -> list[Mark]:
+        """Everywhere a piece of the text that the path leads to stands in the file's own lines.
 
-        Looked for in the file's own lines, where escapes and folding may have changed it.
+        Escapes and folding may have changed it there: then some are missing.
         """
+        if not snippet or "\n" in snippet:
+            return []
+        return [
+            Mark(number, column, column + len(snippet))
+            for number, start, end in self.lines(*path)
+            for column in occurrences(snippet, self.source.lines[number], start, end)
+        ]
+
+    def lines(self, *path: str | int) -> Iterator[tuple[int, int, int]]:
+        """The lines of the text that the path leads to, each with its first and last column."""
         found = self._find(path)
         mark = found[-1].value.mark
-        if len(found) <= len(path) or mark is None or not snippet:
-            return self.at(*path)
+        if len(found) <= len(path) or mark is None:
+            return
+        lines = self.source.lines
         last = mark.line if mark.end_line is None else mark.end_line
-        for number in range(mark.line, min(last + 1, len(self.source.lines))):
+        # Behind the sign of a block there is nothing but a comment.
+        sign = lines[mark.line][mark.column : mark.column + 1] if mark.line < len(lines) else ""
+        for number in range(mark.line + (sign in _BLOCK), min(last + 1, len(lines))):
             start = mark.column if number == mark.line else 0
-            column = self.source.lines[number].find(snippet, start)
-            if column >= 0:
-                return self.source.place(Mark(number, column, column + len(snippet)))
-        return self.at(*path)
+            yield number, start, mark.end_column if number == last else len(lines[number])
 
     def _find(self, path: Sequence[str | int]) -> list[Entry]:
         """The entries along the path, as far as it goes; the document itself is the first."""
@@ -88,6 +100,16 @@ class Places(NamedTuple):
                 break
             found.append(entry)
         return found
+
+
+def occurrences(snippet: str, text: str, start: int = 0, end: int | None = None) -> list[int]:
+    """Every place where a piece begins in a text."""
+    found = []
+    at = text.find(snippet, start, end)
+    while at >= 0:
+        found.append(at)
+        at = text.find(snippet, at + 1, end)
+    return found
 
 
 def _child(node: Node, name: str | int) -> Entry | None:

@@ -30,6 +30,7 @@ from little_loops.authoring.field_kinds import (
     Num,
     OneOf,
     Part,
+    Plain,
     Route,
     Str,
     Table,
@@ -52,6 +53,7 @@ from little_loops.authoring.fields import (
     STATE,
     TRANSITIONS,
 )
+from little_loops.authoring.gaps import ANYTHING
 from little_loops.authoring.messages import listed, quoted, shown, suggest
 from little_loops.authoring.nodes import Entry, Map, Mark, Node, Text
 from little_loops.authoring.places import Source
@@ -64,6 +66,7 @@ LONGEST_NAME = 100
 
 READ: dict[type, Callable[..., Any]] = {
     Str: values.text,
+    Plain: values.plain_text,
     Flag: values.flag,
     Whole: values.whole,
     Num: values.number,
@@ -93,34 +96,55 @@ class Reader:
         self.source = source
         self.problems: list[Problem] = []
         self.spoiled: set[str] = set()
-        """Fields that were meant to say something but could not be read."""
+        """Fields of the mapping being read that were meant to say something but could not."""
+        self.states: dict[str, set[str]] = {}
+        """The same for each state in which anything is wrong."""
         self._suggested = 0
+        self._field: Field | None = None
 
     def read(self, kind: Kind, node: Node, label: str) -> Any:
         """The value of a node that is to be of this kind, or INVALID."""
         return READ[type(kind)](self, kind, node, label)
 
-    def record(self, node: Node, table: Table, where: str, words: Collection[str] = ()) -> Any:
-        """The fields of a mapping by their names; `words` may also be written as `on_<word>`."""
+    def record(self, node: Node, table: Table, where: str) -> Any:
+        """The fields of a mapping by their names, as far as they can be read; or INVALID."""
         if type(node) is not Map:
             return self.wrong(where, "a mapping of fields", node)
-        before = len(self.problems)
+        around, self.spoiled = self.spoiled, set()
+        given = self.fields(node, table, where)
+        self.spoiled = around
+        return given
+
+    def fields(
+        self, node: Map, table: Table, where: str, words: Collection[str] | None = ()
+    ) -> dict[str, Any]:
+        """As `record`, for who wants to know what of it is `spoiled`.
+
+        `words` may also be written as `on_<word>`; None: which ones there are cannot be said.
+        """
+        before, around = len(self.problems), self._field
         given: dict[str, Any] = {}
         by_name = table.by_name
         for entry in node.entries:
             key, value = entry
             field = by_name.get(key.text)
             if field is None:
-                if key.text[3:] in words and key.text.startswith("on_"):
+                if words is None and key.text.startswith("on_"):
+                    self.read(OR_AGAIN, value, f"`{key.text}`")
+                elif words and key.text[3:] in words and key.text.startswith("on_"):
                     given[key.text] = self.read(OR_AGAIN, value, f"`{key.text}`")
-                elif not key.text.startswith("x-") and key.kind != "broken":
-                    self.unknown(key, table, where, words)
+                elif key.kind == "broken":
+                    self.spoiled.add(ANYTHING)
+                elif not key.text.startswith("x-"):
+                    self.unknown(key, table, where, words or ())
             elif field.name in given:
                 self.twice(key, field)
             elif type(value) is Text and value.kind == "null" and type(field.kind) is not AnyScalar:
                 given[field.name] = self.nothing(f"`{key.text}`", entry, field)
             else:
+                self._field = field
                 given[field.name] = READ[type(field.kind)](self, field.kind, value, f"`{key.text}`")
+        self._field = around
         self.missing(node, table, given, where)
         # What is broken as YAML was reported before, and is no new problem here.
         broken = any(value is INVALID for value in given.values())
@@ -133,6 +157,8 @@ class Reader:
 
     def note(self, code: str, message: str, at: Mark | None, help: str | None = None) -> Any:
         """Remember a problem; INVALID, for the caller to return."""
+        if help is None and self._field is not None:
+            help = usual(self._field)
         self.problems.append(Problem(code, message, self.source.place(at), help))
         return INVALID
 
@@ -145,18 +171,18 @@ class Reader:
         found = described(node)
         return self.note("LL103", f"{label} wants {wants}, not {found}", node.mark, help)
 
-    def trapped(self, label: str, node: Text) -> Any:
-        """A scalar that YAML takes for something else where text belongs."""
+    def trapped(self, label: str, node: Text, pattern: str | None = None) -> Any:
+        """A scalar that YAML takes for something else where text belongs, or such a name."""
         if node.kind in ("broken", "other") or not node.text or node.mark is None:
             return self.wrong(label, "text", node)
         words = {"bool": str(node.value).lower(), "null": "null"}
         reads = words.get(node.kind, "a number")
-        return self.note(
-            "LL121",
-            f"YAML reads {label} as {reads}, not as text",
-            node.mark,
-            f"quote it: {quoted(node.text)}",
-        )
+        help = f"quote it: {quoted(node.text)}"
+        if pattern is not None and not values.fits(node.text, pattern):
+            help = "quote it, and let it begin with a letter, for it is a name"
+            if values.fits(f"n{node.text}", pattern):
+                help += f': "n{node.text}"'
+        return self.note("LL121", f"YAML reads {label} as {reads}, not as text", node.mark, help)
 
     def nothing(self, label: str, entry: Entry, field: Field) -> Any:
         example = f", such as `{field.name}: {field.example}`" if field.example else ""
@@ -165,7 +191,7 @@ class Reader:
 
     def missing(self, node: Map, table: Table, given: dict[str, Any], where: str) -> None:
         for field in table.fields:
-            if field.required and field.name not in given:
+            if field.required and field.name not in given and not self.hidden(field.name):
                 value = field.example or "…"
                 self.note(
                     "LL101",
@@ -174,12 +200,17 @@ class Reader:
                     f"add `{field.name}: {value}`",
                 )
 
+    def hidden(self, *names: str) -> bool:
+        """May one of these fields have been meant by something that could not be read?"""
+        return ANYTHING in self.spoiled or not self.spoiled.isdisjoint(names)
+
     def twice(self, key: Text, field: Field) -> None:
         if key.text != field.name or field.aliases:
             names = listed((field.name, *field.aliases)).replace(" or ", " and ")
             self.note("LL108", f"{names} are the same field", key.mark, "keep one of them")
         else:
-            self.note("LL012", f"the key `{shown(key.text)}` is given twice", key.mark)
+            message = f"the key `{shown(key.text)}` is given twice"
+            self.note("LL012", message, key.mark, "keep one of them")
 
     def unknown(self, key: Text, table: Table, where: str, words: Collection[str]) -> None:
         """A key that is not in the table: what was meant?"""
@@ -206,10 +237,7 @@ class Reader:
         if self._suggested > MOST_SUGGESTIONS:
             return None
         nearest = suggest(name[:LONGEST_NAME], names)
-        if nearest is None:
-            return None
-        self.spoiled.add(nearest)
-        return f"did you mean `{nearest}`?"
+        return f"did you mean `{nearest}`?" if nearest is not None else None
 
     def _what_else(self, name: str, table: Table, words: Collection[str]) -> str | None:
         """The help for a key that is not there: a near one, or the place where it belongs."""
@@ -218,6 +246,7 @@ class Reader:
         usual = OTHER_WORDS.get(name.lower(), "")
         names = [*table.by_name, *(f"on_{word}" for word in words)]
         if (near := self.meant(usual if usual in names else name, names)) is not None:
+            self.spoiled.add(near.split("`")[1])
             return near
         if table is STATE and name.startswith("on_"):
             return f"a word of its own needs a condition with `words: [{shown(name[3:])}, …]`"
@@ -228,6 +257,15 @@ class Reader:
         if len(table.fields) <= FEW_NAMES:
             return f"known here: {listed(field.name for field in table.fields)}"
         return "your own keys begin with `x-`"
+
+
+def usual(field: Field) -> str:
+    """What a field is usually given, as a way out where nothing better is known."""
+    if field.example is not None:
+        return f"write something like `{field.name}: {field.example}`"
+    if field.default is not None:
+        return f"without `{field.name}` it is: {field.default}"
+    return f"`{field.name}`: {field.help}"
 
 
 _TYPES = {"str": "text", "bool": "a boolean", "int": "a number", "float": "a number"}

@@ -44,12 +44,19 @@ CONTRACT = (
 
 def expand(root: Map, stem: str) -> Map:
     """The native document that `root` stands for."""
-    if "max_iterations" not in root:
-        turns = Text(str(DEFAULT_TURNS), "int", DEFAULT_TURNS, root.mark)
-        root = root._replace(entries=(*root.entries, Entry(text("max_iterations", root), turns)))
+    root = _with_default(root, "max_iterations", Text(str(DEFAULT_TURNS), "int", DEFAULT_TURNS))
+    # A relay is there to go on with fresh agents; one that is full in mid-turn is no exception.
+    root = _with_default(root, "on_handoff", text("continue", root))
     near = root.get("metadata")
     pieces = [_prepare(root), _turn(root.get("agent")), _settle(root), *_ends(near)]
     return document(root, KEYS, pieces, stem)
+
+
+def _with_default(root: Map, name: str, value: Text) -> Map:
+    if root.get(name) is not None:
+        return root
+    entry = Entry(text(name, root), value._replace(mark=root.mark))
+    return root._replace(entries=(*root.entries, entry))
 
 
 def _prepare(root: Map) -> Piece:
@@ -59,7 +66,7 @@ def _prepare(root: Map) -> Piece:
 
 
 def _settle(root: Map) -> Piece:
-    scope = [f"--scope={shlex.quote(path.text)}" for path in _texts(root.get("scope"))]
+    scope = [f"--scope={_quoted(path)}" for path in _texts(root.get("scope"))]
     # After an interruption `prev` is still `prepare`, and `turn` may never have ended at all.
     ended = "--after=${prev.state} --exit=${prev.exit_code} --output=${captured.turn.file:-}"
     action = " ".join(["ll-loop relay settle", *_common(root), *_turns_cwd(root), *scope, ended])
@@ -135,7 +142,12 @@ def _common(root: Map) -> list[str]:
 
 def _option(root: Map, name: str) -> list[str]:
     written = root.get(name)
-    return [f"--{name}={shlex.quote(written.text)}"] if isinstance(written, Text) else []
+    return [f"--{name}={_quoted(written)}"] if isinstance(written, Text) else []
+
+
+def _quoted(path: Text) -> str:
+    """The text as one word of a script, where `$${` would come out as `${`."""
+    return shlex.quote(path.text).replace("$${", "$$${")
 
 
 def _turns_cwd(root: Map) -> list[str]:
@@ -143,7 +155,7 @@ def _turns_cwd(root: Map) -> list[str]:
     agent = root.get("agent")
     own = agent.get("cwd") if isinstance(agent, Map) else None
     cwd = own if own is not None else root.get("cwd")
-    return [f"--cwd={shlex.quote(cwd.text)}"] if isinstance(cwd, Text) else []
+    return [f"--cwd={_quoted(cwd)}"] if isinstance(cwd, Text) else []
 
 
 def _texts(node: Node | None) -> list[Text]:

@@ -32,6 +32,7 @@ from little_loops.authoring.field_kinds import (
     Num,
     OneOf,
     Part,
+    Plain,
     Route,
     Str,
     Table,
@@ -61,6 +62,11 @@ VERSION = 1
 ID = f"urn:little-loops:loop:v{VERSION}"
 OWN_KEYS = {"^x-": True}
 TEMPLATE: Schema = {"type": "string", "pattern": r"\$\{"}
+OLD_BOOLEAN: Schema = {
+    "type": "string",
+    "pattern": "^(?:[yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF)$",
+}
+"""True and false to YAML 1.1 and to us, but text to most editors; a pattern is not offered there."""
 NOT_BLANK: Schema = {"type": "string", "pattern": r"\S"}
 SCALAR = ["string", "number", "boolean"]
 
@@ -250,7 +256,8 @@ _SHARED = (*COMMON, *(field for field in STATE.fields if field not in COMMON))
 _WORD = Name("word", STATE_NAME)
 _KINDS: Mapping[type, Callable[[Any], Schema]] = {
     Str: lambda kind: NOT_BLANK,
-    Flag: lambda kind: {"type": "boolean"},
+    Plain: lambda kind: NOT_BLANK,
+    Flag: lambda kind: {"anyOf": [{"type": "boolean"}, OLD_BOOLEAN]},
     Whole: _whole,
     Num: _num,
     Time: lambda kind: _ref("duration_or_zero" if kind.zero else "duration"),

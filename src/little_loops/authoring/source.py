@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from yaml.error import YAMLError
 from yaml.events import (
@@ -34,6 +34,7 @@ from little_loops.authoring.nodes import Entry, List, Map, Mark, Node, Text
 from little_loops.authoring.places import Source
 from little_loops.authoring.scalars import WORDS, other_than_words
 from little_loops.errors import Problem
+from little_loops.records import NamedTuple
 
 MOST_BYTES = 1 << 20
 MOST_NODES = 50_000
@@ -41,6 +42,7 @@ MOST_LEVELS = 50
 _PLAIN_BYTES = bytes([9, 10, 13, *range(32, 127)])
 _BROKEN = Text("", "broken", None)
 _TEXT_ONLY = {Text}
+_QUOTE = "if it is meant as text, quote it"
 _text_of = itemgetter(0)
 _new = tuple.__new__  # half the price of a NamedTuple's own constructor
 
@@ -247,11 +249,16 @@ class _Tree:
         return Map(tuple(self.sound(keys, values)), mark)
 
     def sound(self, keys: list[Node], values: list[Node]) -> list[Entry]:
-        """The entries that can be kept, where something is wrong with the keys."""
+        """The entries that can be kept, where something is wrong with the keys.
+
+        What stood under a key that cannot be one is left as a gap: a broken key.
+        """
         kept: dict[str, Entry] = {}
+        lost: list[Entry] = []
         for key, value in zip(keys, values, strict=True):
             if not isinstance(key, Text):
-                self.note("LL011", "a key must be text, not a list or a mapping", key.mark)
+                self.note("LL011", "a key must be text, not a list or a mapping", key.mark, _QUOTE)
+                lost.append(Entry(_BROKEN._replace(mark=key.mark), _BROKEN))
             elif key.text == "<<" and not key.quoted:
                 self.note(
                     "LL010",
@@ -259,6 +266,7 @@ class _Tree:
                     key.mark,
                     "write the keys out where they are used",
                 )
+                lost.append(Entry(_BROKEN._replace(mark=key.mark), _BROKEN))
             elif key.kind != "broken" and key.text in kept:
                 first = kept[key.text].key.mark
                 where = f"line {first.line + 1}, column {first.column + 1}" if first else "above"
@@ -270,7 +278,9 @@ class _Tree:
                 )
             elif key.kind != "broken":
                 kept[key.text] = Entry(key, value)
-        return list(kept.values())
+            else:
+                lost.append(Entry(key, _BROKEN))
+        return [*kept.values(), *lost]
 
     def alias(self, event: Any) -> Text:
         mark = _mark(event)

@@ -20,6 +20,7 @@ from little_loops.authoring.field_kinds import (
     Str,
 )
 from little_loops.authoring.fields import COMMAND, HOST, HOSTS, OR_AGAIN, PARTS, STATE
+from little_loops.authoring.gaps import ANYTHING
 from little_loops.authoring.messages import listed, shown
 from little_loops.authoring.nodes import Map, Node, Text
 from little_loops.authoring.values import INVALID, fits
@@ -35,7 +36,8 @@ _NAME_HELP = "letters, digits, `_` and `-`, beginning with a letter or `_`; at m
 def machine(reader: Reader, kind: Machine, node: Node, label: str) -> Any:
     """All states by their names; one with a broken name is still there under it."""
     if type(node) is not Map:
-        return reader.wrong(label, "a mapping of states", node)
+        help = "write each state as `name:` with its fields below"
+        return reader.wrong(label, "a mapping of states", node, help)
     if not node.entries:
         return reader.note("LL111", f"{label} is empty", node.mark, "a loop needs a state")
     if len(node.entries) > MOST_STATES:
@@ -44,6 +46,9 @@ def machine(reader: Reader, kind: Machine, node: Node, label: str) -> Any:
         return reader.note("LL123", message, key.mark, "split it into several loops")
     found: dict[str, Any] = {}
     for key, value in node.entries:
+        if key.kind == "broken":
+            reader.spoiled.add("states")
+            continue
         _state_name(reader, key, twice=key.text in found)
         state = _state(reader, key, value)
         found.setdefault(key.text, {} if state is INVALID else state)
@@ -57,9 +62,10 @@ def route(reader: Reader, kind: Route, node: Node, label: str) -> Any:
     found: dict[str, str] = {}
     for key, value in node.entries:
         if key.kind != "str":
-            reader.trapped("this word", key)
+            reader.trapped("this word", key, STATE_NAME)
         elif key.text in found:
-            reader.note("LL012", f"the key `{shown(key.text)}` is given twice", key.mark)
+            message = f"the key `{shown(key.text)}` is given twice"
+            reader.note("LL012", message, key.mark, "keep one of them")
         else:
             to = reader.read(OR_AGAIN, value, f"`{shown(key.text)}`")
             if to is not INVALID:
@@ -85,13 +91,15 @@ def command(reader: Reader, kind: Command, node: Node, label: str) -> Any:
         return reader.record(node, COMMAND, label)
     if isinstance(node, Text):
         return reader.read(_STR, node, label)
-    return reader.wrong(label, "a command as text, or a mapping with `action`", node)
+    help = "write the command itself, or `{action: …}`"
+    return reader.wrong(label, "a command as text, or a mapping with `action`", node, help)
 
 
 def _state_name(reader: Reader, key: Text, twice: bool) -> None:
     if key.kind != "str":
-        reader.trapped("this state's name", key)
+        reader.trapped("this state's name", key, STATE_NAME)
     elif twice:
+        reader.states.setdefault(key.text, set())
         message = f"two states would be called `{key.text}`"
         reader.note("LL124", message, key.mark, "give what they are made of different names")
     elif not fits(key.text, STATE_NAME):
@@ -102,23 +110,38 @@ def _state(reader: Reader, key: Text, node: Node) -> Any:
     where = f"state `{shown(key.text)}`"
     if type(node) is not Map:
         return _no_state(reader, key, node, where)
-    words = written_words(node.get("condition") or node.get("check_condition"))
-    elsewhere, reader.spoiled = reader.spoiled, set()
-    given = reader.record(node, STATE, where, words)
-    if "condition" not in reader.spoiled:
+    before = len(reader.problems)
+    words = written_words(_judge_of(node))
+    around, reader.spoiled = reader.spoiled, set()
+    given = reader.fields(node, STATE, where, words)
+    if words is not None and not reader.hidden("condition"):
         _routes(reader, node, given, words, where)
-    if reader.spoiled.isdisjoint(("action", "condition", "terminal")):
+    if not reader.hidden("action", "condition", "terminal"):
         _needs_something_to_judge(reader, key, given, where)
-    reader.spoiled |= elsewhere
+    if reader.spoiled or len(reader.problems) > before:
+        reader.states[key.text] = reader.spoiled
+    reader.spoiled = around
     return given
 
 
+def _judge_of(node: Map) -> Node | None:
+    """The condition of a state, also under a misspelt name if it lists words."""
+    written = node.get("condition") or node.get("check_condition")
+    if written is not None:
+        return written
+    for key, value in node.entries:
+        if isinstance(value, Map) and "words" in value and key.text not in STATE.by_name:
+            return value
+    return None
+
+
 def _no_state(reader: Reader, key: Text, node: Node, where: str) -> Any:
-    reader.spoiled.add("action")
+    reader.states[key.text] = {ANYTHING}
     if isinstance(node, Text) and node.kind == "null":
         help = "add `action: …`, or `terminal: true` if the run ends here"
         return reader.note("LL107", f"{where} has no fields", key.mark, help)
-    return reader.wrong(where, "a mapping of fields", node)
+    text = f"`{{action: {shown(node.text)}}}`" if isinstance(node, Text) else "`{action: …}`"
+    return reader.wrong(where, "a mapping of fields", node, f"write it as {text}")
 
 
 def _routes(
@@ -154,7 +177,9 @@ def _needs_something_to_judge(reader: Reader, key: Text, given: dict[str, Any], 
         message = f"{where} has neither an `action` nor a `condition`"
         help = "add `action: …`, or `terminal: true` if the run ends here"
         reader.note("LL119", message, key.mark, help)
+        reader.spoiled.add("action")
     elif not has_source(condition):
         message = f"{where} has no `action`, and its condition no `source`"
         help = "add `action: …`, or `source: …` to judge an earlier result"
         reader.note("LL119", message, key.mark, help)
+        reader.spoiled.add("action")

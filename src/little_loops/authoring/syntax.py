@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from little_loops.authoring.messages import quoted, shown
 from little_loops.authoring.nodes import Mark
 from little_loops.authoring.places import Source
 from little_loops.errors import Problem
+from little_loops.records import NamedTuple
 
 _KEY = re.compile(r"""\s*(?:- +)*(?:"[^"]*"|'[^']*'|[^\s:#'"][^:#]*?)\s*:(?:\s|$)""")
 _QUOTED = re.compile(
@@ -97,6 +98,32 @@ def _escape(said: Complaint) -> Finding | None:
         Mark(said.at.line, column, column + 2),
         "in double quotes write \\\\ for a backslash, or use single quotes",
     )
+
+
+def _template_in_brackets(said: Complaint) -> Finding | None:
+    """`{action: ${context.x}}`: to YAML the second brace begins a mapping."""
+    line, at = said.line(said.at), said.at.column
+    if "flow" not in said.context or line[max(0, at - 1) : at + 1] != "${":
+        return None
+    before = re.match(r"(?:.*(?:[\[{,]|:[ \t]))?[ \t]*", line[: at - 1])
+    start = before.end() if before is not None else at - 1
+    end = start + len(line[start : _end_of_item(line, at)].rstrip())
+    return Finding(
+        "LL030",
+        "inside brackets and braces a text with `${` must be quoted",
+        Mark(said.at.line, start, end),
+        f"quote it: {quoted(line[start:end])}",
+    )
+
+
+def _end_of_item(line: str, at: int) -> int:
+    """Where the item ends that has this brace in it."""
+    depth = 0
+    for column in range(at, len(line)):
+        depth += (line[column] in "{[") - (line[column] in "}]")
+        if depth < 0 or (depth == 0 and line[column] == ","):
+            return column
+    return len(line.rstrip())
 
 
 def _unclosed_bracket(said: Complaint) -> Finding | None:
@@ -250,6 +277,7 @@ RULES: tuple[Callable[[Complaint], Finding | None], ...] = (
     _directive,
     _unclosed_quote,
     _escape,
+    _template_in_brackets,
     _unclosed_bracket,
     _colon_in_value,
     _missing_colon,

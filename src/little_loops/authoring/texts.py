@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from little_loops.fsm.schema import All, AnyOf, Condition, FSMLoop, HostOptions, Not, StateConfig
+from little_loops.records import NamedTuple
 
 Path = tuple[str | int, ...]
 TEMPLATED = ("source", "target", "pattern", "path", "tolerance")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from little_loops.authoring.field_kinds import (
     DURATION,
     LONGEST_S,
+    STATE_NAME,
     VARIABLE_NAME,
     AnyScalar,
     Environment,
@@ -22,6 +23,7 @@ from little_loops.authoring.field_kinds import (
     Name,
     Num,
     OneOf,
+    Plain,
     Str,
     Target,
     Time,
@@ -30,6 +32,7 @@ from little_loops.authoring.field_kinds import (
 )
 from little_loops.authoring.messages import listed, shown
 from little_loops.authoring.nodes import Entry, List, Map, Node, Text, plain, walk
+from little_loops.authoring.refused_texts import no_nul, no_template
 from little_loops.authoring.scalars import notation
 from little_loops.fsm.schema import AS_ERROR, CURRENT
 from little_loops.fsm.scope import normalise
@@ -58,7 +61,17 @@ def text(reader: Reader, kind: Str, node: Node, label: str) -> Any:
         return reader.trapped(label, node)
     if not node.text or node.text.isspace():
         return reader.note("LL111", f"{label} is empty", node.mark)
+    if "\0" in node.text:
+        return no_nul(reader, node, label)
     return node.text
+
+
+def plain_text(reader: Reader, kind: Plain, node: Node, label: str) -> Any:
+    value = text(reader, _STR, node, label)
+    if value is INVALID or "${" not in value:
+        return value
+    assert isinstance(node, Text)
+    return no_template(reader, node)
 
 
 def flag(reader: Reader, kind: Flag, node: Node, label: str) -> Any:
@@ -77,11 +90,16 @@ def whole(reader: Reader, kind: Whole, node: Node, label: str) -> Any:
     if value is INVALID or isinstance(value, str):
         return value
     if not isinstance(value, int):
-        return reader.note("LL103", f"{label} wants a whole number, not {value:g}", node.mark)
+        if not value.is_integer():
+            message = f"{label} wants a whole number, not {value:g}"
+            help = f"write {math.floor(value)} or {math.ceil(value)}"
+            return reader.note("LL103", message, node.mark, help)
+        value = int(value)
     if value < kind.least:
         return _too_small(reader, node, label, kind.least, False)
     if value > kind.most:
-        return reader.note("LL104", f"{label} must be at most {kind.most:,}", node.mark)
+        message = f"{label} must be at most {kind.most:,}"
+        return reader.note("LL104", message, node.mark, f"write {kind.most} or less")
     return value
 
 
@@ -104,7 +122,8 @@ def time(reader: Reader, kind: Time, node: Node, label: str) -> Any:
     if value < 0 or (value == 0 and not kind.zero):
         return _too_small(reader, node, label, 0, not kind.zero)
     if value > LONGEST_S:
-        return reader.note("LL104", f"{label} is longer than ten years", node.mark)
+        message = f"{label} is longer than ten years"
+        return reader.note("LL104", message, node.mark, _TIMES)
     return value
 
 
@@ -125,6 +144,8 @@ def _untimed(reader: Reader, node: Node, label: str) -> Any:
         return _numeric(reader, node, label, "a time like `90s`", False)
     if "${" in node.text:
         help = "templates are not filled in here; write the time itself"
+    elif re.fullmatch(r"[0-9]+(\.[0-9]+)?", node.text):
+        help = f"write {node.text}, without quotes, or `{node.text}s`"
     else:
         help = _TIMES
     return reader.note("LL110", f"{label} is not a time: `{shown(node.text)}`", node.mark, help)
@@ -148,8 +169,14 @@ def fits(text: str, pattern: str) -> bool:
     return re.fullmatch(pattern, text) is not None
 
 
+def _text_of_name(reader: Reader, node: Node, label: str, pattern: str) -> Any:
+    if type(node) is Text and node.kind != "str":
+        return reader.trapped(label, node, pattern)
+    return text(reader, _STR, node, label)
+
+
 def name(reader: Reader, kind: Name, node: Node, label: str) -> Any:
-    value = text(reader, _STR, node, label)
+    value = _text_of_name(reader, node, label, kind.pattern)
     if value is INVALID or fits(value, kind.pattern):
         return value
     message = f"`{shown(value)}` is not a name for a {kind.what}"
@@ -158,7 +185,7 @@ def name(reader: Reader, kind: Name, node: Node, label: str) -> Any:
 
 def target(reader: Reader, kind: Target, node: Node, label: str) -> Any:
     """A state's name as it is written; whether there is such a state is `check`'s to say."""
-    value = text(reader, _STR, node, label)
+    value = _text_of_name(reader, node, label, STATE_NAME)
     if value is INVALID or not value.startswith("$") or value in kind.special or "${" in value:
         return value
     help = f"name a state, or {listed(kind.special)}" if kind.special else "name a state"
@@ -169,11 +196,9 @@ def target(reader: Reader, kind: Target, node: Node, label: str) -> Any:
 
 
 def in_project(reader: Reader, kind: InProject, node: Node, label: str) -> Any:
-    value = text(reader, _STR, node, label)
+    value = plain_text(reader, _PLAIN, node, label)
     if value is INVALID:
         return value
-    if "\0" in value:
-        return reader.note("LL115", f"{label} holds a NUL character", node.mark)
     if value.startswith(("/", "~")):
         message = f"{label} must be relative to the project, not `{shown(value)}`"
         return reader.note("LL115", message, node.mark, "write it as seen from the project")
@@ -204,7 +229,7 @@ def list_of(reader: Reader, kind: ListOf, node: Node, label: str) -> Any:
         return reader.note("LL111", f"{label} is empty", node.mark)
     if len(node.items) > kind.most:
         message = f"{label} has {len(node.items):,} items; at most {kind.most:,} are possible"
-        return reader.note("LL123", message, node.items[kind.most].mark)
+        return reader.note("LL123", message, node.items[kind.most].mark, "leave some out")
     items = [reader.read(kind.item, item, f"an item of {label}") for item in node.items]
     return [item for item in items if item is not INVALID]
 
@@ -219,6 +244,11 @@ def variables(reader: Reader, kind: Variables, node: Node, label: str) -> Any:
         value = _data(reader, entry.value, f"`{entry.key.text}`")
         if value is not INVALID:
             found[entry.key.text] = value
+    if isinstance(node, Map) and len(found) < len(node.entries):
+        lost = (entry.key for entry in node.entries if entry.key.text not in found)
+        reader.spoiled.update(
+            "context" if key.kind == "broken" else f"context.{key.text}" for key in lost
+        )
     return found
 
 
@@ -229,7 +259,9 @@ def environment(reader: Reader, kind: Environment, node: Node, label: str) -> An
         return INVALID
     found: dict[str, str] = {}
     for key, value in entries:
-        if isinstance(value, Text) and value.kind in ("str", "int", "float", "bool"):
+        if isinstance(value, Text) and "\0" in value.text:
+            no_nul(reader, value, f"`{key.text}`")
+        elif isinstance(value, Text) and value.kind in ("str", "int", "float", "bool"):
             found[key.text] = value.text
         elif isinstance(value, Text) and value.kind == "null":
             message = f"`{key.text}` has no value"
@@ -247,12 +279,13 @@ def names(reader: Reader, node: Node, label: str, wants: str, what: str) -> Any:
     for entry in node.entries:
         key = entry.key
         if key.kind != "str":
-            reader.trapped("this name", key)
+            reader.trapped("this name", key, VARIABLE_NAME)
         elif not fits(key.text, VARIABLE_NAME):
             message = f"`{shown(key.text)}` is not a name for a {what}"
             reader.note("LL106", message, key.mark, _NAME_HELP[what])
         elif key.text in found:
-            reader.note("LL012", f"the key `{key.text}` is given twice", key.mark)
+            message = f"the key `{key.text}` is given twice"
+            reader.note("LL012", message, key.mark, "keep one of them")
         else:
             found[key.text] = entry
     return list(found.values())
@@ -261,23 +294,22 @@ def names(reader: Reader, node: Node, label: str, wants: str, what: str) -> Any:
 def _data(reader: Reader, node: Node, label: str) -> Any:
     if isinstance(node, Text):
         return _as_written(reader, node, label)
-    bad = [
-        each
-        for each in walk(node)
-        if isinstance(each, Text)
-        and (each.kind in ("broken", "other") or _finite(reader, each, label) is INVALID)
-    ]
-    for each in bad:
-        if each.kind == "other":
-            reader.wrong(label, "plain data", each)
-    return INVALID if bad else plain(node)
+    texts = [each for each in walk(node) if isinstance(each, Text)]
+    read = [_plain_data(reader, each, label) for each in texts]
+    return plain(node) if all(value is not INVALID for value in read) else INVALID
+
+
+def _plain_data(reader: Reader, node: Text, label: str) -> Any:
+    if node.kind in ("broken", "other"):
+        return reader.wrong(label, "plain data", node)
+    if "\0" in node.text:
+        return no_nul(reader, node, label)
+    return _finite(reader, node, label)
 
 
 def _as_written(reader: Reader, node: Text, label: str) -> Any:
     """The value if it prints as the author wrote it (`1.10` does not), else the text itself."""
-    if node.kind in ("broken", "other"):
-        return reader.wrong(label, "plain data", node)
-    value = _finite(reader, node, label)
+    value = _plain_data(reader, node, label)
     if node.kind == "bool":
         return value if node.text in ("true", "false") else node.text
     if node.kind in ("int", "float") and value is not INVALID:
@@ -303,7 +335,9 @@ def _numeric(reader: Reader, node: Node, label: str, wants: str, template: bool)
     if type(node) is not Text:
         return reader.wrong(label, wants, node)
     if node.kind in ("int", "float") and not isinstance(node.value, str):
-        return _finite(reader, node, label)
+        if math.isfinite(node.value):
+            return node.value
+        return reader.note("LL109", f"{label} is not a finite number", node.mark, _DECIMAL)
     if template and node.kind == "str" and "${" in node.text:
         return node.text
     odd = notation(node.text) if not node.quoted else None
@@ -329,3 +363,4 @@ def _too_small(reader: Reader, node: Node, label: str, least: float, above: bool
 
 
 _STR = Str()
+_PLAIN = Plain()

@@ -8,45 +8,38 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from little_loops.authoring.filling import Filling
 from little_loops.authoring.load import Definition
 from little_loops.errors import Place, Problem
-from little_loops.fsm.actions_due import action_type
-from little_loops.fsm.interpolation import splice
-from little_loops.fsm.schema import FSMLoop, StateConfig
-from little_loops.fsm.template import classify, references
-from little_loops.fsm.values import author_context
+from little_loops.fsm.splicing import is_data
 
 
 def agent_problems(definition: Definition, root: str) -> tuple[Problem, ...]:
     loop = definition.loop
     assert loop is not None, "only a valid loop has agents"
+    filling = Filling(loop)
     found: list[Problem] = []
-    for name, state in loop.states.items():
-        if state.action is not None and _kind(loop, state) != "shell":
-            found += _of_options(definition, loop, name, state)
-            found += _of_data(definition, loop, name, state, root)
+    for name in loop.states:
+        if name in filling.agents:
+            found += _of_options(definition, filling, name)
+            found += _of_data(definition, filling, name, root)
     return tuple(dict.fromkeys(found))
-
-
-def _kind(loop: FSMLoop, state: StateConfig) -> str:
-    return action_type(state, author_context(loop.context, state))
 
 
 def _place(definition: Definition, *path: str) -> Place | None:
     return definition.places.at(*path)
 
 
-def _of_options(
-    definition: Definition, loop: FSMLoop, name: str, state: StateConfig
-) -> Iterator[Problem]:
+def _of_options(definition: Definition, filling: Filling, name: str) -> Iterator[Problem]:
     from little_loops.hosts.base import check_options, host_named  # only where agents act
 
-    options = loop.host.under(state.host)
+    loop = filling.loop
+    options = loop.host.under(loop.states[name].host)
     of_state = definition.places.has("states", name, "host")
     place = _place(definition, *(("states", name, "host") if of_state else ("host",)))
     problems = check_options(options)
     for message in problems:
-        yield Problem("LL230", message, place)
+        yield Problem("LL230", message, place, "change or remove that option of `host`")
     if loop.on_handoff == "spawn" and (options.name or "claude") != "claude":
         yield Problem(
             "LL232",
@@ -55,7 +48,7 @@ def _of_options(
             "use `on_handoff: continue`, or `host: claude` for this state",
             "warning",
         )
-    if not problems and _kind(loop, state) == "slash":
+    if not problems and filling.kinds[name] == "slash":
         host = host_named(options.name or "claude")
         if not host.has_slash:
             yield Problem(
@@ -66,9 +59,7 @@ def _of_options(
             )
 
 
-def _of_data(
-    definition: Definition, loop: FSMLoop, name: str, state: StateConfig, root: str
-) -> Iterator[Problem]:
+def _of_data(definition: Definition, filling: Filling, name: str, root: str) -> Iterator[Problem]:
     """Data in a slash command whose file would run a shell on it."""
     from little_loops.hosts.command_files import (  # only where data meets an agent
         command_name,
@@ -76,10 +67,9 @@ def _of_data(
         runs_shell_on_arguments,
     )
 
-    if _kind(loop, state) != "slash" or not has_data(loop, state):
+    if filling.kinds[name] != "slash" or not has_data(filling, name):
         return
-    assert state.action is not None, "it has a kind"
-    command = command_name(splice(state.action, author_context(loop.context, state)))
+    command = command_name(filling.as_text(name, filling.loop.states[name].action or ""))
     place = _place(definition, "states", name, "action")
     if command is None:
         return
@@ -101,11 +91,12 @@ def _of_data(
         )
 
 
-def has_data(loop: FSMLoop, state: StateConfig) -> bool:
-    assert state.action is not None, "only actions hold data"
-    text = splice(state.action, author_context(loop.context, state))
-    texts = [text, *(value for value in state.context.values() if isinstance(value, str))]
-    return any(classify(one) == "data" for each in texts for one in references(each))
+def has_data(filling: Filling, name: str) -> bool:
+    """Is an agent's action given anything but the author's own text?"""
+    state = filling.loop.states[name]
+    texts = [state.action or "", *(v for v in state.context.values() if isinstance(v, str))]
+    filled = (filling.filled(name, text) for text in texts)
+    return any(is_data(piece) for each in filled if isinstance(each, tuple) for piece in each)
 
 
 def _plugin(command: str) -> tuple[str, ...]:

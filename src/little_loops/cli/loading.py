@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from little_loops.authoring.load import Definition, load
+from little_loops.authoring.messages import shown
+from little_loops.authoring.places import Places, Source
 from little_loops.cli.agent_checks import agent_problems
-from little_loops.cli.settings import settled
+from little_loops.cli.settings import LARGEST, settled
 from little_loops.errors import DefinitionError, UsageError
 from little_loops.fsm.schema import FSMLoop
+from little_loops.records import NamedTuple
 from little_loops.world.project import LOOPS, files_named, loop_files, resolve
 
-LARGEST = 1 << 20
 COMPILED_MARK = b"# compiled from "
 
 
@@ -69,6 +71,14 @@ def name_of(path: str) -> str | None:
 
 
 def _check_only_one(name: str, path: str, root: str) -> None:
+    others = namesakes(name, path, root)
+    if others:
+        raise _ambiguous(name, [path, *others])
+
+
+def namesakes(name: str, path: str, root: str) -> tuple[str, ...]:
+    """The other files of the project whose loop has this name; a compiled form is none."""
+
     def name_if_it_may_be(other: str) -> str | None:
         # Reading YAML is slow: only other files that could have the name are read.
         if os.path.samefile(other, path) or not _mentions(other, name):
@@ -76,8 +86,7 @@ def _check_only_one(name: str, path: str, root: str) -> None:
         return name_of(other)
 
     others = files_named(name, root, name_if_it_may_be)
-    if others and not _one_is_compiled([path, *others]):
-        raise _ambiguous(name, [path, *others])
+    return () if _one_is_compiled([path, *others]) else others
 
 
 def _mentions(path: str, name: str) -> bool:
@@ -85,7 +94,7 @@ def _mentions(path: str, name: str) -> bool:
         return True
     try:
         with open(path, "rb") as stream:
-            text = stream.read()
+            text = stream.read(LARGEST)
     except OSError:
         return False
     # The name of a goal is made of its words, so it stands nowhere in its file.
@@ -123,8 +132,13 @@ def _what_there_is(argument: str, root: str) -> str:
     return "there are: " + ", ".join(f"`{stem}`" for stem in sorted(stems)[:20])
 
 
-def context_overrides(pairs: Sequence[str], loop: FSMLoop) -> dict[str, Any]:
-    """`--context k=v`, as often as given; a key the loop does not have is an error."""
+def context_overrides(
+    pairs: Sequence[str], loop: FSMLoop, places: Places | None = None
+) -> dict[str, Any]:
+    """`--context k=v`, as often as given; a key the loop does not have is an error.
+
+    So is a value that the loop cannot work with; `places` say where in its file.
+    """
     overrides = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -134,4 +148,24 @@ def context_overrides(pairs: Sequence[str], loop: FSMLoop) -> dict[str, Any]:
             known = ", ".join(f"`{key}`" for key in loop.context) or "none"
             raise UsageError(f"the loop has no context `{name}`", f"it has: {known}")
         overrides[name] = value
+    if overrides:
+        _check_machine(overrides, loop, places)
     return overrides
+
+
+def _check_machine(overrides: Mapping[str, str], loop: FSMLoop, places: Places | None) -> None:
+    """Everything that is wrong with the loop once it has these values."""
+    from little_loops.authoring.check import check  # only where values are given
+
+    changed = loop._replace(context={**loop.context, **overrides})
+    found = check(changed, places or Places(Source("", ()), None))
+    given = ", ".join(
+        f"`--context {shown(f'{name}={value}')}`" for name, value in overrides.items()
+    )
+    errors = [
+        each._replace(message=f"with {given}: {each.message}")
+        for each in found
+        if each.severity == "error"
+    ]
+    if errors:
+        raise DefinitionError(errors)

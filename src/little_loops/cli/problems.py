@@ -5,22 +5,33 @@ Not here: finding problems (`authoring`), what a code means at length (`explain`
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
-from little_loops.cli.console import print_json, talk
+from little_loops.cli.console import ascii_only, columns_of, print_json, talk
 from little_loops.errors import Place, Problem
+from little_loops.records import NamedTuple
 from little_loops.world.shown import visible
 
 MOST_PRINTED = 100
-WIDEST = 96
-BEFORE_CARET = 60
 TAB = 4
-CUT = "…"
 
 
-def render(problem: Problem) -> str:
+class Paper(NamedTuple):
+    """What an excerpt is written on: so many columns, and how what is left out is marked."""
+
+    widest: int = 102
+    cut: str = "…"
+
+
+def paper_of(stream: TextIO) -> Paper:
+    widest = min(columns_of(stream) or Paper().widest, Paper().widest)
+    return Paper(widest, "..." if ascii_only(stream) else "…")
+
+
+def render(problem: Problem, paper: Paper = Paper()) -> str:  # noqa: B008
     """The problem as people read it, over several lines."""
     lines = [f"{problem.severity}[{problem.code}]: {_one_line(problem.message)}"]
     place = problem.place
@@ -28,17 +39,21 @@ def render(problem: Problem) -> str:
     if place is not None:
         width = max(width, len(str(place.line)))
         lines.append(f"{' ' * width}--> {position(place)}")
-        lines.extend(_excerpt(place, width))
+        lines.extend(_excerpt(place, width, paper))
     if problem.help is not None:
         lines.append(f"{' ' * (width + 1)}= help: {_one_line(problem.help)}")
     return "\n".join(lines)
 
 
-def render_all(problems: Sequence[Problem], most: int = MOST_PRINTED) -> str:
+def render_all(
+    problems: Sequence[Problem],
+    paper: Paper = Paper(),  # noqa: B008
+    most: int = MOST_PRINTED,
+) -> str:
     """All of a file's problems, a blank line between them; beyond `most` only their number."""
-    shown = [render(problem) for problem in problems[:most]]
+    shown = [render(problem, paper) for problem in problems[:most]]
     if len(problems) > most:
-        shown.append(f"… and {len(problems) - most:,} more")
+        shown.append(f"{paper.cut} and {len(problems) - most:,} more")
     return "\n\n".join(shown)
 
 
@@ -71,7 +86,7 @@ def annotation(problem: Problem) -> str:
 def report_problems(problems: Sequence[Problem], *, json_wanted: bool) -> None:
     """Why a command could not use a loop file: on stderr, or as JSON the first of them and all."""
     if not json_wanted:
-        talk(render_all(problems))
+        talk(render_all(problems, paper_of(sys.stderr)))
         return
     errors = [each for each in problems if each.severity == "error"] or problems
     first = as_dict(errors[0]) if errors else None
@@ -83,23 +98,24 @@ def position(place: Place) -> str:
     return f"{_one_line(place.file)}:{place.line}:{place.column}"
 
 
-def _excerpt(place: Place, width: int) -> list[str]:
+def _excerpt(place: Place, width: int, paper: Paper) -> list[str]:
     gutter = f"{' ' * (width + 1)}|"
-    text, start, length = _cells(place)
+    room = paper.widest - len(gutter) - 1 - len(paper.cut)
+    text, start, length = _cells(place, room, paper.cut)
     caret = f"{gutter} {' ' * start}{'^' * length}"
     return [gutter, f"{place.line:>{width}} | {text}".rstrip(), caret]
 
 
-def _cells(place: Place) -> tuple[str, int, int]:
+def _cells(place: Place, room: int, cut: str) -> tuple[str, int, int]:
     """The line as it is shown, and where the caret stands under it, in columns of a terminal."""
     begin = place.column - 1
-    first = max(0, begin - BEFORE_CARET) if len(place.source) > WIDEST else 0
-    text = CUT if first else ""
+    first = max(0, begin - room * 5 // 8) if len(place.source) > room else 0
+    text = cut if first else ""
     start = at = len(text)
     end = at
     for index in range(first, len(place.source)):
-        if at >= WIDEST:
-            text += CUT
+        if at >= room:
+            text += cut
             break
         cell = _cell(place.source[index], at)
         if index == begin:

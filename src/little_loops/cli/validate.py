@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from little_loops.authoring.load import Definition
 from little_loops.authoring.worst_case import outcomes, pattern_readings, worst_case
 from little_loops.cli.agent_checks import agent_problems
-from little_loops.cli.console import print_json, say
-from little_loops.cli.loading import find_loop, read_definition, shown_path
+from little_loops.cli.console import print_json, say, say_as_it_is
+from little_loops.cli.loading import find_loop, namesakes, read_definition, shown_path
 from little_loops.cli.plain_words import plain
-from little_loops.cli.problems import annotation, as_dict, render_all
+from little_loops.cli.problems import annotation, as_dict, paper_of, render_all
 from little_loops.errors import OK, USAGE, Problem, UsageError
+from little_loops.records import NamedTuple
 from little_loops.world.project import find_project, loop_files
 from little_loops.world.shown import visible
 
@@ -30,11 +32,14 @@ EXAMPLES = (
 
 class Checked(NamedTuple):
     path: str
-    definition: Definition
+    definition: Definition | None
     problems: tuple[Problem, ...]
 
     def count(self, severity: str) -> int:
         return sum(problem.severity == severity for problem in self.problems)
+
+    def is_good(self, strict: bool) -> bool:
+        return not (self.problems if strict else self.count("error"))
 
 
 class Asked(NamedTuple):
@@ -69,71 +74,109 @@ def asked(argv: Sequence[str]) -> Asked:
 def main(argv: Sequence[str]) -> int:
     args = asked(argv)
     root = find_project(os.getcwd())
-    paths = [find_loop(each, root) for each in args.files] or loop_files(root)
+    named = dict.fromkeys(find_loop(each, root) for each in args.files)
+    paths = list(named) or loop_files(root)
     if not paths:
         raise UsageError("there are no loops here", "`ll-loop init` writes a first one")
     checked = [check(path, root) for path in paths]
     match args.output_format or ("json" if args.json else "text"):
         case "json":
-            print_json(document(checked))
+            print_json(document(checked, strict=args.strict))
         case "github":
             for problem in (problem for each in checked for problem in each.problems):
-                say(annotation(problem))
+                say_as_it_is(annotation(_as_strict(problem) if args.strict else problem))
         case _:
-            report(checked, quiet=args.quiet, verbose=args.verbose)
-    bad = [each for each in checked if each.count("error") or (args.strict and each.problems)]
-    return USAGE if bad else OK
+            report(checked, args)
+    return OK if all(each.is_good(args.strict) for each in checked) else USAGE
 
 
 def check(path: str, root: str) -> Checked:
-    definition = read_definition(path)
-    extra = () if definition.loop is None else agent_problems(definition, root)
+    try:
+        definition = read_definition(path)
+    except UsageError as error:  # the others are still to be checked
+        problem = Problem("LL014", error.message, help="make it readable, or move it elsewhere")
+        return Checked(shown_path(path), None, (problem,))
+    extra: tuple[Problem, ...] = ()
+    if definition.loop is not None:
+        extra = (*agent_problems(definition, root), *_same_name(definition, path, root))
     return Checked(shown_path(path), definition, (*definition.problems, *extra))
 
 
-def report(checked: Sequence[Checked], *, quiet: int, verbose: int) -> None:
-    problems = [problem for each in checked for problem in each.problems]
-    if problems:
-        say(render_all(problems) + "\n")
-    if quiet:
+def _same_name(definition: Definition, path: str, root: str) -> Iterator[Problem]:
+    assert definition.loop is not None, "only a valid loop has a name"
+    others = namesakes(definition.loop.name, path, root)
+    if others:
+        listed = " and ".join(f"`{shown_path(other)}`" for other in others)
+        message = f"the loop's name `{definition.loop.name}` is also that of {listed}"
+        place = definition.places.at("name")
+        yield Problem("LL015", message, place, "give one of them another `name`")
+
+
+def _as_strict(problem: Problem) -> Problem:
+    return problem._replace(severity="error")
+
+
+def report(checked: Sequence[Checked], args: Asked) -> None:
+    if args.quiet > 1:
         return
-    for each in checked:
-        if each.definition.loop is not None and (verbose or len(checked) == 1):
+    problems = [
+        problem
+        for each in checked
+        for problem in each.problems
+        if problem.severity == "error" or args.strict or not args.quiet
+    ]
+    if problems:
+        say(render_all(problems, paper_of(sys.stdout)) + "\n")
+    for each in () if args.quiet else checked:
+        if _is_valid(each) and (args.verbose or len(checked) == 1):
             for line in expectations(each):
                 say(visible(line, newlines=False))
-    say(summary(checked))
+    say(summary(checked, strict=args.strict))
+
+
+def _is_valid(each: Checked) -> bool:
+    return each.definition is not None and each.definition.loop is not None
 
 
 def expectations(each: Checked) -> list[str]:
     """What a valid loop can be expected to do."""
-    loop = each.definition.loop
+    loop = each.definition.loop if each.definition is not None else None
     assert loop is not None, "only a valid loop has expectations"
     ends = [f"`{name}` is {how}" for name, how in outcomes(loop).items()]
     more = [*ends, *pattern_readings(loop)]
     return [f"{loop.name}: {worst_case(loop)}", *(f"  {line}" for line in more)]
 
 
-def summary(checked: Sequence[Checked]) -> str:
-    files = f"checked {len(checked)} loop{'' if len(checked) == 1 else 's'}"
+def summary(checked: Sequence[Checked], *, strict: bool = False) -> str:
+    files = f"checked {_count(len(checked), 'loop')}"
     errors = sum(each.count("error") for each in checked)
     warnings = sum(each.count("warning") for each in checked)
     if not errors and not warnings:
         return f"{files}: no problems"
     bad = sum(bool(each.problems) for each in checked)
-    return (
-        f"{files}: {errors} error{'' if errors == 1 else 's'}, "
-        f"{warnings} warning{'' if warnings == 1 else 's'} in {bad} file{'' if bad == 1 else 's'}"
-    )
+    told = f"{_count(errors, 'error')}, {_count(warnings, 'warning')} in {_count(bad, 'file')}"
+    why = "; with --strict a warning is as bad as an error" if strict and warnings else ""
+    return f"{files}: {told}{why}"
 
 
-def document(checked: Sequence[Checked]) -> dict[str, object]:
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def document(checked: Sequence[Checked], *, strict: bool = False) -> dict[str, object]:
     files = [
         {
             "file": each.path,
-            "name": None if each.definition.loop is None else each.definition.loop.name,
-            "valid": not each.count("error"),
+            "name": _name(each),
+            "valid": each.is_good(strict),
             "problems": [as_dict(problem) for problem in each.problems],
         }
         for each in checked
     ]
-    return {"schema": 1, "files": files}
+    good = all(each.is_good(strict) for each in checked)
+    return {"schema": 1, "strict": strict, "valid": good, "files": files}
+
+
+def _name(each: Checked) -> str | None:
+    loop = each.definition.loop if each.definition is not None else None
+    return None if loop is None else loop.name
