@@ -133,6 +133,9 @@ def test_other_exit_codes_leave_it_to_the_condition(code):
 # Patterns
 
 
+NO_PATTERN = "error: the pattern is empty, and would be found in anything; saw 'x'"
+
+
 @pytest.mark.parametrize(
     ("condition", "output", "said"),
     [
@@ -193,7 +196,9 @@ def test_other_exit_codes_leave_it_to_the_condition(code):
             r"error: `(a)\1` cannot be used as a pattern: invalid escape sequence: \1; saw 'aa'",
             id="back-reference",
         ),
-        pytest.param(OutputContains(""), "", "pass: `` found", id="nothing is everywhere"),
+        pytest.param(OutputContains(""), "x", NO_PATTERN, id="nothing is everywhere"),
+        pytest.param(OutputContains("", negate=True), "x", NO_PATTERN, id="nothing, negated"),
+        pytest.param(OutputContains("", regex=True), "x", NO_PATTERN, id="nothing, by hand"),
         pytest.param(
             OutputContains("x" * 300), "", f"fail: `{'x' * 200}…` not found", id="a long pattern"
         ),
@@ -246,6 +251,30 @@ def test_output_contains_in_a_cut_output(negate, output, said):
 )
 def test_readings(pattern, regex, read_as):
     assert reading(OutputContains(pattern, regex=regex)) == read_as
+
+
+class Kept:
+    """An output that is kept elsewhere."""
+
+    def holds(self, pattern, reading):
+        return (pattern, reading) in (("beyond", "substring"), ("bey.nd", "regex"))
+
+    def text(self):
+        return '{"n": 5}'
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        pytest.param(OutputContains("beyond"), "pass: `beyond` found", id="a text"),
+        pytest.param(OutputContains("bey.nd"), "pass: `bey.nd` found", id="a pattern"),
+        pytest.param(OutputContains("x"), "fail: `x` not found", id="neither"),
+        pytest.param(OutputJson(".n", 5), "pass: `.n`: 5 eq 5", id="a path"),
+        pytest.param(OutputNumeric(7), "pass: 7 eq 7", id="a number at its end"),
+    ],
+)
+def test_a_large_output_is_asked_itself(condition, said):
+    assert say(judge(condition, printed("…\n7")._replace(large=Kept()))) == said
 
 
 # Numbers
@@ -460,6 +489,9 @@ def test_stall_is_exactly_patience_measurements_without_a_new_best(values, patie
 # JSON
 
 
+BOTH_LARGE = "pass: `.n`: 100000000000000000000 eq 1e+20"
+
+
 @pytest.mark.parametrize(
     ("condition", "output", "said"),
     [
@@ -482,23 +514,56 @@ def test_stall_is_exactly_patience_measurements_without_a_new_best(values, patie
         ),
         pytest.param(OutputJson(".b", True), '{"b": true}', "pass: `.b`: true eq true", id="true"),
         pytest.param(
-            OutputJson(".b", True), '{"b": 1}', "fail: `.b`: 1 eq true", id="1 is not true"
+            OutputJson(".b", True),
+            '{"b": 1}',
+            "fail: `.b`: 1 eq true: a number is not true or false",
+            id="1 is not true",
         ),
         pytest.param(
-            OutputJson(".b", 1), '{"b": true}', "fail: `.b`: true eq 1", id="true is not 1"
+            OutputJson(".b", 1),
+            '{"b": true}',
+            "fail: `.b`: true eq 1: true or false is not a number",
+            id="true is not 1",
         ),
         pytest.param(
-            OutputJson(".n", 5), '{"n": "5"}', 'fail: `.n`: "5" eq 5', id="a text is no number"
+            OutputJson(".n", 5),
+            '{"n": "5"}',
+            'fail: `.n`: "5" eq 5: a text is not a number',
+            id="a text is no number",
+        ),
+        pytest.param(
+            OutputJson(".n", 5, "ne"),
+            '{"n": "5"}',
+            'pass: `.n`: "5" ne 5: a text is not a number',
+            id="nor is it equal",
+        ),
+        pytest.param(
+            OutputJson(".n", "010"),
+            '{"n": 10}',
+            'fail: `.n`: 10 eq "010": a number is not a text',
+            id="filled: zeros in front",
+        ),
+        pytest.param(
+            OutputJson(".n", "-0.5"),
+            '{"n": -0.5}',
+            "pass: `.n`: -0.5 eq -0.5",
+            id="filled: one zero",
         ),
         pytest.param(OutputJson(".n", "5"), '{"n": 5}', "pass: `.n`: 5 eq 5", id="filled: number"),
         pytest.param(
-            OutputJson(".n", "five"), '{"n": 5}', 'fail: `.n`: 5 eq "five"', id="filled: no number"
+            OutputJson(".n", "five"),
+            '{"n": 5}',
+            'fail: `.n`: 5 eq "five": a number is not a text',
+            id="filled: no number",
         ),
         pytest.param(
             OutputJson(".b", "true"), '{"b": true}', "pass: `.b`: true eq true", id="filled: true"
         ),
         pytest.param(
-            OutputJson(".b", "yes"), '{"b": true}', 'fail: `.b`: true eq "yes"', id="filled: word"
+            OutputJson(".b", "yes"),
+            '{"b": true}',
+            'fail: `.b`: true eq "yes": true or false is not a text',
+            id="filled: word",
         ),
         pytest.param(OutputJson(".x", None), "{}", "pass: `.x`: null eq null", id="null wanted"),
         pytest.param(
@@ -510,8 +575,23 @@ def test_stall_is_exactly_patience_measurements_without_a_new_best(values, patie
         pytest.param(
             OutputJson(".", 9007199254740993),
             "9007199254740993",
-            "pass: `.`: 9007199254740992 eq 9007199254740993",
-            id="doubles, as jq has them",
+            "pass: `.`: 9007199254740993 eq 9007199254740993",
+            id="more digits than jq keeps",
+        ),
+        pytest.param(
+            OutputJson(".n", "9007199254740992"),
+            '{"n": 9007199254740993}',
+            "fail: `.n`: 9007199254740993 eq 9007199254740992",
+            id="one beside it",
+        ),
+        pytest.param(
+            OutputJson(".n[1]", -9007199254740993, "lt"),
+            '{"n": [1, -9007199254740994]}',
+            "pass: `.n[1]`: -9007199254740994 lt -9007199254740993",
+            id="below",
+        ),
+        pytest.param(
+            OutputJson(".n", 1e20), '{"n": 1e20, "m": 9007199254740993}', BOTH_LARGE, id="a double"
         ),
         pytest.param(
             OutputJson(".t", "x"),
@@ -561,6 +641,21 @@ def test_output_json(condition, output, said):
             "`gt` wants two numbers or two texts, got true or false and true or false; saw 'true'",
             id="order of truths",
         ),
+        pytest.param(
+            OutputJson(".a + 1", 9007199254740993),
+            '{"a": 9007199254740993}',
+            "`.a + 1` is too large for jq, which keeps about 15 digits; "
+            "saw '{\"a\": 9007199254740993}'",
+            id="worked out from more digits than jq keeps",
+        ),
+        pytest.param(
+            OutputJson(".[0]", 1),
+            "[9007199254740993, nan]",
+            "`.[0]` is too large for jq, which keeps about 15 digits; "
+            "saw '[9007199254740993, nan]'",
+            id="more digits in what only jq reads",
+        ),
+        pytest.param(OutputJson(" ", 1), "1", "the path is empty; saw '1'", id="no path"),
         pytest.param(
             OutputJson(".", 1),
             "Traceback",
@@ -757,7 +852,7 @@ conditions = st.recursive(
             st.sampled_from([None, "min", "max"]),
             st.integers(1, 3),
         ),
-        st.builds(VerdictWords),
+        st.just(VerdictWords()),
     ),
     lambda inner: st.one_of(
         st.builds(All, st.lists(inner, max_size=3).map(tuple)),
@@ -773,6 +868,7 @@ observations = st.builds(
     ANY_TEXT | st.sampled_from(["1", "0\n0", '{"a": 1}', "[1, 2]", "VERDICT: pass", "1e999"]),
     st.booleans(),
     st.none() | ANY_TEXT,
+    st.none(),
 )
 
 

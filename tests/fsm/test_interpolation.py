@@ -16,6 +16,7 @@ from little_loops.fsm.interpolation import (
     TooLarge,
     Unresolved,
     check_shell,
+    check_variable,
     lookup_in,
     parse,
     references,
@@ -454,3 +455,23 @@ def test_what_passes_the_check_is_rendered(action):
     else:
         at_once = render_shell(action, lambda _: "1", context)
         assert render_shell(splice(action, context), lambda _: "1", context) == at_once
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "refused"),
+    [
+        pytest.param("BASH_ENV", "${captured.n.output}", True, id="run by bash"),
+        pytest.param("PS4", "+ ${context.data} ", True, id="data in the author's text"),
+        pytest.param("BASH_ENV", "${context.own}", False, id="the author's text"),
+        pytest.param("BASH_ENV", "${captured.n.output:raw}", False, id="the author's risk"),
+        pytest.param("BASH_ENV", "/etc/bashrc $${x}", False, id="no value"),
+        pytest.param("BASH_ENV", "/etc/bashrc", False, id="no reference"),
+        pytest.param("NAME", "${captured.n.output}", False, id="another variable"),
+    ],
+)
+def test_data_in_a_variable_that_the_shell_runs(name, text, refused):
+    said = check_variable(name, text, {"data": "${captured.n.output}", "own": "x"})
+    messages = [
+        f"`${{captured.n.output}}` is put into `{name}`, and the shell evaluates what is in there"
+    ]
+    assert [each.message for each in said] == (messages if refused else [])

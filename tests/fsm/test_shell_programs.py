@@ -1,4 +1,8 @@
-"""Which words of a command are code.  `@` is where a value will be put, `$` what the shell fills in."""
+"""Which words of a command are code.
+
+`@` is where a value will be put, `$` what the shell fills in, `&` a `$(…)` with a value in it,
+`&&` the same in quotes, `<` a `<(…)` with one.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from typing import NamedTuple
 import pytest
 
 from little_loops.fsm.shell_places import HOLE
-from little_loops.fsm.shell_programs import GRAMMARS, UNKNOWN, findings, makes_integers
+from little_loops.fsm.shell_programs import GRAMMARS, findings
+from little_loops.fsm.shell_roles import PRINTED, PROCESS, UNKNOWN
 
 
 class Word(NamedTuple):
@@ -17,8 +22,11 @@ class Word(NamedTuple):
 
 def words(line: str) -> list[Word]:
     """Words between blanks; `_` is a blank inside one, `~` stands for the empty word."""
-    marks = str.maketrans({"@": HOLE, "$": UNKNOWN, "_": " ", "~": ""})
-    return [Word(text.translate(marks), "_" not in text) for text in line.split()]
+    marks = str.maketrans({"@": HOLE, "$": UNKNOWN, "_": " ", "~": "", "&": PRINTED, "<": PROCESS})
+    return [
+        Word(text.replace("&&", "&").translate(marks), "_" not in text and "&&" not in text)
+        for text in line.split()
+    ]
 
 
 def told(line: str) -> str:
@@ -26,7 +34,7 @@ def told(line: str) -> str:
     found = findings(words(line))
     roles = []
     for at, text in enumerate(line.split()):
-        if "@" in text:
+        if not {"@", "&", "<"}.isdisjoint(text):
             finding = found.get(at)
             roles.append(f"{text} {finding.role} {finding.of}".strip() if finding else text)
     if -1 in found:
@@ -79,7 +87,7 @@ def told(line: str) -> str:
         ("sh -e@ x", "-e@ program sh"),
         ("sh --@ x", "--@ program sh"),
         ("sh script @", "@"),
-        ("sh @ @", "@ option sh, @"),
+        ("sh @ @", "@ script sh, @"),
         ("sh -- @", "@"),
         ("dash", "input dash"),
         ("sh -s @", "@ option sh, input sh"),
@@ -92,7 +100,7 @@ def told(line: str) -> str:
         ("python3 -cimport_@", "-cimport_@ program python"),
         ("python3 -W @ -m @ -c @", "@ value python, @ value python, @"),
         ("python3 x.py -c @", "@"),
-        ("python3 @", "@ option python"),
+        ("python3 @", "@ script python"),
         ("python3 - @", "@, input python"),
         ("python3", "input python"),
         ("perl -e @ @", "@ program perl, @ option perl"),
@@ -121,7 +129,7 @@ def told(line: str) -> str:
         ("sed --expr=@", "--expr=@ program sed"),
         ("sed -i.bak p @ @", "@ option sed, @ option sed"),
         ("sed -i ~ @ f", "@ program sed"),
-        ("sed -f @ -- @", "@ value sed, @"),
+        ("sed -f @ -- @", "@ file sed, @"),
         ("sed p -- @", "@"),
         ("sed $ @", "@ program sed"),
         ("sed -l @ p", "@ value sed"),
@@ -134,7 +142,7 @@ def told(line: str) -> str:
         ("jq -r --arg x @ .a", "@ value jq"),
         ("jq --argjson x @ @", "@ value jq, @ program jq"),
         ("jq -n .a --arg x @", "@ value jq"),
-        ("jq -f @ @", "@ value jq, @"),
+        ("jq -f @ @", "@ file jq, @"),
         ("jq --from-file f @", "@"),
         ("jq --slurpfile a b --rawfile c d --indent 2 @", "@ program jq"),
         ("jq -L dir @", "@ program jq"),
@@ -166,6 +174,55 @@ def told(line: str) -> str:
         ("printf -v @ %s", "@ name printf"),
         ("printf -v@ %s", "-v@ name printf"),
         ("printf", ""),
+        # what a substitution prints
+        ("&", "& command"),
+        ("& sed p", "& command"),
+        ("a/& x", "a/& command"),
+        ("$ & x", "& command"),
+        ("echo & &&", "&, &&"),
+        ("sh -c &&", "&& program sh"),
+        ("sh -e&& x", "-e&& program sh"),
+        ("sh --&& x", "--&& program sh"),
+        ("sh &&", "&& script sh"),
+        ("sed & p", "& program sed"),
+        ("sed p &&", "&& option sed"),
+        # files that are run
+        ("sh <", "< script sh"),
+        ("sh -s <", "< option sh, input sh"),
+        ("perl -e 1 <", "< option perl"),
+        ("awk -f <", "< file awk"),
+        ("awk -f", ""),
+        ("awk -f - @", "@ option awk, input awk"),
+        ("awk -f/dev/stdin @", "@ option awk, input awk"),
+        ("sed --file=- @", "@ option sed, input sed"),
+        ("sed -f /proc/self/fd/0 @", "@ option sed, input sed"),
+        ("sh /dev/stdin", "input sh"),
+        ("python3 /dev/fd/3 @", "@, input python"),
+        # prefixes with a word of their own
+        ("flock @ sed @", "@ value flock, @ program sed"),
+        ("stdbuf -o L awk @", "@ program awk"),
+        ("chroot", ""),
+        ("env -S@", "-S@ command env"),
+        ("env --split-string @", "@ command env"),
+        ("env ENV=@ ls", "ENV=@ variable ENV"),
+        # xargs
+        ("xargs", ""),
+        ("xargs sh -c", "input sh"),
+        ("xargs -n 1 sh -c echo", ""),
+        ("xargs env", "input xargs"),
+        ("xargs xargs sh -c", "input sh"),
+        ("xargs -I % sh -c echo_%", "input sh"),
+        ("xargs -I% sh -c echo_%", "input sh"),
+        ("xargs -i sh -c {}", "input sh"),
+        ("xargs --replace sed s/{}/x/ f", "input sed"),
+        ("xargs --replace=% rm %", ""),
+        ("xargs -I", ""),
+        ("xargs -I % % @", "@, input xargs"),
+        # standard input that is handed on
+        ("ssh host bash -s", "input bash"),
+        ("docker exec -i box sh", "input sh"),
+        ("ssh host bash x", ""),
+        ("grep sh", ""),
     ],
 )
 def test_what_a_word_is(line, roles):
@@ -176,21 +233,6 @@ def test_a_quoted_expansion_is_a_word_of_its_own():
     quoted = [Word("sed"), Word(UNKNOWN, bare=False), Word(HOLE)]
     assert findings(quoted)[1].role == "program"
     assert findings(quoted)[2].role == "option"
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("declare -i n", True),
-        ("local -ri n", True),
-        ("declare -n n", True),
-        ("declare -r n", False),
-        ("echo -i", False),
-        ("", False),
-    ],
-)
-def test_integers_are_noticed(line, expected):
-    assert makes_integers(words(line)) is expected
 
 
 def test_many_words_are_read_in_one_go():

@@ -116,6 +116,43 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
             id="test",
         ),
         pytest.param(
+            "PS4=@",
+            "error: `@` is put into `PS4`, and the shell evaluates what is in there = "
+            "use a variable of your own",
+            id="variable",
+        ),
+        pytest.param(
+            "[ $(cat @) -gt 3 ]",
+            "error: what `$(…)` makes of `@` may be taken for an operator of `[`, "
+            "and bash evaluates what follows `-v` = "
+            "put `$(…)` in double quotes, and write an operator between two values",
+            id="operator",
+        ),
+        pytest.param(
+            'printf "$(cat @)"',
+            "error: what `$(…)` makes of `@` may begin with `-`, "
+            "and `printf` would take it for an option = write `--` before it",
+            id="option",
+        ),
+        pytest.param(
+            'eval "$(cat @)"',
+            "error: what `$(…)` makes of `@` stands in program text of `eval`, and would be run = "
+            "run the command itself, with the value as its argument",
+            id="a substitution",
+        ),
+        pytest.param(
+            "cat @ | sh",
+            "error: what a pipe makes of `@` stands in program text of `sh`, and would be run = "
+            "give it as an argument: `sh -c 'echo \"$1\"' sh @`",
+            id="a pipe",
+        ),
+        pytest.param(
+            "compgen -W @",
+            "error: `@` stands in program text of `compgen`, and would be run = "
+            "give the value to `compgen` as an argument or a variable",
+            id="a program without words of its own",
+        ),
+        pytest.param(
             "echo `cat @`",
             "error: `@` stands in backticks = write `$(…)` instead of the backticks",
             id="backticks",
@@ -201,6 +238,31 @@ def test_every_reason_and_every_program_has_its_words():
             id="arithmetic by way of a variable",
         ),
         pytest.param(
+            "n=@; [[ $n = 1 ]]",
+            "warning: `n` gets `@` and is used in `[[ … ]]`, "
+            "where bash runs commands it finds in a value = "
+            "use `expr` and `[ … ]`, or let nothing but digits through first",
+            id="a test by way of a variable",
+        ),
+        pytest.param(
+            "n=@; [ $n = 1 ]",
+            "warning: `n` gets `@` and may be taken for an operator of `[`, "
+            "and bash evaluates what follows `-v` = put double quotes around `$n`",
+            id="an operator by way of a variable",
+        ),
+        pytest.param(
+            'n=@; printf "$n"',
+            "warning: `n` gets `@` and may begin with `-`, "
+            "and `printf` would take it for an option = write `--` before it",
+            id="an option by way of a variable",
+        ),
+        pytest.param(
+            'n=@; eval "$n"',
+            "warning: `n` gets `@` and is used in program text of `eval`, and would be run = "
+            "let nothing but what you know through first: `case $n in build|test) … esac`",
+            id="a program by way of a variable",
+        ),
+        pytest.param(
             'echo "\\$${PRICE}"',
             "warning: `\\$${` gives a literal `${`, whatever stands before it = "
             'for a dollar sign before a value keep the two apart: `\\$""${`',
@@ -262,6 +324,27 @@ def test_words_need_room(action):
 def test_the_authors_words_are_data_where_they_hold_data():
     (said,) = told("${context.cmd:q} x", {"cmd": "ls @".replace("@", VALUE)})
     assert said.startswith("error: `${context.cmd:q}` stands where the name of a command belongs")
+
+
+@pytest.mark.parametrize("program", ["sh", "python3", "sed -f", "bash -e"])
+def test_the_file_with_what_a_command_printed_is_not_run(program):
+    reference = "${captured.n.file}"
+    name = program.split()[0].removesuffix("3")
+    (said,) = told(f"{program} {reference}")
+    assert said == (
+        f"error: `{reference}` is the file with what a command printed, and `{name}` would run it "
+        "= write `:raw` behind it if whoever prints that may run commands here"
+    )
+    assert told(f"{program} ${{loop.run_dir}}/x.sh") == []
+
+
+@pytest.mark.parametrize(
+    "action",
+    ['eval "$(echo $${a})"', 'sh -c "$(echo ${context.a:q})"', "echo $(($(echo ${context.a:q})))"]
+    + ["echo $(($(echo '$${')))", "echo ${state.name:q} | sh"],
+)
+def test_what_is_carried_elsewhere_matters_for_data_alone(action):
+    assert told(action, {"a": "1"}) == []
 
 
 @pytest.mark.parametrize("action", ["echo `$${`", "echo $(($${))", "echo ${x:-$${y}", "echo '$${"])

@@ -1,4 +1,7 @@
-"""Where in a script a value stands.  `@` in these scripts is where a value will be put."""
+"""Where in a script a value stands.
+
+`@` in these scripts is where a value will be put; a real one is written `¤`.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from little_loops.fsm.shell_places import HOLE, Place
+from little_loops.fsm.shell_places import HOLE, Place, Use
 from little_loops.fsm.shell_text import places
 
 
 def told(script: str, shell: str = "sh") -> list[str]:
     """Each place in few words: how it is quoted, `+` if it may be split, or why it is refused."""
-    return [in_words(place) for place in places(script.replace("@", HOLE), shell)]
+    script = script.replace("@", HOLE).replace("¤", "@")
+    return [in_words(place) for place in places(script, shell)]
 
 
 def in_words(place: Place) -> str:
     if place.refused:
-        return f"no: {place.refused}" + (f" ({place.of})" if place.of else "")
+        through = f" through {place.through}" if place.through else ""
+        return f"no: {place.refused}" + (f" ({place.of})" if place.of else "") + through
     said = place.quote + ("+" if place.splits else "")
     said += f", option of {place.option_of}" if place.option_of else ""
-    return said + (f", {place.evaluated} is evaluated" if place.evaluated else "")
+    said += f", run by {place.file_of}" if place.file_of else ""
+    return said + (f", {used(place.evaluated)}" if place.evaluated else "")
+
+
+def used(use: Use) -> str:
+    return f"{use.name} is {use.reason}" + (f" of {use.of}" if use.of else "")
 
 
 @pytest.mark.parametrize(
@@ -98,11 +108,11 @@ def in_words(place: Place) -> str:
         pytest.param("cat <<E\na\\\nE\n@\nE", ["document"], id="a joined line does not end it"),
         pytest.param("cat <<E\na\\\\\nE\necho @", ["bare+"], id="two backslashes join nothing"),
         pytest.param("cat <<'E'\na\\\nE\necho @", ["bare+"], id="nothing joins when quoted"),
-        pytest.param("echo $x $1 $$ $? ${x:-'}'} `date` @", ["bare+"], id="expansions"),
+        pytest.param("echo $x $1 $$ $? ${?} ${x:-'}'} `date` @", ["bare+"], id="expansions"),
         pytest.param('echo "$x ${x:-"}"} `date` $((1 + (2)))" @', ["bare+"], id="quoted ones"),
         pytest.param("echo \"${x%'c'}\" @", ["bare+"], id="harmless quotes in an expansion"),
         pytest.param("echo ${x:-$y} ${x:-\\}} @", ["bare+"], id="nested expansions"),
-        pytest.param('echo $((x "1" + `date` + $(cat @))) @', ["bare+", "bare+"], id="arithmetic"),
+        pytest.param('echo $((x "1" + `date` + $(cat x))) @', ["bare+"], id="arithmetic"),
         pytest.param("echo $'a\\n' @", ["bare+"], id="dollar quotes"),
         pytest.param('echo $"a" "$" $ @', ["bare+"], id="lonely dollars"),
         pytest.param("echo a; echo b & echo c | cat && ls || ls @", ["bare+"], id="operators"),
@@ -228,6 +238,7 @@ def test_what_is_not_balanced_is_refused_from_the_start(script, what):
         ),
         pytest.param("$(" * 50 + ")" * 50, "more than 40 levels of nesting", id="deep"),
         pytest.param("$((" * 50 + "))" * 50, "more than 40 levels of nesting", id="sums"),
+        pytest.param("{ " * 101 + ":", "more than 100 levels of nesting", id="groups"),
         pytest.param('"${x:-' * 50 + '}"' * 50, "more than 40 levels of nesting", id="braces"),
     ],
 )
@@ -241,19 +252,238 @@ def test_where_only_sh_is_unclear_bash_is_not(script):
     assert [place.refused for place in places(script.replace("@", HOLE), "bash")] == [""]
 
 
+NUMBERS = ["bare, n is arithmetic", "bare, m is arithmetic"]
+
+
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        pytest.param("n=@; echo $((n + 1))", ["bare, n is evaluated"], id="arithmetic"),
-        pytest.param("n=@; (( n > 3 ))", ["bare, n is evaluated"], id="arithmetic command"),
-        pytest.param("n=@; [[ $n -gt 3 ]]", ["bare, n is evaluated"], id="double brackets"),
-        pytest.param("n=@ m=@; echo $((m))", ["bare", "bare, m is evaluated"], id="the right one"),
+        pytest.param("n=@; echo $((n + 1))", ["bare, n is arithmetic"], id="arithmetic"),
+        pytest.param("n=@; (( n > 3 ))", ["bare, n is arithmetic"], id="arithmetic command"),
+        pytest.param("n=@; [[ $n -gt 3 ]]", ["bare, n is test"], id="double brackets"),
+        pytest.param("n=@ m=@; echo $((m))", ["bare", "bare, m is arithmetic"], id="the right one"),
         pytest.param("n=`@`; echo $((n))", ["no: backticks"], id="refused anyway"),
-        pytest.param("n=@; [ $n -gt 3 ]", ["bare"], id="brackets evaluate nothing"),
+        pytest.param('n=@; [ "$n" -gt 3 ]', ["bare"], id="brackets evaluate nothing"),
+        pytest.param("n=@; [ $n -gt 3 ]", ["bare, n is operator of ["], id="unless it is split"),
+        pytest.param("echo ${x:n} ${y[m]}; n=@ m=@", NUMBERS, id="offsets and subscripts"),
+        pytest.param("n=@ m=@; echo ${y[¤]:$n} ${y[*]} ${#y[m]}", NUMBERS, id="of arrays"),
+        pytest.param("n=@ m=@; a[n]=1 b=([m]=2)", NUMBERS, id="assigned elements"),
+        pytest.param(
+            "n=@; echo ${n} ${n:-1} ${n%.} ${#n} ${n¤Q} ${n[0]} ${n:0:1}", ["bare"], id="not"
+        ),
+        pytest.param("n=@; echo ${!n}", ["bare, n is arithmetic"], id="a name in a variable"),
+        pytest.param("n=@; echo ${n¤P}", ["bare, n is arithmetic"], id="a prompt"),
+        pytest.param(
+            "declare -i n; read n <<< @", ["bare, n is arithmetic"], id="an integer is read"
+        ),
+        pytest.param('x=@; eval "$x"', ["bare, x is program of eval"], id="eval"),
+        pytest.param('eval "$x"; x=@', ["bare, x is program of eval"], id="whatever comes first"),
+        pytest.param('eval "`echo $x`"; x=@', ["bare, x is program of eval"], id="in backticks"),
+        pytest.param("x=@; $x", ["bare, x is command"], id="a command"),
+        pytest.param("x=@; read $x", ["bare, x is name of read"], id="a name"),
+        pytest.param('x=@; printf "$x"', ["bare, x is option of printf"], id="an option"),
+        pytest.param("x=@; sh <<E\n$x\nE", ["bare, x is program of sh"], id="a document"),
+        pytest.param("x=@; PS4=$x", ["bare, x is variable of PS4"], id="a prompt's text"),
+        pytest.param("x=@; y=$x; z=a$y; sh -c $z", ["bare, x is program of sh"], id="over others"),
+        pytest.param("x=@; y=$x; y=$y; $z", ["bare"], id="in a circle"),
+        pytest.param("x=$(cat @); $x", ["bare+, x is command"], id="by a substitution"),
+        pytest.param(": ${x:=$(cat @)}; $x", ["bare+, x is command"], id="by default"),
+        pytest.param("export x=@; $x", ["bare, x is command"], id="exported"),
+        pytest.param("x=(a @); ${x[1]}", ["bare+, x is command"], id="in an array"),
+        pytest.param("for x in a @; do $x; done", ["bare+, x is command"], id="in a loop"),
+        pytest.param("read -r x <<< @; $x", ["bare, x is command"], id="read"),
+        pytest.param("read x <<E\n@\nE\n$x", ["document, x is command"], id="from a document"),
+        pytest.param(
+            "cat @ | while read x; do $x; done", ["bare+, x is command"], id="from a pipe"
+        ),
+        pytest.param("while read x; do $x; done < @", ["bare, x is command"], id="into a group"),
+        pytest.param(
+            "cat <<E | while read x\n@\nE\ndo $x; done", ["document, x is command"], id="both"
+        ),
+        pytest.param('set -- @; eval "$¤"', ["bare+, 1 is program of eval"], id="set"),
+        pytest.param('f() { eval "$1"; }; f @', ["bare+, 1 is program of eval"], id="a function"),
+        pytest.param("f() { ${2}; }; f @", ["bare+, 1 is command"], id="in braces"),
+        pytest.param("f() { ${¤:1}; }; f @", ["bare+, 1 is command"], id="some of them"),
+        pytest.param('f() { echo "$1"; }; f @', ["bare+"], id="a harmless function"),
     ],
 )
 def test_a_variable_that_is_evaluated_later(script, expected):
     assert told(script) == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param('eval "$(cat @)"', "no: program (eval)", id="eval"),
+        pytest.param("eval a\"$(cat '@')\"b", "no: program (eval)", id="part of a word"),
+        pytest.param('eval "$(echo "$(cat @)")"', "no: program (eval)", id="deeper"),
+        pytest.param('eval "${x:-$(cat @)}"', "no: program (eval)", id="in an expansion"),
+        pytest.param('sh -c "$(cat @)"', "no: program (sh)", id="sh"),
+        pytest.param('sed "s/a/$(cat @)/" f', "no: program (sed)", id="sed"),
+        pytest.param("sed $(cat @) p f", "no: program (sed)", id="options of sed"),
+        pytest.param("$(cat @) x", "no: command", id="a command"),
+        pytest.param("$(cat @) sed p", "no: command", id="a command, or nothing"),
+        pytest.param("a/$(cat @) x", "no: command", id="in a path"),
+        pytest.param("read $(cat @)", "no: name (read)", id="a name"),
+        pytest.param("declare -i x=$(cat @)", "no: name (declare)", id="an integer"),
+        pytest.param("declare -i x; x=$(cat @)", "no: arithmetic", id="an integer, later"),
+        pytest.param("OPTIND=$(cat @)", "no: variable (OPTIND)", id="an integer of the shell's"),
+        pytest.param("echo $((1 + $(cat @)))", "no: arithmetic", id="arithmetic"),
+        pytest.param("(($(cat @)))", "no: arithmetic", id="arithmetic command"),
+        pytest.param("echo ${x:$(cat @)}", "no: arithmetic", id="an offset"),
+        pytest.param("x=([$(cat @)]=1)", "no: arithmetic", id="a subscript"),
+        pytest.param("[[ $(cat @) -eq 1 ]]", "no: test", id="double brackets"),
+        pytest.param("[ $(cat @) -eq 1 ]", "no: operator ([)", id="brackets, split"),
+        pytest.param('printf "$(cat @)"', "no: option (printf)", id="an option"),
+        pytest.param('sed -n p "$(cat @)"', "no: option (sed)", id="an option of sed"),
+        pytest.param("sh <<E\n$(cat @)\nE", "no: program (sh)", id="a document"),
+        pytest.param('sh <<< "$(cat @)"', "no: program (sh)", id="a here-string"),
+    ],
+)
+def test_what_a_substitution_prints_stands_where_that_stands(script, expected):
+    assert told(script, "bash") == [f"{expected} through `$(…)`"]
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param('echo "$(cat @)" $(cat @)', ["bare+"] * 2, id="arguments"),
+        pytest.param('x=$(cat @); [ "$x" = "$(cat @)" ]', ["bare+"] * 2, id="compared"),
+        pytest.param("echo ${x:-$(cat @)} ${x#$(cat @)}", ["bare+"] * 2, id="expansions"),
+        pytest.param('printf -- "$(cat @)"', ["bare+"], id="behind two dashes"),
+        pytest.param('printf "$x @" "$(cat @)"', ["double", "bare+"], id="beside an option"),
+        pytest.param('printf "@$(cat x)"', ["double, option of printf"], id="before another"),
+        pytest.param(
+            'printf "$(cat @)@"', ["no: option (printf) through `$(…)`", "double"], id="in one word"
+        ),
+        pytest.param('eval "$(ls # \'@\n)"', ["comment"], id="in a comment"),
+        pytest.param("diff <(cat @) <(cat @)", ["bare+"] * 2, id="as files"),
+    ],
+)
+def test_a_substitution_may_stand_where_a_value_may(script, expected):
+    assert told(script, "bash") == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param("cat @ | sh", "(sh)", id="one command"),
+        pytest.param("cat @ | tee x | sh -x", "(sh)", id="several"),
+        pytest.param("cat @ |& sh", "(sh)", id="with its errors"),
+        pytest.param("cat @ |\n# then\nsh", "(sh)", id="over lines"),
+        pytest.param("cat @ | sudo -u me bash -s", "(bash)", id="by a prefix"),
+        pytest.param("cat @ | ssh host bash -s", "(bash)", id="somewhere else"),
+        pytest.param("cat @ | python3 -", "(python)", id="python"),
+        pytest.param("cat @ | sh /dev/stdin", "(sh)", id="as a file"),
+        pytest.param("cat @ | . /dev/stdin", "(source)", id="sourced"),
+        pytest.param("cat @ | awk -f - x", "(awk)", id="a program's file"),
+        pytest.param("cat @ | sed --file=/dev/stdin x", "(sed)", id="the same, glued"),
+        pytest.param("cat @ | (cd x; sh)", "(sh)", id="into a subshell"),
+        pytest.param("cat @ | { cat | sh; }", "(sh)", id="into a group"),
+        pytest.param("cat @ | if :; then sh; fi", "(sh)", id="into an if"),
+        pytest.param("cat @ | case a in a) sh;; esac", "(sh)", id="into a case"),
+        pytest.param("cat @ | echo $(sh)", "(sh)", id="into a substitution"),
+        pytest.param("{ :; cat @; } | sh", "(sh)", id="out of a group"),
+        pytest.param("(cat @; ls) | sh", "(sh)", id="out of a subshell"),
+        pytest.param("for x in a; do cat @; done | sh", "(sh)", id="out of a loop"),
+        pytest.param("f() { sh; }; cat @ | f", "(sh)", id="into a function"),
+        pytest.param("function f { sh; }; cat @ | f", "(sh)", id="into a function in words"),
+        pytest.param("function f() { sh; }; cat @ | f", "(sh)", id="into one with both"),
+        pytest.param("cat @ > >(sh)", "(sh)", id="into a process"),
+        pytest.param("cat @ | tee >(sh) x", "(sh)", id="into a process on the way"),
+        pytest.param("cat @ | xargs sh -c", "(sh)", id="xargs"),
+        pytest.param("cat @ | xargs env", "(xargs)", id="xargs and a prefix"),
+        pytest.param("cat @ | xargs -I{} sh -c 'x {}'", "(sh)", id="xargs with a mark"),
+    ],
+)
+def test_what_a_pipe_carries_into_a_program_is_its_text(script, expected):
+    assert told(script, "bash") == [f"no: program {expected} through a pipe"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("cat <<E | sh\n@\nE", id="a pipe"),
+        pytest.param("cat <<E |\n@\nE\ncat | sh", id="a pipe behind it"),
+        pytest.param("{ sh; } <<E\n@\nE", id="a group"),
+        pytest.param("(sh) <<E\n@\nE", id="a subshell"),
+        pytest.param("case a in a) sh;; esac <<E\n@\nE", id="a case"),
+        pytest.param("while :; do sh; done <<< @", id="a here-string into a loop"),
+        pytest.param("f() { sh; }; f <<< @", id="into a function"),
+        pytest.param("f() { sh; } <<< @", id="into each call of it"),
+        pytest.param("sh < @", id="a file"),
+        pytest.param("sh < <(cat @)", id="what is a file"),
+        pytest.param("ssh host sh <<E\n@\nE", id="somewhere else"),
+    ],
+)
+def test_what_is_on_the_input_of_a_program_is_its_text(script):
+    (place,) = places(script.replace("@", HOLE), "bash")
+    assert (place.refused, place.of) == ("program", "sh")
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param("cat @ | grep x || ls | sh", ["bare+"], id="another pipeline"),
+        pytest.param("cat @; ls | sh", ["bare+"], id="another command"),
+        pytest.param("cat @ & ls | sh", ["bare+"], id="in the background"),
+        pytest.param("cat @\nls | sh", ["bare+"], id="another line"),
+        pytest.param("if cat @; then ls | sh; else ls | sh; fi", ["bare+"], id="another branch"),
+        pytest.param("{ cat @; ls; }; ls | sh", ["bare+"], id="another group"),
+        pytest.param("cat @ | sh x", ["bare+"], id="a script reads it"),
+        pytest.param("cat @ | python3 -c pass @", ["bare+", "bare+"], id="a program reads it"),
+        pytest.param("cat @ | python3 -m json.tool", ["bare+"], id="a module reads it"),
+        pytest.param("ls | sh -s -- @", ["bare+"], id="an argument"),
+        pytest.param("cat @ | xargs -n 1 echo", ["bare+"], id="xargs"),
+        pytest.param("cat @ | xargs -I{} mv {} x", ["bare+"], id="xargs with a mark"),
+        pytest.param("cat @ | xargs", ["bare+"], id="xargs alone"),
+        pytest.param("while read x; do ls; done < <(cat @)", ["bare+"], id="read in a loop"),
+        pytest.param("cat <<E | tr a b\n@\nE", ["document"], id="a harmless reader"),
+        pytest.param("grep sh <<< @", ["bare"], id="no program but its name"),
+        pytest.param("} | sh; echo @", ["bare+"], id="a brace out of place"),
+        pytest.param("f() (sh); cat @ | g", ["bare+"], id="another function"),
+    ],
+)
+def test_a_pipe_into_something_else_is_fine(script, expected):
+    assert told(script, "bash") == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param("sh @", ["bare+, option of sh, run by sh"], id="sh"),
+        pytest.param("sh -e -- @", ["bare+"], id="behind two dashes"),
+        pytest.param("sed -f @ x", ["bare, run by sed"], id="sed"),
+        pytest.param("sh <(cat @)", ["no: program (sh) through `<(…)`"], id="a process"),
+        pytest.param("sed -f <(cat @) x", ["no: program (sed) through `<(…)`"], id="sed and one"),
+        pytest.param("source <(cat @)", ["no: program (source) through `$(…)`"], id="sourced"),
+        pytest.param("cat <(cat @)", ["bare+"], id="not run"),
+    ],
+)
+def test_files_that_are_run(script, expected):
+    assert told(script, "bash") == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param("x=(a); declare x=@", ["no: name"], id="before"),
+        pytest.param("declare x=@; x=(a)", ["no: name"], id="behind"),
+        pytest.param("declare -a x; local x=@", ["no: name"], id="declared"),
+        pytest.param("mapfile x; declare x=@", ["no: name"], id="read"),
+        pytest.param("x=(a); export x=@", ["bare"], id="exported"),
+        pytest.param("x=(a); declare y=@", ["bare"], id="another"),
+    ],
+)
+def test_what_is_declared_may_be_a_list(script, expected):
+    assert told(script, "bash") == expected
+
+
+def test_where_the_reader_is_lost_nothing_is_under_way():
+    """What was read already may be going somewhere that cannot be seen."""
+    lost = "no: unclear (`coproc`)"
+    assert told('echo @\neval "$(cat @; coproc sh)"') == ["bare+", lost]
+    assert told("cat @ | coproc sh") == [lost]
 
 
 def test_a_script_no_shell_can_be_given_is_not_read():
@@ -267,6 +497,20 @@ shellish = st.lists(
             *("@", "'", '"', "\\", "`", "$", "(", ")", "{", "}", ";", "&", "|", "<", ">", "\n"),
             *(" ", "#", "$(", "${", "$((", "))", "((", "[[ ", " ]]", "$'", "<<E\n", "\nE\n", "=("),
             *("case x in ", " esac ", "a) ", ";;", "for x in ", "echo ", "A=", "sh -c ", "sed "),
+            *(
+                " | ",
+                "{ ",
+                "; }",
+                "read x",
+                "$x",
+                "f() { ",
+                "sh;",
+                "if ",
+                "; then ",
+                "; fi",
+                "<(",
+                ">(",
+            ),
             *("time ", "sudo ", "declare -i ", "xargs ", "env ", "-e", "--", "f()", "\\\n", "&>"),
         ]
     ),

@@ -57,6 +57,13 @@ HOSTILE = [
     "E\n$(touch CANARY)\nE",
     "# \ntouch CANARY",
     "touch CANARY",
+    "a[$(touch${IFS}CANARY)]",
+    "-v a[$(touch${IFS}CANARY)]",
+    "! -v a[$(touch${IFS}CANARY)]",
+    "-va[$(touch CANARY)]",
+    "-v",
+    "-ctouch CANARY",
+    "x/e;1e touch CANARY;s/a",
     "-e touch CANARY",
     'BEGIN { system("touch CANARY") }',
     "1e touch CANARY",
@@ -101,6 +108,15 @@ PLACES: dict[str, tuple[str, Callable[[str], str]]] = {
         SAME,
     ),
     "jq's argument": ("jq -jn --arg v @ '$v'", SAME),
+    "a substitution in an expansion": ('printf %s "${X:-$(printf %sx @)}"', lambda v: f"{v}x"),
+    "a test of a substitution": (
+        'if [ "$(printf %sx @)" = @x ] && [ ! "@" = b ]; then printf %s @; fi',
+        SAME,
+    ),
+    "a pipe": ("printf %s @ | cat | { cat; }", SAME),
+    "a pipe into a program": ("printf %s @ | sh -c 'cat; true'", SAME),
+    "xargs": ("printf '%s\\0' @ | xargs -0 printf %s", SAME),
+    "a pipeline beside a program": ("printf %s @ || echo exit 1 | sh; echo : | sh", SAME),
     "the author's word with data in it": ("printf %s ${context.note:q}", lambda v: f"it's {v}"),
     "data in the author's text": ("${context.say}", lambda value: f"said: {value}"),
 }
@@ -188,6 +204,29 @@ def test_hostile_text_is_no_program_of_others(place, run):
             "echo 'a @",
             "for @ in a; do :; done",
         ),
+        *('eval "$(echo @)"', 'sh -c "$(echo @)"', 'bash -c "x=$(echo @)"', "$(echo @)"),
+        *("$(echo @) x", 'trap "$(echo @)" EXIT', 'awk "$(echo @)" /dev/null', "(($(echo @)))"),
+        *('python3 -c "$(echo @)"', "echo $(($(echo @)))", "[[ $(echo @) -eq 1 ]]"),
+        *("declare -i x=$(echo @)", 'printf "$(echo @)" x', 'sed -n p "$(echo @)"'),
+        *('eval "${X:-$(echo @)}"', "echo ${X:$(echo @)}", "sed $(echo @) /dev/null"),
+        *("[ @ @ ]", "test @ @", "[ ! @ @ ]", "[ -@ @ ]", "[ $(echo @) -gt 3 ]", "[ ! -v @ ]"),
+        *("RANDOM=@", "OPTIND=@", "HISTCMD=$(echo @)", "PS4=@; set -x; :", "export PS4=@"),
+        *("BASH_ENV=@ bash -c :", "env ENV=@ sh -i", "compgen -W @", "wait -n -p @", "jobs -x @"),
+        *("x=(1); declare x=@", "declare x=@; x=(1)", "mapfile -C @ -c 1 x", "declare -n r=@"),
+        *("cat <<E | sh\n@\nE\n", "cat <<E |\n@\nE\nsh", ". /dev/stdin <<E\n@\nE\n"),
+        *("echo @ | sh", "echo @ | bash -s", "echo @ | (cd .; sh)", "echo @ | { cat | sh; }"),
+        *("{ echo @; } | sh", "for i in 1; do echo @; done | python3", "f() { sh; }; echo @ | f"),
+        *("awk -f - <<E\n@\nE\n", "sed -f - /dev/null <<E\n@\nE\n", "{ sh; } <<E\n@\nE\n"),
+        *("echo @ | xargs sh -c", "echo @ | xargs -I{} sh -c 'echo {}'", "echo @ | xargs env"),
+        *(
+            "source @",
+            ". @",
+            "env -S@",
+            "env --split-string=@",
+            "flock x awk @",
+            "stdbuf -oL sed @",
+        ),
+        *("sh ${captured.x.file}", "sh < ${captured.x.file}", "sed -f ${captured.x.file} x"),
     ],
 )
 def test_no_code_position_takes_a_value(action, shell):
@@ -195,6 +234,34 @@ def test_no_code_position_takes_a_value(action, shell):
     assert any(not each.warning for each in check_shell(action, {}, shell))
     with pytest.raises(Refused):
         rendered(action, "harmless", shell)
+
+
+BASH_PLACES = (
+    *("source <(echo @)", "bash <(echo @)", "sh < <(echo @)", "echo @ > >(sh)", ". <(echo @)"),
+    *("echo @ | tee >(sh) >/dev/null", "bash <<< @", ". /dev/stdin <<< @", "(sh) <<< @"),
+    *("while :; do sh; break; done <<< @", "case a in a) sh;; esac <<< @", "echo @ |& sh"),
+)
+
+
+@pytest.mark.parametrize("action", BASH_PLACES)
+def test_no_code_position_of_bash_takes_a_value(action):
+    with pytest.raises(Refused):
+        rendered(action, "harmless", "bash")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    "action",
+    [
+        *('x=@; eval "$x"', "x=$(echo @); $x", 'x=@; y=$x; sh -c "$y"', "for x in @; do $x; done"),
+        *('echo @ | while read -r x; do eval "$x"; done', 'set -- @; eval "$1"'),
+        *('x=@; sed "s/a/$x/" f', "x=@; [ $x -gt 3 ]", "x=@; echo $((x))", "x=@; echo ${y:x}"),
+        *('f() { eval "$1"; }; f @', 'x=@; printf "$x"', "x=@; read $x", "x=@; y[x]=1"),
+    ],
+)
+def test_a_value_that_becomes_code_by_way_of_a_variable_is_warned_of(action, shell):
+    (said,) = check_shell(action.replace("@", VALUE), {}, shell)
+    assert said.warning
 
 
 @pytest.mark.parametrize("shell", SHELLS)

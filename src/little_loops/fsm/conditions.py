@@ -14,16 +14,19 @@ import json
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, assert_never
+from typing import Any, Literal, Protocol, assert_never
 
 from little_loops.fsm.readings import (
+    EXACT_BELOW,
     LARGEST,
     CannotJudge,
     NotANumber,
     as_number,
     compiled,
     cut,
+    exact_value,
     gap,
+    has_leading_zero,
     is_other_dialect,
     kind,
     matches,
@@ -53,6 +56,7 @@ from little_loops.fsm.schema import (
     VerdictWords,
 )
 from little_loops.fsm.state import Judgement, Metric
+from little_loops.records import NamedTuple
 
 REASON_CHARS = 1000
 SPECIAL = frozenset(r".^$*+?{}[]\|()")
@@ -69,14 +73,28 @@ VERDICT_MARK = "VERDICT:"
 TRUTH = {"true": True, "false": False}
 
 
+Reading = Literal["regex", "substring"]
+
+
+class Large(Protocol):
+    """An output too large to be carried about as a text."""
+
+    def holds(self, pattern: str, reading: Reading) -> bool: ...
+    def text(self) -> str: ...
+
+
 class Observation(NamedTuple):
-    """What there is to judge.  `verdict` is an agent's structured one; `truncated`: a cap cut it."""
+    """What there is to judge.  `verdict` is an agent's structured one; `truncated`: a cap cut it.
+
+    If there is a `large` output, `output` has its beginning and its last line only.
+    """
 
     exit_code: int | None
     signal: int | None
     output: str
     truncated: bool = False
     verdict: str | None = None
+    large: Large | None = None
 
 
 Sources = Mapping[str, Observation]
@@ -199,17 +217,22 @@ def never_ran(seen: Observation) -> Judgement | None:
 
 
 def output_contains(condition: OutputContains, seen: Observation) -> Judgement:
-    if reading(condition) == "regex":
-        found = matches(condition.pattern, seen.output)
-    else:
-        found = condition.pattern in seen.output
+    if not condition.pattern:  # a template may come out empty
+        raise CannotJudge("the pattern is empty, and would be found in anything")
+    found = holds(seen, condition.pattern, reading(condition))
     reason = f"`{cut(condition.pattern)}` {'found' if found else 'not found'}"
     if seen.truncated and not found:
         raise CannotJudge(f"{reason}, but the output was cut off")
     return Judgement(PASS if found is not condition.negate else FAIL, reason)
 
 
-def reading(condition: OutputContains) -> Literal["regex", "substring"]:
+def holds(seen: Observation, pattern: str, reading: Reading) -> bool:
+    if seen.large is not None:
+        return seen.large.holds(pattern, reading)
+    return matches(pattern, seen.output) if reading == "regex" else pattern in seen.output
+
+
+def reading(condition: OutputContains) -> Reading:
     """How a pattern is read: as a regular expression if it has a special character and compiles.
 
     One with look-around or back-references was meant as one, too.  It does not compile here; read
@@ -280,7 +303,12 @@ def arrived(condition: Convergence, value: float, target: float) -> bool:
 def output_json(condition: OutputJson, seen: Observation) -> Judgement:
     if seen.truncated:
         raise CannotJudge("the output was cut off, so it is not whole JSON")
-    value = one_value(condition.path, seen.output)
+    if not condition.path.strip():  # to jq this is `.`
+        raise CannotJudge("the path is empty")
+    text = seen.output if seen.large is None else seen.large.text()
+    value = one_value(condition.path, text)
+    if kind(value) == "a number" and abs(value) >= EXACT_BELOW:
+        value = exact_value(condition.path, text, value)
     return compare(condition, value, like(value, condition.target))
 
 
@@ -299,21 +327,27 @@ def compare(condition: OutputJson, value: Any, target: Scalar) -> Judgement:
         passed = COMPARE[op](value, target)
     else:
         raise CannotJudge(f"`{op}` wants two numbers or two texts, got {' and '.join(kinds)}")
-    return Judgement(PASS if passed else FAIL, f"{path}: {written(value)} {op} {written(target)}")
+    differ = f": {kinds[0]} is not {kinds[1]}" if target is not None and len({*kinds}) > 1 else ""
+    reason = f"{path}: {written(value)} {op} {written(target)}{differ}"
+    return Judgement(PASS if passed else FAIL, reason)
 
 
 def same(value: Any, target: Scalar) -> bool:
-    """Equal and of one kind: to JSON, unlike Python, true is not 1, and no text is a number."""
-    if kind(value) == kind(target) == "a number":
-        return float(value) == float(target)  # type: ignore[arg-type] # a number, by its kind
+    """Equal and of one kind: to JSON, unlike Python, true is not 1, and no text is a number.
+
+    A key that is missing is null, as jq has it.
+    """
     return kind(value) == kind(target) and bool(value == target)
 
 
 def like(value: Any, target: Scalar) -> Scalar:
-    """A target that was a template is a text: beside a number or a truth it is read as one."""
+    """A target that was a template is a text: beside a number or a truth it is read as one.
+
+    With zeros in front it is no number, but the name of something: `010`.
+    """
     if isinstance(target, str) and kind(value) == "true or false":
         return TRUTH.get(target.strip(), target)
-    if isinstance(target, str) and kind(value) == "a number":
+    if isinstance(target, str) and kind(value) == "a number" and not has_leading_zero(target):
         try:
             return number_in(target)
         except NotANumber:

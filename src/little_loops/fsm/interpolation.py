@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.shell_places import HOLE, Place, Refusal
@@ -51,6 +51,7 @@ from little_loops.fsm.template import (
     references,
     template_errors,
 )
+from little_loops.records import NamedTuple
 
 __all__ = [
     "FIELDS",
@@ -69,6 +70,7 @@ __all__ = [
     "Unresolved",
     "as_text",
     "check_shell",
+    "check_variable",
     "classify",
     "lookup_in",
     "parse",
@@ -293,6 +295,8 @@ def render_shell(
     text: str, lookup: Lookup, context: Mapping[str, object], shell: str = "sh"
 ) -> Script:
     """Fill in a shell action.  Raises `Refused`, `TooLarge`, `Unresolved` or `TemplateError`."""
+    if "${" not in text:  # as most scripts, and this is done at every step
+        return Script(text, {})
     standing = _standing(text, context, shell)
     refused = [each for each in _judged(standing) if not each.warning]
     if refused:
@@ -313,6 +317,21 @@ def render_shell(
 def check_shell(text: str, context: Mapping[str, object], shell: str = "sh") -> list[Refusal]:
     """Say what `render_shell` would refuse, and warn of what it would not."""
     return list(_judged(_standing(text, context, shell)))
+
+
+def check_variable(name: str, text: str, context: Mapping[str, object]) -> list[Refusal]:
+    """Say what speaks against a variable of the environment: some hold code for the shell."""
+    if "${" not in text:
+        return []
+    from little_loops.fsm.shell_builtins import EVALUATED  # few variables have values in them
+
+    if name not in EVALUATED:
+        return []
+    from little_loops.fsm.shell_refusals import judged
+
+    pieces = (piece for piece in spliced(text, context) if isinstance(piece, Reference | Own))
+    place = Place("bare", "variable", name)
+    return [said for piece in pieces for said in judged(piece, place) if not said.warning]
 
 
 class _Standing(NamedTuple):

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 SEEN_CHARS = 200
 NUMERAL_CHARS = 1000
 LARGEST = sys.float_info.max
+EXACT_BELOW = 1 << 53
+"""From here on a double, which is all jq has, does not hold every whole number."""
 
 # Texts, not compiled: start-up does not pay, and `re` keeps what it has compiled.
 _NUMERAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_MARK = "\ufdd0"  # a character that no text has
 _OTHER_DIALECT = r"(?s)\(\?<?[=!]|\(.*\\[1-9]"
 
 
@@ -74,6 +77,10 @@ def number_in(text: str) -> float:
     return int(line) if line.lstrip("+-").isdigit() else float(line)
 
 
+def has_leading_zero(text: str) -> bool:
+    return re.match(r"\s*[+-]?0[0-9]", text) is not None
+
+
 def as_number(value: float | str, field: str) -> float:
     """The value of a field that takes a number: a number, or the text a template became."""
     try:
@@ -101,8 +108,13 @@ def plain(number: float) -> str:
 
 
 def matches(pattern: str, text: str) -> bool:
-    # A line may end in CR LF, which RE2's `$` does not know.
-    return compiled(pattern).search(utf8(text.replace("\r\n", "\n"))) is not None
+    return matches_bytes(pattern, utf8(text))
+
+
+def matches_bytes(pattern: str, data: bytes | bytearray) -> bool:
+    if b"\r\n" in data:  # RE2's `$` does not know it; to replace it is to copy all
+        data = data.replace(b"\r\n", b"\n")
+    return compiled(pattern).search(data) is not None
 
 
 def compiled(pattern: str) -> Any:
@@ -145,6 +157,28 @@ def one_value(path: str, text: str) -> Any:
         given = "more than one value" if values else "no value"
         raise CannotJudge(f"`{cut(path)}` gave {given}" if text.strip() else "not JSON: empty")
     return values[0]
+
+
+def exact_value(path: str, text: str, rounded: Any) -> Any:
+    """A number that jq has rounded, as it is written in the text.
+
+    jq is asked again, about a text in which the large numbers are marked words.  If it gives back
+    one of these, that is the number; if the answer is the same as before, none had to do with it.
+    """
+    import json  # late: few numbers are that large
+
+    def marked(digits: str) -> int | str:
+        return int(digits) if abs(int(digits)) < EXACT_BELOW else f"{_MARK}{digits}"
+
+    try:
+        value = one_value(path, json.dumps(json.loads(text, parse_int=marked)))
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, str) and value.startswith(_MARK):
+        return int(value.removeprefix(_MARK))
+    if value != rounded:
+        raise CannotJudge(f"`{cut(path)}` is too large for jq, which keeps about 15 digits")
+    return value
 
 
 def kind(value: Any) -> str:

@@ -6,9 +6,10 @@ loop without data in its scripts needs neither.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from little_loops.fsm.template import Escape, Reference
+from little_loops.records import NamedTuple
 
 HOLE = "\0"
 """Stands in a script where a value will be put."""
@@ -21,6 +22,9 @@ Reason: TypeAlias = Literal[
     "command",
     "program",
     "name",
+    "variable",
+    "option",
+    "operator",
     "arithmetic",
     "test",
     "backticks",
@@ -35,13 +39,23 @@ Reason: TypeAlias = Literal[
 ]
 
 
+class Use(NamedTuple):
+    """A variable that gets a value and is used where none may stand."""
+
+    name: str
+    reason: Reason
+    of: str
+
+
 class Place(NamedTuple):
     quote: Quote
     refused: Reason = ""
     of: str = ""  # the program whose text this is, or what the reader could not follow
+    through: str = ""  # what carries the value there: `$(…)`, a pipe
     splits: bool = False  # several words may stand here
     option_of: str = ""  # the program that would take a leading `-` for an option
-    evaluated: str = ""  # the variable that gets the value, where arithmetic uses it
+    file_of: str = ""  # the program that runs the file named here
+    evaluated: Use | None = None
 
 
 class Refusal(NamedTuple):

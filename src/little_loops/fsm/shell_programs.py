@@ -1,42 +1,22 @@
 """Say which words of a command are code: its name, and the program text some commands take.
 
 The list of programs is closed (eval, sh, bash and dash -c, python -c, perl -e, awk, sed, jq), plus
-the shell's own words that evaluate an operand (let, trap, alias, `test -v`, `printf -v`, declare,
-read …).  What other programs do with their arguments is the author's affair.
+the shell's own words (`shell_builtins`).  What other programs do with their arguments is the
+author's affair.
 
-A word is known only as far as the script shows it: `HOLE` stands for a value that will be put
-there, `UNKNOWN` for whatever the shell will put there itself.
-
-Not here: reading a script (`shell_text`), what is said about it (`interpolation`).
+Not here: reading a script (`shell_text`), what is said about it (`shell_refusals`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
+from little_loops.fsm.shell_builtins import INPUT_FILE, TAKES_CODE, assigned, builtin
 from little_loops.fsm.shell_places import HOLE
-
-UNKNOWN = "\1"
-
-Role: TypeAlias = Literal["command", "program", "name", "value", "option", "input", "argument"]
-"""What a word is.  `argument`: nothing special.  `value`: exactly one word belongs here.  `option`: could be read as an option
-that brings a program along.  `input`: no word, but the text on the program's standard input."""
-
-
-class Word(Protocol):
-    @property
-    def text(self) -> str: ...
-    @property
-    def bare(self) -> bool: ...
-
-
-class Finding(NamedTuple):
-    at: int
-    role: Role
-    of: str
-
+from little_loops.fsm.shell_roles import PRINTED, UNKNOWN, VALUES, Finding, Role, Word
+from little_loops.records import NamedTuple
 
 Option: TypeAlias = Literal[
     "program",  # its value is program text
@@ -110,6 +90,9 @@ _FOUND_ANYWHERE = ("sh", "bash", "dash", "python", "perl")
 _NEAR = 100
 _RUNS_NEXT = ("-exec", "-execdir", "-ok", "-okdir")
 
+# Programs that hand their standard input on to a command among their arguments.
+_CARRIES_INPUT = ("ssh", "docker", "podman", "kubectl", "su", "chroot", "nsenter", "lxc", "incus")
+
 # Programs that run the rest of their line, with the letters of options that take a word.
 PREFIXES: Mapping[str, str] = {
     "env": "uCS",
@@ -123,14 +106,17 @@ PREFIXES: Mapping[str, str] = {
     "setsid": "",
     "time": "fo",
     "nice": "n",
+    "ionice": "cn",
+    "stdbuf": "ioe",
+    "busybox": "",
     "timeout": "sk",
+    "flock": "wE",
+    "chroot": "",
 }
-_DECLARES = ("declare", "typeset", "local", "readonly", "export")
-_TAKES_NAMES = ("read", "unset", "getopts", "mapfile", "readarray")
-_TAKES_CODE = ("eval", "let", "alias")
-_RUNS_CODE = (*GRAMMARS, *PREFIXES, *_TAKES_CODE)
+_OPERAND_FIRST = ("timeout", "flock", "chroot")  # behind it the command begins
+_RUNS_CODE = (*GRAMMARS, *PREFIXES, *TAKES_CODE)
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
 _PYTHON_NAME = re.compile(r"python[0-9.]*")
 
 
@@ -142,28 +128,70 @@ def findings(words: Sequence[Word]) -> dict[int, Finding]:
     return found
 
 
-def makes_integers(words: Sequence[Word]) -> bool:
-    """`declare -i n`: from now on bash evaluates what is assigned to `n`."""
-    return (
-        bool(words)
-        and words[0].text in _DECLARES
-        and any(re.match(r"-\w*[in]", word.text) for word in words[1:])
-    )
-
-
 def _all(words: Sequence[Word]) -> Iterator[Finding]:
     first = yield from _prefixes(words)
+    yield from _fed_by_xargs(words, first)
     if first >= len(words):
         return
     name = _name(words[first].text)
     yield Finding(first, "command", "")
-    yield from _builtin(name, words, first + 1)
+    yield from builtin(name, words, first + 1)
     if name in GRAMMARS:
         yield from _operands(words, first + 1, name)
     for start, end, other in _inner_commands(words, first + 1):
         for each in _operands(words[start:end], 0, other):
             if each.role in ("program", "value"):
                 yield each._replace(at=start + each.at)
+            elif each.role == "input" and name in _CARRIES_INPUT:
+                yield each
+
+
+class _Piped(NamedTuple):
+    """A word with what `xargs` reads in it."""
+
+    text: str
+    bare: bool = False
+
+
+def _fed_by_xargs(words: Sequence[Word], first: int) -> Iterator[Finding]:
+    """`xargs` puts what it reads behind a command, or with `-I` wherever its mark stands."""
+    names = [_name(word.text) for word in words[:first]]
+    if "xargs" not in names:
+        return
+    at = len(names) - names[::-1].index("xargs")
+    begins = _end_of_options(words, at)
+    mark = _xargs_mark([word.text for word in words[at:begins]])
+    line: list[Word] = list(words[begins:])
+    piped = [each for each, word in enumerate(line) if mark and mark in word.text]
+    for each in piped:
+        line[each] = _Piped(line[each].text.replace(mark, PRINTED))
+    if not mark and line:
+        piped = [len(line)]
+        line.append(_Piped(PRINTED))
+    found = findings(line)
+    for each in piped:
+        if each in found and found[each].role in ("command", "program", "name"):
+            yield Finding(-1, "input", found[each].of or "xargs")
+
+
+def _end_of_options(words: Sequence[Word], at: int) -> int:
+    options = _prefix_options(words, at, "xargs")
+    while True:
+        try:
+            next(options)
+        except StopIteration as end:
+            return int(end.value)
+
+
+def _xargs_mark(options: Sequence[str]) -> str:
+    for at, text in enumerate(options):
+        if text == "-I":
+            return options[at + 1] if at + 1 < len(options) else ""
+        if text.startswith(("-I", "--replace=")):
+            return text.removeprefix("-I").removeprefix("--replace=")
+        if text in ("-i", "--replace"):
+            return "{}"
+    return ""
 
 
 def _inner_commands(words: Sequence[Word], at: int) -> Iterator[tuple[int, int, str]]:
@@ -190,12 +218,14 @@ def _prefixes(words: Sequence[Word]) -> Generator[Finding, None, int]:
     while at < len(words):
         name = _name(words[at].text)
         if _may_vanish(words, at):
+            if PRINTED in words[at].text:
+                yield Finding(at, "command", "")
             at += 1
         elif name not in PREFIXES or _only_asks(words, at):
             return at
         else:
             at = yield from _prefix_options(words, at + 1, name)
-            if name == "timeout":
+            if name in _OPERAND_FIRST:
                 yield Finding(at, "value", name)
                 at += 1
     return at
@@ -206,11 +236,11 @@ def _may_vanish(words: Sequence[Word], at: int) -> bool:
     if not _is_expansion(words[at]) or at + 1 == len(words):
         return False
     following = words[at + 1].text
-    return following.startswith(HOLE) or _name(following) in _RUNS_CODE
+    return following.startswith(VALUES) or _name(following) in _RUNS_CODE
 
 
 def _is_expansion(word: Word) -> bool:
-    return word.bare and set(word.text) == {UNKNOWN}
+    return word.bare and bool(word.text) and set(word.text) <= {UNKNOWN, PRINTED}
 
 
 def _only_asks(words: Sequence[Word], at: int) -> bool:
@@ -225,58 +255,18 @@ def _prefix_options(words: Sequence[Word], at: int, name: str) -> Generator[Find
         if text == "--":
             return at + 1
         if text.startswith("-"):
+            if name == "env" and text.startswith(("-S", "--split-string")):
+                yield Finding(at, "command", name)
+                yield Finding(at + 1, "command", name)
             if len(text) == 2 and text[1] in PREFIXES[name]:
-                splits_line = name == "env" and text == "-S"
-                yield Finding(at + 1, "command" if splits_line else "value", name)
+                yield Finding(at + 1, "value", name)
                 at += 1
         elif _ASSIGNMENT.match(text):
-            yield Finding(at, "value", name)
+            yield assigned(at, text, name)
         else:
             return at
         at += 1
     return at
-
-
-def _builtin(name: str, words: Sequence[Word], at: int) -> Iterator[Finding]:
-    """The shell's own words that evaluate what they are given."""
-    rest = range(at, len(words))
-    if name in _TAKES_CODE:
-        yield from (Finding(each, "program", name) for each in rest)
-    elif name == "trap":
-        operands = (each for each in rest if words[each].text != "--")
-        yield from (Finding(each, "program", name) for each in operands)
-    elif name in _TAKES_NAMES:
-        yield from (
-            Finding(each, "value" if words[each - 1].text == "-p" else "name", name)
-            for each in rest
-        )
-    elif name in _DECLARES:
-        yield from _declared(name, words, at)
-    elif name in ("test", "["):
-        asks = ("-v", "-R")
-        yield from (
-            Finding(each, "name" if words[each - 1].text in asks else "value", name)
-            for each in rest
-        )
-    elif name == "printf" and at < len(words):
-        yield from _printf(words, at)
-
-
-def _declared(name: str, words: Sequence[Word], at: int) -> Iterator[Finding]:
-    rest = range(at, len(words))
-    # With -a, -A, -i or -n bash evaluates the value as well; export never evaluates a name.
-    evaluates = any(re.match(r"-\w*[aAin]", words[each].text) for each in rest)
-    for each in rest:
-        plain = name == "export" or _ASSIGNMENT.match(words[each].text)
-        yield Finding(each, "value" if plain and not evaluates else "name", name)
-
-
-def _printf(words: Sequence[Word], at: int) -> Iterator[Finding]:
-    text = words[at].text
-    if text.startswith("-v"):
-        yield Finding(at if len(text) > 2 else at + 1, "name", "printf")
-    else:
-        yield Finding(at, "option", "printf")
 
 
 def _operands(words: Sequence[Word], at: int, name: str) -> Iterator[Finding]:
@@ -291,12 +281,13 @@ def _operands(words: Sequence[Word], at: int, name: str) -> Iterator[Finding]:
                 yield Finding(at + 1, "program", name)
             given = given or following != "-"
             break
-        if _is_expansion(word):  # `sed $FLAGS …`: none, one or many options
+        if _is_expansion(word):  # `sed $FLAGS …`: none, one or many options, or the program
+            yield Finding(at, "program", name)
             at += 1
         elif word.text == "-" or not word.text.startswith(grammar.signs):
-            yield from _operand(word, at, name, wanted)
+            yield from _operand(word, at, name, wanted, given or reads)
             wanted = wanted and not word.text
-            given = given or word.text != "-"
+            given = given or not INPUT_FILE.fullmatch(word.text)
             if not grammar.permutes:
                 break
             at += 1
@@ -304,7 +295,7 @@ def _operands(words: Sequence[Word], at: int, name: str) -> Iterator[Finding]:
             step = _option(word.text, at, name, grammar)
             yield from step.findings
             wanted = (wanted or step.asks) and not step.given
-            given, reads = given or step.given, reads or step.reads
+            given, reads = given or step.given, reads or step.reads or _reads(step, words)
             at = step.next
             if step.last:
                 break
@@ -312,10 +303,19 @@ def _operands(words: Sequence[Word], at: int, name: str) -> Iterator[Finding]:
         yield Finding(-1, "input", name)
 
 
-def _operand(word: Word, at: int, name: str, wanted: bool) -> Iterator[Finding]:
+def _reads(step: _Step, words: Sequence[Word]) -> bool:
+    """`awk -f -`: the program is on the standard input."""
+    files = (each.at for each in step.findings if each.role == "file" and each.at < len(words))
+    return any(INPUT_FILE.fullmatch(words[at].text) for at in files)
+
+
+def _operand(word: Word, at: int, name: str, wanted: bool, given: bool) -> Iterator[Finding]:
+    grammar = GRAMMARS[name]
     if wanted and word.text:  # `sed -i '' …`: there the empty word is a suffix
         yield Finding(at, "program", name)
-    elif GRAMMARS[name].options_run:
+    elif grammar.reads_input and not given:
+        yield Finding(at, "script", name)
+    elif grammar.options_run:
         yield Finding(at, "option", name)
 
 
@@ -335,7 +335,7 @@ def _option(text: str, at: int, name: str, grammar: Grammar) -> _Step:
         return _long_option(text, at, name, grammar)
     asks = reads = False
     for place, letter in enumerate(text[1:], start=2):
-        if letter in (HOLE, UNKNOWN):
+        if letter in (HOLE, UNKNOWN, PRINTED):
             return _Step(at + 1, (Finding(at, "program", name),))
         option = grammar.letters.get(letter)
         if option == "glued":
@@ -348,7 +348,7 @@ def _option(text: str, at: int, name: str, grammar: Grammar) -> _Step:
 
 def _long_option(text: str, at: int, name: str, grammar: Grammar) -> _Step:
     option, glued, _ = text.partition("=")
-    if HOLE in option or UNKNOWN in option:
+    if not {HOLE, UNKNOWN, PRINTED}.isdisjoint(option):
         return _Step(at + 1, (Finding(at, "program", name),))
     for full, kind in grammar.long.items():
         if len(option) > 3 and full.startswith(option):  # `--expr` is enough for GNU programs
@@ -360,7 +360,8 @@ def _long_option(text: str, at: int, name: str, grammar: Grammar) -> _Step:
 
 def _valued(option: Option | None, at: int, name: str) -> _Step:
     """An option with a value, which is in the word `at`."""
-    role: Role = "program" if option in ("program", "final") else "value"
+    roles: Mapping[Option | None, Role] = {"program": "program", "final": "program", "file": "file"}
+    role = roles.get(option, "value")
     return _Step(
         at + 1,
         (Finding(at, role, name),),

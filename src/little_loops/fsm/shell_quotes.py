@@ -4,6 +4,9 @@
 hole how the shell will read a text there.  It is the lower half of `shell_text`, which knows about
 commands; what is inside `$(…)` is commands again, so it asks the upper half for that.
 
+What stands inside `$(…)` has a place of its own, and besides what it prints takes the place of the
+substitution: where that is refused, so is every value inside (`Reach`).
+
 Where dash and bash read differently, it stops (`Lost`) rather than guess.
 """
 
@@ -11,56 +14,15 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import Literal, NamedTuple, NoReturn, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 
-from little_loops.fsm.shell_places import HOLE, Place, Reason
-from little_loops.fsm.shell_programs import UNKNOWN
+from little_loops.fsm.shell_builtins import POSITIONAL
+from little_loops.fsm.shell_notes import Notes
+from little_loops.fsm.shell_places import HOLE, Place
+from little_loops.fsm.shell_roles import PRINTED, UNKNOWN
+from little_loops.fsm.shell_words import Document, Lost, Seen, Word
 
 Expanding: TypeAlias = Literal["bare", "double", "document"]
-
-
-class Word(NamedTuple):
-    text: str
-    holes: tuple[tuple[int, Place], ...]
-    bare: bool
-
-
-class Lost(Exception):
-    """The rest of the script cannot be read."""
-
-    def __init__(self, reason: Reason, what: str) -> None:
-        self.reason, self.what = reason, what
-
-
-class Seen:
-    """What has been read of a word so far."""
-
-    __slots__ = ("bare", "holes", "text")
-
-    def __init__(self) -> None:
-        self.text: list[str] = []
-        self.holes: list[tuple[int, Place]] = []
-        self.bare = True
-
-    def word(self) -> Word:
-        return Word("".join(self.text), tuple(self.holes), self.bare)
-
-    def take(self, other: Seen, refused: Reason) -> None:
-        """Add the holes of what was read inside an expansion."""
-        self.text.append(UNKNOWN)
-        for at, place in other.holes:
-            self.holes.append((at, place if place.refused else place._replace(refused=refused)))
-
-
-class Document:
-    """A here-document that was announced; its text begins on the next line."""
-
-    __slots__ = ("delimiter", "literal", "program", "tabs")
-
-    def __init__(self, delimiter: str, literal: bool, tabs: bool) -> None:
-        self.delimiter, self.literal, self.tabs = delimiter, literal, tabs
-        self.program = ""
-
 
 WORD_ENDS = " \t\n;&|<>()"
 _DEEPEST = 40
@@ -73,6 +35,12 @@ _DOLLAR_QUOTES = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 # Quoted text that ends at the same place whether or not its quotes are special there.
 _HARMLESS_QUOTES = re.compile(r"'[^'\"\\$`(){}\0\n]*'|\"[^'\"\\`(){}\0\n]*\"")
 NAMES = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_EXPANDED = re.compile(r"\$\{?([A-Za-z_]\w*)", re.ASCII)
+# `${x}` and what it may have behind the name that bash does not evaluate.
+_PARAMETER = re.compile(
+    r"#?(?:([A-Za-z_]\w*)(?:\[[@*]\])?|[0-9@*#?!$-]+)(?:[}=?+#%/^,-]|:[-=?+]|@[^P])", re.ASCII
+)
+_OWN_NAME = re.compile(r"#?(?:[A-Za-z_]\w*|[@*0-9]+)", re.ASCII)
 
 
 def unbalanced(what: str) -> NoReturn:
@@ -83,18 +51,21 @@ def unclear(what: str) -> NoReturn:
     raise Lost("unclear", what)
 
 
-class Reader(ABC):
+class Reader(Notes, ABC):
     def __init__(self, script: str, shell: str) -> None:
-        self.script, self.shell = script, shell
+        super().__init__(script)
+        self.shell = shell
         self.at, self.end = 0, len(script)
         self.depth = 0
         self.documents: list[Document] = []
-        self.places: dict[int, Place] = {}
-        self.evaluated: set[str] = set()
 
     @abstractmethod
     def commands(self, closer: str) -> str:
         """Read commands up to what closes them, and say what did."""
+
+    @abstractmethod
+    def passed(self, document: Document, start: int, stop: int) -> None:
+        """Note where the text of a here-document stands, once it has been read."""
 
     def peek(self, ahead: int = 0) -> str:
         at = self.at + ahead
@@ -135,22 +106,10 @@ class Reader(ABC):
         for document in documents:
             self.document(document)
 
-    def settle_all(self, start: int, stop: int, place: Place) -> None:
-        at = self.script.find(HOLE, start, stop)
-        while at >= 0:
-            self.places[at] = place
-            at = self.script.find(HOLE, at + 1, stop)
-
-    def settle(self, word: Word, refused: Reason = "", of: str = "", splits: bool = False) -> None:
-        for at, place in word.holes:
-            if not place.refused:
-                place = place._replace(refused=refused, of=of)
-            self.places[at] = place._replace(splits=splits and place.quote == "bare")
-
     # Words
 
     def word(self) -> Word:
-        seen = Seen()
+        seen, start = Seen(), self.at
         while (char := self.peek()) and char not in WORD_ENDS:
             if char == HOLE:
                 self.hole(seen, Place("bare"))
@@ -164,7 +123,7 @@ class Reader(ABC):
                 self.dollar(seen, "bare")
             else:
                 self.plain(seen, _PLAIN)
-        return seen.word()
+        return seen.word(start, self.at)
 
     def hole(self, seen: Seen, place: Place) -> None:
         seen.text.append(HOLE)
@@ -235,6 +194,8 @@ class Reader(ABC):
         for at in range(*found.span(1)):
             if self.script[at] == HOLE:
                 inner.holes.append((at, Place("bare", "backticks")))
+        for name in _EXPANDED.finditer(self.script, *found.span(1)):
+            self.expand(name.start(), name[1])
         seen.take(inner, "backticks")
         self.at = found.end()
 
@@ -246,8 +207,7 @@ class Reader(ABC):
             self.arithmetic(seen, "$((")
         elif following == "(":
             self.at += 2
-            self.substitution()
-            seen.text.append(UNKNOWN)
+            seen.text.append(PRINTED if self.substitution() else UNKNOWN)
         elif following == "{":
             self.parameter(seen, quote)
         elif following == "[":
@@ -266,22 +226,26 @@ class Reader(ABC):
         """Read `$name`, `$1`, `$$` …, or a dollar sign that is just one."""
         self.at += 1
         if name := NAMES.match(self.script, self.at, self.end):
+            self.expand(self.at, name[0])
             self.at = name.end()
         elif (char := self.peek()) and char in "$@*#?!-0123456789":
+            if char in "@*123456789":
+                self.expand(self.at, POSITIONAL)
             self.at += 1
         else:
             seen.text.append("$")
             return
         seen.text.append(UNKNOWN)
 
-    def substitution(self) -> None:
-        """Read the commands of `$(…)`, after the parenthesis."""
+    def substitution(self) -> bool:
+        """Read the commands of `$(…)`, after the parenthesis, and say if a value stands there."""
         start, outer = self.at, self.documents
         self.documents = []
         self.commands(")")
         if self.documents or (outer and "\n" in self.script[start : self.at]):
             unclear("a here-document that goes on behind `$(…)`")
         self.documents = outer
+        return HOLE in self.script[start : self.at]
 
     def parameter(self, seen: Seen, quote: Expanding) -> None:
         """Read the shell's own `${…}`: no value may stand in it."""
@@ -289,7 +253,8 @@ class Reader(ABC):
         self.at += 2
         if self.peek() in (" ", "\t", "\n", "|"):
             unclear("a command in `${…}`")
-        inner = Seen()
+        start, inner = self.at, Seen()
+        self.parameter_name()
         while (char := self.peek()) != "}":
             if not char:
                 unbalanced("a `${` that is not closed")
@@ -307,7 +272,28 @@ class Reader(ABC):
                 self.at += 1
         self.at += 1
         self.depth -= 1
+        self.parameter_read(start)
         seen.take(inner, "parameter")
+        if PRINTED in inner.text:
+            seen.text[-1] = PRINTED
+
+    def parameter_name(self) -> None:
+        at = self.at + (self.peek() in ("#", "!"))
+        if name := NAMES.match(self.script, at, self.end):
+            self.expand(at, name[0])
+        elif self.script[at : at + 1].isdigit() or self.sees("@") or self.sees("*"):
+            self.expand(at, POSITIONAL)
+
+    def parameter_read(self, start: int) -> None:
+        """Note what a `${…}` does besides: it may assign, or evaluate an offset or a subscript."""
+        plain = _PARAMETER.match(self.script, start, self.at)
+        if plain and plain[0].endswith("="):
+            self.given(plain.groups(""), start, self.at)
+        elif not plain:
+            own = _OWN_NAME.match(self.script, start, self.at)
+            inside = own.end() if own and not self.script.endswith("@P}", start, self.at) else start
+            self.evaluate(NAMES.findall(self.script, inside, self.at), "arithmetic")
+            self.refuse_inside(inside, self.at, "arithmetic")
 
     def arithmetic(self, seen: Seen, opening: Literal["$((", "((", "$["]) -> None:
         """Read shell arithmetic: bash runs commands that stand in the values it works on."""
@@ -326,7 +312,8 @@ class Reader(ABC):
             self.in_arithmetic(inner, char)
         self.at += len(end)
         self.depth -= 1
-        self.evaluated.update(NAMES.findall(self.script, start, self.at))
+        self.evaluate(NAMES.findall(self.script, start, self.at), "arithmetic")
+        self.refuse_inside(start, self.at, "arithmetic")
         seen.take(inner, "arithmetic")
 
     def in_arithmetic(self, inner: Seen, char: str) -> None:
@@ -374,7 +361,7 @@ class Reader(ABC):
         raw = self.script[start : self.at]
         if not raw or any(char in raw for char in (HOLE, "$", "`", "\n")):
             unclear("the delimiter of a here-document")
-        document = Document(word.text, not word.bare, tabs)
+        document = Document(word.text, not word.bare, tabs, start)
         self.documents.append(document)
         return document
 
@@ -388,7 +375,9 @@ class Reader(ABC):
             seen = Seen()
             self.expanding(seen, "document")
             self.end = outer
-            self.settle(seen.word(), "program" if document.program else "", document.program)
+            word = seen.word(start, stop)
+            self.settle(word, "program" if document.program else "", document.program)
+        self.passed(document, start, stop)
         self.at = after
 
     def document_end(self, document: Document) -> tuple[int, int]:

@@ -7,38 +7,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from little_loops.fsm.shell_places import Place, Reason, Refusal
+from little_loops.fsm.shell_places import Place, Reason, Refusal, Use
 from little_loops.fsm.splicing import Own, is_data
 from little_loops.fsm.template import Escape, Reference
 
 _VARIABLE = "put it into a variable on a line of its own first: `value={text}`"
 
-# Each is a message and its help; `{text}` is the reference, `{of}` what the place knows besides.
+# Each is a message and its help; `{text}` is the reference, `{it}` that or what was made of it,
+# `{of}` what the place knows besides.
 _WORDS: Mapping[Reason, tuple[str, str]] = {
     "command": (
-        "`{text}` stands where the name of a command belongs, and would be run",
+        "{it} stands where the name of a command belongs, and would be run",
         "write the command out, and give the value to it as an argument",
     ),
     "program": (
-        "`{text}` stands in program text of `{of}`, and would be run",
+        "{it} stands in program text of `{of}`, and would be run",
         "give the value to `{of}` as an argument or a variable",
     ),
     "name": (
-        "`{text}` stands where the name of a variable belongs, which bash evaluates",
+        "{it} stands where the name of a variable belongs, which bash evaluates",
         "write the name out",
     ),
+    "variable": (
+        "{it} is put into `{of}`, and the shell evaluates what is in there",
+        "use a variable of your own",
+    ),
+    "option": (
+        "{it} may begin with `-`, and `{of}` would take it for an option",
+        "write `--` before it",
+    ),
+    "operator": (
+        "{it} may be taken for an operator of `{of}`, and bash evaluates what follows `-v`",
+        "put `$(…)` in double quotes, and write an operator between two values",
+    ),
     "arithmetic": (
-        "`{text}` stands in shell arithmetic, where bash runs commands it finds in a value",
+        "{it} stands in shell arithmetic, where bash runs commands it finds in a value",
         "use `expr {text} + 1` to calculate, and `[ {text} -gt 1 ]` to compare",
     ),
     "test": (
-        "`{text}` stands in `[[ … ]]`, where bash runs commands it finds in a value",
+        "{it} stands in `[[ … ]]`, where bash runs commands it finds in a value",
         "use `[ … ]`, or `case {text} in …`",
     ),
     "backticks": ("`{text}` stands in backticks", "write `$(…)` instead of the backticks"),
     "parameter": ("`{text}` stands in a `${{…}}` of the shell's own", _VARIABLE),
     "literal document": (
-        "`{text}` stands in a here-document with a quoted delimiter, where nothing is replaced",
+        "{it} stands in a here-document with a quoted delimiter, where nothing is replaced",
         "take the quotes off the delimiter, and write `\\$` for the shell's own dollar signs",
     ),
     "dollar quotes": (
@@ -84,11 +97,25 @@ _PROGRAM_HELP: Mapping[str, str] = {
     "let": "use `expr {text} + 1` to calculate",
     "trap": _VARIABLE + ', and use `"$value"` in the trap\'s own text',
     "alias": "use a function, and give it the value as an argument",
+    "source": "write the name of the file out, and give the value to its commands in a variable",
 }
+
+# The same for a variable `{name}` that gets the value, where it is not for the reference alone.
+_VARIABLE_HELP: Mapping[Reason, str] = {
+    **dict.fromkeys(
+        ("arithmetic", "test"),
+        "use `expr` and `[ … ]`, or let nothing but digits through first",
+    ),
+    "option": "write `--` before it",
+    "operator": "put double quotes around `${name}`",
+}
+_KNOWN_ONLY = "let nothing but what you know through first: `case ${name} in build|test) … esac`"
 
 
 # The author's own words may stand here, but no data.
-_NOT_DATA: tuple[Reason, ...] = ("command", "program", "name", "test")
+_NOT_DATA: tuple[Reason, ...] = (
+    *("command", "program", "name", "variable", "option", "operator", "test"),
+)
 _NOT_EVEN_ESCAPES: tuple[Reason, ...] = (
     *("arithmetic", "backticks", "parameter", "delimiter", "unbalanced", "unclear"),
 )
@@ -97,7 +124,7 @@ _NOT_EVEN_ESCAPES: tuple[Reason, ...] = (
 def judged(piece: Escape | Reference | Own, place: Place) -> Iterator[Refusal]:
     """Say what speaks against a piece in its place."""
     if isinstance(piece, Escape):
-        if place.refused in _NOT_EVEN_ESCAPES:
+        if place.refused in _NOT_EVEN_ESCAPES and _for_all(place):
             yield Refusal(piece, *why(place, piece.text))
         elif place.refused in ("backslash", "dollar"):
             yield _escape(piece, place)
@@ -108,8 +135,10 @@ def judged(piece: Escape | Reference | Own, place: Place) -> Iterator[Refusal]:
         return
     if modifier == "raw":
         yield _raw(reference)
-    elif place.refused and (data or place.refused not in _NOT_DATA):
+    elif place.refused and (data or _for_all(place)):
         yield Refusal(reference, *why(place, reference.text))
+    elif place.file_of and _holds_output(reference):
+        yield _run_as_file(reference, place)
     elif modifier == "words" and not place.splits:
         yield Refusal(
             reference,
@@ -118,6 +147,11 @@ def judged(piece: Escape | Reference | Own, place: Place) -> Iterator[Refusal]:
         )
     elif data:
         yield from _warnings(reference, place)
+
+
+def _for_all(place: Place) -> bool:
+    """No value at all may stand here; what is carried elsewhere matters for data alone."""
+    return place.refused not in _NOT_DATA and not place.through
 
 
 def taken_for_option(reference: Reference, place: Place, warning: bool = False) -> Refusal:
@@ -135,13 +169,28 @@ def _warnings(reference: Reference, place: Place) -> Iterator[Refusal]:
     if place.option_of and not path_of_ours:
         yield taken_for_option(reference, place, warning=True)
     if place.evaluated:
-        yield Refusal(
-            reference,
-            f"`{place.evaluated}` gets `{reference.text}` and is used in shell arithmetic, "
-            "where bash runs commands it finds in a value",
-            "use `expr` and `[ … ]`, or let nothing but digits through first",
-            warning=True,
-        )
+        yield _used(reference, place.evaluated)
+
+
+def _used(reference: Reference, use: Use) -> Refusal:
+    message = _WORDS[use.reason][0].replace(" stands ", " is used ", 1)
+    help = _VARIABLE_HELP.get(use.reason, _KNOWN_ONLY)
+    it = f"`{use.name}` gets `{reference.text}` and"
+    said = message.format(it=it, of=use.of), help.format(name=use.name)
+    return Refusal(reference, *said, warning=True)
+
+
+def _holds_output(reference: Reference) -> bool:
+    return reference.namespace in ("captured", "prev") and reference.path[-1] == "file"
+
+
+def _run_as_file(reference: Reference, place: Place) -> Refusal:
+    return Refusal(
+        reference,
+        f"`{reference.text}` is the file with what a command printed, "
+        f"and `{place.file_of}` would run it",
+        "write `:raw` behind it if whoever prints that may run commands here",
+    )
 
 
 def _escape(escape: Escape, place: Place) -> Refusal:
@@ -170,5 +219,7 @@ def why(place: Place, text: str) -> tuple[str, str]:
     )
     message, help = _WORDS[reason]
     if reason == "program":
-        help = _PROGRAM_HELP[place.of]
-    return message.format(text=text, of=place.of), help.format(text=text, of=place.of)
+        help = _PROGRAM_HELP.get(place.of, help)
+    it = f"what {place.through} makes of `{text}`" if place.through else f"`{text}`"
+    said = {"text": text, "it": it, "of": place.of}
+    return message.format(**said), help.format(**said)

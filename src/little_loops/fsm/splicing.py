@@ -10,7 +10,7 @@ Not here: values that are not the author's (`interpolation`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.template import (
@@ -23,6 +23,7 @@ from little_loops.fsm.template import (
     nearest_first,
     parse,
 )
+from little_loops.records import NamedTuple
 
 LONGEST = 1 << 20
 DEEPEST = 50

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from little_loops.records import NamedTuple
 
 NAMESPACES = ("context", "captured", "prev", "state", "loop", "env")
 MODIFIERS = ("raw", "q", "words")

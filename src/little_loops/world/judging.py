@@ -17,7 +17,7 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -33,8 +33,10 @@ from little_loops.fsm.conditions import (
     needs_bound,
     unjudged,
 )
+from little_loops.fsm.readings import CannotJudge
 from little_loops.fsm.schema import ERROR, TYPE_OF, Condition, OutputContains, OutputJson
 from little_loops.fsm.state import Judgement, Metric
+from little_loops.world.large_output import LargeOutput
 
 MEMORY_BYTES = 1 << 30
 MOST_DESCRIPTORS = 1 << 16
@@ -60,8 +62,11 @@ def judge_bounded(
     deadline = time.monotonic() + seconds
     name = f"`{TYPE_OF[type(condition)]}`"
     try:
+        _load((seen, *sources.values()))
         # Nothing that needs a bound has a memory.
         pid, reading = _fork(partial(judge, condition, seen, None, sources), seconds)
+    except CannotJudge as problem:
+        return unjudged(str(problem), seen)
     except OSError as error:
         return Judgement(ERROR, f"cannot judge, no process can be started: {error.strerror}")
     said, status = _hear(pid, reading, deadline)
@@ -72,6 +77,13 @@ def judge_bounded(
     except ValueError:
         return unjudged(f"{name} needs too much memory, or crashed", seen)
     return Judgement(verdict, reason)
+
+
+def _load(observed: Iterable[Observation]) -> None:
+    """Read the outputs that lie in files: the child can open none."""
+    for each in observed:
+        if isinstance(each.large, LargeOutput):
+            _ = each.large.data
 
 
 def _fork(work: Callable[[], Judgement], seconds: float) -> tuple[int, int]:
