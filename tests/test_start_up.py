@@ -43,18 +43,21 @@ HEAVY = {
     *("asyncio", "concurrent", "dataclasses", "difflib", "email", "hashlib", "http", "inspect"),
     *("importlib.metadata", "importlib.resources", "logging", "multiprocessing", "pathlib"),
     *("random", "shutil", "socket", "ssl", "tempfile", "unittest", "urllib", "uuid", "xml"),
-    *("jq", "psutil", "re2", "rich", "little_loops.hosts", "little_loops.relay"),
+    *("click", "jq", "psutil", "re2", "rich", "little_loops.hosts", "little_loops.relay"),
 }
 TERMINAL = {"argparse", "little_loops.cli.live", "little_loops.cli.parsing"}
 YAML = {"yaml", "little_loops.authoring"}
 PROCESSES = {"subprocess", "ctypes", "little_loops.fsm.runs", "little_loops.world.process"}
 LIBRARY = {"little_loops.fsm.executor", "little_loops.fsm.persistence"}
+# Where orphans are adopted, an action is started without it.
+STARTING = {"selectors", "subprocess", "threading"} if sys.platform == "linux" else set()
 # Needed by loops that have values in their scripts, conditions on output, or signals of their own.
 OF_OTHER_LOOPS = {
     *("little_loops.fsm.shell_text", "little_loops.fsm.shell_refusals"),
     *("little_loops.world.judging", "little_loops.fsm.signal_detector"),
     *("little_loops.fsm.handoff_handler", "little_loops.fsm.spawning"),
 }
+ELSEWHERE = LIBRARY | OF_OTHER_LOOPS
 
 
 @pytest.fixture
@@ -98,6 +101,7 @@ def test_help_loads_next_to_nothing(project):
         "little_loops.cli.commands",
         "little_loops.cli.main",
         "little_loops.errors",
+        "little_loops.records",
     }
     assert of_those(modules, HEAVY | TERMINAL | YAML | PROCESSES | {"json", "datetime"}) == []
 
@@ -108,7 +112,7 @@ def test_help_loads_next_to_nothing(project):
         pytest.param(["status"], HEAVY | TERMINAL | YAML | PROCESSES, id="status"),
         pytest.param(["list", "--running"], HEAVY | TERMINAL | YAML | PROCESSES, id="list"),
         pytest.param(["validate", "one"], HEAVY | TERMINAL | PROCESSES, id="validate"),
-        pytest.param(["run", "one"], HEAVY | TERMINAL | LIBRARY | OF_OTHER_LOOPS, id="run"),
+        pytest.param(["run", "one"], HEAVY | TERMINAL | STARTING | ELSEWHERE, id="run"),
     ],
 )
 def test_nothing_heavy_is_loaded(project, words, forbidden):
@@ -131,7 +135,7 @@ def test_a_background_run_loads_neither_yaml_nor_a_terminal(project):
         "wish": wish_to(Wish(str(project.root), "one")),
     }
     modules = loaded(project, "background-run", given=json.dumps(wanted))
-    forbidden = HEAVY | TERMINAL | YAML | LIBRARY | OF_OTHER_LOOPS
+    forbidden = HEAVY | TERMINAL | YAML | STARTING | ELSEWHERE
     assert of_those(modules, forbidden | {"little_loops.cli.foreground"}) == []
     assert project.state("one")["status"] == "completed"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bench.model import ROOT, Candidate, Command, Question, Row, Setting
+from bench.model import ROOT, Candidate, Command, Gauge, Question, Reading, Row, Setting
+from bench.processes import carry_out
 
 ONE_STATE = """\
 name: one
@@ -46,4 +47,20 @@ def rows(setting: Setting) -> list[Question]:
         row(1, "--help", 6, 4, argparse, "--help"),
         row(2, "validate one loop", 8, 6, yaml, "validate", "one"),
         row(3, "run of a one-state loop", 9, 6, one_step, "run", "one"),
+        Gauge(
+            15,
+            "200 states read, lines known",
+            "ms CPU",
+            Reading("ours", lambda: reading(setting, "nodes", 200)),
+            bar=15,
+            beyond=10,
+            repeats=setting.by_scale(quick=1, normal=5, full=9),
+            others=(Reading("checked and built", lambda: reading(setting, "loop", 200)),),
+        ),
     ]
+
+
+def reading(setting: Setting, what: str, count: int) -> float:
+    """The CPU it takes to read so many states, start-up left out."""
+    argv = (setting.python, "-m", "bench.reading", what, str(count))
+    return float(carry_out(setting, Command(argv, ROOT)))

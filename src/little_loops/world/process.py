@@ -4,24 +4,24 @@ One poll loop in one thread waits for output, for the exit, for a request to sto
 deadline, and for nothing else: while an action is silent nothing wakes up.  An action ends
 when its direct child exits; a pipe that something left behind keeps open is not waited for.
 
-Not here: what becomes of the output (`output`), which processes belong to an action (`tree`),
-what a shell or an agent is given to run.
+Not here: starting it (`starting`), what becomes of the output (`output`), which processes belong
+to an action (`tree`), what a shell or an agent is given to run.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import select
-import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from signal import SIGCONT, SIGKILL, SIGSTOP
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from little_loops.records import NamedTuple
 from little_loops.world import tree
+from little_loops.world.starting import CannotStart as CannotStart
+from little_loops.world.starting import Pipes, close, start
 from little_loops.world.stops import StopFlag, poll_ms
 
 DRAIN_S = 0.5
@@ -44,14 +44,6 @@ class Ended(NamedTuple):
     pid: int
 
 
-class CannotStart(Exception):
-    """The action did not begin, for this reason."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
 def run(
     argv: Sequence[str],
     *,
@@ -68,9 +60,9 @@ def run(
 ) -> Ended:
     """Run a command until it exits, its time is over or a stop is asked for."""
     began = time.monotonic()
-    child, pipes = _start(argv, env, cwd, bool(stdin))
+    child = start(argv, env, cwd, bool(stdin))
     deadline = None if deadline_s is None else began + deadline_s
-    action = _Action(child.pid, pipes, (stdout, stderr), stdin or b"", env, deadline, stop, tick)
+    action = _Action(*child, (stdout, stderr), stdin or b"", env, deadline, stop, tick)
     try:
         if on_started is not None:
             on_started(child.pid)
@@ -85,103 +77,10 @@ def run(
     finally:
         action.close()
         code = action.reap()
-        child.returncode = -1 if code is None else code  # it is not to be waited for again
         if tree.is_adopting():
             tree.reap()
     exit_code, signum = (code, None) if code is None or code >= 0 else (None, -code)
     return Ended(exit_code, signum, cut_by, int(duration_s * 1000), child.pid)
-
-
-# --- starting ---
-
-
-class _Pipes(NamedTuple):
-    stdin: int | None
-    stdout: int
-    stderr: int
-
-
-def _start(
-    argv: Sequence[str], env: Mapping[str, str], cwd: str, has_input: bool
-) -> tuple[subprocess.Popen[bytes], _Pipes]:
-    ours: list[int] = []
-    theirs: list[int] = []
-    try:
-        for _ in ("stdout", "stderr"):
-            read_end, write_end = os.pipe()
-            ours.append(read_end)
-            theirs.append(write_end)
-        if has_input:
-            read_end, write_end = os.pipe()
-            ours.append(write_end)
-            theirs.append(read_end)
-            os.set_blocking(write_end, False)
-        child = subprocess.Popen(
-            argv,
-            executable=_located(argv[0], env.get("PATH", os.defpath)),
-            stdin=theirs[2] if has_input else subprocess.DEVNULL,
-            stdout=theirs[0],
-            stderr=theirs[1],
-            env=env,
-            cwd=cwd,
-            # A session of its own: what ends the action must not reach us, nor the
-            # terminal's Ctrl-C the action.
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        _close(ours)
-        raise CannotStart(_why(error, argv[0], cwd)) from error
-    finally:
-        _close(theirs)
-    return child, _Pipes(ours[2] if has_input else None, ours[0], ours[1])
-
-
-@cache
-def _located(program: str, search: str) -> str:
-    """Where a program is, found once: a child that looks for it along PATH takes 50 µs longer."""
-    if os.sep in program:
-        return program
-    for directory in search.split(os.pathsep):
-        path = os.path.join(directory, program)
-        if not os.path.isabs(path):
-            break  # relative to where the child will be
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    return program
-
-
-def _close(descriptors: Collection[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
-
-
-_WHY = {
-    errno.E2BIG: "the command and its environment are longer than the system allows",
-    errno.EAGAIN: "the system allows no more processes",
-    errno.ENOMEM: "there is not enough memory to start a process",
-    errno.EMFILE: "too many files are open",
-    errno.ENFILE: "too many files are open in the whole system",
-}
-_WHY_CWD = {
-    errno.ENOENT: "the directory `{}` does not exist",
-    errno.ENOTDIR: "`{}` is not a directory",
-    errno.EACCES: "the directory `{}` may not be entered",
-}
-_WHY_PROGRAM = {
-    errno.ENOENT: "`{}` was not found",
-    errno.EACCES: "`{}` may not be executed",
-    errno.ENOEXEC: "`{}` is not a program this system can run",
-}
-
-
-def _why(error: OSError | ValueError, program: str, cwd: str) -> str:
-    if not isinstance(error, OSError):
-        return f"it cannot be passed to a process: {error}"
-    number = error.errno or 0
-    if number in _WHY:
-        return _WHY[number]
-    name, words = (cwd, _WHY_CWD) if error.filename == cwd else (program, _WHY_PROGRAM)
-    return words.get(number, f"`{{}}`: {error.strerror}").format(name)
 
 
 # --- watching ---
@@ -193,7 +92,7 @@ class _Action:
     def __init__(
         self,
         pid: int,
-        pipes: _Pipes,
+        pipes: Pipes,
         sinks: tuple[Sink, Sink],
         text: bytes,
         env: Mapping[str, str],
@@ -244,6 +143,10 @@ class _Action:
 
     def leave(self) -> None:
         """Have somebody read on for what is left running: without a reader it would die."""
+        if not self._sinks:
+            return
+        import subprocess  # rare
+
         path = os.environ.get("PATH", os.defpath)
         for fd in self._sinks:
             with suppress(OSError, subprocess.SubprocessError):
@@ -268,7 +171,7 @@ class _Action:
 
     def close(self) -> None:
         self._close_input()
-        _close(self._sinks)
+        close(self._sinks)
         if self._exit_fd is not None:
             os.close(self._exit_fd)
 
