@@ -33,7 +33,7 @@ QUESTION = (
     "  {root}\r\n"
     "  claude: /mend it\r\n"
     "They can run any command and change any file you can.\r\n"
-    "Let them, now and from now on in this project? [y/N] "
+    "Let them, from now on in this project? [y/N] "
 )
 
 
@@ -151,6 +151,14 @@ def test_context_can_change_an_action_and_so_needs_consent_again(stage: Project)
     said = stage.ll("run", "mend", "--context", "what=all", env=environ(stage))
     assert said.returncode == 2
     assert "`claude: /mend all`" in said.stderr
+
+
+def test_a_long_prompt_is_told_short_where_it_is_refused(stage: Project):
+    text = LOOP.format(mode="").replace('"/mend it"', '"Mend\\n  it. {0}", action_type: prompt')
+    stage.loop("mend", text.replace("{0}", "Please. " * 100))
+    said = stage.ll("run", "mend", env=environ(stage))
+    told = "claude: Mend it. " + "Please. " * 10 + "Pl…"
+    assert said.stderr == REFUSED.replace("claude: /mend it", told)
 
 
 def test_list_and_revoke(stage: Project):

@@ -27,6 +27,7 @@ ASKED = PROMPT._replace(words=("pass", "fail"))
 INIT = {"type": "system", "subtype": "init", "session_id": "s", "model": "m"}
 SUCCESS = {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1, "result": "x"}
 FAILED = {**SUCCESS, "is_error": True}
+LOG_IN = "set `ANTHROPIC_API_KEY`, or start `claude` and type `/login`"
 
 
 def said(text: str, ident: str = "msg_1", **rest: Any) -> dict[str, Any]:
@@ -149,7 +150,7 @@ def test_a_login_that_is_refused_again_and_again():
         AuthFailed("the login was refused"),
     ]
     outcome = reader.finish(None, 2, cut_by="host")
-    assert (outcome.kind, outcome.reason) == ("auth", "the login was refused")
+    assert (outcome.kind, outcome.reason) == ("auth", f"the login was refused; {LOG_IN}")
 
 
 def test_compacting_is_shown():
@@ -199,7 +200,7 @@ def limit(**info: object) -> dict[str, Any]:
         pytest.param(
             [INIT, said("x", error="oauth_org_not_allowed"), FAILED],
             "auth",
-            "the login was refused: x",
+            f"the login was refused: x; {LOG_IN}",
             id="the organisation is not allowed",
         ),
         pytest.param(

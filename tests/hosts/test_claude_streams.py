@@ -15,6 +15,9 @@ from little_loops.hosts.base import Kind, Outcome, Tokens
 from tests.hosts.recorded import endings, play
 from tests.live.scenes import SESSION
 
+LOG_IN = "set `ANTHROPIC_API_KEY`, or start `claude` and type `/login`"
+PAY = "add credit to the account, or log in with another one"
+
 
 def ended(
     calls: int, kind: Kind = "success", reason: str = "the agent ended its turn", **rest: Any
@@ -30,15 +33,21 @@ def ended(
 
 CLAUDE = {
     "401": ended(
-        0, "auth", "the login was refused: Invalid API key · Fix external API key", turns=1
+        0,
+        "auth",
+        f"the login was refused: Invalid API key · Fix external API key; {LOG_IN}",
+        turns=1,
     ),
     "401_many_retries": ended(
-        0, "auth", "the login was refused: Invalid API key · Fix external API key", turns=1
+        0,
+        "auth",
+        f"the login was refused: Invalid API key · Fix external API key; {LOG_IN}",
+        turns=1,
     ),
     "403": ended(
         0,
         "auth",
-        "the login was refused: Failed to authenticate. API Error: 403 not for you",
+        f"the login was refused: Failed to authenticate. API Error: 403 not for you; {LOG_IN}",
         turns=1,
     ),
     "404_model": ended(
@@ -115,7 +124,7 @@ CLAUDE = {
         turns=2,
     ),
     "credit_too_low": ended(
-        0, "billing", "the account cannot pay: Credit balance is too low", turns=1
+        0, "billing", f"the account cannot pay: Credit balance is too low; {PAY}", turns=1
     ),
     "edits_a_file": ended(2, text="Written."),
     "hook_denies": ended(
@@ -138,7 +147,7 @@ CLAUDE = {
     ),
     "no_verdict": ended(2, "no_verdict", "the agent gave no verdict", text="Looks good to me."),
     "not_logged_in": ended(
-        0, "auth", "the login was refused: Not logged in · Please run /login", turns=1
+        0, "auth", f"the login was refused: Not logged in · Please run /login; {LOG_IN}", turns=1
     ),
     "overloaded_in_the_stream": Outcome(
         "overloaded",

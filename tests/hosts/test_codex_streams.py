@@ -13,6 +13,9 @@ import pytest
 from little_loops.hosts.base import Kind, Outcome, Tokens
 from tests.hosts.recorded import endings, play
 
+LOG_IN = "run `codex login`, or set the key its provider asks for"
+PAY = "add credit to the account, or log in with another one"
+
 
 def ended(
     calls: int, kind: Kind = "success", reason: str = "the agent ended its turn", **rest: Any
@@ -26,9 +29,11 @@ CODEX = {
     "401": ended(
         0,
         "auth",
-        "the login was refused: unexpected status 401 Unauthorized: Incorrect API key provided",
+        f"the login was refused: unexpected status 401 Unauthorized: Incorrect API key provided; {LOG_IN}",
     ),
-    "403": ended(0, "auth", "the login was refused: unexpected status 403 Forbidden: not for you"),
+    "403": ended(
+        0, "auth", f"the login was refused: unexpected status 403 Forbidden: not for you; {LOG_IN}"
+    ),
     "404_model": ended(0, "not_started", "The model `none` does not exist"),
     "429": ended(
         0,
@@ -58,7 +63,9 @@ CODEX = {
     ),
     "empty_prompt": ended(0, "not_started", "`codex` exited with 1: No prompt provided via stdin."),
     "int": ended(0, "truncated", "`codex` exited with 1 in mid-turn"),
-    "no_key": ended(0, "auth", "the login was refused: Missing environment variable: `FAKE_KEY`."),
+    "no_key": ended(
+        0, "auth", f"the login was refused: Missing environment variable: `FAKE_KEY`.; {LOG_IN}"
+    ),
     "no_verdict": ended(1, "no_verdict", "the agent gave no verdict", text="Looks good to me."),
     "overloaded_in_the_stream": ended(
         0,
@@ -66,7 +73,9 @@ CODEX = {
         "the service did not answer: Selected model is at capacity. Please try a different model.",
     ),
     "quota": ended(
-        0, "billing", "the account cannot pay: Quota exceeded. Check your plan and billing details."
+        0,
+        "billing",
+        f"the account cannot pay: Quota exceeded. Check your plan and billing details.; {PAY}",
     ),
     "read_only": ended(2, text="I could not."),
     "runs_a_command": ended(2, text="Written."),

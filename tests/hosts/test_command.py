@@ -64,6 +64,21 @@ def test_the_command_line(command, words, argv, stdin):
             ["`host: command` has no `model`; write what your program needs into `command`"],
             id="options it cannot keep",
         ),
+        pytest.param(
+            HostOptions(command=("sh", "-c", 'my-agent "$1"', "sh", "{prompt}")),
+            [],
+            id="an argument of a script",
+        ),
+        pytest.param(
+            HostOptions(command=("env", "A=1", "bash", "-c", "my-agent '{prompt}'")),
+            [
+                (
+                    "`{prompt}` stands where `bash` runs it as code; give it as an argument: "
+                    """`[sh, -c, 'my-agent "$1"', sh, "{prompt}"]`"""
+                )
+            ],
+            id="the prompt as code",
+        ),
     ],
 )
 def test_options(options, problems):

@@ -46,3 +46,17 @@ def test_nor_is_a_link_into_the_project(tmp_path: Path, project: Path):
 def test_what_the_author_named_by_its_whole_path_is(project: Path):
     path = program(project / "bin" / "agent")
     assert find_program(path, "", str(project)) == Program(path)
+
+
+def test_a_path_is_one_of_the_project_wherever_the_command_was_typed(project: Path):
+    path = program(project / "tools" / "agent")
+    assert find_program("./tools/agent", "", str(project)) == Program(path)
+    assert find_program("tools/agent", "", str(project)) == Program(path)
+
+
+@pytest.mark.parametrize("name", ["tools/other", "./tools", "tools/text"])
+def test_a_path_where_no_program_is(project: Path, name: str):
+    program(project / "tools" / "agent")
+    (project / "tools" / "text").write_text("no program")
+    why = f"`{name}` is not there, or no program"
+    assert find_program(name, "", str(project)) == Program(name, why)

@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -143,11 +143,16 @@ class Stage(Project):
 
     def living(self) -> list[str]:
         """What still runs in this home: agents, their tools, sessions they started."""
-        return [" ".join(each.cmdline()) or each.name() for each in self._living()]
+        named: list[str] = []
+        for each in self._living():
+            with suppress(psutil.Error):  # it is gone since, or a zombie, which is dead
+                named.append(" ".join(each.cmdline()) or each.name())
+        return named
 
     def end_actions(self) -> None:
         for process in self._living():
-            process.kill()
+            with suppress(psutil.Error):
+                process.kill()
 
     def _living(self) -> list[psutil.Process]:
         return [each for each in psutil.process_iter() if _home_of(each) == str(self.home)]

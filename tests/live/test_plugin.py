@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
@@ -13,7 +14,7 @@ from little_loops.hosts.base import Outcome, Request
 from little_loops.hosts.claude import CLAUDE
 from little_loops.hosts.plugin import is_enabled, plugin_directory
 from tests.live.agents import ROOT, Stage, events_of, texts_of
-from tests.live.fake_model import FakeModel, Rule, Say
+from tests.live.fake_model import OK, Call, FakeModel, Rule, Say
 from tests.live.scenes import bash
 
 
@@ -112,6 +113,59 @@ def test_a_command_reaches_the_model_and_may_do_what_it_says(stage: Stage, name:
     assert len(model.asked) == len(use.allowed) + 1
 
 
+DRAFT = """\
+paradigm: goal
+name: greet
+goal: a greeting is there
+tools: [test -s hello.txt, echo hello > hello.txt]
+max_iteration: 3
+"""
+MENDED = DRAFT.replace("max_iteration:", "max_iterations:")
+
+
+def test_a_wish_becomes_a_loop_that_is_valid_seen_and_agreed_to(stage: Stage):
+    """Two turns of one conversation: a draft that has to be mended, then the user's yes."""
+    draft = f"{stage.root.parent}/scratch/greet.yaml"
+    check = bash(f"ll-loop validate {draft}")
+    model = stage.play(
+        Rule("Yes, save it", put(".loops/greet.yaml", MENDED), bash("ll-loop validate greet"), OK),
+        Rule(
+            "The wish: a greeting is there",
+            *(bash("ll-loop schema"), put(draft, DRAFT), check, put(draft, MENDED), check),
+            Say(f"{MENDED}\nShould I save it?"),
+        ),
+    )
+    session = str(uuid4())
+
+    shown = converse(stage, "/ll:create-loop a greeting is there", ("Write",), session)
+
+    assert (shown.kind, shown.text) == ("success", f"{MENDED}\nShould I save it?")
+    seen = [results_in(asked.body) for asked in model.asked]
+    assert "did you mean `max_iterations`?" in seen[3]
+    assert "checked 1 loop: no problems" in seen[5]
+    assert stage.ll("list").stdout == "there are no loops here\n"
+
+    # What the command allows holds for its own turn; here the user allows it.
+    allowed = ("Write", "Bash(ll-loop validate greet)")
+    saved = converse(stage, "Yes, save it", allowed, session, resumes=True)
+
+    assert (saved.kind, saved.text) == ("success", "ok")
+    assert "checked 1 loop: no problems" in results_in(model.asked[-1].body)
+    assert stage.ll("run", "greet").returncode == 0
+    assert stage.file("hello.txt") == "hello\n"
+
+
+def put(path: str, content: str) -> Call:
+    return Call("Write", {"file_path": path, "content": content})
+
+
+def results_in(asked: Mapping[str, Any]) -> str:
+    """What the newest tool answered, as the model is told it."""
+    content = asked["messages"][-1]["content"]
+    blocks = content if isinstance(content, list) else []
+    return "\n".join(str(each.get("content")) for each in blocks if each["type"] == "tool_result")
+
+
 def test_a_run_that_a_session_started_outlives_it(stage: Stage):
     stage.loop("loop", LOOP.replace("echo", "sleep 1; echo"))
     stage.play(
@@ -132,19 +186,28 @@ def test_the_skill_knows_where_the_commands_are(stage: Stage):
     assert f"follow `{there}`" in texts_of(model.asked[0].body)
 
 
-def converse(stage: Stage, action: str, allow: tuple[str, ...] = ()) -> Outcome:
+def converse(
+    stage: Stage,
+    action: str,
+    allow: tuple[str, ...] = (),
+    session_id: str = "",
+    *,
+    resumes: bool = False,
+) -> Outcome:
     """One turn of the real CLI with the plugin, in which nothing is allowed that is not listed."""
     request = Request(
         action,
-        "slash",
+        "prompt" if resumes else "slash",
         str(stage.root),
-        str(uuid4()),
+        session_id or str(uuid4()),
         plugin_dirs=(plugin_directory(),),
         permission_mode="dontAsk",
         allow=allow,
     )
     launch = CLAUDE.build(request)
-    said = stage.program(*launch.argv, stdin=launch.stdin)
+    started, resumed = f"--session-id={session_id}", f"--resume={session_id}"
+    argv = [resumed if resumes and word == started else word for word in launch.argv]
+    said = stage.program(*argv, stdin=launch.stdin)
     reader = CLAUDE.reader(request)
     for line in said.stdout.splitlines():
         reader.feed(line)

@@ -196,6 +196,37 @@ def test_a_handoff_file_reaches_the_successor(relays: Relays):
     assert relays.git("show", "--name-only", "--format=") == "specs/886/handoff.md"
 
 
+HANDS_OFF = """\
+[ "$LL_ATTEMPT" = 1 ] && work parser && echo "CONTEXT_HANDOFF: the printer is left" && exit
+[ "$LL_CONTINUATION" = "the printer is left" ] && work printer
+"""
+
+
+def test_a_turn_that_hands_off_can_pause_and_a_resume_goes_on_with_it(relays: Relays):
+    """The same turn in a fresh session, with its notes; then it is settled, once."""
+    report = reports(phases("implemented", 2, 2))
+    relays.set_up(HANDS_OFF + report, loop=LOOP + "on_handoff: pause\n")
+    assert relays.ll("run", "implement-886").returncode == 4
+    assert (relays.subjects(), relays.pending()) == ([], PENDING)
+    resumed = relays.ll("resume", "implement-886")
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert "Continuation context: the printer is left\n" in resumed.stdout
+    assert relays.trace() == ["turn 1 phase 1 of ?", "turn 1 phase 1 of ?"]
+    assert relays.subjects() == ["implement-886: phase 2 of 2 (turn 1)"]
+    assert relays.git("show", "--format=", "--name-only").split() == [
+        "src/parser.txt",
+        "src/printer.txt",
+    ]
+
+
+def test_a_turn_that_hands_off_goes_on_by_itself(relays: Relays):
+    relays.set_up(HANDS_OFF + reports(phases("implemented", 2, 2)))
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert relays.subjects() == ["implement-886: phase 2 of 2 (turn 1)"]
+    assert relays.pending() == []
+
+
 def test_an_agent_is_told_in_its_text(relays: Relays):
     loop = LOOP.replace(
         "agent: sh turns/$LL_ITERATION.sh",
@@ -257,6 +288,8 @@ def test_at_the_limit_and_then_on(relays: Relays):
 
 def test_the_limit_by_variable(relays: Relays):
     relays.set_up(*[reports(PARTIAL)] * 4, loop=f"{LOOP}max_iterations: 4\n")
+    planned = relays.ll("run", "implement-886", "--dry-run", env={"MAX_ITERATIONS": "2"})
+    assert "limits   2 iterations" in planned.stdout
     ran = relays.ll("run", "implement-886", env={"MAX_ITERATIONS": "2"})
     assert ran.returncode == 3
     assert len(relays.trace()) == 2

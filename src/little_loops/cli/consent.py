@@ -13,7 +13,7 @@ from typing import Any
 
 from little_loops.cli.console import talk
 from little_loops.errors import UsageError
-from little_loops.fsm.actions_due import action_type
+from little_loops.fsm.action_types import action_type
 from little_loops.fsm.events import timestamp
 from little_loops.fsm.interpolation import TemplateError, Unresolved, splice
 from little_loops.fsm.schema import FSMLoop, StateConfig
@@ -23,6 +23,8 @@ from little_loops.world.shown import visible
 from little_loops.world.trust import AgentAction, agree, trust_of
 
 ALLOW = "LL_ALLOW_SKIP_PERMISSIONS"
+SHOWN = 100
+"""How much of an action a refusal tells; whoever is asked sees all of it."""
 
 
 def skip_permissions(
@@ -76,7 +78,7 @@ def _ask(wanted: Sequence[AgentAction], root: str) -> None:
     for action in wanted:
         talk(f"  {visible(str(action), newlines=False)}")
     talk("They can run any command and change any file you can.")
-    sys.stderr.write("Let them, now and from now on in this project? [y/N] ")
+    sys.stderr.write("Let them, from now on in this project? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError(
@@ -86,7 +88,9 @@ def _ask(wanted: Sequence[AgentAction], root: str) -> None:
 
 
 def _nobody_agreed(wanted: Sequence[AgentAction]) -> UsageError:
-    listed = "; ".join(f"`{action}`" for action in wanted)
+    from little_loops.hosts.json_lines import one_line  # only to refuse
+
+    listed = "; ".join(f"`{one_line(str(action), SHOWN)}`" for action in wanted)
     return UsageError(
         f"this loop runs agents without permission prompts, and nobody has agreed to that: {listed}",
         "agree once with `ll-loop trust`, for this run with `--allow-skip-permissions` "

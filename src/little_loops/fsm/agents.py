@@ -9,6 +9,7 @@ Not here: how a CLI speaks (`hosts`), where an ending leads (`hosts.base.WAYS`, 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,7 @@ from little_loops.hosts.base import (
 )
 from little_loops.hosts.programs import find_program
 from little_loops.world import process
+from little_loops.world.clock import wall_ms
 from little_loops.world.output import LineSplitter, Stream
 
 if TYPE_CHECKING:
@@ -48,6 +50,11 @@ ERROR_EXIT = 2
 STDERR_TAIL = 4096
 ANSWER_S = 10.0
 """How long a CLI may take to list its plugins."""
+JUST_PASSED_MS = 10_000
+"""An agent may take so long to end that the reset it names has passed: then it is asked at once."""
+READY = "Ready for fresh session"
+GARNISHED = re.compile(rf"[\s*_`'\"]*{READY}[\s*_`'\".!]*", re.IGNORECASE)
+"""The words that say the notes are in a file, as models write them: in bold, with a full stop."""
 
 
 def run_agent(actor: ProcessActor, command: RunAction, text: str, env: Mapping[str, str]) -> Acted:
@@ -214,8 +221,14 @@ def _result(actor: ProcessActor, command: RunAction, raw: Result, outcome: Outco
         tokens=outcome.tokens.total,
         cost_usd=outcome.cost_usd,
         turns=outcome.turns,
-        retry_at_ms=outcome.retry_at_ms,
+        retry_at_ms=_still_to_come(outcome.retry_at_ms),
     )
+
+
+def _still_to_come(reset_ms: int | None) -> int | None:
+    """A reset long past names no time to wait for: growing waits, then, and no hammering."""
+    past = reset_ms is not None and reset_ms + JUST_PASSED_MS < wall_ms()
+    return None if past else reset_ms
 
 
 def _exit_code(way: AgentWay, outcome: Outcome) -> int:
@@ -227,7 +240,8 @@ def _exit_code(way: AgentWay, outcome: Outcome) -> int:
 def _signal(actor: ProcessActor, turn: AgentTurn, result: Result) -> SignalLine | None:
     found = turn.scanner.found
     if found is not None:
-        return actor.signal_line(found.kind, found.payload)
+        payload = READY if GARNISHED.fullmatch(found.payload) else found.payload
+        return actor.signal_line(found.kind, payload)
     if result.agent == "handoff":
         return actor.signal_line("CONTEXT_HANDOFF", "")
     return None

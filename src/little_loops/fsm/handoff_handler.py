@@ -12,7 +12,8 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple
+
+from little_loops.records import NamedTuple
 
 
 class HandoffBehavior(Enum):

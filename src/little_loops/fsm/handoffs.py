@@ -6,8 +6,8 @@ A function here gives the command that follows, or None: then the action is simp
 from __future__ import annotations
 
 from little_loops.fsm import endings
-from little_loops.fsm.commands import EndLeftovers, Wait
-from little_loops.fsm.limits import wait_for
+from little_loops.fsm.commands import Ending, EndLeftovers, Wait
+from little_loops.fsm.limits import exceeded, wait_for
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.waits import spacing_ms
 
@@ -16,7 +16,8 @@ def hand_off(turn: Turn, continuation: str) -> EndLeftovers | Wait | None:
     run, loop = turn.run, turn.loop
     if loop.on_handoff == "terminate":
         return EndLeftovers(endings.TERMINATED._replace(message="the action handed off"))
-    spacing = spacing_ms(run, turn.at)
+    rest = _rest(turn)
+    spacing = 0 if rest is not None else spacing_ms(run, turn.at)
     turn.note(
         "handoff_detected",
         state=run.current_state,
@@ -24,20 +25,35 @@ def hand_off(turn: Turn, continuation: str) -> EndLeftovers | Wait | None:
         continuation=continuation,
         **({"wait_ms": spacing} if spacing else {}),
     )
+    if rest is not None:
+        return EndLeftovers(rest)
+    return wait_for(turn.loop, turn.run, turn.at) if spacing else after_handoff(turn)
+
+
+def _rest(turn: Turn) -> Ending | None:
+    """How the run comes to rest, unless it goes on by itself."""
+    run, loop = turn.run, turn.loop
     allowed = run.limits.max_continuations or loop.max_continuations
-    if turn.run.continuations > allowed:
+    if run.continuations >= allowed:
         times = f"{allowed} handoff{'' if allowed == 1 else 's'}"
         message = f"more than {times} in a row in `{run.current_state}`"
-        return EndLeftovers(endings.HANDED_OFF._replace(message=message))
+        return endings.HANDED_OFF._replace(message=message)
     if not _goes_on_alone(turn):
-        return EndLeftovers(endings.HANDED_OFF)
-    return wait_for(turn.loop, turn.run, turn.at) if spacing else after_handoff(turn)
+        return endings.HANDED_OFF
+    return _spent(turn)
 
 
 def _goes_on_alone(turn: Turn) -> bool:
     """`continue`, or `spawn` for an agent: what a command printed never starts a session."""
     by_agent = turn.result.agent is not None
     return turn.loop.on_handoff == "continue" or (turn.loop.on_handoff == "spawn" and by_agent)
+
+
+def _spent(turn: Turn) -> Ending | None:
+    """What the agents have used up; a fresh session would only use more."""
+    ending = exceeded(turn.loop, turn.run, turn.at, turn.run.current_state)
+    # Time that is up is seen by the next action's deadline, which knows the loop's `on_timeout`.
+    return None if ending is None or ending.reason == "loop_timeout" else ending
 
 
 def after_handoff(turn: Turn) -> EndLeftovers | None:

@@ -31,6 +31,7 @@ from little_loops.world.storage import SPAWN, RunFiles, make_folder
 
 TURNS = 5
 LOG = "spawn.log"
+NOTES = "continue.md"
 
 
 class Spawner:
@@ -43,11 +44,14 @@ class Spawner:
 
     def start(self, name: str, continuation: str | None) -> subprocess.Popen[str]:
         command = f"ll-loop resume {name} --background"
-        request = self._request(command)
+        request = self._request(command, has_notes=bool(continuation))
         launch = host_named(self.options.name or "claude").build(request)
         argv = (self._program(launch.argv[0]), *launch.argv[1:])
         with make_folder(self.files.root, *self._folder()) as data:
             environ = environment(launch, self._environ(data))
+            if continuation:
+                text = f"{continuation}\n".encode("utf-8", "replace")
+                data.replace(NOTES, text, f".{NOTES}.{os.urandom(8).hex()}")
             log = data.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             try:
                 child = self._start(argv, environ, log)
@@ -59,11 +63,11 @@ class Spawner:
         self._note(child.pid, request.session_id)
         return child
 
-    def _request(self, command: str) -> Request:
-        notes = os.path.join(self.files.data, "continue.md")
+    def _request(self, command: str, *, has_notes: bool) -> Request:
+        notes = f"\n\n{os.path.join(self.files.data, NOTES)}" if has_notes else ""
         claude = (self.options.name or "claude") == "claude"
         return Request(
-            action=f"Continue loop execution. Run: {command}\n\n{notes}",
+            action=f"Continue loop execution. Run: {command}{notes}",
             kind="prompt",
             cwd=self.files.root,
             session_id=str(uuid4()),

@@ -16,13 +16,14 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, Protocol
 
 from little_loops.errors import UsageError
 from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.state import AgentWay, CutBy
 from little_loops.fsm.variables import SESSION_VARIABLES as SESSION_VARIABLES
 from little_loops.hosts.verdicts import NO_VERDICT
+from little_loops.records import NamedTuple
 
 HOST_NAMES: Final = ("claude", "codex", "command")
 
@@ -205,6 +206,12 @@ class Finding(NamedTuple):
 
     kind: Kind
     reason: str
+
+
+def with_remedy(found: Finding, remedies: Mapping[Kind, str]) -> Finding:
+    """The finding with what a person can do about it, where the run ends at once."""
+    remedy = remedies.get(found.kind)
+    return found if remedy is None else found._replace(reason=f"{found.reason}; {remedy}")
 
 
 class Ended(NamedTuple):

@@ -9,10 +9,9 @@ Not here: collecting what was seen (`claude_reader`), and where each ending lead
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
 
-from little_loops.hosts.base import Ended, Finding, cut_short
+from little_loops.hosts.base import Ended, Finding, Kind, cut_short, with_remedy
 from little_loops.hosts.json_lines import (
     NO_EVENT,
     Event,
@@ -24,10 +23,15 @@ from little_loops.hosts.json_lines import (
 )
 from little_loops.hosts.plain import died, last_words, silent
 from little_loops.hosts.verdicts import missing
+from little_loops.records import NamedTuple
 
 AUTH_ERRORS = ("authentication_failed", "oauth_org_not_allowed")
 CONTEXT_REASONS = ("prompt_too_long", "blocking_limit", "rapid_refill_breaker")
 SHOWN_NAMES = 12
+REMEDIES: Mapping[Kind, str] = {
+    "auth": "set `ANTHROPIC_API_KEY`, or start `claude` and type `/login`",
+    "billing": "add credit to the account, or log in with another one",
+}
 
 
 class Seen(NamedTuple):
@@ -57,7 +61,7 @@ Rule = Callable[[Seen], Finding | None]
 def classify(seen: Seen) -> Finding:
     for rule in RULES:
         if found := rule(seen):
-            return found
+            return with_remedy(found, REMEDIES)
     return Finding("success", seen.why or "the agent ended its turn")
 
 

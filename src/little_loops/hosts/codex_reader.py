@@ -27,6 +27,7 @@ from little_loops.hosts.base import (
     Tokens,
     Usage,
     cut_short,
+    with_remedy,
 )
 from little_loops.hosts.json_lines import (
     Event,
@@ -64,6 +65,10 @@ MESSAGES: tuple[tuple[Kind, str, tuple[str, ...]], ...] = (
     ("refused", "the model refused the request", ("content policy", "usage policy")),
     ("not_started", "", ("model .*does not exist", "model_not_found", "model .*not supported")),
 )
+REMEDIES: Mapping[Kind, str] = {
+    "auth": "run `codex login`, or set the key its provider asks for",
+    "billing": "add credit to the account, or log in with another one",
+}
 # An address may hold any number.
 ADDRESS = re.compile(r",? ?(url: )?https?://\S+")
 RECONNECTING = re.compile(r"Reconnecting\.\.\. (?:(\d{1,9})/\d+)?")
@@ -235,7 +240,7 @@ def by_message(message: str) -> Finding:
     line = one_line(ADDRESS.sub("", message[:4000]))
     for kind, means, words in MESSAGES:
         if re.search("|".join(words), line, re.IGNORECASE):
-            return Finding(kind, f"{means}: {line}" if means else line)
+            return with_remedy(Finding(kind, f"{means}: {line}" if means else line), REMEDIES)
     return Finding("failed", line or "the agent ended with an error")
 
 

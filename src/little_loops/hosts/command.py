@@ -10,9 +10,12 @@ import os
 from collections.abc import Sequence
 
 from little_loops.fsm.schema import HostOptions
+from little_loops.fsm.shell_places import HOLE
+from little_loops.fsm.shell_programs import findings
 from little_loops.hosts import verdicts
 from little_loops.hosts.base import Launch, Probe, Request, Run, Which, gently_then_firmly
 from little_loops.hosts.plain import PlainReader
+from little_loops.records import NamedTuple
 
 PLACE = "{prompt}"
 
@@ -48,6 +51,11 @@ class CommandHost:
             problems.append(f"`host: command` needs a `command` with a `{PLACE}` place")
         elif not any(PLACE in word for word in options.command[1:]):
             problems.append(f"`command` has no `{PLACE}` place for the prompt")
+        elif (runs := _runs_the_prompt(options.command)) is not None:
+            problems.append(
+                f"`{PLACE}` stands where `{runs}` runs it as code; "
+                f"""give it as an argument: `[sh, -c, 'my-agent "$1"', sh, "{PLACE}"]`"""
+            )
         return problems
 
     def build(self, request: Request) -> Launch:
@@ -65,6 +73,18 @@ class CommandHost:
 
     def stop_plan(self, kill_grace_s: float) -> tuple[tuple[int, float], ...]:
         return gently_then_firmly(kill_grace_s)
+
+
+class _Argument(NamedTuple):
+    text: str
+    bare: bool = False
+
+
+def _runs_the_prompt(command: Sequence[str]) -> str | None:
+    """The program that would take the prompt, which is data, for code."""
+    words = [_Argument(word.replace(PLACE, HOLE)) for word in command]
+    found = [one for at, one in findings(words).items() if HOLE in words[at].text]
+    return next((one.of for one in found if one.role in ("command", "program")), None)
 
 
 COMMAND = CommandHost()

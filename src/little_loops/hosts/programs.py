@@ -1,14 +1,16 @@
 """Find the program of a host, and refuse one that a project brings along.
 
-A cloned repository must not decide what runs as an agent: a program on PATH that lies inside the
-project is not trusted.  One that the loop's author named by its whole path is.
+A cloned repository must not decide what runs as `claude`: a program on PATH that lies inside the
+project is not trusted.  One that the loop's author named by a path is: `command: [./tools/agent, …]`
+says as plainly as a shell action what is run.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from typing import NamedTuple
+
+from little_loops.records import NamedTuple
 
 
 class Program(NamedTuple):
@@ -19,13 +21,21 @@ class Program(NamedTuple):
 
 
 def find_program(name: str, search: str | None, project: str) -> Program:
-    """Look for a program in the directories of `search` (a PATH)."""
+    """Look for a program in the directories of `search` (a PATH); a path is one of the project."""
+    if os.path.dirname(name):
+        return _at(os.path.join(project, name), name)
     found = shutil.which(name, path=search)
     if found is None:
         return Program(name, f"`{name}` is not on PATH")
     real, inside = os.path.realpath(found), os.path.realpath(project)
-    if not os.path.isabs(name) and os.path.commonpath([real, inside]) == inside:
+    if os.path.commonpath([real, inside]) == inside:
         return Program(
             name, f"`{name}` was found inside the project ({real}), which is not trusted"
         )
     return Program(found)
+
+
+def _at(path: str, name: str) -> Program:
+    if shutil.which(path) is None:
+        return Program(name, f"`{name}` is not there, or no program")
+    return Program(os.path.normpath(path))

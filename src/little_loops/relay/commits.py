@@ -15,9 +15,9 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from little_loops.errors import DamagedRun, LittleLoopsError
+from little_loops.records import NamedTuple
 from little_loops.relay.git import TIMED_OUT, Answer, git
 from little_loops.relay.record import read_small, write_whole
 

@@ -1,17 +1,19 @@
 """Ask git: one narrow door to the program, with words for what it says.
 
 The user's configuration, hooks and identity are left as they are.  Output goes to files, not pipes,
-so that nothing a hook leaves running can keep us waiting.
+so that nothing a hook leaves running can keep us waiting.  A `git` that lies in the project is not
+the user's: a clone must not decide what runs.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from little_loops.records import NamedTuple
 from little_loops.relay.contract import one_line
 
 TIMEOUT_S = 120.0
@@ -34,10 +36,13 @@ def git(
     words: Sequence[str], cwd: str, *, stdin: str = "", timeout_s: float = TIMEOUT_S
 ) -> Answer | None:
     """What git answers; None if there is no git."""
+    program = _program(cwd)
+    if program is None:
+        return None
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
             code = subprocess.run(
-                ["git", *OWN_SETTINGS, *words],
+                [program, *OWN_SETTINGS, *words],
                 cwd=cwd,
                 env={**os.environ, **OWN_VARIABLES},
                 input=os.fsencode(stdin),
@@ -54,6 +59,18 @@ def git(
         err.seek(0)
         text, talk = os.fsdecode(out.read()), err.read().decode("utf-8", "replace")
     return Answer(code, text, _complaint(talk) or _complaint(text) or f"git exited with {code}")
+
+
+def _program(project: str) -> str | None:
+    """The first on PATH, but for directories that mean the project or lie in it."""
+    home = os.path.realpath(project)
+    named = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    safe = [each for each in named if os.path.isabs(each) and not _is_in(each, home)]
+    return shutil.which("git", path=os.pathsep.join(safe))
+
+
+def _is_in(directory: str, home: str) -> bool:
+    return os.path.commonpath([os.path.realpath(directory), home]) == home
 
 
 def _complaint(talk: str) -> str:

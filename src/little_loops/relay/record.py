@@ -13,9 +13,10 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from little_loops.errors import DamagedRun, StorageError
+from little_loops.records import NamedTuple
 from little_loops.relay.rules import HandOver, Turn
 
 FORMAT = 1
@@ -162,7 +163,7 @@ def read_small(path: str, limit: int) -> str | None:
 
 def write_whole(path: str, text: str) -> None:
     """Put a file in place: after a crash it is the old one or the new one."""
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary = f"{path}.tmp"  # one name, so that what a killed process left is written over
     try:
         with suppress(FileNotFoundError):
             os.unlink(temporary)

@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple, assert_never
+from typing import Literal, assert_never
 
 from little_loops.errors import UsageError
+from little_loops.records import NamedTuple
 
 Status = Literal["implemented", "partial", "blocked", "failed"]
 STATUSES: tuple[Status, ...] = ("implemented", "partial", "blocked", "failed")

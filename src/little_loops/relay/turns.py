@@ -18,9 +18,10 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from little_loops.errors import OK, LittleLoopsError, StorageError, UsageError
+from little_loops.records import NamedTuple
 from little_loops.relay import record, rules
 from little_loops.relay.commits import (
     Bounds,

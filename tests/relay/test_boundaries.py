@@ -1,0 +1,137 @@
+"""Kill a verb before each thing it does to a file or asks of git, then run it again, as a resume does.
+
+n = 1, 2, 3 … until the verb no longer comes so far.  Whatever the moment, the relay ends as if
+nothing had happened: each turn's work is in one commit, and nothing is left lying about.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from io import StringIO
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from little_loops.relay.turns import main
+from tests.relay.conftest import Project
+from tests.simulation.command import in_memory
+
+METADATA = "specs/886/.return-meta.json"
+OPTIONS = (f"--metadata={METADATA}", "--plan=specs/886/plan.md", "--session=sess_1")
+TURNS = {1: ("partial", "parser.py"), 2: ("implemented", "printer.py")}
+GONE = 9
+CHANGES = ("os.rename", "os.remove", "os.mkdir", "subprocess.Popen")
+
+
+class Story:
+    """A relay of two turns in a repository of its own."""
+
+    def __init__(self, place: Path) -> None:
+        self.run_dir = place / "run"
+        self.run_dir.mkdir(parents=True)
+        self.project = Project(place / "project")
+        self.project.write("specs/886/plan.md", "1. parser\n2. printer\n")
+        self.project.git("init", "--quiet", "--initial-branch=main")
+        self.project.git("add", ".")
+        self.project.git("commit", "--quiet", "--message=Begin")
+
+    def play(self, dies: tuple[int, str, int] | None = None) -> bool:
+        """Both turns; `dies` is the turn, the verb and before which operation it does, once."""
+        died = False
+        for number, (status, file) in TURNS.items():
+            for verb in ("prepare", "settle"):
+                if dies is not None and dies[:2] == (number, verb):
+                    died = self.verb(verb, number, dies[2]) == GONE
+                assert self.verb(verb, number) == 0
+                if verb == "prepare":
+                    self.work(number, status, file)
+        return died
+
+    def work(self, number: int, status: str, file: str) -> None:
+        self.project.write(file, "x\n")
+        progress = {"phases_completed": number, "phases_total": len(TURNS)}
+        told = json.dumps({"status": status, "partial_progress": progress})
+        self.project.write(METADATA, told)
+
+    def verb(self, name: str, number: int, dies_at: int = 0) -> int:
+        """Run a verb in a child of ours; its exit code."""
+        child = os.fork()
+        if child == 0:
+            try:
+                self._in_child(number, dies_at)
+                os._exit(main([name, *OPTIONS]))
+            finally:
+                os._exit(70)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    def _in_child(self, number: int, dies_at: int) -> None:
+        os.chdir(self.project.root)
+        sys.stdout = sys.stderr = StringIO()
+        around = {"LL_RUN_DIR": self.run_dir, "LL_RUN_ID": "run-1", "LL_LOOP": "implement"}
+        os.environ.update({name: str(value) for name, value in around.items()})
+        os.environ["LL_ITERATION"] = str(number)
+        if dies_at:
+            sys.addaudithook(Killer(str(self.run_dir.parent), dies_at))
+
+    def told(self) -> dict[str, object]:
+        """All that is left of a relay, without what is never the same twice."""
+        report = (self.run_dir / "relay-report.txt").read_text()
+        for name in self.project.git("log", "--format=%h").splitlines():
+            report = report.replace(name, "COMMIT")
+        return {
+            "log": self.project.git("log", "--reverse", "--stat", "--format=%B"),
+            "status": self.project.status(),
+            "beside": sorted(os.listdir(self.project.root / "specs/886")),
+            "run": sorted(name for name in os.listdir(self.run_dir) if name.endswith(".tmp")),
+            "report": report,
+        }
+
+
+class Killer:
+    """Ends this process before its n-th change of a file below `place`, or call of git."""
+
+    def __init__(self, place: str, number: int) -> None:
+        self.place = place
+        self.left = number
+
+    def __call__(self, what: str, arguments: tuple[object, ...]) -> None:
+        if not self.is_change(what, arguments):
+            return
+        self.left -= 1
+        if self.left == 0:
+            os._exit(GONE)
+
+    def is_change(self, what: str, arguments: tuple[object, ...]) -> bool:
+        if what == "open":
+            flags = arguments[2]
+            if not isinstance(flags, int) or not flags & (os.O_WRONLY | os.O_RDWR):
+                return False
+        elif what not in CHANGES:
+            return False
+        path = str(arguments[0])
+        return what == "subprocess.Popen" or not os.path.isabs(path) or path.startswith(self.place)
+
+
+@pytest.fixture
+def places(home: Path) -> Iterator[Iterator[Path]]:
+    with in_memory() as place:
+        yield (place / str(number) for number in count())
+
+
+@pytest.mark.parametrize("verb", ["prepare", "settle"])
+@pytest.mark.parametrize("turn", TURNS)
+def test_killed_anywhere_and_run_again(places: Iterator[Path], turn: int, verb: str):
+    plain = Story(next(places))
+    plain.play()
+    expected = plain.told()
+    for number in count(1):
+        story = Story(next(places))
+        died = story.play((turn, verb, number))
+        assert story.told() == expected, f"killed before operation {number}"
+        if not died:
+            break
+    assert number > 5

@@ -1,0 +1,92 @@
+"""Sessions that go on with a run after a handoff, played by a program called `claude`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.project import Project, until
+
+LOOP = """\
+name: port
+initial: work
+on_handoff: spawn
+host: {permission_mode: plan}
+states:
+  work: {action: "/port it", next: done}
+  done: {terminal: true}
+"""
+# In its first turn it hands off, in later ones it ends well; as a session it waits to be let go.
+AGENT = """\
+#!/bin/sh
+prompt=$(cat)
+case $prompt in
+"Continue loop execution."*)
+    printf '%s' "$prompt" > {home}/prompt
+    cat "$(printf '%s' "$prompt" | tail -1)" > {home}/notes 2>&1
+    until [ -e {home}/go ]; do sleep 0.01; done
+    exec ll-loop resume port --background ;;
+esac
+[ -e {home}/called ] && echo "Ported." || echo {line}
+touch {home}/called
+"""
+
+
+@pytest.fixture
+def waiting(project: Project) -> Iterator[Project]:
+    """The project; a session that still waits at the end is let go, and ends."""
+    yield project
+    (project.home / "go").touch()
+
+
+def stage(project: Project, line: str) -> dict[str, str]:
+    """A project with this agent; the environment to run it in."""
+    (project.home / "bin").mkdir()
+    program = project.home / "bin" / "claude"
+    program.write_text(AGENT.format(home=project.home, line=shlex.quote(line)))
+    program.chmod(0o755)
+    project.loop("port", LOOP)
+    return {"PATH": f"{project.home / 'bin'}:{project.environ()['PATH']}"}
+
+
+def let_go(project: Project) -> None:
+    (project.home / "go").touch()
+    until(lambda: project.has_event("port", "loop_complete"), "end of the run")
+
+
+def session(project: Project, env: dict[str, str]) -> Any:
+    return json.loads(project.ll("status", "port", "--json", env=env).stdout)["spawn"]
+
+
+def test_it_outlives_the_process_that_started_it(waiting: Project):
+    env = stage(waiting, "CONTEXT_HANDOFF: cli.py is left")
+    assert waiting.ll("run", "port", env=env).returncode == 4
+    assert session(waiting, env)["alive"] is True
+    let_go(waiting)
+    assert session(waiting, env) is None
+
+
+def test_it_finds_the_notes_that_it_is_told_of(waiting: Project):
+    env = stage(waiting, "CONTEXT_HANDOFF: cli.py is left")
+    assert waiting.ll("run", "port", env=env).returncode == 4
+    notes = waiting.running("port", ".d") / "continue.md"
+    until((waiting.home / "notes").exists, "session")
+    let_go(waiting)
+    assert (waiting.home / "prompt").read_text() == (
+        f"Continue loop execution. Run: ll-loop resume port --background\n\n{notes}"
+    )
+    assert (waiting.home / "notes").read_text() == "cli.py is left\n"
+
+
+@pytest.mark.parametrize("line", ["CONTEXT_HANDOFF:", "CONTEXT_HANDOFF: "])
+def test_without_notes_it_is_told_of_none(waiting: Project, line: str):
+    env = stage(waiting, line)
+    assert waiting.ll("run", "port", env=env).returncode == 4
+    let_go(waiting)
+    assert (waiting.home / "prompt").read_text() == (
+        "Continue loop execution. Run: ll-loop resume port --background"
+    )
