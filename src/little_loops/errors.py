@@ -11,7 +11,9 @@ Not here: how problems look on a screen (`cli.problems`), what each code means (
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from little_loops.records import NamedTuple
 
 OK = 0
 FAILED = 1

@@ -236,9 +236,9 @@ def test_ctrl_c_detaches_and_the_run_goes_on(project):
         assert run.wait() == 0
     action = "echo started; while [ ! -e go ]; do sleep 0.02; done; echo finished"
     told = f"[1/50] work → running {action}..."
-    assert screen.left.replace("\n", "") == (
-        f"slow · fsm · up to 50 iterations{told}detached; slow goes on"
-        "next: ll-loop attach slow   or   ll-loop stop slow"
+    assert " ".join(screen.left.split()) == (
+        f"slow · fsm · up to 50 iterations {told} detached; slow goes on"
+        " next: ll-loop attach slow or ll-loop stop slow"
     )
     assert "\x1b[3" not in screen.written
 

@@ -350,7 +350,7 @@ def test_a_run_that_was_killed_is_found_and_nothing_is_touched(
     assert (done.returncode, done.stdout.splitlines()) == (
         1,
         [
-            f"✗ slow claims to be alive: but its process (pid {child.pid}) is gone",
+            f"✗ slow (pid {child.pid}) claims to be alive, but its process is gone",
             "    fix: ll-loop resume slow    or    ll-loop run slow --fresh",
             "1 problem",
         ],

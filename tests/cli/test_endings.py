@@ -77,14 +77,14 @@ ROWS = {
         """\
         initial: a
         states:
-          a: {action: "test -e ok || no-such-program", next: done}
+          a: {action: "test -e ok || no-such-program 2>/dev/null", next: done}
           done: {terminal: true}
         """,
         "failed",
         "error",
         "loop_error",
         1,
-        "Loop failed: error in state 'a': exit 127 (1 iteration, T)",
+        "Loop failed: error in state 'a': exit 127: not found (1 iteration, T)",
         0,
         "Resuming loop 'row' from state 'a' (iteration 1)\n",
     ),
@@ -266,7 +266,12 @@ states:
 
 @pytest.mark.parametrize(
     ("number", "name"),
-    [(signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM"), (signal.SIGHUP, "SIGHUP")],
+    [
+        (signal.SIGINT, "SIGINT"),
+        (signal.SIGTERM, "SIGTERM"),
+        (signal.SIGHUP, "SIGHUP"),
+        (signal.SIGQUIT, "SIGQUIT"),
+    ],
 )
 def test_a_signal(project: Project, number: int, name: str):
     project.loop("row", SLEEPY)

@@ -98,7 +98,7 @@ def began(stamp: str) -> str:
 
 @pytest.fixture
 def three(here):
-    for stamp, fields in RUNS.items():
+    for stamp, fields in reversed(RUNS.items()):
         past(here, "fix-types", state(started_at=began(stamp), **fields), entered(WAYS[stamp]))
     return here
 

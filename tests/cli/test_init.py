@@ -16,7 +16,7 @@ from little_loops.cli.init import TEMPLATES, fill, filled, main
 from tests.project import Project
 from tests.stand_ins import PROJECTS, lay_out, nothing
 
-VALID = "   (valid; its first line tells your editor the schema)"
+VALID = "   (valid; its first line is for your editor)"
 
 # ── what it writes ─────────────────────────────────────────────────────────────────────────────
 
@@ -56,7 +56,7 @@ def test_the_first_loop(project: Project):
     assert (done.returncode, done.stdout) == (
         0,
         dedent("""\
-            wrote .loops/fix-tests.yaml   (valid; its first line tells your editor the schema)
+            wrote .loops/fix-tests.yaml   (valid; its first line is for your editor)
             wrote .loops/.schema.json   (for your editor; commit it)
             wrote .loops/.gitignore   (keeps runs out of git)
             """),
@@ -119,7 +119,7 @@ def test_what_lies_beside_loops_stays_as_it_is(project: Project):
     lay_out(project.root, {".loops/.gitignore": "mine\n", ".loops/.schema.json": "{}"})
     done = project.ll("init", "--template", "empty", "-q")
     assert done.stdout.splitlines() == [
-        "wrote .loops/my-loop.yaml   (valid; its first line tells your editor the schema)"
+        "wrote .loops/my-loop.yaml   (valid; its first line is for your editor)"
     ]
     assert (project.file(".loops/.gitignore"), project.file(".loops/.schema.json")) == (
         "mine\n",
@@ -183,7 +183,7 @@ def test_at_a_terminal_it_asks(project: Project):
           4) deploy, roll back on failure
           5) empty, to edit
         a number from 1 to 5
-        wrote .loops/fix-types.yaml   (valid; its first line tells your editor the schema)
+        wrote .loops/fix-types.yaml   (valid; its first line is for your editor)
         wrote .loops/.schema.json   (for your editor; commit it)
         wrote .loops/.gitignore   (keeps runs out of git)
         warning: no agent CLI is on PATH; the loop asks `claude`
@@ -224,3 +224,18 @@ def test_it_says_what_to_do_before_the_first_run(project, capsys, monkeypatch):
         "next: write your command into .loops/fix-lint.yaml, then ll-loop run fix-lint --dry-run",
         "next: ll-loop run safe-deploy --dry-run",
     ]
+
+
+@pytest.mark.parametrize(
+    ("word", "loop"),
+    [
+        ("tests-green", "fix-tests"),
+        ("lint-clean", "fix-lint"),
+        ("types-to-zero", "fix-types"),
+        ("safe-deploy", "safe-deploy"),
+        ("implement-plan", "implement-plan"),
+    ],
+)
+def test_a_template_has_the_names_people_have_for_it(project: Project, word: str, loop: str):
+    assert project.ll("init", "--template", word).returncode == 0
+    assert (project.root / ".loops" / f"{loop}.yaml").exists()

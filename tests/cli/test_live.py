@@ -89,6 +89,11 @@ class Stage:
     def end(self, state: str = "measure", exit_code: int = 0, **more: Any) -> None:
         fields = {"exit_code": exit_code, "duration_ms": 2300, "output": "", **more}
         self.tell("action_complete", state=state, **fields)
+        self.settle()
+
+    def settle(self) -> None:
+        """Whatever comes next: the end of an action waits for its verdict."""
+        self.tell("loop_start")
 
     def look(self) -> str:
         """The screen as it is now, whatever the spinner shows."""
@@ -304,8 +309,8 @@ def test_fifty_columns():
     stage.pass_by(0.1)
     assert stage.look().splitlines()[1:] == [
         "[1/20] measure → running mypy src/...",
-        "       ✗ Found 12 errors in 3 files (checked 240 s",
-        "ource files) (exit 1)  2.3s",
+        "       ✗ Found 12 errors in 3 files (checked 240",
+        "         source files) (exit 1)               2.3s",
         "[1/20] measure → running mypy src/...",
         "@      0s · src/little_loops/cli/live.py:12: e…",
         "       ctrl-c stops and saves",
@@ -491,6 +496,7 @@ def test_every_event_can_be_told(kind, whole):
     fields = EVENTS[kind].fields + (EVENTS[kind].optional if whole else ())
     stage = Stage(width=200)
     stage.tell(kind, **{name: FIELDS.get(name, "text") for name in fields})
+    stage.settle()
     assert stage.look().startswith("fix-types · convergence · up to 20 iterations")
 
 

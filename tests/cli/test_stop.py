@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from little_loops.cli.sight import newest_seen
-from little_loops.cli.stop import outcome
+from little_loops.cli.stop import outcome, plan_for, stop
 from little_loops.world.holders import this_process, to_bytes
+from little_loops.world.locks import alive
 from tests.cli.runs import QUICK, crashed, held, ll, ran, saved, state
 from tests.project import Project, until
 
@@ -107,6 +109,36 @@ def test_what_does_not_run_is_stopped_already(leave, how, project, capsys):
     said = ll(capsys, "stop", "crashed")
     assert (said.code, said.err) == (0, "")
     assert re.fullmatch(rf"crashed is not running \({how}\)\n", said.out)
+
+
+def test_a_run_that_stands_still_is_woken_to_be_stopped(project, capsys):
+    with project.started("run", "slow") as child:
+        under_way(project)
+        child.send_signal(signal.SIGSTOP)
+        said = ll(capsys, "stop", "slow")
+        assert child.wait() == 143
+    assert "action ended, state saved" in said.out
+
+
+def test_a_run_that_does_not_answer_is_killed(project):
+    stubborn = SLOW.replace("name: slow", "kill_grace: 300").replace(
+        "echo started;", "trap '' TERM; echo started;"
+    )
+    project.loop("slow", stubborn)
+    with project.started("run", "slow") as child:
+        under_way(project)
+        holder = alive(str(project.root), "slow")
+        assert holder is not None
+        never_heard = (signal.SIGURG, 0.05)
+        assert stop(str(project.root), holder, (never_heard, (signal.SIGKILL, 60.0)))
+        assert child.wait() == -signal.SIGKILL
+
+
+def test_how_long_a_run_is_given(project):
+    ran(project.root, QUICK | {"kill_grace": 20})
+    waits = [seconds for _, seconds in plan_for(newest_seen(str(project.root), "quick"))]
+    assert waits == [75.0, 10.0, 10.0]
+    assert plan_for(None)[0] == (signal.SIGTERM, 30.0)
 
 
 def test_no_such_run(project, capsys):

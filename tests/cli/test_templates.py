@@ -12,6 +12,7 @@ import pytest
 from little_loops.cli.init import TEMPLATES
 from tests.project import Project
 from tests.stand_ins import PROJECTS, StandIns, give_agent, last_event, lay_out, way
+from tests.stand_ins import way as states_of
 
 
 @pytest.fixture
@@ -169,6 +170,32 @@ def test_another_type_checker_is_judged_by_its_exit_code(project, stand_ins):
         *(0, "evaluate fix evaluate done"),
         1,
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "tools", "loop", "way"),
+    [
+        pytest.param(
+            *("unittest", {"python3": ["echo Ran 1 test; exit 1", "echo Ran 1 test"]}),
+            *("fix-tests", "evaluate fix evaluate done"),
+            id="Python",
+        ),
+        pytest.param(
+            *("typescript", {**NODE, "npm": ["exit 1", "exit 0"]}),
+            *("fix-tests", "evaluate fix evaluate done"),
+            id="TypeScript",
+        ),
+        pytest.param("empty", {}, "my-loop", "check fix check done", id="nothing known"),
+    ],
+)
+def test_two_commands_make_and_run_the_first_loop(project, stand_ins, kind, tools, loop, way):
+    lay_out(project.root, PROJECTS[kind])
+    for name, parts in ({"agent": ["echo mended"]} | tools).items():
+        stand_ins.tool(name, *parts)
+    assert project.ll("init", "--yes", env=stand_ins.environ).returncode == 0
+    give_agent(project.root / ".loops" / f"{loop}.yaml", stand_ins)
+    done = project.ll("run", loop, env=stand_ins.environ)
+    assert (done.returncode, " ".join(states_of(project, loop))) == (0, way), done.stdout
 
 
 def test_a_real_project_is_mended(project, stand_ins):

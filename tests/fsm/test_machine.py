@@ -204,6 +204,26 @@ class TestLimits:
         go_on(world, [])
         assert world.log[-1]["reason"] == reason
 
+    def test_a_check_may_still_tell_what_the_agents_have_done(self):
+        """Their budget is theirs: a shell costs nothing, and the goal may be reached."""
+        states = {
+            "check": {"action": "pytest", "on_pass": "done", "on_fail": "fix"},
+            "fix": {"action": "/ll:fix", "next": "check"},
+            "done": {"terminal": True},
+        }
+        spent = Says(0, agent="success", tokens=60, cost_usd=0.3, turns=2)
+        world = ScriptedWorld(loop(states, max_cost_usd=0.1), [1, spent, 0])
+        assert begin(world)[1].exit_code == 0
+        world = ScriptedWorld(loop(states, max_cost_usd=0.1), [1, spent, 1])
+        run, ending = begin(world)
+        assert (ending.reason, run.current_state) == ("max_cost", "check")
+
+    def test_what_an_agent_used_before_it_was_stopped_counts(self):
+        states = {"ask": {"action": "/ll:x", "next": "ask"}}
+        world = ScriptedWorld(loop(states), [Says(None, agent="cancelled", tokens=60, stop=15)])
+        run, _ = begin(world)
+        assert run.costs["ask"].tokens == 60
+
 
 class TestErrors:
     def test_the_state_then_the_loop_handles_them(self):
@@ -258,6 +278,32 @@ class TestErrors:
         world = ScriptedWorld(loop(CHECK_FIX), [Says(None, failure="`sh` was not found")])
         assert story(world) == "loop_error: failed, error"
         assert world.log[-1]["error"] == "`sh` was not found"
+
+    @pytest.mark.parametrize(
+        ("says", "error"),
+        [
+            pytest.param(Says(3, stderr="a\n  b \n"), "exit 3: b", id="its last line on stderr"),
+            pytest.param(Says(3), "exit 3", id="nothing said"),
+            pytest.param(Says(127), "exit 127: not found", id="no such program"),
+            pytest.param(Says(None, signal=9), "ended by signal 9", id="killed"),
+        ],
+    )
+    def test_what_it_said_last_is_told_with_its_exit_code(self, says, error):
+        world = ScriptedWorld(loop(CHECK_FIX), [says])
+        assert story(world) == "loop_error: failed, error"
+        assert world.log[-1]["error"] == error
+
+    def test_why_an_action_could_not_be_filled_in_is_told_where_the_run_goes_on(self):
+        states = {
+            "a": {"action": "echo ${captured.n.output}", "on_error": "over"},
+            "over": {"terminal": True},
+        }
+        world = ScriptedWorld(loop(states), [])
+        assert story(world) == is_told("""
+            warning: state `a`: `captured.n.output` has no value; nothing is known there
+            a -> over (on_error)
+            loop_error: failed, terminal""")
+        assert world.log[-1]["error"] == "entered by `on_error`"
 
     def test_an_unknown_variable_is_found_before_anything_runs(self):
         world = ScriptedWorld(loop({"a": {"action": "echo ${captured.n.output}"}}), [])
@@ -908,6 +954,29 @@ def test_a_stop_while_waiting_keeps_the_wait():
     world.stops_in_wait = None
     go_on(world, [0])
     assert told(world).splitlines()[-1] == "loop_complete: completed, terminal"
+    resumed = next(record for record in world.log if record["event"] == "resume")
+    assert (resumed["wait"], 0 < resumed["wait_ms"] <= 60_000) == ("backoff", True)
+
+
+def test_a_wait_that_is_over_is_not_told_again():
+    world = ScriptedWorld(loop(CHECK_FIX, backoff=60), [1, 0])
+    world.stops_in_wait = 15
+    begin(world)
+    world.stops_in_wait = None
+    world.ran_ms += 60_000
+    go_on(world, [0])
+    resumed = next(record for record in world.log if record["event"] == "resume")
+    assert "wait" not in resumed
+
+
+def test_a_resume_elsewhere_waits_for_nothing():
+    world = ScriptedWorld(loop(CHECK_FIX, backoff=60), [1, 0])
+    world.stops_in_wait = 15
+    begin(world)
+    world.stops_in_wait = None
+    go_on(world, [0, 0], from_state="fix")
+    resumed = next(record for record in world.log if record["event"] == "resume")
+    assert "wait" not in resumed
 
 
 def test_what_a_command_printed_as_json_can_be_named():

@@ -112,3 +112,39 @@ def test_line_by_line_or_all_at_once(lines):
     detector = SignalDetector()
     found = [signal for line in lines if (signal := detector.detect_first(line))]
     assert detector.detect_first("\n".join(lines)) == (found[0] if found else None)
+
+
+LONG = "line\n" * 1000
+
+
+@pytest.mark.parametrize(
+    ("pattern", "output", "payload"),
+    [
+        pytest.param(r"<done>(.*?)</done>", "x <done>a</done><done>b</done>", "a", id="tags"),
+        pytest.param(r"^DONE:\s*(.*)$", " DONE: a\nDONE: b", "b", id="a line"),
+        pytest.param(r"^DONE:\s*(\w+)", "DONE:\x1f äö", "äö", id="beyond ASCII"),
+        pytest.param(r"DONE→([^ ]*)", "DONE→ä ö", "ä", id="beyond ASCII, without classes"),
+        pytest.param(r"DONE(?= (\w+))", "DONE it", "it", id="look-around"),
+        pytest.param(r"X{,2}Y (.)", "XXY z", "z", id="read otherwise by RE2"),
+        pytest.param(r"DONE (.)", "DONE \ud800", "\ud800", id="half a character"),
+        pytest.param(r"(a|ab)(c|bcd)$", "abcd", "a", id="which of two"),
+        pytest.param(r"NEVER", "DONE", None, id="nothing"),
+        pytest.param(r"\bNEVER", "ä", None, id="nothing beyond ASCII"),
+    ],
+)
+def test_a_long_output_is_read_as_a_short_one(pattern, output, payload):
+    for text in (output, LONG + output):
+        found = SignalDetector([SignalPattern("own", pattern)]).detect_first(text)
+        assert (found.payload if found else None) == payload
+        assert SignalPattern("own", pattern).search(text) == found
+
+
+def test_lines_full_of_beginnings_take_no_time():
+    """In seconds for each line this would never end."""
+    pattern = SignalPattern("own", "<done>(.*?)</done>")
+    assert pattern.search(("<done>" * 200_000 + "\n") * 10) is None
+
+
+def test_it_knows_if_it_looks_for_more_than_the_three():
+    assert SignalDetector().is_built_in
+    assert not SignalDetector([HANDOFF_SIGNAL]).is_built_in

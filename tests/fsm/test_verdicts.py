@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from little_loops.errors import DefinitionError, Place, Problem
-from little_loops.fsm.actions_due import action_due, action_type
+from little_loops.fsm.action_types import action_type
+from little_loops.fsm.actions_due import action_due
 from little_loops.fsm.commands import Judge
 from little_loops.fsm.drive import new_run
 from little_loops.fsm.happenings import Moment

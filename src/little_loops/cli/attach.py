@@ -143,7 +143,9 @@ def _screen(args: Args, one: Seen, stack: ExitStack) -> tuple[Onlooker, Callable
 
     screen = LiveScreen(
         terminal(sys.stdout, colour=colour_wanted(sys.stdout, args.color)),
-        TerminalTeller(machine, limit, ascii_only=ascii_only(sys.stdout)),
+        TerminalTeller(
+            machine, limit, ascii_only=ascii_only(sys.stdout), detailed=args.verbose > 1
+        ),
         Masker({}),  # both logs are masked
         Watching(os.path.relpath(one.files.log)),
         verbose=args.verbose > 0,
@@ -154,12 +156,12 @@ def _screen(args: Args, one: Seen, stack: ExitStack) -> tuple[Onlooker, Callable
 
 def _plain_screen(args: Args, loop: str, limit: int) -> Onlooker:
     if args.json:
-        return JsonScreen()
+        return JsonScreen(write)
     if args.quiet > 1:
         return Onlooker()
-    teller = Teller(loop, limit, ascii_only=ascii_only(sys.stdout))
+    teller = Teller(loop, limit, ascii_only=ascii_only(sys.stdout), detailed=args.verbose > 1)
     kind = LastLine if args.quiet else Reporter
-    return kind(write, teller, Masker({}), output=args.verbose > 0)
+    return kind(write, teller, Masker({}), output=args.verbose > 0, warn=sys.stderr.write)
 
 
 def _machine(one: Seen) -> FSMLoop | None:

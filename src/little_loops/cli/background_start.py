@@ -11,6 +11,7 @@ from little_loops.cli.foreground import Show
 from little_loops.fsm.runs import Wish
 from little_loops.fsm.schema import FSMLoop
 from little_loops.world.background import launch
+from little_loops.world.shown import visible
 
 
 def start_in_background(verb: str, loop: FSMLoop | None, wish: Wish, show: Show) -> int:
@@ -21,10 +22,10 @@ def start_in_background(verb: str, loop: FSMLoop | None, wish: Wish, show: Show)
     }
     quiet = show.json or show.quiet > 0
     begun = launch(wanted, os.environ, (lambda line: None) if quiet else say)
-    log = os.path.relpath(begun.log)
+    log = visible(os.path.relpath(begun.log), newlines=False)
     if show.json:
         print_json({"schema": 1, "name": wish.name, **begun._asdict()})
     elif not show.quiet:
         say(f"{wish.name} runs in the background (pid {begun.pid}), log {log}")
-        talk(f"next: ll-loop attach {wish.name}   ·   ll-loop stop {wish.name}")
+        talk(f"next: ll-loop attach {wish.name}   or   ll-loop stop {wish.name}")
     return 0

@@ -14,7 +14,7 @@ from little_loops.cli.loading import read_definition
 from little_loops.cli.settings import SETTINGS, project_config, settled, user_config
 from little_loops.cli.sight import Seen, all_current, is_crashed, standing_still
 from little_loops.errors import LittleLoopsError, UsageError
-from little_loops.fsm.actions_due import action_type
+from little_loops.fsm.action_types import action_type
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.values import author_context
 from little_loops.hosts.base import HOST_NAMES, host_named
@@ -209,9 +209,10 @@ def runs(patient: Patient) -> Iterator[Finding]:
 
 
 def _crashed(one: Seen, pid: int | None) -> Finding:
-    process = f"its process (pid {pid}) is gone" if pid else "its process is gone"
+    who = f"{one.name} (pid {pid})" if pid else one.name
     fix = f"ll-loop resume {one.name}    or    ll-loop run {one.name} --fresh"
-    return Finding("runs", "problem", f"{one.name} claims to be alive", f"but {process}", fix)
+    text = f"{who} claims to be alive, but its process is gone"
+    return Finding("runs", "problem", text, fix=fix)
 
 
 def _pids(root: str) -> dict[str, int | None]:

@@ -13,10 +13,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import NamedTuple
 
 from little_loops.fsm.events import FINAL_EVENTS
 from little_loops.fsm.values import duration_text
+from little_loops.records import NamedTuple
 from little_loops.world.lines import INDENT, Teller, last_line, signal_name
 from little_loops.world.onlookers import Onlooker, Record
 from little_loops.world.reporter import ENDS_AN_ACTION, Reporter
@@ -27,7 +27,7 @@ HEARTBEAT_S = 60.0
 SUMMARY = "GITHUB_STEP_SUMMARY"
 MOST_ROWS = 200
 
-Write = Callable[[str], None]
+Write = Callable[[str], object]
 
 
 def heartbeat_s(environ: Mapping[str, str]) -> float | None:
@@ -50,9 +50,10 @@ class SteadyScreen(Onlooker):
         *,
         output: bool,
         every_s: float | None,
+        warn: Write | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._reporter = Reporter(self._written, teller, masker, output=output)
+        self._reporter = Reporter(self._written, teller, masker, output=output, warn=warn)
         self._write = write
         self._more = "..." if teller.signs["to"] == "->" else "…"
         self._every_s = every_s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from little_loops.records import NamedTuple
 
 
 class Verb(NamedTuple):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from argparse import Action
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from typing import NamedTuple
 
 from little_loops.cli.commands import ALIASES, VERBS
+from little_loops.records import NamedTuple
 
 MARK = "made by `ll-loop completion"
 ASKED = "ll-loop completion names"

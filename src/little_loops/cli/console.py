@@ -47,7 +47,31 @@ def talk(text: str) -> None:
     _write(sys.stderr, text)
 
 
+def say_as_it_is(text: str) -> None:
+    """An answer for programs too: lines stay as long as they are."""
+    _put(sys.stdout, text)
+
+
+def columns_of(stream: TextIO) -> int | None:
+    """How wide the terminal is; None for what is none."""
+    if not stream.isatty():
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):  # no file of the system's
+        return None
+
+
 def _write(stream: TextIO, text: str) -> None:
+    columns = columns_of(stream)
+    if columns is not None and len(text) > columns:
+        from little_loops.cli.folding import folded  # only where a line may be too long
+
+        text = folded(text, columns)
+    _put(stream, text)
+
+
+def _put(stream: TextIO, text: str) -> None:
     encoding = stream.encoding or "ascii"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     stream.flush()
@@ -56,7 +80,7 @@ def _write(stream: TextIO, text: str) -> None:
 def print_json(document: Any) -> None:
     from json import dumps  # not every page prints JSON
 
-    _write(sys.stdout, dumps(document))
+    _put(sys.stdout, dumps(document))
 
 
 def report_error(error: LittleLoopsError, *, json_wanted: bool) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from little_loops.records import NamedTuple
 
 Record = Mapping[str, Any]
 

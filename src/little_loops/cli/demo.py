@@ -17,16 +17,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from textwrap import fill
 from types import FrameType
-from typing import NamedTuple
 
-from little_loops.cli.console import is_terminal, say, talk
+from little_loops.cli.console import columns_of, is_terminal, say, talk
 from little_loops.cli.parsing import Parser
 from little_loops.errors import FAILED, OK, PAUSED, SIGNALLED
+from little_loops.records import NamedTuple
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "demo_project")
 LOOP = "fix-leap"
 END_S = 5.0
+WIDEST = 80
 
 FIRST = """\
 leap.py says which years are leap years, and its tests fail. This loop runs the
@@ -86,7 +88,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 def _play(place: str, pace: Pace) -> int:
     project = _build(place, pace)
-    say(FIRST)
+    _tell(FIRST)
     with open(os.path.join(project, ".loops", f"{LOOP}.yaml"), encoding="utf-8") as stream:
         say("".join(f"    {line}" for line in stream if "host:" not in line))
     time.sleep(pace.act_s)
@@ -96,10 +98,16 @@ def _play(place: str, pace: Pace) -> int:
         if ended != code:
             talk(f"error: the demo expected exit {code} of `ll-loop {verb}`, not {ended}")
             return ended or FAILED
-        say(f"\n{sentence}")
+        say("")
+        _tell(sentence)
         time.sleep(pace.act_s)
     say("    ll-loop init")
     return OK
+
+
+def _tell(text: str) -> None:
+    """A paragraph, and an empty line."""
+    say(fill(text, min(columns_of(sys.stdout) or WIDEST, WIDEST)) + "\n")
 
 
 def _build(place: str, pace: Pace) -> str:

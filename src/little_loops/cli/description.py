@@ -9,23 +9,24 @@ Not here: what concerns one run (`dry_run`), a loop as a drawing (`authoring.gra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, TextIO
 
 from little_loops.authoring.filling import Filling
 from little_loops.authoring.graph import VERDICT_FIELDS
 from little_loops.authoring.worst_case import outcomes
+from little_loops.cli.console import columns_of
 from little_loops.fsm.interpolation import (
     Lookup,
     Reference,
     TemplateError,
     Unresolved,
-    check_shell,
     lookup_in,
     show,
 )
 from little_loops.fsm.schema import CURRENT, ActionType, FSMLoop, StateConfig
 from little_loops.fsm.splicing import Own, Spliced
 from little_loops.fsm.values import duration_text
+from little_loops.records import NamedTuple
 from little_loops.world.shown import visible
 
 WIDEST = 80
@@ -119,7 +120,8 @@ def seconds_text(seconds: float) -> str:
 
 def _unknown(filling: Filling, name: str) -> Iterator[str]:
     known = _known(filling.loop, name)
-    for reference in _references(filling, name):
+    distinct = {reference.text: reference for reference in _references(filling, name)}
+    for reference in distinct.values():
         if reference.namespace != "env" and not _resolves(reference, known):
             yield reference.text
 
@@ -180,20 +182,19 @@ def _strings(values: Iterable[Any]) -> Iterator[str]:
 
 
 def _problems(filling: Filling, name: str) -> Iterator[str]:
-    """What a run would refuse; a valid loop has this only by `--context`."""
-    state = filling.loop.states[name]
-    if state.action is None:
-        return
-    found = filling.filled(name, state.action)
+    """What a run would refuse; a loop that was checked has none of this."""
+    action = filling.loop.states[name].action
+    found = filling.filled(name, action) if action is not None else None
     if isinstance(found, TemplateError | Unresolved):
         yield str(found)
-    elif found is not None and filling.kinds[name] == "shell":
-        shell = state.shell or filling.loop.shell
-        refused = check_shell(state.action, filling.context_of(name), shell)
-        yield from (each.message for each in refused if not each.warning)
 
 
 # As text.
+
+
+def widest_on(stream: TextIO) -> int:
+    """How wide a page may be there."""
+    return min(columns_of(stream) or WIDEST, WIDEST)
 
 
 def header(loop: FSMLoop, dot: str, to: str, *more: str) -> str:
@@ -204,16 +205,18 @@ def header(loop: FSMLoop, dot: str, to: str, *more: str) -> str:
     return f" {dot} ".join([loop.name, states, *starts, *more])
 
 
-def state_lines(loop: FSMLoop, states: Iterable[Described], dot: str, to: str) -> Iterator[str]:
+def state_lines(
+    loop: FSMLoop, states: Iterable[Described], dot: str, to: str, widest: int = WIDEST
+) -> Iterator[str]:
     any_ways = any_state_ways(loop)
     names = [*loop.states, *(["any state"] if any_ways else [])]
     width = max(NARROWEST_NAME, *(len(name) for name in names)) + 2
     for state in states:
-        what, *more = _state_text(state, dot, to, WIDEST - width - 2)
+        what, *more = _state_text(state, dot, to, widest - width - 2)
         yield f"  {state.name:<{width}}{what}".rstrip()
         yield from (f"  {'':<{width}}{line}".rstrip() for line in more)
     if any_ways:
-        for number, line in enumerate(_ways_text(any_ways, to, WIDEST - width - 2)):
+        for number, line in enumerate(_ways_text(any_ways, to, widest - width - 2)):
             yield f"  {'' if number else 'any state':<{width}}{line}"
 
 

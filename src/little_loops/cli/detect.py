@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+
+from little_loops.records import NamedTuple
 
 Which = Callable[[str], str | None]
 

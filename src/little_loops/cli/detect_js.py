@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 from little_loops.cli.detect import Check, Checks, Language, count, need, read
+from little_loops.records import NamedTuple
 
 PACKAGE = "package.json"
 MANAGERS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +11,7 @@ from little_loops.cli.console import print_json, say
 from little_loops.cli.parsing import Parser, add_output_options
 from little_loops.cli.tables import Style, style_for
 from little_loops.errors import FAILED, OK
+from little_loops.hosts.programs import find_program
 from little_loops.world.project import find_project
 from little_loops.world.shown import visible
 
@@ -37,10 +37,11 @@ def parser() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
+    root = find_project(os.getcwd())
     patient = Patient(
-        root=find_project(os.getcwd()),
+        root=root,
         environ=os.environ,
-        which=shutil.which,
+        which=lambda name: _program(name, root),
         run=version_of,
         euid=os.geteuid(),
         encoding=sys.stdout.encoding or "ascii",
@@ -52,6 +53,12 @@ def main(argv: Sequence[str]) -> int:
         for line in page(findings, style_for(sys.stdout, args.color), only_bad=args.quiet > 0):
             say(line)
     return FAILED if count(findings, "problem") else OK
+
+
+def _program(name: str, root: str) -> str | None:
+    """Where a run would find it; what only the project itself has is not asked anything."""
+    found = find_program(name, os.environ.get("PATH"), root)
+    return None if found.why_not else found.path
 
 
 def version_of(argv: Sequence[str], within_s: float = PROBE_S) -> tuple[int, str]:

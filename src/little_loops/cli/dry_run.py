@@ -10,12 +10,12 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
 
 from little_loops.authoring.filling import Filling
 from little_loops.cli.consent import ALLOW, actions_to_agree_to
 from little_loops.cli.console import ascii_only, print_json, say
 from little_loops.cli.description import (
+    WIDEST,
     Described,
     described,
     environment_of,
@@ -24,14 +24,18 @@ from little_loops.cli.description import (
     limits_text,
     state_lines,
     states_json,
+    widest_on,
 )
 from little_loops.cli.loading import LoopFile, context_overrides
+from little_loops.cli.run import Asked, most_iterations
 from little_loops.errors import OK, LittleLoopsError
 from little_loops.fsm.runs import look, unfinished
 from little_loops.fsm.schema import FSMLoop, HostOptions
 from little_loops.fsm.scope import overlaps
 from little_loops.fsm.state import UNFINISHED
+from little_loops.fsm.values import written_env
 from little_loops.hosts.base import host_named
+from little_loops.records import NamedTuple
 from little_loops.world.holders import Holder
 from little_loops.world.locks import holders, nesting, waiting
 from little_loops.world.project import resolve_scope, run_name, show_scope
@@ -39,9 +43,6 @@ from little_loops.world.secrets import Masker
 from little_loops.world.shown import visible
 from little_loops.world.storage import RunFiles
 from little_loops.world.trust import Trust, trust_of
-
-if TYPE_CHECKING:
-    from little_loops.cli.run import Asked
 
 
 class Conflict(NamedTuple):
@@ -85,12 +86,13 @@ def dry_run(found: LoopFile, args: Asked, root: str) -> int:
     if args.json:
         print_json(document(plan))
     else:
-        say(visible("\n".join(page(plan, ascii_only=ascii_only(sys.stdout)))))
+        lines = page(plan, ascii_only=ascii_only(sys.stdout), widest=widest_on(sys.stdout))
+        say(visible("\n".join(lines)))
     return OK
 
 
 def planned(found: LoopFile, args: Asked, root: str) -> Plan:
-    loop = as_asked(found.loop, args)
+    loop = as_asked(found, args)
     name = run_name(loop.name, args.id)
     live, queued = holders(root), waiting(root)
     allowed = _allowed_by(args)
@@ -98,7 +100,7 @@ def planned(found: LoopFile, args: Asked, root: str) -> Plan:
     return Plan(
         loop=loop,
         run=name,
-        states=described(loop, Masker(os.environ).mask),
+        states=described(loop, Masker({**os.environ, **written_env(loop)}).mask),
         conflicts=_conflicts(loop, name, root, live, queued),
         hosts=hosts_of(loop, trust_of(root, os.environ), allowed),
         before=None if args.fresh or name in {h.name for h in live} else _unfinished(root, name),
@@ -107,11 +109,12 @@ def planned(found: LoopFile, args: Asked, root: str) -> Plan:
     )
 
 
-def as_asked(loop: FSMLoop, args: Asked) -> FSMLoop:
+def as_asked(found: LoopFile, args: Asked) -> FSMLoop:
     """The loop with what the command line says instead."""
-    wanted = 1 if args.no_loop else args.max_iterations
+    loop, places = found.loop, found.definition.places
+    wanted = most_iterations(args, loop)
     return loop._replace(
-        context={**loop.context, **context_overrides(args.context, loop)},
+        context={**loop.context, **context_overrides(args.context, loop, places)},
         max_iterations=loop.max_iterations if wanted is None else wanted,
         timeout=loop.timeout if args.timeout is None else args.timeout,
         scope=tuple(args.scope) if args.scope else loop.scope,
@@ -200,11 +203,11 @@ def _day(stamp: str) -> str:
 # As text and as JSON.
 
 
-def page(plan: Plan, *, ascii_only: bool = False) -> Iterator[str]:
+def page(plan: Plan, *, ascii_only: bool = False, widest: int = WIDEST) -> Iterator[str]:
     dot, to = ("-", "->") if ascii_only else ("·", "→")
     yield header(plan.loop, dot, to, "nothing is run")
     yield ""
-    yield from state_lines(plan.loop, plan.states, dot, to)
+    yield from state_lines(plan.loop, plan.states, dot, to, widest)
     yield ""
     yield f"limits   {limits_text(plan.loop, dot)}"
     yield from _scope_lines(plan)

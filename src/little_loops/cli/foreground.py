@@ -6,19 +6,21 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from json import dumps
-from typing import TYPE_CHECKING, NamedTuple
+from errno import EIO, EPIPE
+from typing import TYPE_CHECKING, TextIO, cast
 
 from little_loops.cli.ci import (
     GitHubGroups,
     SteadyScreen,
+    Write,
     heartbeat_s,
     on_github,
     step_summary,
     without_commands,
 )
-from little_loops.cli.console import ascii_only, colour_wanted, is_terminal, talk
+from little_loops.cli.console import ascii_only, colour_wanted, is_terminal
 from little_loops.cli.hints import next_command
+from little_loops.cli.outlet import Outlet
 from little_loops.errors import SIGNALLED
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.run_world import Surroundings
@@ -26,12 +28,15 @@ from little_loops.fsm.runs import Ran
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.fsm.values import written_env
+from little_loops.records import NamedTuple
+from little_loops.world.files import to_json
 from little_loops.world.lines import Teller
 from little_loops.world.locks import WaitStopped
 from little_loops.world.onlookers import Onlooker, Onlookers, Record
 from little_loops.world.project import find_project
 from little_loops.world.reporter import Reporter
 from little_loops.world.secrets import Masker
+from little_loops.world.shown import visible
 from little_loops.world.stops import StopFlag, listen
 from little_loops.world.storage import RunFiles
 
@@ -55,37 +60,61 @@ class Show(NamedTuple):
     color: str | None = None
 
 
+class Outlets(NamedTuple):
+    """Where a run is told: its lines, and what to take care of."""
+
+    out: Outlet
+    err: Outlet
+
+
 def carry_out(
     loop: FSMLoop, name: str, show: Show, begin: Callable[[Surroundings], Ran], *, limit: int
 ) -> int:
     stop = ForegroundStop()
     restore = listen(stop)
+    to = Outlets(Outlet(sys.stdout), Outlet(sys.stderr))
+    said = Said(_line_to(to.out, show), _line_to(to.err, show))
+    hint = None
     try:
-        with screen_for(loop, name, show, limit, stop) as screen:
-            around = Surroundings(
-                os.environ, owns_process=True, stop=stop, onlookers=[screen], say=_say_waiting(show)
-            )
+        with screen_for(loop, name, show, limit, stop, to) as screen:
+            around = Surroundings(os.environ, stop, [screen], *said, owns_process=True)
             ran = begin(around)
+        hint = next_step(name, ran.run, ran.ending)
     except WaitStopped as stopped:
         stopped.exit_code = SIGNALLED + (stop.signal or 0)
         raise
     finally:
+        to.out.finish(stop)
+        if (why := _not_shown(to.out)) and show.quiet < 2:
+            to.err.write(f"warning: {why}; `ll-loop logs {name}` has it all\n")
+        if hint:
+            said.warn(f"next: {hint}")
+        to.err.finish(stop)
         restore()
         stop.close()
-    if not show.quiet and not show.json:
-        hint = next_step(name, ran.run, ran.ending)
-        if hint:
-            with suppress(OSError):  # a closed terminal, which the run has outlived
-                talk(f"next: {hint}")
     return ran.ending.exit_code
 
 
-def _say_waiting(show: Show) -> Callable[[str], None]:
+def _not_shown(out: Outlet) -> str | None:
+    """Why not everything was shown; a reader that has gone wants to hear nothing more."""
+    if out.lost:
+        return f"nobody read {out.lost:,} bytes"
+    if out.refused is None or out.refused.errno in (EPIPE, EIO):
+        return None
+    return f"stdout: {(out.refused.strerror or str(out.refused)).lower()}"
+
+
+class Said(NamedTuple):
+    """Ways to say a line that is no event."""
+
+    say: Callable[[str], None]
+    warn: Callable[[str], None]
+
+
+def _line_to(outlet: Outlet, show: Show) -> Callable[[str], None]:
     def say(line: str) -> None:
-        if show.json or show.quiet:
-            return
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+        if not show.json and not show.quiet:
+            outlet.write(visible(line, newlines=False) + "\n")
 
     return say
 
@@ -118,14 +147,14 @@ class ForegroundStop(StopFlag):
 
 @contextmanager
 def screen_for(
-    loop: FSMLoop, name: str, show: Show, limit: int, stop: ForegroundStop
+    loop: FSMLoop, name: str, show: Show, limit: int, stop: ForegroundStop, to: Outlets
 ) -> Iterator[Onlooker]:
     """Whoever tells the user about the run; when this is left, the terminal is in order."""
     summary = step_summary(loop.name, os.environ)
     if show.json or show.quiet or not live_wanted(os.environ):
-        yield Onlookers([_plain_screen(loop, show, limit), *summary])
+        yield Onlookers([_plain_screen(loop, show, limit, to), *summary])
         return
-    stop.screen = screen = _live_screen(loop, name, show, limit, stop)
+    stop.screen = screen = _live_screen(loop, name, show, limit, stop, to.out)
     try:
         yield screen
     finally:
@@ -142,49 +171,58 @@ def live_wanted(environ: Mapping[str, str]) -> bool:
     return is_terminal(sys.stdout) and not environ.get("CI") and not by_agent
 
 
-def _plain_screen(loop: FSMLoop, show: Show, limit: int) -> Onlooker:
+def _plain_screen(loop: FSMLoop, show: Show, limit: int, to: Outlets) -> Onlooker:
     if show.json:
-        return JsonScreen()
+        return JsonScreen(to.out.write)
     if show.quiet > 1:
         return Onlooker()
-    teller = Teller(loop.name, limit, ascii_only=ascii_only(sys.stdout))
+    teller = Teller(loop.name, limit, ascii_only=ascii_only(sys.stdout), detailed=show.verbose > 1)
     masker = Masker({**os.environ, **written_env(loop)})
     if show.quiet:
-        return LastLine(_write, teller, masker, output=False)
+        return LastLine(to.out.write, teller, masker, output=False)
     is_watched = sys.stdout.isatty() and not os.environ.get("CI")
     every_s = None if is_watched else heartbeat_s(os.environ)
     grouped = on_github(os.environ)
-    write = without_commands(_write) if grouped else _write
-    screen = SteadyScreen(write, teller, masker, output=show.verbose > 0, every_s=every_s)
-    return GitHubGroups(_write, screen, limit) if grouped else screen
+    safely: Callable[[Write], Write] = without_commands if grouped else lambda write: write
+    screen = SteadyScreen(
+        safely(to.out.write),
+        teller,
+        masker,
+        output=show.verbose > 0,
+        every_s=every_s,
+        warn=safely(to.err.write),
+    )
+    return GitHubGroups(to.out.write, screen, limit) if grouped else screen
 
 
-def _live_screen(loop: FSMLoop, name: str, show: Show, limit: int, stop: StopFlag) -> LiveScreen:
+def _live_screen(
+    loop: FSMLoop, name: str, show: Show, limit: int, stop: StopFlag, out: Outlet
+) -> LiveScreen:
     from little_loops.cli.live import Hints, LiveScreen, terminal  # rich
     from little_loops.cli.terminal_lines import TerminalTeller  # only on a terminal
 
     log = os.path.relpath(RunFiles(find_project(os.getcwd()), name).log)
     return LiveScreen(
-        terminal(sys.stdout, colour=colour_wanted(sys.stdout, show.color)),
-        TerminalTeller(loop, limit, ascii_only=ascii_only(sys.stdout)),
+        terminal(
+            cast(TextIO, out),
+            colour=colour_wanted(sys.stdout, show.color),
+            is_behind=lambda: out.is_behind,
+        ),
+        TerminalTeller(loop, limit, ascii_only=ascii_only(sys.stdout), detailed=show.verbose > 1),
         Masker({**os.environ, **written_env(loop)}),
         Hints(log, lambda: stop.count > 0),
         verbose=show.verbose > 0,
     )
 
 
-def _write(text: str) -> None:
-    encoding = sys.stdout.encoding or "ascii"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    sys.stdout.flush()
-
-
 class JsonScreen(Onlooker):
-    """The events as they are written to the log, one a line."""
+    """The events as they are written to the log, byte for byte."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
 
     def record(self, record: Record) -> None:
-        sys.stdout.write(dumps(record) + "\n")
-        sys.stdout.flush()
+        self._write(to_json(record).decode() + "\n")
 
 
 class LastLine(Reporter):

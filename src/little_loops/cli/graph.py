@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from little_loops.authoring.graph import as_dot, as_mermaid, as_text
-from little_loops.cli.console import ascii_only, print_json, say
+from little_loops.cli.console import ascii_only, print_json, say, say_as_it_is
 from little_loops.cli.loading import load_loop
 from little_loops.cli.parsing import Parser, add_output_options
 from little_loops.errors import OK
@@ -37,9 +37,9 @@ def main(argv: Sequence[str]) -> int:
         case "json":
             print_json(document(loop))
         case "mermaid":
-            say(as_mermaid(loop).rstrip("\n"))
+            say_as_it_is(as_mermaid(loop).rstrip("\n"))
         case "dot":
-            say(as_dot(loop).rstrip("\n"))
+            say_as_it_is(as_dot(loop).rstrip("\n"))
         case _:
             say(as_text(loop, ascii_only=ascii_only(sys.stdout)).rstrip("\n"))
     return OK

@@ -6,7 +6,7 @@ The figures below the table are those of all runs asked about, also of those it 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from little_loops.cli.ages import compact
 from little_loops.cli.course import Visit, compressed, letters, measurements, sparkline, visits
@@ -14,6 +14,7 @@ from little_loops.cli.sight import Seen, as_json, last_told
 from little_loops.cli.tables import Column, Style, table
 from little_loops.cli.words import ending_of, money, signed
 from little_loops.fsm.values import duration_text
+from little_loops.records import NamedTuple
 from little_loops.world.shown import visible
 
 EVENTS_READ = 1000

@@ -12,7 +12,6 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from little_loops.authoring.load import load
 from little_loops.cli.console import ascii_only, say, talk
@@ -20,6 +19,7 @@ from little_loops.cli.detect import Check, Found, look_around
 from little_loops.cli.loading import name_of, shown_path
 from little_loops.cli.parsing import Parser
 from little_loops.errors import OK, UsageError
+from little_loops.records import NamedTuple
 from little_loops.world.files import failure
 from little_loops.world.project import LOOPS, SUFFIXES, files_named, find_project, loop_files
 from little_loops.world.storage import RUNNING, make_folder
@@ -52,10 +52,19 @@ TEMPLATES: Mapping[str, Template] = {
 }
 
 
+# What they are for, by the names people have for it; the loops' own names will do too.
+ALSO = {
+    "tests-green": "tests",
+    "lint-clean": "lint",
+    "types-to-zero": "types",
+    **{template.loop: name for name, template in TEMPLATES.items()},
+}
+
+
 def parser() -> Parser:
     it = Parser("init", "Write a first loop for this project.", EXAMPLES)
     it.add_argument(
-        "--template", choices=tuple(TEMPLATES), metavar="NAME", help=", ".join(TEMPLATES)
+        "--template", choices=(*TEMPLATES, *ALSO), metavar="NAME", help=", ".join(TEMPLATES)
     )
     it.add_argument("-y", "--yes", action="store_true", help="ask nothing: what fits best")
     it.add_argument("-q", "--quiet", action="count", default=0, help="say only what was written")
@@ -68,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
     found = look_around(root, shutil.which)
     if not args.quiet:
         talk(f"Found: {in_words(found, '-' if ascii_only(sys.stderr) else '·')}")
-    name = args.template or _chosen(found, root, yes=args.yes)
+    name = ALSO.get(args.template, args.template) or _chosen(found, root, yes=args.yes)
     template = TEMPLATES[name]
     _check_free(template.loop, root)
     text = filled(name, found)
@@ -246,7 +255,7 @@ def write(root: str, loop: str, text: str) -> dict[str, str]:
     _write_new(path, text)
     if os.path.join(folder, SCHEMA) in new:
         _write_new(os.path.join(folder, SCHEMA), _schema())
-    return {path: "valid; its first line tells your editor the schema", **new}
+    return {path: "valid; its first line is for your editor", **new}
 
 
 def _write_new(path: str, text: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from little_loops.cli.ages import now_ms
 from little_loops.cli.console import print_json, say, talk
@@ -18,6 +18,7 @@ from little_loops.cli.sight import all_alive, as_json
 from little_loops.cli.status import COLUMNS, complain, row
 from little_loops.cli.tables import style_for, table
 from little_loops.errors import OK
+from little_loops.records import NamedTuple
 from little_loops.world.project import find_project
 
 if TYPE_CHECKING:

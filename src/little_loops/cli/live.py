@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -21,9 +21,12 @@ from rich.live import Live
 from rich.segment import ControlType
 from rich.text import Text
 
+from little_loops.cli.folding import folded
 from little_loops.cli.last_output import LastOutput
 from little_loops.cli.terminal_lines import QUIET, Line, TerminalTeller, live_lines
+from little_loops.records import NamedTuple
 from little_loops.world.excerpt import BAR, Excerpt
+from little_loops.world.held_end import HeldEnd
 from little_loops.world.lines import INDENT
 from little_loops.world.onlookers import Onlooker, Record
 from little_loops.world.reporter import ENDS_AN_ACTION
@@ -50,10 +53,15 @@ class Terminal(NamedTuple):
     is_ours: Callable[[], bool]
 
 
-def terminal(stream: TextIO, *, colour: bool) -> Terminal:
+def terminal(
+    stream: TextIO, *, colour: bool, is_behind: Callable[[], bool] = lambda: False
+) -> Terminal:
+    """`is_behind`: nobody reads it just now, so there is no use in moving anything on it."""
     fd = stream.fileno()
     return Terminal(
-        console_on(stream, colour=colour), lambda: _size(fd), lambda: _in_foreground(fd)
+        console_on(stream, colour=colour),
+        lambda: _size(fd),
+        lambda: not is_behind() and _in_foreground(fd),
     )
 
 
@@ -130,6 +138,7 @@ class LiveScreen(Onlooker):
         self._hints = hints
         self._verbose = verbose
         self._now = now
+        self._held = HeldEnd()
         self._running: Running | None = None
         self._drawn: Drawn | None = None
         self._drawn_at = 0.0
@@ -145,8 +154,9 @@ class LiveScreen(Onlooker):
         event = record["event"]
         if event in ENDS_AN_ACTION:
             self._end()
-        for line in self._teller.lines(record):
-            self._print(line)
+        for each in self._held.feed(record):
+            for line in self._teller.lines(each):
+                self._print(line)
         if event == "action_start":
             self._begin(prints_text=self._teller.prints_text(record))
 
@@ -227,16 +237,20 @@ class LiveScreen(Onlooker):
         text = self._unfinished.pop(stream, "") + text
         whole, _, self._unfinished[stream] = text.rpartition("\n")
         if whole:
-            self._print(Line(whole))
+            self._put(Text(self._writable(whole)))
 
     def _print(self, line: Line) -> None:
-        text = self._writable(line.text)
+        width = self._measure()
+        text = folded(self._writable(line.text), width)
         written = Text(text)
         written.stylize(line.style, 0, len(text) if line.styled is None else line.styled)
         if line.right:
-            room = min(self._measure(), WIDEST) - cell_len(text) - cell_len(line.right)
-            written.append(" " * max(room, 2)).append(line.right, QUIET)
-        self._terminal.console.print(written, soft_wrap=True)
+            written.append(_beside(text, line.right, min(width, WIDEST)))
+            written.append(line.right, QUIET)
+        self._put(written)
+
+    def _put(self, text: Text) -> None:
+        self._terminal.console.print(text, soft_wrap=True)
 
     def _writable(self, text: str) -> str:
         """Nothing that drives a terminal, nothing its encoding lacks."""
@@ -293,6 +307,12 @@ class LiveScreen(Onlooker):
         size = self._terminal.size()
         self._terminal.console.size = size
         return size[0]
+
+
+def _beside(text: str, right: str, width: int) -> str:
+    """The blanks between a text and what stands at the right edge, or below if there is no room."""
+    room = width - cell_len(text.rpartition("\n")[2]) - cell_len(right)
+    return " " * room if room >= 2 else "\n" + " " * max(width - cell_len(right), 0)
 
 
 def fit(text: str, room: int, cut: str) -> str:

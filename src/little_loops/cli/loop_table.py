@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from little_loops.authoring.load import Definition
 from little_loops.cli.ages import ago, compact, moment
@@ -17,6 +17,7 @@ from little_loops.cli.sight import Seen, all_current, as_json, newest_seen
 from little_loops.cli.tables import Column, Style, table
 from little_loops.cli.words import signed, since, word_of
 from little_loops.errors import StorageError, UsageError
+from little_loops.records import NamedTuple
 from little_loops.world.lines import one_line
 from little_loops.world.project import is_loop_name, is_run_name, loop_files
 from little_loops.world.shown import visible

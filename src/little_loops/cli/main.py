@@ -60,7 +60,7 @@ def _open_what_is_closed() -> None:
 def dispatch(words: list[str]) -> int:
     first = words[0] if words else "--help"
     if first in ("-h", "--help") or words == ["help"]:
-        sys.stdout.write(help_page())
+        _print_help()
         return OK
     if first == "--version":
         from little_loops import __version__
@@ -74,8 +74,17 @@ def dispatch(words: list[str]) -> int:
     return _page(words)
 
 
+def _print_help() -> None:
+    if not sys.stdout.isatty():
+        sys.stdout.write(help_page())
+        return
+    from little_loops.cli.console import say  # only a terminal may be too narrow
+
+    say(help_page().rstrip("\n"))
+
+
 def _page(words: list[str]) -> int:
-    verb, rest = words[0], words[1:]
+    verb, rest = _verb_first(words)
     if verb in VERBS:
         name = VERBS[verb].module
     elif verb in HIDDEN:
@@ -92,6 +101,16 @@ def _page(words: list[str]) -> int:
     return int(page.main(rest))
 
 
+def _verb_first(words: list[str]) -> tuple[str, list[str]]:
+    """`ll-loop -q run x` means what `ll-loop run x -q` does."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] == "--color" else 1
+    if at >= len(words) or words[at] not in VERBS:
+        at = 0
+    return words[at], words[:at] + words[at + 1 :]
+
+
 def _report(error: LittleLoopsError, *, json_wanted: bool) -> int:
     from little_loops.cli.console import report_error
 
@@ -102,7 +121,9 @@ def _report(error: LittleLoopsError, *, json_wanted: bool) -> int:
 def _report_bug(bug: Exception) -> int:
     if os.environ.get("LL_TRACEBACK"):
         raise bug
-    what = f"{type(bug).__name__}: {bug}".splitlines()[0]
+    from little_loops.world.shown import visible  # of no use to a command that works
+
+    what = visible(f"{type(bug).__name__}: {bug}".splitlines()[0])
     sys.stderr.write(
         f"error: this is a bug in ll-loop: {what}\n"
         "   = help: LL_TRACEBACK=1 shows where; please report it\n"

@@ -29,7 +29,9 @@ def loop_name_of(argument: str, root: str) -> str | None:
     from little_loops.cli.loading import find_loop, name_of  # YAML only where a name is unknown
 
     try:
-        return name_of(find_loop(argument, root))
+        path = find_loop(argument, root)
+        # A file that cannot be read is still a loop, which may have run before.
+        return name_of(path) or os.path.splitext(os.path.basename(path))[0]
     except UsageError:
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from little_loops.cli.consent import skip_permissions
 from little_loops.cli.console import talk
@@ -17,7 +17,9 @@ from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.runs import Look, Wish, find, resume
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits
+from little_loops.records import NamedTuple
 from little_loops.world.project import find_project
+from little_loops.world.shown import visible
 
 if TYPE_CHECKING:
     from little_loops.cli.loading import LoopFile
@@ -94,7 +96,7 @@ def main(argv: Sequence[str]) -> int:
     wish = wish_of(args, root, machine, before)
     show = Show(args.json, args.quiet, args.verbose, args.color)
     if before.damage and not args.quiet:
-        talk(f"warning: {before.damage}")
+        talk(f"warning: {visible(before.damage, newlines=False)}")
     if args.background:
         from little_loops.cli.background_start import start_in_background  # rarely asked for
 

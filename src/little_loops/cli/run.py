@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from little_loops.cli.consent import can_ask, skip_permissions
 from little_loops.cli.foreground import Show, carry_out
@@ -13,7 +13,9 @@ from little_loops.cli.loading import LoopFile, context_overrides, load_loop
 from little_loops.cli.plain_words import plain
 from little_loops.errors import UsageError
 from little_loops.fsm.runs import Wish, current, start, unfinished
+from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits
+from little_loops.records import NamedTuple
 from little_loops.world.locks import alive
 from little_loops.world.project import find_project, run_name
 
@@ -109,12 +111,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def wish_of(args: Asked, root: str, found: LoopFile) -> Wish:
-    context = context_overrides(args.context, found.loop)
+    context = context_overrides(args.context, found.loop, found.definition.places)
     return Wish(
         root=root,
         name=run_name(found.loop.name, args.id),
         context=context,
-        limits=Limits(_turns(args, found), args.timeout),
+        limits=Limits(most_iterations(args, found.loop), args.timeout),
         scope=_scope(args.scope),
         queue=args.queue,
         fresh=args.fresh,
@@ -131,9 +133,9 @@ def _scope(paths: Sequence[str] | None) -> tuple[str, ...] | None:
     return tuple(paths) if paths else None
 
 
-def _turns(args: Asked, found: LoopFile) -> int | None:
+def most_iterations(args: Asked, loop: FSMLoop) -> int | None:
     """`--max-iterations`, `--no-loop`; a relay also listens to MAX_ITERATIONS."""
-    if found.loop.paradigm != "relay":
+    if loop.paradigm != "relay":
         return args.max_iterations or (1 if args.no_loop else None)
     from little_loops.relay.rules import turn_limit  # only relays count turns
 
@@ -147,7 +149,10 @@ def _wants_to_start_anew(wish: Wish) -> bool:
     before = current(wish.root, wish.name)
     if before is None or before.run.status not in UNFINISHED:
         return False
+    from little_loops.cli.console import talk  # only to ask
+
     problem = unfinished(wish.name, before.run)
-    sys.stderr.write(f"{problem.message}\nPut it into the history and start anew? [y/N] ")
+    talk(problem.message)
+    sys.stderr.write("Put it into the history and start anew? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -20,6 +20,7 @@ SETTINGS = (
     *("on_handoff", "max_continuations", "max_cost_usd", "max_tokens", "maintain_interval"),
 )
 CONFIG = ".config.yaml"
+LARGEST = 1 << 20
 
 
 def settled(definition: Definition, root: str, environ: Mapping[str, str]) -> FSMLoop:
@@ -52,9 +53,11 @@ def user_config(environ: Mapping[str, str]) -> str:
 
 def read_config(path: str) -> dict[str, Any]:
     """The settings of a config file, as the author wrote them; unknown ones are an error."""
+    if not os.path.isfile(path):  # a pipe would keep us waiting
+        return {}
     try:
         with open(path, "rb") as stream:
-            raw = stream.read()
+            raw = stream.read(LARGEST + 1)  # one byte more tells that it is too large
     except OSError:
         return {}
     from little_loops.authoring.nodes import Map, plain  # most projects have no config

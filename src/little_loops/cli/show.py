@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from little_loops.authoring.worst_case import outcomes, worst_case
 from little_loops.cli.console import ascii_only, print_json, say
 from little_loops.cli.description import (
+    WIDEST,
     described,
     environment_of,
     header,
@@ -16,6 +17,7 @@ from little_loops.cli.description import (
     limits_text,
     state_lines,
     states_json,
+    widest_on,
 )
 from little_loops.cli.loading import LoopFile, load_loop, shown_path
 from little_loops.cli.parsing import Parser, add_output_options
@@ -46,11 +48,12 @@ def main(argv: Sequence[str]) -> int:
     if args.json:
         print_json(document(found))
     else:
-        say(visible("\n".join(page(found, ascii_only=ascii_only(sys.stdout)))))
+        lines = page(found, ascii_only=ascii_only(sys.stdout), widest=widest_on(sys.stdout))
+        say(visible("\n".join(lines)))
     return OK
 
 
-def page(found: LoopFile, *, ascii_only: bool = False) -> Iterator[str]:
+def page(found: LoopFile, *, ascii_only: bool = False, widest: int = WIDEST) -> Iterator[str]:
     loop = found.loop
     dot, to = ("-", "->") if ascii_only else ("·", "→")
     states = described(loop, Masker(os.environ).mask)
@@ -58,7 +61,7 @@ def page(found: LoopFile, *, ascii_only: bool = False) -> Iterator[str]:
     if loop.description:
         yield from loop.description.strip().splitlines()
     yield ""
-    yield from state_lines(loop, states, dot, to)
+    yield from state_lines(loop, states, dot, to, widest)
     yield ""
     yield f"limits   {limits_text(loop, dot)}"
     yield f"scope    {', '.join(loop.scope)}"

@@ -14,10 +14,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
+from little_loops.cli.texts import Texts, has_texts, texts
 from little_loops.errors import CONFLICT, FAILED, StorageError, UsageError
 from little_loops.fsm.events import FINAL_EVENTS, timestamp, wall_ms_of
+from little_loops.records import NamedTuple
 from little_loops.world.files import Folder
 from little_loops.world.guard import looking
 from little_loops.world.history import Run, current_runs, newest, past_runs
@@ -35,6 +37,8 @@ from little_loops.world.storage import (
 
 ENDED = ("completed", "failed", "stopped")
 LOOKS = 3
+TEXTS_WITHIN = 20
+"""So many events from the end tell why a run ended or paused."""
 
 
 class Facts(NamedTuple):
@@ -63,8 +67,9 @@ class Facts(NamedTuple):
 class Seen(NamedTuple):
     """A run: what its files say, who carries it, and what to call that.
 
-    `status` is the manual's word for it, or `queued` or `damaged`; `facts` is None for a run that
-    is damaged, queued or so young that it has saved nothing yet.  Who holds its lock is alive.
+    `status` is the manual's word for it, or `queued`, `damaged` or `newer` (written by a version
+    after this one); `facts` is None for such a run, and for one so young that it has saved nothing
+    yet.  Who holds its lock is alive.
     """
 
     files: RunFiles
@@ -104,7 +109,7 @@ def standing_still(root: str) -> Iterator[None]:
 def all_current(root: str) -> list[Seen]:
     """Every run that is alive, waits for its turn, or is unfinished, by name."""
     with standing_still(root), _without_collecting():
-        return [seen(run) for run in current_runs(root)] + queued(root)
+        return [_as_it_ended(seen(run)) for run in current_runs(root)] + queued(root)
 
 
 @contextmanager
@@ -195,12 +200,24 @@ def look_closer(root: str, name: str, count: int) -> Closer | None:
     return None if closer is None else _with_its_end(closer)
 
 
+def _as_it_ended(one: Seen) -> Seen:
+    """A run that looks crashed may have come to its end and not to its last snapshot."""
+    return _with_its_end(Closer(one, last_told(one.files, 1))).seen if is_crashed(one) else one
+
+
 def last_told(files: RunFiles, count: int) -> list[dict[str, Any]]:
     """The last events of a run, as far as they can be read."""
     try:
         return last_events(files, count)
     except StorageError:
         return []
+
+
+def texts_of(one: Seen, records: list[dict[str, Any]] | None = None) -> Texts:
+    """Its texts as they may be shown; the log is read only for a run that has any."""
+    if one.facts is None or not has_texts(one.facts):
+        return Texts()
+    return texts(one.facts, last_told(one.files, TEXTS_WITHIN) if records is None else records)
 
 
 def _is_up_to_date(closer: Closer) -> bool:
@@ -233,7 +250,7 @@ def seen(run: Run) -> Seen:
     if run.holder is not None:
         return Seen(run.files, "running", None, facts, damage, run.holder)
     if facts is None:
-        return Seen(run.files, "damaged", None, None, damage)
+        return Seen(run.files, "newer" if run.is_newer else "damaged", None, None, damage)
     if facts.status == "running":
         return Seen(run.files, "interrupted", "crash", facts)
     return Seen(run.files, facts.status, facts.reason, facts)
@@ -302,7 +319,7 @@ def exit_code_of(one: Seen) -> int:
     """The code its process ended with; while it lives 5, as whoever starts it now would get."""
     if one.is_alive:
         return CONFLICT
-    if one.status == "damaged" or is_crashed(one):
+    if one.status in ("damaged", "newer") or is_crashed(one):
         return FAILED  # nobody was left to say how it ended
     from little_loops.fsm.endings import exit_code_of_end  # only where it is asked for
 
@@ -323,7 +340,7 @@ def ran_ms(one: Seen, now: int) -> int:
 
 def as_json(one: Seen, now: int) -> dict[str, Any]:
     """A run for programs; the same keys wherever a run is listed."""
-    facts = one.facts
+    facts, shown = one.facts, texts_of(one)
     document: dict[str, Any] = {
         "name": one.name,
         "loop": one.loop,
@@ -341,14 +358,14 @@ def as_json(one: Seen, now: int) -> dict[str, Any]:
         "state": facts.state,
         "iteration": facts.iteration,
         "cycle": facts.cycle,
-        "error": facts.error,
+        "error": shown.error,
         "started_at": timestamp(facts.started_ms),
         "updated_at": timestamp(facts.updated_ms),
         "duration_ms": ran_ms(one, now),
         "cost_usd": facts.cost_usd,
         "tokens": facts.tokens,
         "scope": list(facts.scope),
-        "continuation_prompt": facts.continuation,
+        "continuation_prompt": shown.continuation,
     }
 
 

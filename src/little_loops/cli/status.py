@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from little_loops.cli.ages import now_ms
 from little_loops.cli.console import print_json, say, talk
@@ -22,6 +22,7 @@ from little_loops.cli.sight import (
 from little_loops.cli.tables import Column, Style, style_for, table
 from little_loops.cli.words import money, next_step, signed, since
 from little_loops.errors import OK, UsageError
+from little_loops.records import NamedTuple
 from little_loops.world.project import find_project
 from little_loops.world.shown import visible
 

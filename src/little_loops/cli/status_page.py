@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 from little_loops.cli.ages import ago, moment, rough
 from little_loops.cli.course import BAD, GOOD, Visit, visits
-from little_loops.cli.sight import Closer, Facts, Seen, as_json, ran_ms
+from little_loops.cli.sight import Closer, Facts, Seen, as_json, ran_ms, texts_of
 from little_loops.cli.tables import Style, cells, cut
 from little_loops.cli.words import count, ending_of, money, signed, word_of
 from little_loops.errors import StorageError
 from little_loops.fsm.events import timestamp, wall_ms_of
 from little_loops.fsm.values import duration_text
-from little_loops.world.lines import one_line
+from little_loops.records import NamedTuple
+from little_loops.world.lines import RELAY, one_line
 from little_loops.world.proc import SYSTEM
 from little_loops.world.shown import visible
 from little_loops.world.storage import DATA, LARGEST, LOG, RUN_JSON, SPAWN
@@ -96,11 +97,18 @@ def document(closer: Closer, now: int) -> dict[str, Any]:
         "action_type": action.kind if action else None,
         "last_output_at": None if more.last_output_ms is None else timestamp(more.last_output_ms),
         "path": [visit._asdict() for visit in visits(closer.records)[-VISITS:]],
-        "wait": one.facts.wait if one.facts else None,
+        "wait": _wait(closer),
         "spawn": None
         if more.session is None
         else {"pid": more.session.pid, "alive": more.session.is_alive},
     }
+
+
+def _wait(closer: Closer) -> dict[str, Any] | None:
+    facts = closer.seen.facts
+    if facts is None or facts.wait is None:
+        return None
+    return {**facts.wait, "why": texts_of(closer.seen, closer.records).waits_for}
 
 
 def _limit(one: Seen, machine: dict[str, Any]) -> int | None:
@@ -149,7 +157,8 @@ def page(closer: Closer, style: Style, now: int, verbose: int = 0) -> list[str]:
     one = closer.seen
     lines = [_headline(one, style, now, verbose)]
     if one.damage:
-        lines += _row("damage", [visible(one.damage, newlines=False)], style)
+        label = "format" if one.status == "newer" else "damage"
+        lines += _row(label, [visible(one.damage, newlines=False)], style)
     if one.facts is not None:
         lines += _body(closer, one.facts, details(one), style, now)
     elif one.status != "queued":
@@ -177,16 +186,16 @@ def _headline(one: Seen, style: Style, now: int, verbose: int) -> str:
 
 
 def _body(closer: Closer, facts: Facts, more: Details, style: Style, now: int) -> list[str]:
-    one = closer.seen
+    one, shown = closer.seen, texts_of(closer.seen, closer.records)
     iteration = _iteration(facts, _limit(one, more.machine))
     lines = _row("state", [_state(closer, facts, now), iteration], style)
-    if one.status == "running" and facts.wait is not None:
-        lines += _row("waiting", [_waiting(facts.wait, ran_ms(one, now), now)], style)
+    if one.status == "running" and (wait := _wait(closer)) is not None:
+        lines += _row("waiting", [_waiting(wait, ran_ms(one, now), now)], style)
     elif action := _action(closer):
         lines += _doing(action, more, style, now)
-    if facts.error and facts.error != facts.reason and not one.is_alive:
+    if shown.error and shown.error != facts.reason and not one.is_alive:
         label = "error" if one.status == "failed" else "message"
-        lines += _row(label, [visible(one_line(facts.error), newlines=False)], style)
+        lines += _row(label, [visible(one_line(shown.error), newlines=False)], style)
     if path := _path(closer, style):
         lines += _row("path", [path], style)
     if facts.cost_usd or facts.tokens:
@@ -196,8 +205,8 @@ def _body(closer: Closer, facts: Facts, more: Details, style: Style, now: int) -
         lines += _row("session", [_session_words(more.session)], style)
     scope = visible(", ".join(facts.scope), newlines=False)
     lines += _row("scope", [scope, f"log {_from_here(one.files.log)}"], style)
-    if facts.continuation:
-        lines.append(f"Continuation context: {_beginning(facts.continuation, style)}")
+    if shown.continuation:
+        lines.append(f"Continuation context: {_beginning(shown.continuation, style)}")
     return lines
 
 
@@ -231,7 +240,8 @@ def _iteration(facts: Facts, limit: int | None) -> str:
 
 def _doing(action: Action, more: Details, style: Style, now: int) -> list[str]:
     lead = "$" if action.kind == "shell" else f"{_host(more.machine, action.state)}:"
-    text = visible(f"{lead} {one_line(action.text)}", newlines=False)
+    shown = next((RELAY[own] for own in RELAY if action.text.startswith(own)), None)
+    text = visible(shown or f"{lead} {one_line(action.text)}", newlines=False)
     if style.width is not None:
         text = cut(text, max(style.width - LABEL - 2, 10), style.signs.more)
     heard = more.last_output_ms

@@ -1,7 +1,8 @@
 """`ll-loop stop`: ask a run to stop, and wait until it is gone.
 
 What is said afterwards is what its files say: a run that came to its end in that very moment was
-not stopped, and one that only waited for its turn has nothing to resume.
+not stopped, and one that only waited for its turn has nothing to resume.  One that does not answer
+is told once more, as a second Ctrl-C would, and killed in the end: `resume` goes on from there.
 """
 
 from __future__ import annotations
@@ -23,8 +24,16 @@ from little_loops.world.history import newest
 from little_loops.world.holders import Holder, send
 from little_loops.world.locks import alive, waiting
 from little_loops.world.project import find_project
+from little_loops.world.shown import visible
 
 LOOK_EACH_S = 0.02
+KILL_GRACE_S = 5.0
+AT_ONCE_AFTER_S = 15.0
+"""Beyond all that its action may take to end: a disk that is slow, a machine under load."""
+KILL_AFTER_S = 10.0
+
+Plan = Sequence[tuple[int, float]]
+"""Signals in turn, each with the seconds the run is given."""
 
 
 def parser() -> Parser:
@@ -50,11 +59,14 @@ def main(argv: Sequence[str]) -> int:
         _answer(args, name, one, stopped=False, line=line)
         return OK
     began = time.monotonic()
-    _stop(root, holder)
+    was_killed = stop(root, holder, plan_for(newest_seen(root, name)))
+    if was_killed:
+        _end_orphans(root, name)
     took = duration_text(round((time.monotonic() - began) * 1000))
     one = newest_seen(root, name)
     was_stopped = one is None or one.status == "interrupted"
-    line = f"{name}: asked to stop (pid {holder.pid}), {outcome(one)}   {took}"
+    became = "it did not answer and was killed" if was_killed else outcome(one)
+    line = f"{name}: asked to stop (pid {holder.pid}), {became}   {took}"
     _answer(args, name, one, stopped=was_stopped, line=line)
     return OK
 
@@ -82,16 +94,47 @@ def outcome(one: Seen | None) -> str:
     return f"but it had ended: {since(one, now_ms())}"
 
 
-def _stop(root: str, holder: Holder) -> None:
-    """Returns when it is gone."""
-    if not send(holder, signal.SIGTERM) and _is_there(root, holder):
-        where = f" on {holder.host}" if holder.host not in ("", os.uname().nodename) else ""
-        raise UsageError(
-            f"`{holder.name}` is held by a process that cannot be reached from here{where}",
-            "stop it where it runs",
-        )
-    while _is_there(root, holder):
-        time.sleep(LOOK_EACH_S)
+def plan_for(one: Seen | None) -> Plan:
+    """An agent is told twice before it is killed, and what actions left behind once."""
+    grace_s = KILL_GRACE_S if one is None else longest_grace_s(one)
+    return (
+        (signal.SIGTERM, 3 * grace_s + AT_ONCE_AFTER_S),
+        (signal.SIGTERM, KILL_AFTER_S),
+        (signal.SIGKILL, KILL_AFTER_S),
+    )
+
+
+def longest_grace_s(one: Seen) -> float:
+    from little_loops.cli.status_page import details  # only a run that is there has a machine
+
+    machine = details(one).machine
+    states = machine.get("states")
+    places = [machine, *(states.values() if isinstance(states, dict) else ())]
+    given = [place.get("kill_grace") for place in places if isinstance(place, dict)]
+    return max([KILL_GRACE_S, *(each for each in given if isinstance(each, int | float))])
+
+
+def stop(root: str, holder: Holder, plan: Plan) -> bool:
+    """Returns when it is gone; true if it had to be killed."""
+    for signum, seconds in plan:
+        if not send(holder, signum) and _is_there(root, holder):
+            where = f" on {holder.host}" if holder.host not in ("", os.uname().nodename) else ""
+            raise UsageError(
+                f"`{holder.name}` is held by a process that cannot be reached from here{where}",
+                "stop it where it runs",
+            )
+        send(holder, signal.SIGCONT)  # what stands still cannot obey
+        until = time.monotonic() + seconds
+        while _is_there(root, holder):
+            if time.monotonic() >= until:
+                break
+            time.sleep(LOOK_EACH_S)
+        else:
+            return signum == signal.SIGKILL
+    raise UsageError(
+        f"`{holder.name}` (pid {holder.pid}) does not end, not even when it is killed",
+        "it waits for the system, a disk or a network most likely",
+    )
 
 
 def _holder(root: str, name: str) -> Holder | None:
@@ -110,6 +153,6 @@ def _answer(args: Args, name: str, one: Seen | None, *, stopped: bool, line: str
         print_json({"schema": 1, "name": name, "stopped": stopped, "status": status})
         return
     if args.quiet < 2:
-        say(line)
+        say(visible(line, newlines=False))
     if not args.quiet and stopped and one is not None and (hint := next_step(one)):
         talk(f"next: {hint}")

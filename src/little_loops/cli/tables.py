@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 from little_loops.cli.console import ascii_only, colour_wanted
+from little_loops.records import NamedTuple
 
 GAP = 2
 NARROWEST = 20

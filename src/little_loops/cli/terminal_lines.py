@@ -8,12 +8,11 @@ Not here: the plain lines (`world.lines`), colours on a screen and what moves (`
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from little_loops.fsm.events import FINAL_EVENTS
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.values import duration_text
-from little_loops.world.lines import INDENT, Record, Teller, one_line, signal_name
+from little_loops.records import NamedTuple
+from little_loops.world.lines import INDENT, Record, Teller, one_line, signal_name, whole_command
 
 GOOD, BAD, TAKE_CARE, QUIET, LOUD = "green", "red", "yellow", "dim", "bold"
 
@@ -42,7 +41,10 @@ ASCII = Signs("ok", "FAIL", "warn", "-", "...", "|/-\\")
 class TerminalTeller:
     """Turns records into lines for a terminal."""
 
-    def __init__(self, loop: FSMLoop, limit: int, *, ascii_only: bool = False) -> None:
+    def __init__(
+        self, loop: FSMLoop, limit: int, *, ascii_only: bool = False, detailed: bool = False
+    ) -> None:
+        self._detailed = detailed
         self.signs = ASCII if ascii_only else Signs()
         self._loop = loop
         self._plain = Teller(loop.name, limit, ascii_only=ascii_only)
@@ -86,7 +88,9 @@ class TerminalTeller:
                 return [self._cost(record)]
             case "action_start":
                 where = plain[0].partition(f" {self._plain.signs['to']} ")[0]
-                return [Line(plain[0], style=LOUD, styled=len(where))]
+                whole = whole_command(record) if self._detailed else []
+                below = (Line(line, style=QUIET) for line in whole)
+                return [Line(plain[0], style=LOUD, styled=len(where)), *below]
             case "action_complete":
                 return [self._ended(plain[0], record)]
             case "warning":
@@ -140,7 +144,8 @@ def ending(record: Record) -> End:
         case "completed", _:
             return End("completed", state, GOOD)
         case "failed", "terminal":
-            return End("failed", f"ended in state {state}", BAD)
+            why = f" ({text})" if text not in ("", "terminal") else ""
+            return End("failed", f"ended in state {state}{why}", BAD)
         case "failed", "loop_timeout":
             return End("limit", f"out of time in state {state}", TAKE_CARE)
         case "failed", "max_iterations" | "max_cost" | "max_tokens":

@@ -1,15 +1,17 @@
 """`ll-loop help TOPIC`: what belongs to no single verb.  Made of the tables the program itself uses.
 
-A topic is at most 80 columns wide, like every page of help.
+A topic is at most 80 columns wide, like every page of help, and no wider than its terminal.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from little_loops.cli.console import say
+from little_loops.cli.console import columns_of, say
+from little_loops.cli.tables import ASCII, Column, Style, table
 from little_loops.errors import (
     CONFLICT,
     FAILED,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from little_loops.cli.parsing import Parser
 
 WIDTH = 80
+INDENT = 2
 SIGINT, SIGTERM = 2, 15
 
 TOPICS = {
@@ -47,73 +50,80 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str]) -> int:
+    width = min(columns_of(sys.stdout) or WIDTH, WIDTH)
     if not argv or argv[0] in ("-h", "--help"):
-        say("\n".join(_listed()))
+        say("\n".join(_listed(width)))
         return OK
     topic = argv[0]
     if topic not in TOPICS:
         raise UsageError(f"there is no help on `{topic}`", f"there is: {', '.join(TOPICS)}")
-    say("\n".join(page(topic)))
+    say("\n".join(page(topic, width)))
     return OK
 
 
-def _listed() -> Iterator[str]:
+def _listed(width: int) -> Iterator[str]:
     yield "usage: ll-loop help TOPIC"
     yield ""
-    yield from rows(TOPICS)
+    yield from rows(TOPICS, width)
     yield ""
     yield "ll-loop VERB --help is the page of a verb."
 
 
-def page(topic: str) -> list[str]:
+def page(topic: str, width: int = WIDTH) -> list[str]:
     makers = {
         "exit-codes": exit_codes,
         "environment": environment,
         "interpolation": interpolation,
         "conditions": conditions,
     }
-    return list(makers[topic]())
+    return list(makers[topic](width))
 
 
 # ── laying out ─────────────────────────────────────────────────────────────────────────────────
 
 
-def rows(table: Mapping[str, str], indent: int = 2, widest: int = 26) -> Iterator[str]:
-    """Names and what they mean, in two columns."""
-    width = min(max(len(name) for name in table), widest)
-    margin = " " * (indent + width + 2)
-    for name, text in table.items():
-        first, *more = wrap(text, WIDTH - len(margin)) or [""]
-        if len(name) > width:
-            yield " " * indent + name
+def rows(known: Mapping[str, str], width: int = WIDTH) -> Iterator[str]:
+    """Names and what they mean, in two columns; a name without room there has a line of its own."""
+    first_column = min(max(len(name) for name in known), width // 3)
+    margin = " " * (INDENT + first_column + 2)
+    for name, text in known.items():
+        first, *more = lines_of(text, width - len(margin)) or [""]
+        if len(name) > first_column:
+            yield " " * INDENT + name
             more = [first, *more]
         else:
-            yield f"{' ' * indent}{name:<{width}}  {first}".rstrip()
+            yield f"{' ' * INDENT}{name:<{first_column}}  {first}".rstrip()
         yield from (margin + line for line in more)
 
 
-def prose(text: str) -> Iterator[str]:
-    yield from wrap(" ".join(text.split()), WIDTH)
+def prose(text: str, width: int = WIDTH) -> Iterator[str]:
+    yield from lines_of(" ".join(text.split()), width)
+
+
+def lines_of(text: str, width: int) -> list[str]:
+    """Broken at blanks only: names have hyphens in them."""
+    return wrap(text, width, break_on_hyphens=False)
 
 
 # ── exit codes ─────────────────────────────────────────────────────────────────────────────────
 
 
-def exit_codes() -> Iterator[str]:
+def exit_codes(width: int) -> Iterator[str]:
     yield "What `ll-loop` exits with"
     yield ""
-    yield from rows({str(code): text for code, text in CODES.items()})
+    yield from rows({str(code): text for code, text in CODES.items()}, width)
     yield ""
     yield "How a run can end"
     yield ""
-    yield f"  {'ENDING':<29}{'STATUS':<23}{'EXIT':<6}RESUME"
-    for ending, status, code, after in endings():
-        yield f"  {ending:<29}{status:<23}{code:<6}{after}"
+    columns = [Column("ENDING", least=14), Column("STATUS", leaves=1), Column("EXIT")]
+    lines = table([*columns, Column("RESUME")], list(endings()), Style(ASCII, width=width - INDENT))
+    yield from (" " * INDENT + line for line in lines)
     yield ""
     yield from prose(
         "`ll-loop wait NAME` exits as the run did, `ll-loop status NAME` with 0 whenever it could"
         " answer. A run whose process was killed has no exit code of its own; it is shown as"
-        " interrupted (crashed) and can be resumed."
+        " interrupted (crashed) and can be resumed.",
+        width,
     )
 
 
@@ -156,25 +166,26 @@ def endings() -> Iterator[tuple[str, str, str, str]]:
 # ── environment ────────────────────────────────────────────────────────────────────────────────
 
 
-def environment() -> Iterator[str]:
+def environment(width: int) -> Iterator[str]:
     from little_loops.cli.settings import SETTINGS  # only this topic needs it
 
     yield "What `ll-loop` reads"
     yield ""
-    yield from rows(READ)
+    yield from rows(READ, width)
     yield ""
     yield "Settings, above a loop file and below a flag"
     yield ""
     names = ", ".join(f"LL_{name.upper()}" for name in SETTINGS)
-    yield from (f"  {line}" for line in wrap(names, WIDTH - 2))
+    yield from (f"  {line}" for line in lines_of(names, width - INDENT))
     yield ""
     yield "What every action is given, beside the caller's environment and `env`"
     yield ""
-    yield from rows(GIVEN)
+    yield from rows(GIVEN, width)
     yield ""
     yield from prose(
         "An outer agent's session variables are taken away from actions:"
-        f" {_words(SESSION_VARIABLES)}."
+        f" {_words(SESSION_VARIABLES)}.",
+        width,
     )
 
 
@@ -196,12 +207,14 @@ GIVEN = ACTION_VARIABLES
 # ── interpolation ──────────────────────────────────────────────────────────────────────────────
 
 
-def interpolation() -> Iterator[str]:
+def interpolation(width: int) -> Iterator[str]:
     from little_loops.fsm.template import FIELDS, MODIFIERS, NAMESPACES, RESULT_FIELDS
 
-    yield "`${namespace.name}` is filled in just before use: in `action`, in values of"
-    yield "`context` and `env`, and in a condition's source, target, pattern, path and"
-    yield "tolerance."
+    yield from prose(
+        "`${namespace.name}` is filled in just before use: in `action`, in values of `context` and"
+        " `env`, and in a condition's source, target, pattern, path and tolerance.",
+        width,
+    )
     yield ""
     known = {
         "context": "your own variables, those of the state first",
@@ -209,18 +222,19 @@ def interpolation() -> Iterator[str]:
         "env": "any environment variable; an unset one is empty",
         **{name: _words(fields) for name, fields in FIELDS.items()},
     }
-    yield from rows({name: known[name] for name in NAMESPACES})
+    yield from rows({name: known[name] for name in NAMESPACES}, width)
     yield ""
-    yield from rows(FORMS)
+    yield from rows(FORMS, width)
     yield ""
     meaning = {f"${{x.y:{name}}}": MODIFIER_HELP[name] for name in MODIFIERS}
-    yield from rows(meaning)
+    yield from rows(meaning, width)
     yield ""
     yield from prose(
         "In a shell action a value of your own `context` stands as you wrote it; everything else is"
         " data, and reaches the shell as one word that it never runs. In a prompt values are plain"
         " text. Nothing that was filled in is looked at again. A name that does not exist is an"
-        " error: `ll-loop validate` finds it where it can be known, else the run does."
+        " error: `ll-loop validate` finds it where it can be known, else the run does.",
+        width,
     )
 
 
@@ -244,32 +258,36 @@ def _words(names: Iterable[str]) -> str:
 # ── conditions ─────────────────────────────────────────────────────────────────────────────────
 
 
-def conditions() -> Iterator[str]:
+def conditions(width: int) -> Iterator[str]:
     from little_loops.authoring.fields import CONDITIONS, OPERATORS
 
-    yield "A state's `condition` makes a verdict of what its action gave. Without one, a"
-    yield "shell action is judged by its exit code, an agent by the verdict it gives."
+    yield from prose(
+        "A state's `condition` makes a verdict of what its action gave. Without one, a shell action"
+        " is judged by its exit code, an agent by the verdict it gives.",
+        width,
+    )
     yield ""
-    yield "    condition: {type: output_numeric, operator: le, target: 5}"
-    for name, table in CONDITIONS.items():
+    yield "    condition: {type: output_numeric, target: 0}"
+    for name, kind in CONDITIONS.items():
         yield ""
-        yield from prose(f"{name}: {CONDITION_HELP[name]}")
-        own = [field for field in table.fields if field.name not in ("type", "source")]
+        yield from prose(f"{name}: {CONDITION_HELP[name]}", width)
+        own = [field for field in kind.fields if field.name not in ("type", "source")]
         described = {
             field.name: field.help + (f" (default: {field.default})" if field.default else "")
             for field in own
         }
         if described:
-            yield from rows(described)
+            yield from rows(described, width)
     yield ""
     source = next(iter(CONDITIONS.values())).by_name["source"]
-    yield from prose(f"Each may have a `source`: {source.help}.")
+    yield from prose(f"Each may have a `source`: {source.help}.", width)
     yield ""
     yield from prose(
         f"Operators: {_words(OPERATORS.words)}. A condition that cannot judge (not a number, not"
         " JSON, no such path) gives the verdict `error` with the reason, never a silent fail; so"
         " does an action that was not found, killed or out of time. Completion is never read out of"
-        " prose."
+        " prose.",
+        width,
     )
 
 

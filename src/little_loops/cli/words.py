@@ -34,6 +34,8 @@ def word_of(one: Seen) -> str:
             return "paused"
         case "needs_review", _:
             return "needs review"
+        case "newer", _:
+            return "of a newer version"
         case status, _:
             return status
 
@@ -47,7 +49,7 @@ def sign_name(one: Seen) -> str:
             return "waiting"
         case "completed":
             return "good"
-        case "failed" | "damaged":
+        case "failed" | "damaged" | "of a newer version":
             return "bad"
         case "stopped":
             return "none"

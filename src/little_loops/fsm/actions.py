@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from signal import SIGTERM
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from little_loops.fsm.commands import RunAction
 from little_loops.fsm.drive import Acted
@@ -23,6 +23,7 @@ from little_loops.fsm.rendering import Filled, without_newline
 from little_loops.fsm.schema import ActionType, HostOptions
 from little_loops.fsm.state import CutBy, FileRef, LoopState, Result, SignalLine
 from little_loops.fsm.variables import SESSION_VARIABLES
+from little_loops.records import NamedTuple
 from little_loops.world import process
 from little_loops.world.files import failure
 from little_loops.world.onlookers import Onlooker
@@ -257,19 +258,30 @@ class Streams:
 
 
 def close(stream: Stream, holds_secret: Callable[[bytes], bool]) -> Output:
-    """A text that holds a secret goes to its file: events are masked, results are not."""
+    """A text that holds a secret goes to its file: events are masked, results are not.
+
+    So do bytes that the text would not bring back: a file has them as they were.
+    """
     inline = stream.inline
     try:
-        if inline and holds_secret(inline):
+        if inline and (holds_secret(inline) or not _comes_back(inline)):
             stream.spill()
         return stream.close()
     except OSError as error:
         raise failure(error, "write", "the output") from error
 
 
+def _comes_back(data: bytes) -> bool:
+    try:
+        return data.decode() != "\n"  # without its newline it would be nothing at all
+    except UnicodeDecodeError:
+        return False
+
+
 def kept_output(out: Output) -> dict[str, Any]:
     if out.text is not None:
-        return {"output": without_newline(out.text), "output_file": None, "tail": None}
+        text = without_newline(out.text)
+        return {"output": text, "open_ended": bool(text) and text == out.text}
     return {"output": None, "output_file": _file(out), "tail": (out.tail or out.head)[-TAIL:]}
 
 

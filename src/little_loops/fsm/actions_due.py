@@ -6,19 +6,19 @@ The author's own context is spliced in here, because it decides what kind of act
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from little_loops.fsm.action_types import type_of_text
 from little_loops.fsm.commands import RunAction
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.interpolation import lookup_in, references, show, splice
 from little_loops.fsm.limits import cost_left_usd, iterations_allowed, time_left_ms
-from little_loops.fsm.schema import ActionType, FSMLoop, StateConfig
+from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState
-from little_loops.fsm.template import SLASH_COMMAND
 from little_loops.fsm.values import author_context, values_of
 from little_loops.fsm.verdicts import asks_verdict
+from little_loops.records import NamedTuple
 
 HANDLER_TIMEOUT_MS = 60_000
 
@@ -28,30 +28,17 @@ class Due(NamedTuple):
     shown: str
 
 
-def action_type(state: StateConfig, context: Mapping[str, Any]) -> ActionType:
-    """What the author declared, or what the text is once the author's own values are in it."""
-    if state.action_type is not None:
-        return state.action_type
-    assert state.action is not None, "only an action has a type"
-    return _type_of(splice(state.action, context))
-
-
-def _type_of(text: str) -> ActionType:
-    return "slash" if re.match(SLASH_COMMAND, text.lstrip()) else "shell"
-
-
 def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> Due:
     """Raises `Unresolved` or `TemplateError` when a text names what is not there."""
     state = loop.states[run.current_state]
     assert state.action is not None, "a state without an action is not due"
     run = run._replace(attempt=run.attempt + 1, ran_ms=at.ran_ms)
-    values = values_of(loop, run)
     context = author_context(run.context, state)
     action = splice(state.action, context)
     own_context = {name: _spliced(value, context) for name, value in state.context.items()}
     env = {name: splice(value, context) for name, value in {**loop.env, **state.env}.items()}
-    _must_resolve([action, *own_context.values(), *env.values()], values)
-    kind = state.action_type or _type_of(action)
+    shown = _shown(action, [*own_context.values(), *env.values()], loop, run)
+    kind = state.action_type or type_of_text(action)
     deadline_ms, deadline_of = _deadline(loop, run, state, at)
     command = RunAction(
         state=run.current_state,
@@ -74,7 +61,7 @@ def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> Due:
         continuation=run.continuation_prompt,
         cost_left_usd=cost_left_usd(loop, run),
     )
-    return Due(command, show(action, lookup_in(values), context))
+    return Due(command, shown)
 
 
 def session_id(run: LoopState) -> str:
@@ -88,13 +75,17 @@ def _spliced(value: Any, context: Mapping[str, Any]) -> Any:
     return splice(value, context) if isinstance(value, str) else value
 
 
-def _must_resolve(texts: Iterable[Any], values: Mapping[str, Mapping[str, Any]]) -> None:
-    """Find out before the action is announced that a text names what is not there."""
+def _shown(action: str, others: Iterable[Any], loop: FSMLoop, run: LoopState) -> str:
+    """The action for people; raises, before it is announced, if a text names what is not there."""
+    texts = [text for text in (action, *others) if isinstance(text, str) and "${" in text]
+    if not texts:  # as most, and looking values up takes a fifth of a decision
+        return action
+    values = values_of(loop, run)
     lookup = lookup_in(values)
-    for text in texts:
-        for reference in references(text) if isinstance(text, str) else ():
-            if reference.namespace != "env" and reference.fallback is None:
-                lookup(reference)
+    for reference in (each for text in texts for each in references(text)):
+        if reference.namespace != "env" and reference.fallback is None:
+            lookup(reference)
+    return show(action, lookup, values["context"])
 
 
 def _deadline(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from little_loops.fsm.schema import ActionType, Condition, HostOptions
 from little_loops.fsm.state import Metric, Status, WaitFor
+from little_loops.records import NamedTuple
 
 
 class RunAction(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge, RunAction, Wait
 from little_loops.fsm.events import Event, to_record
@@ -34,6 +34,7 @@ from little_loops.fsm.state import (
     Result,
     SignalLine,
 )
+from little_loops.records import NamedTuple
 from little_loops.world.clock import RunClock
 from little_loops.world.waiting import wait_until
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
+
+from little_loops.records import NamedTuple
 
 LAST_MS = 253_402_300_799_999  # the end of the year 9999
 
@@ -54,6 +56,7 @@ EVENTS: dict[str, EventType] = {
             "output_file",
             "stderr_file",
             "tail",
+            "open_ended",
             "signal",
             "cut_by",
             "failure",
@@ -88,12 +91,14 @@ EVENTS: dict[str, EventType] = {
         ("state", "iteration", "continuation"),
         ("wait_ms",),
     ),
-    "cost": EventType("what an agent used", ("state", "tokens", "cost_usd", "turns")),
+    "cost": EventType(
+        "what an agent used", ("state", "tokens", "cost_usd", "turns"), ("iteration",)
+    ),
     "warning": EventType("something to know that changed nothing", ("message",), ("state",)),
     "resume": EventType(
         "an unfinished run goes on",
         ("state", "iteration"),
-        ("orphans", "limits", "context", "again", "status", "continuation"),
+        ("orphans", "limits", "context", "again", "status", "continuation", "wait", "wait_ms"),
     ),
     "loop_complete": EventType("the run ended as it should", _ENDING, ("message",)),
     "loop_error": EventType("the run failed", (*_ENDING, "state", "error"), ("next_state",)),
@@ -139,7 +144,7 @@ def timestamp(wall_ms: int) -> str:
     """UTC with milliseconds: `2026-01-15T10:30:00.000Z`."""
     # A clock set beyond the calendar must not end a run.
     seconds, ms = divmod(min(max(wall_ms, 0), LAST_MS), 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ms:03}Z"
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]}.{ms:03}Z"
 
 
 def wall_ms_of(stamp: str) -> int:

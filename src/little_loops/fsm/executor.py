@@ -6,7 +6,7 @@ Not here: the loop that drives a machine (`drive`), runs that survive (`runs`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from little_loops.fsm.actions import run_simply
 from little_loops.fsm.commands import Ending
@@ -28,6 +28,7 @@ from little_loops.fsm.happenings import Started
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.signal_detector import SignalDetector
 from little_loops.fsm.state import LoopState, result_to_dict
+from little_loops.records import NamedTuple
 
 
 class DefaultActionRunner:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.state import Judgement, Limits, Result, SignalLine
+from little_loops.records import NamedTuple
 
 
 class Moment(NamedTuple):

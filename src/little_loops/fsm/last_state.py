@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from little_loops.fsm import endings
 from little_loops.fsm.commands import EndLeftovers
-from little_loops.fsm.schema import PASS, outcome_of
+from little_loops.fsm.schema import FAILURE_WAYS, PASS, outcome_of
 from little_loops.fsm.state import Judgement
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.verdicts import judge_action
@@ -28,13 +28,19 @@ def end_in_terminal(turn: Turn) -> EndLeftovers | None:
     if outcome == "review":
         return EndLeftovers(endings.REVIEW._replace(message=_last_said(turn)))
     if outcome == "failure":
-        return EndLeftovers(endings.FAILURE_STATE._replace(message=_last_said(turn)))
+        message = _last_said(turn) or _way_in(run.entered_by)
+        return EndLeftovers(endings.FAILURE_STATE._replace(message=message))
     if not loop.maintain:
         return EndLeftovers(endings.COMPLETED)
     target = state.on_maintain or loop.initial
     turn.note("transition", **{"from": run.current_state, "to": target}, reason="on_maintain")
     turn.note("cycle", cycle=run.cycle + 1, wait_ms=to_ms(loop.maintain_interval))
     return None
+
+
+def _way_in(entered_by: str | None) -> str:
+    """What makes a failure of a state whose name does not say so."""
+    return f"entered by `{entered_by}`" if entered_by in FAILURE_WAYS else ""
 
 
 def _last_said(turn: Turn) -> str:

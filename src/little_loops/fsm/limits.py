@@ -1,12 +1,17 @@
-"""The limits of a run, as an ordered tuple of small guards asked before an action is begun."""
+"""The limits of a run, as an ordered tuple of small guards asked before an action is begun.
+
+What agents have used up forbids another agent, not the check that tells what they have done.
+"""
 
 from __future__ import annotations
 
 from little_loops.fsm import endings
+from little_loops.fsm.action_types import action_type
 from little_loops.fsm.commands import Ending, Wait
 from little_loops.fsm.happenings import Moment
-from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState
+from little_loops.fsm.values import author_context
 
 
 def iterations_allowed(loop: FSMLoop, run: LoopState) -> int:
@@ -28,35 +33,42 @@ def wait_for(loop: FSMLoop, run: LoopState, at: Moment) -> Wait:
 
 
 def cost_left_usd(loop: FSMLoop, run: LoopState) -> float | None:
-    if loop.max_cost_usd is None:
-        return None
-    return loop.max_cost_usd - sum(receipt.cost_usd for receipt in run.costs.values())
+    return None if loop.max_cost_usd is None else loop.max_cost_usd - _spent_usd(run)
 
 
-def exceeded(loop: FSMLoop, run: LoopState, at: Moment) -> Ending | None:
-    """The first limit that forbids another action."""
+def _spent_usd(run: LoopState) -> float:
+    return sum(receipt.cost_usd for receipt in run.costs.values())
+
+
+def exceeded(loop: FSMLoop, run: LoopState, at: Moment, state: str) -> Ending | None:
+    """The first limit that forbids the action of this state."""
     for guard in GUARDS:
-        if (ending := guard(loop, run, at)) is not None:
+        if (ending := guard(loop, run, at, loop.states[state])) is not None:
             return ending
     return None
 
 
-def _time(loop: FSMLoop, run: LoopState, at: Moment) -> Ending | None:
+def _time(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Ending | None:
     return endings.LOOP_TIMEOUT if time_left_ms(loop, run, at) == 0 else None
 
 
-def _cost(loop: FSMLoop, run: LoopState, at: Moment) -> Ending | None:
+def _cost(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Ending | None:
     left = cost_left_usd(loop, run)
-    if left is None or left > 0:
+    if left is None or left > 0 or not _is_agents(state, run):
         return None
-    return endings.limit("max_cost", f"the agents have used ${loop.max_cost_usd:g}")
+    spent = f"the agents have used ${_spent_usd(run):g} of ${loop.max_cost_usd:g}"
+    return endings.limit("max_cost", spent)
 
 
-def _tokens(loop: FSMLoop, run: LoopState, at: Moment) -> Ending | None:
+def _tokens(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Ending | None:
     used = sum(receipt.tokens for receipt in run.costs.values())
-    if loop.max_tokens is None or used < loop.max_tokens:
+    if loop.max_tokens is None or used < loop.max_tokens or not _is_agents(state, run):
         return None
-    return endings.limit("max_tokens", f"the agents have used {used} tokens")
+    return endings.limit("max_tokens", f"the agents have used {used} of {loop.max_tokens} tokens")
+
+
+def _is_agents(state: StateConfig, run: LoopState) -> bool:
+    return action_type(state, author_context(run.context, state)) != "shell"
 
 
 GUARDS = (_time, _cost, _tokens)

@@ -12,11 +12,12 @@ Not here: judging output (`verdicts`, `conditions`), adding events up (`evolve`)
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 from little_loops.fsm import endings
 from little_loops.fsm.actions_due import action_due
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge
+from little_loops.fsm.conditions import NOT_RUN
 from little_loops.fsm.events import Event
 from little_loops.fsm.handoffs import after_handoff, hand_off
 from little_loops.fsm.happenings import (
@@ -55,6 +56,7 @@ from little_loops.fsm.state import FORMAT, Judgement, LoopState, Result
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.verdicts import judge_action, judge_source
 from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
+from little_loops.records import NamedTuple
 
 OBEYED = ("handoff", "error", "stop")
 """Signals with an effect; one of a user's own patterns is noted and changes nothing."""
@@ -136,7 +138,7 @@ def _enter(turn: Turn) -> Command:
     assert move is not None, "a moving run is headed somewhere"
     target = turn.loop.states[move.target]
     limited = target.action is not None and run.timed_out_in is None
-    if limited and (ending := exceeded(turn.loop, run, turn.at)) is not None:
+    if limited and (ending := exceeded(turn.loop, run, turn.at, move.target)) is not None:
         return _out_of(turn, ending, move.target)
     turn.note(
         "state_enter",
@@ -195,6 +197,9 @@ def _cannot_act(turn: Turn, why: str) -> Command:
     if turn.state.terminal:
         turn.note("warning", message=message, state=turn.run.current_state)
         return end_in_terminal(turn) or _arrive(turn)
+    if find_way(turn.loop, turn.run, ERROR) is not None:
+        # The run goes on elsewhere, and no other event would tell why.
+        turn.note("warning", message=message, state=turn.run.current_state)
     return _route(turn, Judgement(ERROR, message))
 
 
@@ -298,10 +303,20 @@ def _take(turn: Turn, way: Way, **more: Any) -> Command:
 def _no_way(turn: Turn, judgement: Judgement) -> Command:
     verdict, where = judgement.verdict, turn.run.current_state
     if verdict in (ERROR, TIMEOUT):
-        message = judgement.reason or verdict
+        message = _with_last_words(turn, judgement.reason) or verdict
         return EndLeftovers(endings.failed(verdict, message))
     message = f"state `{where}` has no way for the verdict `{verdict}` ({judgement.reason})"
     return EndLeftovers(endings.failed("no_transition", message))
+
+
+def _with_last_words(turn: Turn, reason: str) -> str:
+    """An exit code alone tells nobody what went wrong; the last line on stderr mostly does."""
+    result = turn.run.captured.get(turn.run.current_state)
+    if result is None or reason != f"exit {result.exit_code}":
+        return reason
+    said = (result.stderr or "").rstrip().rpartition("\n")[2].strip()
+    said = said or NOT_RUN.get(result.exit_code or 0, "")
+    return f"{reason}: {said}" if said else reason
 
 
 # ── waiting ────────────────────────────────────────────────────────────────────────────────────
@@ -313,7 +328,7 @@ def _waited(turn: Turn) -> Command:
     if run.phase == "moving":
         return _enter(turn)
     assert run.wait is not None, "a wait that is over was one"
-    if (ending := exceeded(turn.loop, run, turn.at)) is not None:
+    if (ending := exceeded(turn.loop, run, turn.at, run.current_state)) is not None:
         return _out_of(turn, ending, run.current_state)
     if run.wait.kind == "handoff":
         return after_handoff(turn) or _act(turn)
@@ -382,7 +397,7 @@ def _go_on(turn: Turn) -> Command:
 
 def _act_if_allowed(turn: Turn) -> Command:
     """A resume brings no limit of its own: what was used up before still is."""
-    ending = exceeded(turn.loop, turn.run, turn.at)
+    ending = exceeded(turn.loop, turn.run, turn.at, turn.run.current_state)
     return _act(turn) if ending is None else EndLeftovers(ending)
 
 

@@ -36,6 +36,7 @@ def _note_cost(turn: Turn, result: Result) -> None:
             tokens=result.tokens,
             cost_usd=result.cost_usd or 0.0,
             turns=result.turns or 0,
+            iteration=turn.run.iteration,
         )
 
 
@@ -49,6 +50,7 @@ def note_cut(turn: Turn, result: Result) -> None:
         cause="stop",
         **told,
     )
+    _note_cost(turn, result)
 
 
 def note_not_begun(turn: Turn) -> None:
@@ -82,7 +84,21 @@ def note_resume(turn: Turn, resumed: Resumed) -> None:
         **({"context": dict(resumed.context)} if resumed.context else {}),
         **({"again": True} if again else {}),
         **({"continuation": run.continuation_prompt} if run.continuation_prompt else {}),
+        **(_wait_left(turn) if resumed.from_state is None else {}),
     )
+
+
+def _wait_left(turn: Turn) -> dict[str, object]:
+    """What it waits for before it does anything, and how long."""
+    wait, at = turn.run.wait, turn.at
+    if wait is None:
+        return {}
+    ran_left, wall_left = (
+        (wait.until_ran_ms or 0) - at.ran_ms,
+        (wait.until_wall_ms or 0) - at.wall_ms,
+    )
+    left_ms = max(ran_left, wall_left)
+    return {"wait": wait.kind, "wait_ms": left_ms} if left_ms > 0 else {}
 
 
 def _cut_by_time(run: LoopState) -> bool:

@@ -9,10 +9,12 @@ Not here: the rule what may go where in a shell (`interpolation`), running (`act
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
+from little_loops.errors import LittleLoopsError
 from little_loops.fsm.commands import Judge, RunAction
 from little_loops.fsm.conditions import Observation
 from little_loops.fsm.interpolation import (
@@ -23,6 +25,7 @@ from little_loops.fsm.interpolation import (
     TooLarge,
     Unresolved,
     as_text,
+    check_variable,
     lookup_in,
     render_agent_text,
     render_shell,
@@ -31,6 +34,10 @@ from little_loops.fsm.interpolation import (
 from little_loops.fsm.schema import ERROR, All, AnyOf, Condition, FSMLoop, Not
 from little_loops.fsm.state import FileRef, Judgement, LoopState, Result
 from little_loops.fsm.values import author_context, values_of
+from little_loops.records import NamedTuple
+
+LARGE_BYTES = 1 << 20
+"""An output of no more than this is read as text to be judged."""
 
 
 class Filled(NamedTuple):
@@ -88,64 +95,96 @@ class Values:
         reference_to = {"output": result.output_file, "stderr": result.stderr_file}.get(field)
         return None if reference_to is None else self.read(reference_to)
 
+    def path_of(self, file: FileRef) -> str:
+        return os.path.join(self._run_dir or "", file.path)
+
     def read(self, file: FileRef) -> str:
-        with open(os.path.join(self._run_dir or "", file.path), "rb") as stream:
+        with open(self.path_of(file), "rb") as stream:
             return without_newline(stream.read().decode("utf-8", "replace"))
 
     def _file_of(self, name: str, result: Result) -> str:
-        """The whole output as a file; a short one is written when somebody asks."""
+        """The whole output as a file, byte for byte; a short one is written when it is asked for."""
         if self._run_dir is None:
             raise Unresolved(f"captured.{name}.file", ())
         if result.output_file is not None:
-            return os.path.join(self._run_dir, result.output_file.path)
+            return self.path_of(result.output_file)
         path = os.path.join(self._run_dir, f"{name}.output")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as stream:
-            stream.write(result.output or "")
+            text = result.output or ""
+            stream.write(text if result.open_ended or not text else f"{text}\n")
         return path
 
 
 def fill_action(command: RunAction, values: Values) -> Filled | str:
     """The action with its values, or why it cannot be run."""
     try:
-        env = {
-            name: render_text(text, values, values.context) for name, text in command.env.items()
-        }
+        env = {name: _variable(name, text, values) for name, text in command.env.items()}
         if command.kind != "shell":
             return Filled(_prompt(command, values), env)
-        script = render_shell(command.action, values, values.context, command.shell)
+        with _field("action"):
+            script = render_shell(command.action, values, values.context, command.shell)
         own = {
-            f"LL_CONTEXT_{name.upper()}": _context_value(value, values, agent=False)
+            f"LL_CONTEXT_{name.upper()}": _context_value(name, value, values, agent=False)
             for name, value in command.context.items()
         }
         return Filled(script.text, {**env, **own, **script.env})
-    except (Unresolved, TemplateError, Refused, TooLarge, OSError) as problem:
+    except Unfilled as problem:
         return str(problem)
 
 
+class Unfilled(LittleLoopsError):
+    """A text that cannot be filled in: which field of the state it is, and why."""
+
+
+@contextmanager
+def _field(name: str) -> Iterator[None]:
+    """Whatever cannot be filled in here is of this field."""
+    try:
+        yield
+    except (Unresolved, TemplateError, Refused, TooLarge, OSError) as problem:
+        raise Unfilled(f"`{name}`: {problem}") from None
+
+
+def _filled_in(field: str, text: str, values: Values) -> str:
+    with _field(field):
+        return render_text(text, values, values.context)
+
+
+def _variable(name: str, text: str, values: Values) -> str:
+    with _field(f"env.{name}"):
+        if refused := check_variable(name, text, values.context):
+            raise Refused(refused)
+        return render_text(text, values, values.context)
+
+
 def _prompt(command: RunAction, values: Values) -> str:
-    text = render_agent_text(command.action, values, values.context)
+    with _field("action"):
+        text = render_agent_text(command.action, values, values.context)
     lines = [
-        f"{name}: {_context_value(value, values, agent=True)}"
+        f"{name}: {_context_value(name, value, values, agent=True)}"
         for name, value in command.context.items()
     ]
     return "\n\n".join([text, "\n".join(lines)]) if lines else text
 
 
-def _context_value(value: Any, values: Values, *, agent: bool) -> str:
+def _context_value(name: str, value: Any, values: Values, *, agent: bool) -> str:
     if not isinstance(value, str):
         return as_text(value)
     render = render_agent_text if agent else render_text
-    return render(value, values, values.context)
+    with _field(f"context.{name}"):
+        return render(value, values, values.context)
 
 
 def judge_now(command: Judge, run: LoopState, values: Values) -> Judgement:
     """Carry out a `Judge`: fill the condition in, look at what it names, ask within a bound."""
     try:
         seen = _result_seen(command.of, run, values) if command.of else NOTHING_SEEN
-        sources = {name: _source_seen(name, run, values) for name in _sources(command.condition)}
+        with _field("source"):
+            names = _sources(command.condition)
+            sources = {name: _source_seen(name, run, values) for name in names}
         condition = _filled(command.condition, values)
-    except (Unresolved, TemplateError, OSError) as problem:
+    except (Unfilled, OSError) as problem:
         return Judgement(ERROR, str(problem))
     from little_loops.world.judging import judge_bounded  # an exit code needs no bound
 
@@ -163,7 +202,7 @@ def _filled(condition: Condition, values: Values) -> Condition:
             return condition._replace(of=_filled(condition.of, values))
         case _:
             texts: dict[str, Any] = {
-                name: render_text(field, values, values.context)
+                name: _filled_in(name, field, values)
                 for name, field in condition._asdict().items()
                 if isinstance(field, str) and name != "source"
             }
@@ -192,10 +231,18 @@ def _source_seen(source: str, run: LoopState, values: Values) -> Observation:
 
 def _result_seen(name: str, run: LoopState, values: Values) -> Observation:
     result = run.captured[name]
-    file = result.output_file
-    text = (result.output or "") if file is None else values.read(file)
+    file, large = result.output_file, None
+    if file is None:
+        text = result.output or ""
+    elif file.size <= LARGE_BYTES:
+        text = values.read(file)
+    else:
+        from little_loops.world.large_output import LargeOutput  # few print so much
+
+        large = LargeOutput(values.path_of(file))
+        text = large.ends()
     cut = file is not None and file.truncated
-    return Observation(result.exit_code, result.signal, text, cut, result.verdict)
+    return Observation(result.exit_code, result.signal, text, cut, result.verdict, large)
 
 
 def without_newline(text: str) -> str:

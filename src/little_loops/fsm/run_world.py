@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 from little_loops.fsm.commands import Command, EndLeftovers, Finish, Judge, RunAction, Wait
 from little_loops.fsm.drive import Actor, act_filled
@@ -27,6 +27,7 @@ from little_loops.fsm.happenings import (
 from little_loops.fsm.rendering import Values, judge_now
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Result
+from little_loops.records import NamedTuple
 from little_loops.world import tree
 from little_loops.world.clock import RunClock
 from little_loops.world.files import Folder
@@ -57,6 +58,7 @@ class Surroundings(NamedTuple):
     stop: StopFlag | None = None
     onlookers: Sequence[Onlooker] = ()
     say: Callable[[str], None] = lambda _: None
+    warn: Callable[[str], None] = lambda _: None
     ready: Callable[[LoopState], None] = lambda _: None
     owns_process: bool = False
     actor: Callable[[RunWriter], Actor] | None = None
@@ -123,16 +125,16 @@ class RunWorld:
                 return value
 
     def perform(self, run: LoopState, command: Command) -> Happening:
-        stop = self.around.stop
-        if stop is not None and stop.signal is not None and isinstance(command, (RunAction, Wait)):
-            return StopAsked(self.clock.now(), stop.signal)
+        if (asked := self._stop_asked()) and not isinstance(command, EndLeftovers):
+            return asked
         values = Values(self.loop, run, self.around.environ, self.run_dir)
         match command:
             case RunAction():
                 return self._act(run, command, values)
             case Judge():
                 judgement = judge_now(command, run, values)
-                return Judged(self.clock.now(), judgement)
+                # A stop that came meanwhile counts first; a resume judges again.
+                return self._stop_asked() or Judged(self.clock.now(), judgement)
             case Wait():
                 return self._wait(command)
             case EndLeftovers():
@@ -141,6 +143,12 @@ class RunWorld:
                 raise AssertionError("`drive` ends with a finish")
             case _:
                 assert_never(command)
+
+    def _stop_asked(self) -> StopAsked | None:
+        stop = self.around.stop
+        if stop is None or stop.signal is None:
+            return None
+        return StopAsked(self.clock.now(), stop.signal)
 
     def _act(self, run: LoopState, command: RunAction, values: Values) -> ActionEnded:
         acted = act_filled(self.actor, run, command, values)

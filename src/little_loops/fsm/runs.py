@@ -12,14 +12,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any
 
 from little_loops.errors import DamagedRun, StorageError, UsageError
 from little_loops.fsm.actions import Place, ProcessActor
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.drive import drive, new_run
 from little_loops.fsm.endings import not_resumable
-from little_loops.fsm.events import from_record, timestamp
+from little_loops.fsm.events import from_record, timestamp, wall_ms_of
 from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
@@ -27,11 +27,12 @@ from little_loops.fsm.run_world import RunWorld, SessionNote, Surroundings
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits, LoopState
 from little_loops.fsm.values import written_env
+from little_loops.records import NamedTuple
 from little_loops.world import storage, tree
 from little_loops.world.clock import RunClock, wall_ms
 from little_loops.world.history import archive, newest, past_runs, restore, settle
 from little_loops.world.lines import Teller
-from little_loops.world.locks import Claim, claim, nested_in, nesting
+from little_loops.world.locks import Claim, alive, claim, nested_in, nesting
 from little_loops.world.onlookers import Onlookers
 from little_loops.world.own_command import path_with_own_command
 from little_loops.world.project import resolve_scope
@@ -74,10 +75,12 @@ def start(loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
 
 def _start(loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
     run_id = new_run_id()
+    if wish.queue:
+        _refuse_early(wish)
     with ExitStack() as stack:
         stack.enter_context(_claim(loop, wish.scope or loop.scope, wish, around, run_id))
         _make_room(wish)
-        clock = around.clock(0)
+        clock = _clock(around, 0)
         run = new_run(
             loop,
             run_id,
@@ -123,6 +126,14 @@ def _make_room(wish: Wish) -> None:
     archive(wish.root, wish.name)
 
 
+def _refuse_early(wish: Wish) -> None:
+    """Nobody waits in the queue for a run that will then not be started."""
+    if alive(wish.root, wish.name) is None and not wish.fresh:
+        before = current(wish.root, wish.name)
+        if before is not None and before.run.status in UNFINISHED:
+            raise unfinished(wish.name, before.run)
+
+
 def _end_orphans_of(files: RunFiles) -> None:
     """A run that is put away must not leave its action running beside the next one."""
     found = newest(files.root, files.name)
@@ -163,10 +174,30 @@ def _resume(loop: FSMLoop | None, wish: Wish, around: Surroundings, before: Look
         if loop is not None:
             writer.keep({**(loaded.run_json or {}), "loop": loop.to_dict()})
         orphans = _end_orphans(run, machine, writer)
-        clock = around.clock(run.ran_ms)
+        clock = _clock(around, run.ran_ms + _ran_on_ms(run, files))
         context = {**_changed_context(before, loop), **wish.context}
         happening = Resumed(clock.now(), orphans, wish.from_state, wish.limits, context)
         return _carry_out(machine, run, happening, wish, around, writer, clock)
+
+
+def _clock(around: Surroundings, before_ms: int) -> RunClock:
+    clock = around.clock(before_ms)
+    if around.stop is not None:
+        clock.leave_out(around.stop.stood_still_ms)
+    return clock
+
+
+def _ran_on_ms(run: LoopState, files: RunFiles) -> int:
+    """What a killed runner ran after its last event, as far as its log shows a sign of life."""
+    if run.status != "running":
+        return 0
+    try:
+        last_ms = os.stat(files.log).st_mtime_ns // 1_000_000
+        last_event_ms = wall_ms_of(run.updated_at)
+    except (OSError, ValueError):  # no log, or a state that somebody has edited
+        return 0
+    # Beyond these the clock was set meanwhile, and nothing can be told from it.
+    return last_ms - last_event_ms if last_event_ms <= last_ms <= wall_ms() else 0
 
 
 def _changed_context(before: Look, loop: FSMLoop | None) -> Mapping[str, Any]:
@@ -234,10 +265,23 @@ def _load(files: RunFiles) -> Loaded:
 
 def machine_of(loaded: Loaded, files: RunFiles) -> FSMLoop:
     try:
-        return FSMLoop.from_dict((loaded.run_json or {})["loop"])
+        return _whole(FSMLoop.from_dict((loaded.run_json or {})["loop"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"`{files.run_json}`, the machine the run began with, is missing or damaged"
         raise DamagedRun(why, storage.LEFT_ALONE) from error
+
+
+def _whole(loop: FSMLoop) -> FSMLoop:
+    """The machine, if its fields are of their kinds and its ways lead somewhere.
+
+    What a value may do in a script is left to the action: an earlier version may have allowed more.
+    """
+    from little_loops.authoring.load import load_data  # only a resume reads a machine back
+
+    for problem in load_data(loop.to_dict(), loop.name).problems:
+        if problem.severity == "error" and not problem.code.startswith("LL4"):
+            raise ValueError(problem.message)
+    return loop
 
 
 def _state_of(loaded: Loaded, files: RunFiles) -> LoopState:
@@ -301,7 +345,7 @@ def _put_away(wish: Wish, around: Surroundings) -> RunFiles | None:
     try:
         return archive(wish.root, wish.name)
     except StorageError as error:
-        around.say(f"warning: the run was not put into the history: {error.message}")
+        around.warn(f"warning: the run was not put into the history: {error.message}")
         return None
 
 

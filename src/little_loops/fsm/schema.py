@@ -10,7 +10,9 @@ Not here: reading YAML and checking what people wrote (`authoring`), moving thro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from little_loops.records import NamedTuple
 
 Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 Direction = Literal["min", "max"]

@@ -19,7 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import contains
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
+
+from little_loops.records import NamedTuple
 
 FORMAT = 1
 NOT_OF_THE_RUN = ("format", "log")
@@ -54,8 +56,8 @@ class Result(NamedTuple):
     """What an action left behind: `captured.<state>`.
 
     `output` and `stderr` hold short texts; a longer one is only in its file, and `tail` is its
-    end, for people.  `failure` says why
-    an action could not be run at all.  The second half is an agent's: `agent` is what its host
+    end, for people.  `open_ended`: no newline was dropped from the end of `output`.  `failure` says
+    why an action could not be run at all.  The second half is an agent's: `agent` is what its host
     made of the end, which the machine knows only as one of a few ways to go on.
     """
 
@@ -66,6 +68,7 @@ class Result(NamedTuple):
     output_file: FileRef | None = None
     stderr_file: FileRef | None = None
     tail: str | None = None
+    open_ended: bool = False
     signal: int | None = None
     cut_by: CutBy = "none"
     failure: str | None = None
@@ -280,6 +283,8 @@ def _going_together(run: LoopState) -> LoopState:
     }
     if not needed.get(run.phase, True):
         raise ValueError(f"the run is `{run.phase}`, and does not say what")
+    if run.prev_state is not None and run.prev_state not in run.captured:
+        raise ValueError(f"there is no result of `{run.prev_state}`, the state before")
     return run
 
 

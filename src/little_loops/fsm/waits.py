@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import FSMLoop, HostOptions, Retry, StateConfig
 from little_loops.fsm.state import LoopState, Result
+from little_loops.records import NamedTuple
 
 SPACING_MS = 10_000
 LONGEST_SPACING_MS = 60_000

@@ -12,12 +12,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from little_loops.errors import LittleLoopsError
+from little_loops.records import NamedTuple
+
+if TYPE_CHECKING:
+    import subprocess
 
 VERB = "background-run"
 OF_THE_OUTER_RUN = ("LL_RUN_ID", "LL_STEP_ID", "LL_ATTEMPT", "LL_ITERATION", "LL_LOOP")
@@ -41,6 +44,8 @@ class NotBegun(LittleLoopsError):
 def launch(
     wish: Mapping[str, Any], environ: Mapping[str, str], say: Callable[[str], None]
 ) -> Begun:
+    import subprocess  # the new process is here too, and has no need of it
+
     child = subprocess.Popen(
         # -P: a module that lies in the project directory must not be taken for one of ours.
         [sys.executable, "-P", "-m", "little_loops", VERB],

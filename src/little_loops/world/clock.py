@@ -37,9 +37,15 @@ class RunClock:
         self._wall = wall
         self._steady = steady
         self._began_ms = steady()
+        self._stood_still: Milliseconds = lambda: 0
+
+    def leave_out(self, stood_still: Milliseconds) -> None:
+        """What that counts, Ctrl-Z, is no running time."""
+        self._stood_still = stood_still
 
     def ran_ms(self) -> int:
-        return self._before_ms + max(self._steady() - self._began_ms, 0)
+        since_ms = self._steady() - self._began_ms - self._stood_still()
+        return self._before_ms + max(since_ms, 0)
 
     def now(self) -> Moment:
         return Moment(self._wall(), self.ran_ms())

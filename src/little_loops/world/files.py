@@ -22,9 +22,10 @@ import stat
 import sys
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from little_loops.errors import StorageError
+from little_loops.records import NamedTuple
 
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
@@ -297,7 +298,9 @@ class Folder:
             if stat.S_ISLNK(info.st_mode):
                 return StorageError(
                     f"`{self.place(name)}` is a link, and links are not followed here",
-                    "remove it; the tool makes its own files",
+                    "put a directory of its own there, or run where the link points to"
+                    if name == ".loops"
+                    else "remove it; the tool makes its own files",
                 )
         return failure(error, doing, self.place(name))
 

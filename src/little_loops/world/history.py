@@ -17,9 +17,10 @@ import os
 import re
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from little_loops.errors import StorageError, UsageError
+from little_loops.records import NamedTuple
 from little_loops.world.files import Folder, failure
 from little_loops.world.guard import guarded
 from little_loops.world.holders import Holder
@@ -61,6 +62,7 @@ class Run(NamedTuple):
     state: dict[str, Any] | None
     damage: str | None = None
     holder: Holder | None = None
+    is_newer: bool = False
 
 
 def runs(root: str) -> list[Run]:
@@ -130,7 +132,7 @@ def _look(folder: Folder, files: RunFiles, holder: Holder | None) -> Run | None:
         case Saved():
             return Run(files, saved.state, None, holder)
         case Unusable():
-            return Run(files, None, saved.why, holder)
+            return Run(files, None, saved.why, holder, saved.is_newer)
         case None if holder is None and is_blank(files):
             return None  # moved away meanwhile, or nothing of it was ever recorded
         case None:
@@ -148,7 +150,8 @@ def _past(root: str, name: str | None = None) -> list[RunFiles]:
         )
         found = [RunFiles(root, each, stem) for each in names for stem in _stems(history, each)]
     in_motion = _in_motion(root)
-    kept = (files for files in found if in_motion.get(files.name) != files.stem)
+    kept = sorted(files for files in found if in_motion.get(files.name) != files.stem)
+    # Of runs that began in the same second, whatever the order, it is always the same.
     return sorted(kept, key=lambda files: _order(files.stem or ""), reverse=True)
 
 
@@ -293,13 +296,14 @@ def _first(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _free_stem(history: Folder, started: str) -> str:
-    """Two runs that began in the same second are told apart by a number."""
+    """One that comes after all that are there: the newest run is the one put away last.
+
+    Two runs that began in the same second are told apart by a number; so is one that, by a clock
+    which was set back, began before those it followed.
+    """
     taken = {match[0] for each in history.names() if (match := _STEM.match(each)) is not None}
-    stem, number = started, 1
-    while stem in taken:
-        number += 1
-        stem = f"{started}-{number}"
-    return stem
+    stamp, number = max(map(_order, taken), default=("", 0))
+    return started if started > stamp else f"{stamp}-{number + 1}"
 
 
 def prune(
@@ -324,8 +328,13 @@ def prune(
 def _is_before(files: RunFiles, then_ms: int | None) -> bool:
     from little_loops.fsm.events import wall_ms_of  # listing needs no dates
 
+    if then_ms is None:
+        return True
     day, _, clock = _order(files.stem or "")[0].partition("T")
-    return then_ms is None or wall_ms_of(f"{day}T{clock.replace('-', ':')}Z") < then_ms
+    try:
+        return wall_ms_of(f"{day}T{clock.replace('-', ':')}Z") < then_ms
+    except ValueError:  # a month 99: not a name of ours, and not ours to delete by its age
+        return False
 
 
 def _delete(root: str, doomed: Iterable[RunFiles]) -> list[RunFiles]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-from typing import NamedTuple
 
 from little_loops.errors import UsageError
+from little_loops.records import NamedTuple
 from little_loops.world.files import to_json
 from little_loops.world.proc import SYSTEM
 
@@ -63,9 +63,16 @@ def from_bytes(raw: bytes, name: str | None, root: str) -> Holder:
         fields = json.loads(raw.split(b"\n")[1])
         fields["scope"], fields["outer"] = tuple(fields["scope"]), tuple(fields["outer"])
         fields["pid"] = int(fields["pid"])
-        return Holder(**{**fields, "name": name or fields["name"]})
-    except (IndexError, KeyError, TypeError, ValueError):
+        return _checked(Holder(**{**fields, "name": name or fields["name"]}))
+    except (IndexError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return unknown(name or "?", root)
+
+
+def _checked(holder: Holder) -> Holder:
+    texts = (holder.name, holder.boot, holder.host, holder.run_id, holder.started_at, holder.loop)
+    if not all(isinstance(text, str) for text in (*texts, *holder.scope, *holder.outer)):
+        raise TypeError("a text is none")
+    return holder._replace(created=float(holder.created))
 
 
 def still_same(holder: Holder) -> bool:

@@ -24,8 +24,12 @@ Record = Mapping[str, Any]
 class Teller:
     """Turns records into lines; remembers only what the next line needs to say."""
 
-    def __init__(self, loop: str, max_iterations: int, *, ascii_only: bool = False) -> None:
+    def __init__(
+        self, loop: str, max_iterations: int, *, ascii_only: bool = False, detailed: bool = False
+    ) -> None:
+        """`detailed`: with whole commands, how long they took, and why each verdict was given."""
         self.loop = loop
+        self.detailed = detailed
         self.max_iterations = max_iterations
         self.iteration = 1
         self.agent = False
@@ -43,12 +47,20 @@ class Teller:
         self.agent = record["action_type"] != "shell"
         shown = shortened(record["action"], slash=record["action_type"] == "slash")
         where = f"[{self.iteration}/{self.max_iterations}] {record['state']}"
-        return [f"{where} {self.signs['to']} running {shown}..."]
+        whole = whole_command(record) if self.detailed else []
+        return [f"{where} {self.signs['to']} running {shown}...", *whole]
 
     def _action_complete(self, record: Record) -> list[str]:
-        good = record.get("exit_code") == 0 and record.get("agent") in (None, "success")
-        sign = self.signs["good" if good else "bad"]
-        return [f"{INDENT}{sign} {_how_it_ended(record, self.agent)}"]
+        ended_well = record.get("exit_code") == 0 and record.get("agent") in (None, "success")
+        sign = self.signs["good" if record.get("good", ended_well) else "bad"]
+        took = f" in {duration_text(record['duration_ms'])}" if self.detailed else ""
+        return [f"{INDENT}{sign} {_how_it_ended(record, self.agent)}{took}"]
+
+    def _condition_eval(self, record: Record) -> list[str]:
+        """A condition that could not judge says why; of the others the way taken says enough."""
+        if record["result"] != "error" and not self.detailed:
+            return []
+        return [f"{INDENT}{record['result']}: {one_line(record['reason'])}"]
 
     def _action_interrupted(self, record: Record) -> list[str]:
         return [f"{INDENT}{self.signs['bad']} interrupted ({record['cause']})"]
@@ -91,12 +103,21 @@ class Teller:
             lines.append(f"Ended what was left of the action: {left}")
         if record.get("continuation"):
             lines.append(f"Continuation context: {one_line(record['continuation'])}")
+        if wait := record.get("wait"):
+            lines += self._wait(record, _BEFORE.get(wait, "it goes on"))
         return lines
 
     def _last(self, record: Record) -> list[str]:
         return ["", last_line(record)]
 
 
+_BEFORE = {
+    "backoff": "the next iteration",
+    "retry": "the next attempt",
+    "maintain": "the next cycle",
+    "host": "the agent is asked again",
+    "handoff": "a fresh session",
+}
 _UTF8 = {"to": "→", "good": "✓", "bad": "✗"}
 _ASCII = {"to": "->", "good": "ok", "bad": "FAIL"}
 
@@ -105,6 +126,7 @@ _TELL = {
     "action_start": Teller._action_start,
     "action_complete": Teller._action_complete,
     "action_interrupted": Teller._action_interrupted,
+    "condition_eval": Teller._condition_eval,
     "transition": Teller._transition,
     "iteration": Teller._iteration,
     "cycle": Teller._cycle,
@@ -166,8 +188,13 @@ def _how_it_ended(record: Record, agent: bool) -> str:
     if agent:
         return one_line(said or record.get("reason") or record.get("kind") or "done")
     died = record.get("signal")
-    how = f"killed by {signal_name(died)}" if died else f"exit {record['exit_code']}"
+    how = f"killed by {signal_name(died)}" if died else _exit(record["exit_code"])
     return f"{said} ({how})" if said else f"({how})"
+
+
+def _exit(code: int | None) -> str:
+    why = {126: ": not executable", 127: ": not found"}.get(code or 0, "")
+    return f"exit {code}{why}"
 
 
 def _said(record: Record) -> str:
@@ -191,10 +218,28 @@ def one_line(text: str) -> str:
     return flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
 
 
+RELAY = {
+    "ll-loop relay prepare": "relay: make ready for the turn",
+    "ll-loop relay settle": "relay: see what the turn left",
+    'cat "$LL_RUN_DIR/relay-report.txt"': "relay: show the report",
+}
+"""What a relay does itself, in words instead of commands that nobody types."""
+
+
 def shortened(action: str, *, slash: bool) -> str:
     """A command's first line; of a slash command its name says enough."""
+    for command, words in RELAY.items():
+        if action.startswith(command):
+            return words
     line = action.strip().partition("\n")[0]
     return line.split()[0] if slash and line else one_line(line)
+
+
+def whole_command(record: Record) -> list[str]:
+    """All of an action, where its first line is not all of it."""
+    lines = record["action"].strip().splitlines()
+    shown = shortened(record["action"], slash=record["action_type"] == "slash")
+    return [] if lines == [shown] else [f"{INDENT}$ {line}" for line in lines]
 
 
 def signal_name(number: int) -> str:

@@ -19,10 +19,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import Protocol, Self
 
 from little_loops.errors import ConflictError, LittleLoopsError, StorageError, UsageError
 from little_loops.fsm.scope import contains, overlaps
+from little_loops.records import NamedTuple
 from little_loops.world.files import Folder, failure, write_all
 from little_loops.world.guard import guarded, has_name, held, hold, looking
 from little_loops.world.holders import Holder, from_bytes, this_process, to_bytes
@@ -54,13 +55,17 @@ class Nesting(NamedTuple):
 def nesting(environ: Mapping[str, str]) -> Nesting:
     """What the environment says about the runs this process was started in."""
     text = environ.get("LL_DEPTH", "0")
-    depth = int(text) if text.isascii() and text.isdigit() else DEEPEST + 1
-    if depth > DEEPEST:
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(
+            f"`LL_DEPTH` is {text!r}, which is no number",
+            "it counts how deep loops are nested, and only ll-loop sets it: unset it",
+        )
+    if int(text) > DEEPEST:
         raise UsageError(
             f"loops are nested more than {DEEPEST} deep (`LL_DEPTH` is {text!r})",
             "an action starts its own loop again, it seems",
         )
-    return Nesting(tuple(environ.get("LL_CLAIM", "").split()), depth)
+    return Nesting(tuple(environ.get("LL_CLAIM", "").split()), int(text))
 
 
 def nested_in(run_id: str, around: Nesting) -> dict[str, str]:

@@ -9,7 +9,9 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from little_loops.records import NamedTuple
 
 
 class Process(NamedTuple):

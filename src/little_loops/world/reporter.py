@@ -5,9 +5,11 @@ The log of a run is written by this, and so is a screen that is no terminal.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from little_loops.world.excerpt import BAR, Excerpt
+from little_loops.world.held_end import HeldEnd
 from little_loops.world.lines import Teller
 from little_loops.world.onlookers import Onlooker, Record
 from little_loops.world.secrets import Masker
@@ -20,13 +22,22 @@ MOST_LINES = 20
 
 class Reporter(Onlooker):
     def __init__(
-        self, write: Callable[[str], None], teller: Teller, masker: Masker, *, output: bool
+        self,
+        write: Callable[[str], object],
+        teller: Teller,
+        masker: Masker,
+        *,
+        output: bool,
+        warn: Callable[[str], object] | None = None,
     ) -> None:
+        """`warn` gets the warnings, where they are not to stand among the lines."""
         self._write = write
+        self._warn = warn or write
         self._teller = teller
         self._masker = masker
         self._output = output
         self._excerpts: dict[str, Excerpt] = {}
+        self._held = HeldEnd()
         self._is_last_state = False
         self._unseen = ""
 
@@ -40,11 +51,16 @@ class Reporter(Onlooker):
                 self._write("".join(one.break_line() for one in others if rest) + rest)
             self._unseen = "" if self._excerpts else _printed(record)
             self._excerpts.clear()
+        for each in self._held.feed(record):
+            self._tell(each)
+
+    def _tell(self, record: Mapping[str, Any]) -> None:
         if record["event"] in FAILURES and self._unseen:
             self._write(self._unseen)
         lines = self._teller.lines(record)
         if lines:
-            self._write("".join(visible(line, newlines=False) + "\n" for line in lines))
+            write = self._warn if record["event"] == "warning" else self._write
+            write("".join(visible(line, newlines=False) + "\n" for line in lines))
 
     def printed(self, stream: str, chunk: bytes) -> None:
         if not self._output and not self._is_last_state:

@@ -28,6 +28,7 @@ class StopFlag:
         self.signal: int | None = None
         self.count = 0
         self.suspend_asked = False
+        self.stood_still_s = 0.0
         self._read_fd, self._write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
         os.set_blocking(self._write_fd, False)
@@ -74,7 +75,13 @@ class StopFlag:
         # Not SIGSTOP: where no shell is left to continue us, the kernel drops this one.
         signal.raise_signal(signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, handler)
-        return time.monotonic() - began
+        seconds = time.monotonic() - began
+        self.stood_still_s += seconds
+        return seconds
+
+    def stood_still_ms(self) -> int:
+        """All the time that passed between a Ctrl-Z and what ended it."""
+        return round(self.stood_still_s * 1000)
 
     def wait(self, seconds: float | None) -> bool:
         """Sleep until a stop is asked for (true) or the time is over; Ctrl-Z adds to it."""
@@ -102,7 +109,7 @@ def poll_ms(seconds: float | None) -> float | None:
     return None if seconds is None else min(max(seconds, 0.0), LONGEST_POLL_S) * 1000
 
 
-STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def listen(flag: StopFlag, signals: Iterable[signal.Signals] = STOPS) -> Callable[[], None]:

@@ -20,10 +20,11 @@ import re
 from binascii import crc32
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from little_loops.errors import DamagedRun, LostOwnership, StorageError
 from little_loops.fsm.state import FORMAT
+from little_loops.records import NamedTuple
 from little_loops.world.files import Folder, Stamp, to_json
 from little_loops.world.journal import Journal, Record, Records, tail
 from little_loops.world.project import check_run_name, loops_of

@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import NamedTuple
 
+from little_loops.records import NamedTuple
 from little_loops.world.proc import SYSTEM, Process, System
 from little_loops.world.stops import StopFlag, poll_ms
 

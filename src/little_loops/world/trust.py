@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from little_loops.errors import StorageError
+from little_loops.records import NamedTuple
 from little_loops.world.files import Folder, to_json
 
 FILE = "trust.json"
@@ -80,7 +81,7 @@ def _read(environ: Mapping[str, str]) -> dict[str, list[dict[str, str]]]:
         kept = json.loads(raw) if raw else {}
         projects: dict[str, list[dict[str, str]]] = kept["projects"] if kept else {}
         _check_shape(projects)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         path = os.path.join(folder.path, FILE)
         raise StorageError(
             f"`{path}` is damaged: {error}", "remove it, then trust again"
