@@ -20,7 +20,7 @@ import time
 from typing import NamedTuple
 
 from tools.pages import ROOT
-from tools.sessions import DEADLINE_S, Stage, staged
+from tools.sessions import DEADLINE_S, STAND_INS, Stage, page_name, staged
 
 PICTURE = "docs/pictures/run.svg"
 TEXT = "docs/pictures/run.txt"
@@ -84,10 +84,15 @@ class Cell(NamedTuple):
 
 
 class Screen:
-    """As much of a terminal as our own screens use: lines, colours, going up, erasing."""
+    """As much of a terminal as our own screens use: lines, colours, going up, erasing.
 
-    def __init__(self) -> None:
+    A row that had no end of its own where the terminal did is in `broken`.
+    """
+
+    def __init__(self, width: int | None = None) -> None:
+        self.width = width
         self.rows: list[list[Cell]] = [[]]
+        self.broken: set[int] = set()
         self.row = self.column = 0
         self.style = ""
 
@@ -104,16 +109,23 @@ class Screen:
 
     def _put(self, char: str) -> None:
         if char == "\n":
-            self.row += 1
-            if self.row == len(self.rows):
-                self.rows.append([])
+            self._next_row()
         elif char == "\r":
             self.column = 0
         else:
+            if self.column == self.width:
+                self.broken.add(self.row)
+                self._next_row()
+                self.column = 0
             row = self.rows[self.row]
             row.extend([Cell(" ", "")] * (self.column + 1 - len(row)))
             row[self.column] = Cell(char, self.style)
             self.column += 1
+
+    def _next_row(self) -> None:
+        self.row += 1
+        if self.row == len(self.rows):
+            self.rows.append([])
 
     def _obey(self, number: str, what: str) -> None:
         match what:
@@ -123,6 +135,7 @@ class Screen:
                 self.row = max(self.row - int(number or 1), 0)
             case "K" if number == "2":
                 self.rows[self.row] = []
+                self.broken.discard(self.row)
             case "K":
                 del self.rows[self.row][self.column :]
             case "h" | "l":
@@ -144,7 +157,7 @@ class Screen:
 def session() -> Screen:
     """The commands of the picture, one after the other on one screen."""
     screen = Screen()
-    with staged(TEXT) as stage:
+    with staged(os.path.join(STAND_INS, page_name(TEXT))) as stage:
         for command in COMMANDS:
             screen.write(f"$ {command}\r\n{typed(stage, command)}")
     return screen

@@ -22,7 +22,8 @@ Fields in parentheses are there only where they say something. Programs should i
 
 LINES_INTRO = """\
 Where stdout is no terminal, `ll-loop run` prints these lines, and the log has them too. They are an interface: `grep '^\\['` finds every action.
-What follows an action's own line is indented by seven blanks, and an empty line stands before the last one. Where an event is not here, nothing is printed for it.
+What follows an action's own line is indented by seven blanks, and an empty line stands before the last one. Where an event is not here, nothing is printed for it;
+nor for a `condition_eval` with another result than `error`. A `warning` goes to stderr. `✓` and `✗` say what the verdict on an action was.
 """
 
 ENDING = {"final_state": "done", "iterations": 3, "duration_ms": 154_000}
@@ -37,6 +38,9 @@ SAMPLES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
         {"state": "check", "exit_code": 1, "duration_ms": 2300, "output": "Found 4 errors\n"},
         {"state": "check", "exit_code": None, "duration_ms": 60_000, "cut_by": "action"},
         {"state": "check", "exit_code": None, "duration_ms": 800, "signal": 9},
+    ),
+    "condition_eval": (
+        {"type": "output_numeric", "result": "error", "reason": "expected a number, got `n/a`"},
     ),
     "action_interrupted": ({"state": "check", "attempt": 1, "cause": "stop"},),
     "transition": (
@@ -107,6 +111,7 @@ MEANINGS = {
     "loop_timeout": "where the run was headed when its time was up",
     "message": "a text for people",
     "next_state": "where it was about to go",
+    "open_ended": "true if `output` is all of it, with no newline dropped from its end",
     "orphans": "what was left of an action of the crashed run, and was ended",
     "output": "what the action printed; of an agent, its last text",
     "output_file": "`path` in the run's directory, `size`, `sha256`, `truncated`",
@@ -135,6 +140,7 @@ MEANINGS = {
     "type": "the type of condition, or `handoff`, `error`, `stop`",
     "until_wall_ms": "when the wait ends, in milliseconds since 1970",
     "verdict": "the verdict an agent gave",
+    "wait": "what a resumed run waits for: `backoff`, `retry`, `maintain`, `host` or `handoff`",
     "wait_ms": "how long it waits",
 }
 

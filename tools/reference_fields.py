@@ -24,6 +24,7 @@ from little_loops.authoring.field_kinds import (
     Num,
     OneOf,
     Part,
+    Plain,
     Route,
     Str,
     Table,
@@ -92,6 +93,7 @@ def _list(kind: ListOf) -> str:
 
 _KINDS: Mapping[type, Callable[[Any], str]] = {
     Str: lambda kind: "text",
+    Plain: lambda kind: "text without `${…}`",
     Flag: lambda kind: "`true` or `false`",
     Whole: _whole,
     Num: _num,

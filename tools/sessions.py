@@ -112,7 +112,7 @@ def matches(expected: Sequence[str], printed: Sequence[str]) -> bool:
 class Stage:
     """Where a page is played: a project, a home, and the programs there are."""
 
-    def __init__(self, place: str, page: str) -> None:
+    def __init__(self, place: str, props: str) -> None:
         self.root = os.path.join(place, "project")
         self.bin = os.path.join(place, "bin")
         self.home = os.path.join(place, "home")
@@ -121,10 +121,10 @@ class Stage:
         self.exit_code = 0
         self._program("ll-loop", f'exec "{sys.executable}" -P -m little_loops "$@"')
         self._program("python3", f'exec "{sys.executable}" "$@"')
-        self._furnish(os.path.join(STAND_INS, page_name(page)))
+        self._furnish(props)
 
     def _furnish(self, props: str) -> None:
-        """Lay out what the page takes for granted: programs in `bin`, files in `project`."""
+        """Lay out what is taken for granted: programs in `bin`, files in `project`."""
         for name, target in (("bin", self.bin), ("project", self.root)):
             if os.path.isdir(os.path.join(props, name)):
                 shutil.copytree(os.path.join(props, name), target, dirs_exist_ok=True)
@@ -245,9 +245,10 @@ def page_name(path: str) -> str:
 
 
 @contextmanager
-def staged(page: str) -> Iterator[Stage]:
+def staged(props: str) -> Iterator[Stage]:
+    """A stage with these props, which a page has in `STAND_INS`."""
     with tempfile.TemporaryDirectory(prefix="ll-page-", ignore_cleanup_errors=True) as place:
-        stage = Stage(os.path.realpath(place), page)
+        stage = Stage(os.path.realpath(place), props)
         try:
             yield stage
         finally:
@@ -263,7 +264,7 @@ class Played(NamedTuple):
 
 def play(page: str) -> Iterator[Played]:
     """Go through a page from top to bottom."""
-    with staged(page) as stage:
+    with staged(os.path.join(STAND_INS, page_name(page))) as stage:
         for block in read_page(page).blocks:
             if block.file is not None and block.language != "console":
                 stage.write(block)

@@ -1,0 +1,3 @@
+#!/bin/sh
+touch "mended-$1"
+echo "mended $1"
