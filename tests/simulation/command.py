@@ -35,7 +35,9 @@ from tests.simulation.disk import COUNTED
 
 GONE = 9
 """The exit code of a child that died on the way, as a kill would have it."""
-BOUNDARIES = COUNTED | {"subprocess.Popen"}
+START = "os.posix_spawn"
+"""How a process of our own starts an action."""
+BOUNDARIES = COUNTED | {START}
 
 Happens = Callable[[str, tuple[Any, ...]], None]
 
@@ -119,7 +121,7 @@ class Noting(At):
 
 
 def is_boundary(what: str, arguments: tuple[Any, ...], place: str) -> bool:
-    if what == "subprocess.Popen" or what not in BOUNDARIES:
+    if what == START or what not in BOUNDARIES:
         return what in BOUNDARIES
     # Names are looked up in a directory held open; what the interpreter imports has a whole path.
     path = arguments[0]

@@ -43,7 +43,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("figures")
     width = max(len(name) for name in counted) - len(COUNTED)
     for name, value in counted.items():
-        terminalreporter.write_line(f"{name.removeprefix(COUNTED):<{width}}  {value:>12,.6g}")
+        shown = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+        terminalreporter.write_line(f"{name.removeprefix(COUNTED):<{width}}  {shown:>12}")
 
 
 COUNTED = "figure: "

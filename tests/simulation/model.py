@@ -32,14 +32,19 @@ View = Nothing | Damaged | At
 
 
 def view(files: RunFiles) -> View:
-    """The newest of snapshot and log; a log alone must begin at 1; neither may have holes."""
-    snapshot, log = _snapshot(files), _log(files)
+    """The newest of snapshot and log; a log alone must begin at 1; neither may have holes.
+
+    The first event may be there in part.  More than one line that is no event is somebody's doing.
+    """
+    snapshot, text = _snapshot(files), _text(files)
+    log = [record["seq"] for record in parsed(text)]
     if isinstance(snapshot, int):
         behind = [seq for seq in log if seq > snapshot]
         whole = behind == list(range(snapshot + 1, snapshot + len(behind) + 1))
         return At(max([snapshot, *behind])) if whole else Damaged()
     if not log:
-        return Nothing() if snapshot is None else Damaged()
+        torn = [line for line in text.split(b"\n")[:-1] if line]
+        return Nothing() if snapshot is None and len(torn) <= 1 else Damaged()
     return At(log[-1]) if log == list(range(1, len(log) + 1)) else Damaged()
 
 
@@ -54,12 +59,21 @@ def _snapshot(files: RunFiles) -> int | str | None:
         return "damaged"
 
 
-def _log(files: RunFiles) -> list[int]:
+def whose(files: RunFiles) -> str | None:
+    """Which run these files are of."""
+    try:
+        with open(files.state, "rb") as file:
+            return str(json.load(file)["run"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return next((str(record["run"]) for record in parsed(_text(files))), None)
+
+
+def _text(files: RunFiles) -> bytes:
     try:
         with open(files.events, "rb") as file:
-            return [record["seq"] for record in parsed(file.read())]
+            return file.read()
     except FileNotFoundError:
-        return []
+        return b""
 
 
 class Story:

@@ -18,7 +18,8 @@ from tests.simulation.disk import Change, Node, choose, keep, lay_out
 CALLS = (
     *("openat", "close", "dup", "dup2", "dup3", "fcntl", "write", "pwrite64", "ftruncate"),
     *("fsync", "fdatasync", "rename", "renameat", "renameat2", "mkdir", "mkdirat"),
-    *("unlink", "unlinkat", "rmdir", "symlink", "symlinkat", "link", "linkat", "vfork"),
+    *("unlink", "unlinkat", "rmdir", "symlink", "symlinkat", "link", "linkat"),
+    *("clone", "clone3"),
 )
 OPTIONS = ("-e", f"trace={','.join(CALLS)}", "-xx", "-s", str(1 << 22))
 
@@ -154,8 +155,10 @@ class Replay:
             del parent.seen[name]
             Change().note(parent, name, None)
 
-    def _vfork(self, call: Call) -> None:
+    def _clone(self, call: Call) -> None:
         self.actions += 1
+
+    _clone3 = _clone
 
     # Where things are
 

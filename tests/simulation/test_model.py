@@ -38,7 +38,7 @@ from tests.simulation.child import in_child
 from tests.simulation.disk import Disk, Fault, Killed, PowerCut, heard
 from tests.simulation.engine import NAME, Cue, Ended, Simulation
 from tests.simulation.machines import Deed, Key
-from tests.simulation.model import At, Damaged, Nothing, Story, view
+from tests.simulation.model import At, Damaged, Nothing, Story, view, whose
 from tests.world.claimants import hold
 
 STEPS = ["s1", "s2", "s3", "s4"]
@@ -110,6 +110,7 @@ class AnyOrder(RuleBasedStateMachine):
     def run(self, accident: Accident) -> None:
         seen = view(self.files)
         expected = self._refusal_to_run(seen)
+        there = whose(self._newest()), self.story, self.began_with
         if expected is None:
             self.story = Story()
             self.world.begun, self.world.forbidden = [], set()
@@ -117,6 +118,8 @@ class AnyOrder(RuleBasedStateMachine):
             self.began_with = self.text
         ended = self._segment(accident, is_resume=False)
         self._check_refused(expected, ended)
+        if ended.gone is not None and whose(self._newest()) == there[0]:
+            _, self.story, self.began_with = there  # gone before it began: the old one is there
         if expected is None:
             self._after(ended, accident, before=[])
 
@@ -280,12 +283,15 @@ class AnyOrder(RuleBasedStateMachine):
         """What is in the log is what was told; a crash may have kept it from being told."""
         seen = view(self.files)
         assert not isinstance(seen, Damaged), "damaged by a crash alone"
-        past = past_runs(self.root, NAME, limit=1)
-        files = past[0].files if isinstance(seen, Nothing) and past else self.files
-        for record in events(files):
+        for record in events(self._newest()):
             known = self.story.records.get(record["seq"])
             assert known is None or known == record
             self.story.add(record)
+
+    def _newest(self) -> RunFiles:
+        """The files of the run that a name means."""
+        past = past_runs(self.root, NAME, limit=1)
+        return past[0].files if isinstance(view(self.files), Nothing) and past else self.files
 
     # How it is done
 

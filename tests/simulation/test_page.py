@@ -1,4 +1,4 @@
-"""Every test that the page on reliability names is there."""
+"""Every test that the pages on reliability and security name is there, and every row names one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent.parent
-PAGE = TESTS.parent / "docs" / "reliability.md"
-NAMED = sorted(set(re.findall(r"`([\w/]+)::(test_\w+)`", PAGE.read_text())))
+DOCS = TESTS.parent / "docs"
+PAGE = DOCS / "reliability.md"
+SECURITY = DOCS / "security.md"
 
 
-def test_the_page_names_tests():
-    assert len(NAMED) > 100
+def named(page: Path) -> set[tuple[str, ...]]:
+    return set(re.findall(r"`([\w/]+)::(test_\w+)`", page.read_text()))
+
+
+NAMED = sorted(named(PAGE) | named(SECURITY))
+
+
+def test_the_pages_name_tests():
+    assert len(named(PAGE)) > 100
+    assert len(named(SECURITY)) > 40
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED, ids=lambda each: each)
@@ -28,3 +37,9 @@ def test_each_row_has_a_test_or_a_reason():
     heads = ("| promise", "| fault", "| |")
     left = [row for row in rows if "::" not in row and not row.startswith(heads)]
     assert [row for row in left if "| none: " not in row] == []
+
+
+def test_each_attack_has_a_test():
+    told = SECURITY.read_text().partition("## Text never becomes code")[2]
+    rows = [line for line in told.splitlines() if line.startswith("| ")]
+    assert [row for row in rows if "::" not in row and not row.startswith("| attack")] == []

@@ -19,6 +19,7 @@ from little_loops.world.storage import events
 from tests.project import Project, chain, numbers
 from tests.simulation.command import (
     GONE,
+    START,
     At,
     Said,
     assert_in_words,
@@ -49,7 +50,7 @@ def cut_in_the_second(make: Make) -> Project:
     """A run whose process was killed just before it started its second action."""
     project = three_states(make)
     done = operations(three_states(make), "run", "chain")
-    starts = [number for number, name in enumerate(done, 1) if name.startswith("subprocess.Popen")]
+    starts = [number for number, name in enumerate(done, 1) if name.startswith(START)]
     said = command(project, "run", "chain", at=At(starts[1], dies))
     assert said.code == GONE
     assert completed(project) == ["s1"]
@@ -123,7 +124,7 @@ def test_a_run_killed_before_any_of_its_operations_completes(make, record_proper
     assert len(reached) == len(all_of_them)
     record_property("figure: kills at a boundary of a run", len(reached))
     kinds = Counter(name.split()[0] for name in reached)
-    assert kinds["subprocess.Popen"] == STATES
+    assert kinds[START] == STATES
     # One sync for each step and one for the last; the rest is the run's beginning and end.
     assert kinds["little_loops.sync"] > STATES
     assert kinds["os.rename"] > STATES
@@ -140,7 +141,7 @@ def kill_resumes(make: Make, each: int) -> list[str]:
 
     all_of_them = operations(copy(), "resume", "chain")
     kinds = Counter(name.split()[0] for name in all_of_them)
-    assert kinds["subprocess.Popen"] == STATES - 1
+    assert kinds[START] == STATES - 1
     return sweep(copy, "resume", range(1, len(all_of_them) + 1, each))
 
 

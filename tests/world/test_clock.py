@@ -17,6 +17,14 @@ def test_running_time_goes_on_where_the_last_process_left_it():
     assert [clock.now(), clock.now()] == [Moment(7, 900), Moment(7, 1_150)]
 
 
+def test_what_stood_still_is_no_running_time():
+    ticks = iter([5_000, 5_250, 9_250])
+    pauses = iter([0, 3_900])
+    clock = RunClock(900, wall=lambda: 7, steady=lambda: next(ticks))
+    clock.leave_out(lambda: next(pauses))
+    assert [clock.ran_ms(), clock.ran_ms()] == [1_150, 1_250]
+
+
 @given(st.integers(), st.lists(st.integers(), min_size=2))
 def test_running_time_is_never_less_than_before(before_ms, ticks):
     readings = iter(ticks)

@@ -12,6 +12,7 @@ import errno
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import pytest
 
@@ -38,18 +39,37 @@ def make() -> Iterator[Make]:
         yield make
 
 
-def sweep(make: Make, code: int, rows: Iterable[int], *, for_good: bool) -> Counter[str]:
-    """Refuse one operation after the other; gives how the command ended each time."""
-    ended: Counter[str] = Counter()
+class Swept(NamedTuple):
+    """How the command ended at each point that was reached, and where that broke a promise."""
+
+    ended: Counter[str]
+    broken: list[str]
+
+    @property
+    def reached(self) -> int:
+        return self.ended.total()
+
+    def tell(self, record_property: Callable[[str, object], None], what: str) -> None:
+        record_property(f"figure: {what}", self.reached)
+        record_property(f"figure: {what}: promises broken", len(self.broken))
+        assert self.broken == []
+
+
+def sweep(make: Make, code: int, rows: Iterable[int], *, for_good: bool) -> Swept:
+    """Refuse one operation after the other."""
+    swept = Swept(Counter(), [])
     for number in rows:
         project = three_states(make)
         said = command(project, "run", "chain", at=At(number, fails(code), for_good=for_good))
         assert said.reached is not None
-        assert_answered(project, said)
-        ended["completed" if said.code == 0 else "refused"] += 1
-        finish(project)
+        swept.ended["completed" if said.code == 0 else "refused"] += 1
+        try:
+            assert_answered(project, said)
+            finish(project)
+        except AssertionError as error:
+            swept.broken.append(f"{errno.errorcode[code]} at {number}, {said.reached}: {error}")
         shutil.rmtree(project.root)
-    return ended
+    return swept
 
 
 def assert_answered(project: Project, said: Said, *, may_speak: bool = True) -> None:
@@ -69,9 +89,10 @@ def points(make: Make) -> range:
 
 def test_every_operation_of_a_run_may_fail_once(make, record_property):
     rows = points(make)
-    ended = sweep(make, errno.EIO, rows, for_good=False)
-    assert ended.total() == len(rows)
-    record_property("figure: operations refused, of all there are", ended.total())
+    swept = sweep(make, errno.EIO, rows, for_good=False)
+    record_property("figure: operations of a run", len(rows))
+    swept.tell(record_property, "operations of a run refused once")
+    assert swept.reached == len(rows)
 
 
 @pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
@@ -79,8 +100,9 @@ def test_every_operation_of_a_run_may_fail_once(make, record_property):
 def test_operations_of_a_run_may_fail(make, code, for_good, record_property):
     """Every seventh, another seventh for each kind of error."""
     rows = points(make)[code % 7 :: 14]
-    ended = sweep(make, code, rows, for_good=for_good)
-    assert ended.total() == len(rows)
+    swept = sweep(make, code, rows, for_good=for_good)
+    swept.tell(record_property, "operations refused, every kind of error")
+    assert swept.reached == len(rows)
 
 
 @pytest.mark.soak
@@ -88,9 +110,9 @@ def test_operations_of_a_run_may_fail(make, code, for_good, record_property):
 @pytest.mark.parametrize("code", CODES, ids=lambda code: errno.errorcode[code])
 def test_every_operation_of_a_run_may_fail(make, code, for_good, record_property):
     rows = points(make)
-    ended = sweep(make, code, rows, for_good=for_good)
-    assert ended.total() == len(rows)
-    record_property("figure: operations refused, every kind of error", ended.total())
+    swept = sweep(make, code, rows, for_good=for_good)
+    swept.tell(record_property, "operations refused, every kind of error")
+    assert swept.reached == len(rows)
 
 
 # ── the system itself refuses ──────────────────────────────────────────────────────────────────
@@ -111,7 +133,7 @@ REFUSALS = {
     "ftruncate": ("EIO", "EINTR"),
     "flock": ("ENOLCK", "EINTR"),
     "getdents64": ("EIO",),
-    "vfork": ("EAGAIN", "ENOMEM"),
+    "clone,clone3": ("EAGAIN", "ENOMEM"),
 }
 INVISIBLE = ("EINTR",)
 """Answers that mean nothing but "ask again"."""
@@ -132,20 +154,23 @@ def refused(project: Project, call: str, error: str, number: int, *, for_good: b
 
 def sweep_calls(
     make: Make, call: str, error: str, *, each: int = 1, for_good: bool = False
-) -> Counter[str]:
+) -> Swept:
     """Let the system refuse one such call after the other, until there are no more."""
-    ended: Counter[str] = Counter()
+    swept = Swept(Counter(), [])
     for number in range(1, ENOUGH, each):
         project = three_states(make)
         found = refused(project, call, error, number, for_good=for_good)
         if found.injected is None:
             assert found.said.code == 0, found.said
-            return ended
-        assert_answered(project, found.said, may_speak=not (call == "write" and for_good))
-        if error in INVISIBLE and not for_good:
-            assert found.said.code == 0, (found.injected, found.said)
-        ended["completed" if found.said.code == 0 else "refused"] += 1
-        finish(project)
+            return swept
+        swept.ended["completed" if found.said.code == 0 else "refused"] += 1
+        try:
+            assert_answered(project, found.said, may_speak=not (call == "write" and for_good))
+            if error in INVISIBLE and not for_good:
+                assert found.said.code == 0, found.said
+            finish(project)
+        except AssertionError as problem:
+            swept.broken.append(f"{error} at {number}, {found.injected}: {problem}")
         shutil.rmtree(project.root)
     raise AssertionError("it never came to its end")
 
@@ -153,16 +178,16 @@ def sweep_calls(
 BOUNDED = [
     *(("fsync", "EIO", 1), ("fdatasync", "EIO", 1), ("fdatasync", "EINTR", 2)),
     *(("write", "ENOSPC", 5), ("write", "EINTR", 9), ("renameat", "EIO", 4), ("flock", "EINTR", 2)),
-    *(("openat", "EMFILE", 12), ("openat", "EINTR", 15), ("vfork", "EAGAIN", 1)),
+    *(("openat", "EMFILE", 12), ("openat", "EINTR", 15), ("clone,clone3", "EAGAIN", 1)),
 ]
 
 
 @needs_strace
 @pytest.mark.parametrize(("call", "error", "each"), BOUNDED)
 def test_a_call_the_system_refuses(make, call, error, each, record_property):
-    ended = sweep_calls(make, call, error, each=each)
-    assert ended.total() > 0
-    record_property("figure: system calls refused", ended.total())
+    swept = sweep_calls(make, call, error, each=each)
+    assert swept.reached > 0
+    swept.tell(record_property, "system calls refused")
 
 
 @needs_strace
@@ -174,6 +199,6 @@ def test_a_call_the_system_refuses(make, call, error, each, record_property):
 def test_every_call_the_system_refuses(make, call, error, for_good, record_property):
     if for_good and error in INVISIBLE:
         pytest.skip("a system that says `again` for ever is not one to run on")
-    ended = sweep_calls(make, call, error, for_good=for_good)
-    assert ended.total() > 0
-    record_property("figure: system calls refused, every kind of error", ended.total())
+    swept = sweep_calls(make, call, error, for_good=for_good)
+    assert swept.reached > 0
+    swept.tell(record_property, "system calls refused, every kind of error")

@@ -221,6 +221,21 @@ def test_a_link_somebody_planted_moves_nothing(tmp_path, words):
 # ── listing ────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_a_clock_that_was_set_back_hides_no_run(tmp_path):
+    ran(tmp_path, started="2031-01-01T00:00:00.000Z", status="failed")
+    archive(str(tmp_path), "fix")
+    ran(tmp_path, status="completed")
+    archive(str(tmp_path), "fix")
+    assert listed(tmp_path) == [
+        ("fix", "2031-01-01T00-00-00-2", "completed"),
+        ("fix", "2031-01-01T00-00-00", "failed"),
+    ]
+    found = newest(str(tmp_path), "fix")
+    assert found is not None
+    assert found.state is not None
+    assert found.state["status"] == "completed"
+
+
 def test_current_runs_by_name_then_past_ones_newest_first(tmp_path):
     for name, day in [("b", 1), ("a", 2), ("a", 3)]:
         ran(tmp_path, name, f"2026-01-0{day}T00:00:00.000Z")

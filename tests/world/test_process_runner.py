@@ -208,7 +208,7 @@ def test_too_many_open_files_are_said(run_id, tmp_path):
     first += "resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6))"
     with Runner(run_id, tmp_path, "exit 0", first=first) as runner:
         _, errors = runner.child.communicate(timeout=LIMIT_S)
-    assert errors.endswith("little_loops.world.process.CannotStart: too many files are open\n")
+    assert errors.endswith("little_loops.world.starting.CannotStart: too many files are open\n")
 
 
 def test_ctrl_z_holds_the_action_and_the_clock(run_id, tmp_path):

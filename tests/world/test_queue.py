@@ -142,7 +142,14 @@ def test_a_run_is_told_where_it_is():
     assert nesting(inner) == Nesting(("r1", "r2"), 2)
 
 
-@pytest.mark.parametrize("depth", ["17", "99999999999", "-1", "x", "", "²"])
+@pytest.mark.parametrize("depth", ["-1", "x", "", "²"])
+def test_a_depth_is_a_number(depth):
+    with pytest.raises(UsageError) as caught:
+        nesting({"LL_DEPTH": depth})
+    assert caught.value.message == f"`LL_DEPTH` is {depth!r}, which is no number"
+
+
+@pytest.mark.parametrize("depth", ["17", "99999999999"])
 def test_runs_are_not_nested_without_end(depth):
     with pytest.raises(UsageError) as caught:
         nesting({"LL_DEPTH": depth})

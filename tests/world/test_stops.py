@@ -158,7 +158,7 @@ from little_loops.world.stops import StopFlag, listen
 flag = StopFlag()
 listen(flag)
 print("ready", flush=True)
-print(flag.wait(None), flag.signal, flush=True)
+print(flag.wait(None), flag.signal, flag.stood_still_s > 0, flush=True)
 """
 
 
@@ -175,6 +175,6 @@ def test_a_waiter_stands_still_and_goes_on():
             until(lambda: psutil.Process(waiter.pid).status() == psutil.STATUS_STOPPED)
             waiter.send_signal(signal.SIGCONT)
             waiter.send_signal(SIGTERM)
-            assert waiter.stdout.read() == "True 15\n"
+            assert waiter.stdout.read() == "True 15 True\n"
         finally:
             waiter.kill()

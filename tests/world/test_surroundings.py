@@ -110,3 +110,32 @@ def test_one_newline_at_the_end_of_an_output_is_dropped(project: Project):
     assert project.ll("run", "chain").returncode == 0
     assert project.state("chain")["captured"]["a"]["output"] == "two\n"
     assert project.file("seen") == "[two\n]"
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        pytest.param(b"one\ntwo\n", id="lines"),
+        pytest.param(b"one\n\n\n", id="newlines at the end"),
+        pytest.param(b"no newline", id="an open end"),
+        pytest.param(b"\n", id="a newline alone"),
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"caf\xe9\r\n\x00\xff", id="no text"),
+        pytest.param(b"x" * 5000, id="more than is kept in a state"),
+    ],
+)
+def test_the_file_of_an_output_has_its_bytes(project: Project, printed: bytes):
+    (project.root / "printed").write_bytes(printed)
+    project.loop(
+        "row",
+        """\
+        name: row
+        initial: a
+        states:
+          a: {action: cat printed, capture: it, next: b}
+          b: {action: 'cmp printed ${captured.it.file} && cmp printed "${prev.file}"', on_pass: done}
+          done: {terminal: true}
+        """,
+    )
+    said = project.ll("run", "row")
+    assert said.returncode == 0, said.stdout
