@@ -207,6 +207,8 @@ def test_data_needs_no_yaml_and_has_no_places() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
+        pytest.param({"name": "x\0", "initial": "a", "states": {"a": {"terminal": True}}}, "LL126 `name` holds a NUL "
+                     "character, which no command, path or variable can", id="a NUL"),
         pytest.param([1], "LL013 a loop file is a mapping of fields, such as `name: …` and "
                           "`states: …`", id="a list"),
         pytest.param(None, "LL013 a loop file is a mapping of fields, such as `name: …` and "

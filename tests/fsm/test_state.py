@@ -194,6 +194,11 @@ def test_a_phase_without_what_it_is_about_is_refused(edited):
         LoopState.from_dict({**RUN.to_dict(), **edited})
 
 
+def test_a_state_before_without_a_result_is_refused():
+    with pytest.raises(ValueError, match="there is no result of `nobody`, the state before"):
+        LoopState.from_dict({**RUN.to_dict(), "prev_state": "nobody"})
+
+
 def test_what_a_definition_puts_into_environments():
     loop = FSMLoop.from_dict(
         {
