@@ -31,6 +31,12 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
             id="command",
         ),
         pytest.param(
+            '$CMD "@"',
+            "error: `@` would be run as a command where what stands before it is empty = "
+            "write the command out, or put what stands before it in double quotes",
+            id="behind what may be empty",
+        ),
+        pytest.param(
             "sh -c 'echo @'",
             "error: `@` stands in program text of `sh`, and would be run = "
             "give it as an argument: `sh -c 'echo \"$1\"' sh @`",
@@ -108,6 +114,13 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
             "error: `@` stands in shell arithmetic, where bash runs commands it finds in a value = "
             "use `expr @ + 1` to calculate, and `[ @ -gt 1 ]` to compare",
             id="arithmetic",
+        ),
+        pytest.param(
+            "echo $(($(cat @) + 1))",
+            "error: what `$(…)` makes of `@` stands in shell arithmetic, "
+            "where bash runs commands it finds in a value = "
+            'use `expr "$(…)" + 1` to calculate, and `[ "$(…)" -gt 1 ]` to compare',
+            id="arithmetic with what is printed",
         ),
         pytest.param(
             "[[ @ == a ]]",
@@ -238,7 +251,7 @@ def test_every_reason_and_every_program_has_its_words():
             id="arithmetic by way of a variable",
         ),
         pytest.param(
-            "n=@; [[ $n = 1 ]]",
+            "n=@; [[ $n -eq 1 ]]",
             "warning: `n` gets `@` and is used in `[[ … ]]`, "
             "where bash runs commands it finds in a value = "
             "use `expr` and `[ … ]`, or let nothing but digits through first",

@@ -144,7 +144,8 @@ def test_values_may_stand(script, expected):
         pytest.param("time @", ["no: command"], id="time"),
         pytest.param("time { @; }", ["no: command"], id="time of a group"),
         pytest.param("done @", ["no: command"], id="after the end of a loop"),
-        pytest.param("$CMD @", ["no: command"], id="after what may be empty"),
+        pytest.param("$CMD @", ["no: vanishing"], id="after what may be empty"),
+        pytest.param('$SUDO $CMD "@"', ["no: vanishing"], id="after two of these"),
         pytest.param("echo `cat @`", ["no: backticks"], id="backticks"),
         pytest.param('echo "`cat @`"', ["no: backticks"], id="backticks in quotes"),
         pytest.param("echo $((@ + 1))", ["no: arithmetic"], id="arithmetic"),
@@ -261,6 +262,9 @@ NUMBERS = ["bare, n is arithmetic", "bare, m is arithmetic"]
         pytest.param("n=@; echo $((n + 1))", ["bare, n is arithmetic"], id="arithmetic"),
         pytest.param("n=@; (( n > 3 ))", ["bare, n is arithmetic"], id="arithmetic command"),
         pytest.param("n=@; [[ $n -gt 3 ]]", ["bare, n is test"], id="double brackets"),
+        pytest.param("n=@; [[ -z $n || $n =~ ^[0-9]+ ]]", ["bare"], id="texts are not evaluated"),
+        pytest.param("n=@; [[ -v $n ]]", ["bare, n is test"], id="names are"),
+        pytest.param("[[ `cat @` ]]", ["no: backticks"], id="backticks in a test"),
         pytest.param("n=@ m=@; echo $((m))", ["bare", "bare, m is arithmetic"], id="the right one"),
         pytest.param("n=`@`; echo $((n))", ["no: backticks"], id="refused anyway"),
         pytest.param('n=@; [ "$n" -gt 3 ]', ["bare"], id="brackets evaluate nothing"),
@@ -342,6 +346,55 @@ def test_a_variable_that_is_evaluated_later(script, expected):
 )
 def test_what_a_substitution_prints_stands_where_that_stands(script, expected):
     assert told(script, "bash") == [f"{expected} through `$(…)`"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("[ $(cat @ | wc -l) -gt 3 ]", id="lines"),
+        pytest.param("[ $(cat @ | wc -l | tr -d ' ') -gt 3 ]", id="lines without blanks"),
+        pytest.param("[ $(cat @ | grep -c error) -gt 3 ]", id="matches"),
+        pytest.param("[ $(cat @ | grep -ic '^e [0-9]' || true) -gt 3 ]", id="matches or nothing"),
+        pytest.param("[ $(cat @ | grep -c error || echo 0) -gt 3 ]", id="matches or none"),
+        pytest.param("echo $(($(cat @ | wc) + $(cat x | wc -l)))", id="in arithmetic"),
+        pytest.param("[[ $(cat @ | wc -l) -gt 3 ]]", id="in double brackets"),
+        pytest.param("n=$(cat @ | wc -l); echo $((n + 1))", id="in a variable"),
+        pytest.param('$(echo "$(cat @)" | wc -l)', id="by way of another"),
+        pytest.param("eval $(cat x; : | wc -l)$(cat @ | wc -l)", id="beside another"),
+        pytest.param("(cat @ | wc -l) | sh", id="in a subshell"),
+    ],
+)
+def test_what_is_counted_is_a_number(script):
+    assert told(script, "bash") == ["bare+"]
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        pytest.param("< @", id="a file"),
+        pytest.param("<<E\n@\nE\n", id="a document"),
+        pytest.param("wc -l @", id="a file's name"),
+        pytest.param("grep -c x* @", id="names of files"),
+        pytest.param("grep -c @", id="what may be an option"),
+        pytest.param("grep -c '@'", id="the same, in quotes"),
+        pytest.param('grep -c "$x"$(cat @)', id="any number of words"),
+        pytest.param("grep -cH x @", id="names of files besides"),
+        pytest.param("tr -d x < @", id="not counted"),
+        pytest.param("cat @ | wc -l | tee", id="handed on"),
+        pytest.param("wc -l; cat @", id="and something else"),
+        pytest.param("cat @ && wc -l", id="something else first"),
+        pytest.param("wc -l > >(cat @)", id="something else on the way"),
+        pytest.param("if x; then cat @; fi", id="in a compound command"),
+        pytest.param("(cat @)", id="in a subshell"),
+        pytest.param("wc() { cat; }; cat @ | wc", id="by a function of that name"),
+    ],
+)
+def test_what_is_not_only_counted_stands_where_it_is_printed(commands):
+    assert told(f"$( {commands})", "bash") == ["no: command through `$(…)`"]
+
+
+def test_what_is_run_before_it_is_counted_is_run():
+    assert told("[ $(echo @ | sh | wc -l) -gt 3 ]") == ["no: program (sh) through a pipe"]
 
 
 @pytest.mark.parametrize(
@@ -477,6 +530,10 @@ def test_files_that_are_run(script, expected):
 )
 def test_what_is_declared_may_be_a_list(script, expected):
     assert told(script, "bash") == expected
+
+
+def test_of_a_script_that_is_not_balanced_no_more_is_told():
+    assert told("n=@; echo $((n)) '") == ["no: unbalanced (a `'` that is not closed)"]
 
 
 def test_where_the_reader_is_lost_nothing_is_under_way():

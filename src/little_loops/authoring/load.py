@@ -24,7 +24,7 @@ from little_loops.authoring.fields import (
     TRANSITIONS,
 )
 from little_loops.authoring.messages import shown
-from little_loops.authoring.nodes import Entry, List, Map, Node, Text, node_of
+from little_loops.authoring.nodes import Entry, List, Map, Mark, Node, Text, node_of
 from little_loops.authoring.places import Places, Source
 from little_loops.authoring.reader import Reader
 from little_loops.authoring.values import fits
@@ -224,7 +224,7 @@ def _in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 def _empty(source: Source) -> Problem:
-    place = source.place(None) if not source.lines else None
+    place = source.place(Mark(0, 0, 1))
     return Problem("LL004", "the file is empty", place, "`ll-loop init` writes a first loop")
 
 

@@ -35,6 +35,7 @@ class Notes:
         self.sources: dict[str, set[tuple[int, int]]] = {}
         self.declared: dict[str, set[tuple[int, int]]] = {}
         self.arrays: set[str] = set()
+        self.counted: list[tuple[int, int]] = []
 
     # Places
 
@@ -51,6 +52,12 @@ class Notes:
             self.places[at] = place._replace(splits=splits and place.quote == "bare")
         if refused:
             self.refuse_inside(word.start, word.stop, refused, of)
+
+    def settle_test(self, word: Word) -> None:
+        """A word of `[[ … ]]`: its operators say whether what a variable holds is evaluated."""
+        for at, place in word.holes:
+            self.places[at] = place if place.refused else place._replace(refused="test")
+        self.reaches.append(Reach(word.start, word.stop, "test", "", SUBSTITUTION))
 
     def refuse_inside(self, start: int, stop: int, refused: Reason, of: str = "") -> None:
         """Whatever a substitution here prints is evaluated, and so is what a variable holds."""
@@ -73,7 +80,7 @@ class Notes:
     def settle_as(self, word: Word, finding: Finding) -> None:
         """Settle the values in a word by what the word is."""
         match finding.role:
-            case "command" | "program" | "name" | "variable" | "operator" as reason:
+            case ("command" | "vanishing" | "program" | "name" | "variable" | "operator") as reason:
                 self.settle(word, reason, finding.of, splits=True)
             case "option":
                 self.settle_option(word, finding.of)
@@ -107,6 +114,12 @@ class Notes:
         if PROCESS in word.text:
             self.reaches.append(Reach(word.start, word.stop, "program", of, "`<(…)`"))
 
+    def numbers(self, start: int, stop: int) -> None:
+        """What stands in this stretch is only counted: no value gets out of it."""
+        self.counted.append((start, stop))
+        first = bisect_left(self.expanded_at, start)
+        del self.expanded_at[first:], self.expanded[first:]
+
     # Variables
 
     def given(self, names: Iterable[str], start: int, stop: int) -> None:
@@ -124,15 +137,27 @@ class Notes:
             # `declare` reads a list of words out of a value where the variable is an array.
             spans = self.declared[name]
             self.reaches += (Reach(*span, "name", "", "") for span in spans)
+        self.counted.sort()
         holes = _Holes(self.script)
         for reach in self.reaches:
-            for at in holes.left(reach.start, reach.stop):
+            for at in self.uncounted(holes, reach.start, reach.stop):
                 self.refuse(at, reach)
         holes = _Holes(self.script)
         for use, start, stop in self.uses():
-            for at in holes.left(start, stop):
+            for at in self.uncounted(holes, start, stop):
                 if at in self.places:
                     self.places[at] = self.places[at]._replace(evaluated=use)
+
+    def uncounted(self, holes: _Holes, start: int, stop: int) -> Iterator[int]:
+        """The holes of a stretch, less those in a part of it that are only counted."""
+        each = bisect_left(self.counted, (start, 0))
+        while each < len(self.counted) and self.counted[each][0] < stop:
+            inner, end = self.counted[each]
+            if start <= inner and end <= stop:
+                yield from holes.left(start, inner)
+                start = end
+            each += 1
+        yield from holes.left(start, stop)
 
     def refuse(self, at: int, reach: Reach) -> None:
         place = self.places.get(at, Place("comment"))

@@ -20,6 +20,7 @@ Quote: TypeAlias = Literal["bare", "double", "single", "document", "literal", "c
 Reason: TypeAlias = Literal[
     "",
     "command",
+    "vanishing",
     "program",
     "name",
     "variable",

@@ -170,7 +170,7 @@ def _fed_by_xargs(words: Sequence[Word], first: int) -> Iterator[Finding]:
         line.append(_Piped(PRINTED))
     found = findings(line)
     for each in piped:
-        if each in found and found[each].role in ("command", "program", "name"):
+        if each in found and found[each].role in ("command", "vanishing", "program", "name"):
             yield Finding(-1, "input", found[each].of or "xargs")
 
 
@@ -217,10 +217,11 @@ def _prefixes(words: Sequence[Word]) -> Generator[Finding, None, int]:
     at = 0
     while at < len(words):
         name = _name(words[at].text)
-        if _may_vanish(words, at):
+        if after := _behind_what_may_vanish(words, at):
             if PRINTED in words[at].text:
                 yield Finding(at, "command", "")
-            at += 1
+            at = after
+            yield Finding(at, "vanishing", "")
         elif name not in PREFIXES or _only_asks(words, at):
             return at
         else:
@@ -231,12 +232,15 @@ def _prefixes(words: Sequence[Word]) -> Generator[Finding, None, int]:
     return at
 
 
-def _may_vanish(words: Sequence[Word], at: int) -> bool:
-    """An unquoted `$SUDO` may be empty: then the next word is the command."""
-    if not _is_expansion(words[at]) or at + 1 == len(words):
-        return False
-    following = words[at + 1].text
-    return following.startswith(VALUES) or _name(following) in _RUNS_CODE
+def _behind_what_may_vanish(words: Sequence[Word], at: int) -> int:
+    """Unquoted, `$SUDO $TIME` may be empty: then the word behind them is the command."""
+    if not _is_expansion(words[at]):
+        return 0
+    after = at + 1
+    while after < len(words) and _is_expansion(words[after]) and PRINTED not in words[after].text:
+        after += 1
+    following = words[after].text if after < len(words) else ""
+    return after if following.startswith(VALUES) or _name(following) in _RUNS_CODE else 0
 
 
 def _is_expansion(word: Word) -> bool:

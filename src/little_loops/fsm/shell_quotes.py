@@ -238,14 +238,15 @@ class Reader(Notes, ABC):
         seen.text.append(UNKNOWN)
 
     def substitution(self) -> bool:
-        """Read the commands of `$(…)`, after the parenthesis, and say if a value stands there."""
+        """Read the commands of `$(…)`, after the parenthesis, and say if they print a value."""
         start, outer = self.at, self.documents
         self.documents = []
         self.commands(")")
         if self.documents or (outer and "\n" in self.script[start : self.at]):
             unclear("a here-document that goes on behind `$(…)`")
         self.documents = outer
-        return HOLE in self.script[start : self.at]
+        counted = self.counted[-1:] == [(start, self.at)]
+        return not counted and HOLE in self.script[start : self.at]
 
     def parameter(self, seen: Seen, quote: Expanding) -> None:
         """Read the shell's own `${…}`: no value may stand in it."""

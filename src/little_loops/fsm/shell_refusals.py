@@ -14,11 +14,15 @@ from little_loops.fsm.template import Escape, Reference
 _VARIABLE = "put it into a variable on a line of its own first: `value={text}`"
 
 # Each is a message and its help; `{text}` is the reference, `{it}` that or what was made of it,
-# `{of}` what the place knows besides.
+# `{value}` how that is written, `{of}` what the place knows besides.
 _WORDS: Mapping[Reason, tuple[str, str]] = {
     "command": (
         "{it} stands where the name of a command belongs, and would be run",
         "write the command out, and give the value to it as an argument",
+    ),
+    "vanishing": (
+        "{it} would be run as a command where what stands before it is empty",
+        "write the command out, or put what stands before it in double quotes",
     ),
     "program": (
         "{it} stands in program text of `{of}`, and would be run",
@@ -42,11 +46,11 @@ _WORDS: Mapping[Reason, tuple[str, str]] = {
     ),
     "arithmetic": (
         "{it} stands in shell arithmetic, where bash runs commands it finds in a value",
-        "use `expr {text} + 1` to calculate, and `[ {text} -gt 1 ]` to compare",
+        "use `expr {value} + 1` to calculate, and `[ {value} -gt 1 ]` to compare",
     ),
     "test": (
         "{it} stands in `[[ … ]]`, where bash runs commands it finds in a value",
-        "use `[ … ]`, or `case {text} in …`",
+        "use `[ … ]`, or `case {value} in …`",
     ),
     "backticks": ("`{text}` stands in backticks", "write `$(…)` instead of the backticks"),
     "parameter": ("`{text}` stands in a `${{…}}` of the shell's own", _VARIABLE),
@@ -114,7 +118,7 @@ _KNOWN_ONLY = "let nothing but what you know through first: `case ${name} in bui
 
 # The author's own words may stand here, but no data.
 _NOT_DATA: tuple[Reason, ...] = (
-    *("command", "program", "name", "variable", "option", "operator", "test"),
+    *("command", "vanishing", "program", "name", "variable", "option", "operator", "test"),
 )
 _NOT_EVEN_ESCAPES: tuple[Reason, ...] = (
     *("arithmetic", "backticks", "parameter", "delimiter", "unbalanced", "unclear"),
@@ -221,5 +225,6 @@ def why(place: Place, text: str) -> tuple[str, str]:
     if reason == "program":
         help = _PROGRAM_HELP.get(place.of, help)
     it = f"what {place.through} makes of `{text}`" if place.through else f"`{text}`"
-    said = {"text": text, "it": it, "of": place.of}
+    value = '"$(…)"' if place.through else text
+    said = {"text": text, "it": it, "value": value, "of": place.of}
     return message.format(**said), help.format(**said)

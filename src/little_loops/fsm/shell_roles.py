@@ -22,6 +22,7 @@ VALUES = (HOLE, PRINTED)
 
 Role: TypeAlias = Literal[
     "command",
+    "vanishing",  # the name of a command, if an expansion before it gives nothing
     "program",
     "name",  # of a variable
     "variable",  # the value of a variable that the shell runs

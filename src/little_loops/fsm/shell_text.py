@@ -42,6 +42,7 @@ _BEGINS_ANEW = frozenset(("then", "else", "elif", "do"))
 _DESCRIPTOR = re.compile(r"\d+|\{[A-Za-z_]\w*\}", re.ASCII)
 _REDIRECTION = re.compile(r"&>>?|<<<|<<-?|<>|[<>]&|[<>]\(|>>|>\||[<>]")
 _ARGUMENT = Finding(0, "argument", "")
+_EVALUATING_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"))
 _BRANCH_END = re.compile(r";;&?|;&")
 _IN = re.compile(r"in(?![^ \t\n;&|<>()])")
 _BRACE = re.compile(r"\{(?=[ \t\n])")
@@ -103,7 +104,7 @@ class _Commands(Flow):
     def commands(self, closer: str) -> str:
         """Read commands up to `closer`: `)`, `esac`, or nothing for the end of the script."""
         self.deeper()
-        outer = len(self.levels)
+        start, outer = self.at, len(self.levels)
         self.levels.append(Level(self.at))
         command = _Command()
         ended = ""
@@ -120,6 +121,8 @@ class _Commands(Flow):
                 self.finish(command)
                 ended = self.operator(char, closer)
         self.depth -= 1
+        if ended == ")":
+            self.close(self.levels[outer], start)
         del self.levels[outer:]
         return ended
 
@@ -171,6 +174,8 @@ class _Commands(Flow):
         for at, word in enumerate(command.words):
             self.settle_as(word, found.get(at, _ARGUMENT))
         self.call(command)
+        if command.words or command.strings or command.documents:
+            self.count(command.words)
         if -1 in found:
             command.program = found[-1].of
         if command.program and command.words:
@@ -266,7 +271,7 @@ class _Commands(Flow):
     def process(self, operator: str) -> Word:
         """Read the commands of `<(…)` or `>(…)`, after the parenthesis."""
         start, level = self.at, self.levels[-1]
-        fed = level.fed
+        fed, level.only_numbers = level.fed, False
         if operator == ">(":
             level.fed = start  # these commands read what this one prints
         text = PROCESS if self.substitution() else UNKNOWN
@@ -274,7 +279,7 @@ class _Commands(Flow):
         return Word(text, (), False, start, self.at)
 
     def parenthesis(self, command: _Command) -> None:
-        self.levels[-1].waits = False
+        self.levels[-1].waits = self.levels[-1].only_numbers = False
         if command.begins:
             self.finish(command)
             if self.sees("(("):
@@ -303,6 +308,7 @@ class _Commands(Flow):
     # Compound commands
 
     def reserved(self, word: str, command: _Command, closer: str) -> str:
+        self.levels[-1].only_numbers = False
         self.group(word, command)
         match word:
             case "case":
@@ -389,8 +395,8 @@ class _Commands(Flow):
                 return ""
 
     def test(self) -> None:
-        """Read `[[ … ]]`, in which bash evaluates operands."""
-        start = self.at
+        """Read `[[ … ]]`, in which bash evaluates the operands of some operators."""
+        start, evaluates = self.at, False
         while True:
             self.lines()
             char = self.peek()
@@ -400,9 +406,11 @@ class _Commands(Flow):
                 self.at += 1
                 continue
             word = self.word()
-            self.settle(word, "test")
+            evaluates = evaluates or (word.bare and word.text in _EVALUATING_TESTS)
+            self.settle_test(word)
             if word.bare and word.text == "]]":
-                self.evaluate(NAMES.findall(self.script, start, self.at), "test")
+                if evaluates:
+                    self.evaluate(NAMES.findall(self.script, start, self.at), "test")
                 return
 
     def arithmetic_command(self) -> None:
