@@ -106,6 +106,41 @@ ACTIONS = [
         "",
     ),
     row(
+        "prompts for the shell",
+        """\
+        initial: a
+        states:
+          a: {action: Fix the lint errors, next: b}
+          b: {action: "Tests fail, see ${prev.file}", action_type: shell, next: c}
+          c: {action: Mend what is wrong, action_type: prompt, next: d}
+          d: {action: "Rscript fit.R data && Make it && CC=gcc make it", next: e}
+          e: {action: "Tests fail, see ${prev.file}", action_type: agent, next: done}
+          done: {terminal: true}
+        """,
+        """
+        warning[LL313] 3:15 Fix the lint errors
+          the action of state `a` looks like a prompt, but a shell would run it
+          help: add `action_type: prompt`
+        error[LL105] 7:60 agent
+          `action_type` wants `shell`, `slash` or `prompt`, not `agent`
+          help: without `action_type` it is: slash if it begins like `/name`, else shell
+        """,
+    ),
+    row(
+        "a prompt for the shell in a paradigm",
+        """\
+        paradigm: relay
+        plan: plan.md
+        metadata: meta.json
+        agent: Implement the plan
+        """,
+        """
+        warning[LL313] 4:8 Implement the plan
+          the action of state `turn` looks like a prompt, but a shell would run it
+          help: write it as `{action: …, action_type: prompt}`
+        """,
+    ),
+    row(
         "deploys of a loop that is careful as a whole",
         """\
         initial: deploy

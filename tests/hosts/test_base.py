@@ -100,6 +100,14 @@ def test_hosts_have_names(name):
     assert host_named(name).has_slash == (name == "claude")
 
 
+def test_what_hosts_report_of_what_they_spend():
+    assert {name: host_named(name).counts for name in HOST_NAMES} == {
+        "claude": ("max_cost_usd", "max_tokens"),
+        "codex": ("max_tokens",),
+        "command": (),
+    }
+
+
 def test_an_unknown_host():
     with pytest.raises(UsageError) as caught:
         host_named("gemini")

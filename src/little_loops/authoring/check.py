@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from little_loops.authoring.check_actions import check_deploys, check_scripts
+from little_loops.authoring.check_actions import check_deploys, check_prose, check_scripts
 from little_loops.authoring.check_conditions import check_conditions
 from little_loops.authoring.check_filled import check_filled, check_variables
 from little_loops.authoring.check_machine import check_capture_names, check_endings, check_targets
@@ -47,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     check_verdicts,
     check_effects,
     check_scripts,
+    check_prose,
     check_deploys,
 )
 PATHS: tuple[Check, ...] = (check_reachable, check_results)

@@ -20,6 +20,8 @@ from little_loops.fsm.shell_places import HOLE
 _SLASH_IN_SCRIPT = (
     r"(?m)(?:(?<!\\\n)^|[;&|({]|\b(?:then|else|do)\s)[ \t]*(/[\w-]+(?::[\w-]+)*)(?=[\s;&|)]|$)"
 )
+# How a sentence begins and hardly any command: a name in capitals, then plain words.
+_PROSE = r"[A-Z][a-z]+,? [a-z]+,? [\w$`\"']"
 # Options (`--release`), directories (`target/release/`) and longer words do not deploy anything.
 _LOOKS_LIKE_A_DEPLOY = (
     r"(?<![\w-])(?:(?:deploy|publish|push|migrate)(?![\w/]|[:-](?:check|status|test|dry|plan)\b)"
@@ -66,6 +68,22 @@ def _commands(script: str, shell: str) -> list[re.Match[str]]:
         marked = marked[: each.start(1)] + HOLE + marked[each.end(1) :]
     where = places(marked, shell)
     return [each for each, at in zip(found, where, strict=True) if at.refused == "command"]
+
+
+def check_prose(of: Inspection) -> Iterator[Problem]:
+    """What is meant for an agent is not given to a shell."""
+    for name, kind in of.kinds.items():
+        state = of.loop.states[name]
+        said = state.action_type is not None or of.gaps.in_state(name, "action_type")
+        if kind == "shell" and not said and re.match(_PROSE, state.action or ""):
+            a_mapping = "write it as `{action: …, action_type: prompt}`"
+            yield of.warning(
+                "LL313",
+                f"the action of state `{name}` looks like a prompt, but a shell would run it",
+                *("states", name, "action"),
+                help=a_mapping if of.compiled else "add `action_type: prompt`",
+                part="value",
+            )
 
 
 def check_deploys(of: Inspection) -> Iterator[Problem]:

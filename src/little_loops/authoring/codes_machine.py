@@ -236,6 +236,20 @@ _MACHINE = (
             "Review the last commit\n    action_type: prompt",
         ),
     ),
+    Code(
+        "LL233",
+        "a limit that a host cannot be held to",
+        "What agents spend is what their host reports: `claude` reports cost and tokens, `codex` "
+        "tokens alone, a program of your own neither. What is not reported is not counted.",
+        _REVIEW.format(
+            "host: codex\nmax_cost_usd: 5\n",
+            "Review the last commit\n    action_type: prompt",
+        ),
+        _REVIEW.format(
+            "host: codex\nmax_tokens: 2000000\n",
+            "Review the last commit\n    action_type: prompt",
+        ),
+    ),
 )
 
 _WARNINGS = (
@@ -337,6 +351,14 @@ _WARNINGS = (
         "where it begins with `-`.",
         _CAPTURE.format("'n=${captured.todos.output}; echo $((n + 1))'"),
         _CAPTURE.format("expr ${captured.todos.output} + 1"),
+    ),
+    Code(
+        "LL313",
+        "a prompt for the shell",
+        "Without `action_type` only what begins like `/name` is given to an agent; all other text "
+        "is a shell command. `action_type: shell` says that it is meant to be one.",
+        _ONE_ACTION.format("Review the last commit"),
+        _ONE_ACTION.format("Review the last commit\n    action_type: prompt"),
     ),
 )
 

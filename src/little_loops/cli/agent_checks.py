@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from little_loops.authoring.filling import Filling
 from little_loops.authoring.load import Definition
 from little_loops.errors import Place, Problem
+from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.splicing import is_data
+
+if TYPE_CHECKING:
+    from little_loops.hosts.base import Host
 
 
 def agent_problems(definition: Definition, root: str) -> tuple[Problem, ...]:
@@ -35,10 +40,9 @@ def _of_options(definition: Definition, filling: Filling, name: str) -> Iterator
 
     loop = filling.loop
     options = loop.host.under(loop.states[name].host)
-    of_state = definition.places.has("states", name, "host")
-    place = _place(definition, *(("states", name, "host") if of_state else ("host",)))
     problems = check_options(options)
     for message in problems:
+        place = _place_of_option(definition, name, message)
         yield Problem("LL230", message, place, "change or remove that option of `host`")
     if loop.on_handoff == "spawn" and (options.name or "claude") != "claude":
         yield Problem(
@@ -48,14 +52,40 @@ def _of_options(definition: Definition, filling: Filling, name: str) -> Iterator
             "use `on_handoff: continue`, or `host: claude` for this state",
             "warning",
         )
-    if not problems and filling.kinds[name] == "slash":
-        host = host_named(options.name or "claude")
-        if not host.has_slash:
+    if problems:
+        return
+    host = host_named(options.name or "claude")
+    if filling.kinds[name] == "slash" and not host.has_slash:
+        yield Problem(
+            "LL231",
+            f"host `{host.name}` has no slash commands",
+            _place(definition, "states", name, "action"),
+            "write a prompt with `action_type: prompt`, or use `host: claude`",
+        )
+    yield from _of_limits(definition, loop, host)
+
+
+def _place_of_option(definition: Definition, name: str, message: str) -> Place | None:
+    """Where the option stands that the message names, else the host it is about."""
+    hosts = [path for path in (("states", name, "host"), ("host",)) if definition.places.has(*path)]
+    for option in message.split("`")[1::2]:
+        for path in hosts:
+            if definition.places.has(*path, option):
+                return definition.places.at(*path, option, part="key")
+    return _place(definition, *(hosts[0] if hosts else ("host",)))
+
+
+def _of_limits(definition: Definition, loop: FSMLoop, host: Host) -> Iterator[Problem]:
+    """A limit on what agents spend, and a host that never says what it has spent."""
+    for limit, what in (("max_cost_usd", "cost"), ("max_tokens", "tokens")):
+        if getattr(loop, limit) is not None and limit not in host.counts:
+            others = (*host.counts, "max_iterations", "timeout")
             yield Problem(
-                "LL231",
-                f"host `{host.name}` has no slash commands",
-                _place(definition, "states", name, "action"),
-                "write a prompt with `action_type: prompt`, or use `host: claude`",
+                "LL233",
+                f"`{limit}` cannot bound host `{host.name}`, which reports no {what}",
+                _place(definition, limit),
+                f"bound the run by {' or '.join(f'`{other}`' for other in others)}",
+                "warning",
             )
 
 

@@ -318,6 +318,11 @@ class Host(Protocol):
     @property
     def has_slash(self) -> bool: ...
 
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The limits of a loop that it reports the spending for."""
+        ...
+
     def probe(self, which: Which, run: Run, command: Sequence[str] = ()) -> Probe:
         """Look for the program; `run` gives exit code and stdout of a command."""
         ...

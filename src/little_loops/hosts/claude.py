@@ -55,6 +55,7 @@ MAX_RETRIES = "2"
 class ClaudeHost:
     name = "claude"
     has_slash = True
+    counts = ("max_cost_usd", "max_tokens")
 
     def probe(self, which: Which, run: Run, command: Sequence[str] = ()) -> Probe:
         hint = "install it with `npm install -g @anthropic-ai/claude-code`"

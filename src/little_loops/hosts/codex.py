@@ -48,6 +48,7 @@ OURS = ("--json", "--output-schema", "-m", "--model", "-C", "--cd", "--worktree"
 class CodexHost:
     name = "codex"
     has_slash = False
+    counts = ("max_tokens",)
 
     def probe(self, which: Which, run: Run, command: Sequence[str] = ()) -> Probe:
         hint = "install it with `npm install -g @openai/codex`"

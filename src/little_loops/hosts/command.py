@@ -26,6 +26,7 @@ UNKNOWN = ("model", "permission_mode", "allow", "deny", "max_turns", "max_cost_u
 class CommandHost:
     name = "command"
     has_slash = False
+    counts = ()
 
     def probe(self, which: Which, run: Run, command: Sequence[str] = ()) -> Probe:
         if not command:
