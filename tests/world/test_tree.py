@@ -71,6 +71,9 @@ class Table:
         _, parent, session, created, marks = self.rows[pid]
         return Process(pid, parent, session, session, created, "ZOMBIE" in marks)
 
+    def born_by(self, pid: int) -> float:
+        return self.rows[pid][3]
+
     def marks(self, pid: int) -> Mapping[str, str]:
         return self.rows[pid][4]
 
@@ -98,6 +101,7 @@ DETACHED = {"LL_DETACHED": "1"}
         pytest.param([(A, 1, A, 5, {"ZOMBIE": "", **RUN}), (B, A, B, 6, {})], [], [], [B], id="a zombie is gone"),
         pytest.param([(B, 1, A, 6, {})], [(A, 5)], [], [B], id="by its session, the leader gone"),
         pytest.param([(A, 1, A, 5, {}), (B, 1, A, 6, {})], [(A, 5)], [], [A, B], id="by its session, the leader there"),
+        pytest.param([(A, 1, A, 5, {}), (B, 1, A, 9, {})], [(A, 6)], [], [A, B], id="by its session, noted after its birth"),
         pytest.param([(A, 1, A, 9, {}), (B, 1, A, 9, {})], [(A, 5)], [], [], id="a session of the same number"),
         pytest.param([(A, US, A, 5, {}), (B, A, B, 6, {})], [], [US], [A, B], id="below us"),
         pytest.param([(A, US, OURS, 5, {})], [], [US], [], id="a worker of ours"),
@@ -116,6 +120,19 @@ def test_who_belongs_to_a_run(rows, sessions, roots, found):
     members = tree.members("r1", kept, roots, system=Table(*rows))
     assert [one.pid for one in members] == found
     assert all(one.name == f"process {one.pid}".ljust(80, "!") for one in members)
+
+
+@pytest.mark.parametrize("system", [SYSTEM, Psutil()], ids=["ours", "psutil"])
+def test_a_child_was_born_by_now_and_the_next_one_was_not_born_before(system):
+    births = []
+    for _ in range(2):
+        with subprocess.Popen(["sleep", "60"], start_new_session=True) as child:
+            try:
+                seen, by = system.look(child.pid), system.born_by(child.pid)
+                births += [seen.created, by]
+            finally:
+                child.kill()
+    assert births == sorted(births)
 
 
 def test_a_session_of_an_earlier_boot_says_nothing():

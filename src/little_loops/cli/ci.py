@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from little_loops.fsm.events import FINAL_EVENTS
@@ -62,12 +62,16 @@ class SteadyScreen(Onlooker):
         self._began = self._last = now()
 
     def record(self, record: Record) -> None:
-        self._reporter.record(record)
-        if record["event"] == "action_start":
-            self._state = record["state"]
-            self._began = self._last = self._now()
-        elif record["event"] in ENDS_AN_ACTION:
-            self._state = ""
+        self.records((record,))
+
+    def records(self, records: Sequence[Record]) -> None:
+        self._reporter.records(records)
+        for record in records:
+            if record["event"] == "action_start":
+                self._state = record["state"]
+                self._began = self._last = self._now()
+            elif record["event"] in ENDS_AN_ACTION:
+                self._state = ""
 
     def printed(self, stream: str, chunk: bytes) -> None:
         self._reporter.printed(stream, chunk)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from errno import EIO, EPIPE
 from typing import TYPE_CHECKING, TextIO, cast
@@ -152,15 +152,16 @@ def screen_for(
     """Whoever tells the user about the run; when this is left, the terminal is in order."""
     summary = step_summary(loop.name, os.environ)
     if show.json or show.quiet or not live_wanted(os.environ):
-        yield Onlookers([_plain_screen(loop, show, limit, to), *summary])
+        screen = _plain_screen(loop, show, limit, to)
+        yield Onlookers([screen, *summary]) if summary else screen
         return
-    stop.screen = screen = _live_screen(loop, name, show, limit, stop, to.out)
+    stop.screen = live = _live_screen(loop, name, show, limit, stop, to.out)
     try:
-        yield screen
+        yield live
     finally:
         stop.screen = None
         with suppress(OSError):  # the terminal is gone
-            screen.close()
+            live.close()
 
 
 def live_wanted(environ: Mapping[str, str]) -> bool:
@@ -222,15 +223,17 @@ class JsonScreen(Onlooker):
         self._write = write
 
     def record(self, record: Record) -> None:
-        self._write(to_json(record).decode() + "\n")
+        self.records((record,))
+
+    def records(self, records: Sequence[Record]) -> None:
+        self._write("".join(to_json(record).decode() + "\n" for record in records))
 
 
 class LastLine(Reporter):
     """`-q`: nothing but how it ended."""
 
-    def record(self, record: Record) -> None:
-        if record["event"] in LAST_WORDS:
-            super().record(record)
+    def records(self, records: Sequence[Record]) -> None:
+        super().records([record for record in records if record["event"] in LAST_WORDS])
 
 
 def next_step(name: str, run: LoopState, ending: Ending) -> str | None:

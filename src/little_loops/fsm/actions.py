@@ -72,6 +72,10 @@ class ProcessActor:
         self.on_started = on_started
         self.scanner = scanner
         self._since_trim = TRIM_AFTER  # what earlier processes of this run kept counts too
+        self._continuation_files = (
+            os.path.join(place.run_dir, CONTINUE),
+            os.path.join(place.project, ".claude", "ll-continue-prompt.md"),
+        )
         self._before: dict[str, tuple[int, int] | None] = {}
 
     def act(self, run: LoopState, command: RunAction, filled: Filled) -> Acted:
@@ -96,7 +100,7 @@ class ProcessActor:
         """Lay the notes of the session before ready, and remember what is there already."""
         if continuation:
             self.write_file(CONTINUE, continuation + "\n")
-        self._before = {path: _stamp(path) for path in self._continuation_files()}
+        self._before = {path: _stamp(path) for path in self._continuation_files}
 
     def _own_variables(self, run: LoopState, command: RunAction) -> dict[str, str]:
         own = {
@@ -180,15 +184,11 @@ class ProcessActor:
 
     def _written_continuation(self) -> str | None:
         """What the action wrote for its successor, if it did so while it ran."""
-        for path in self._continuation_files():
+        for path in self._continuation_files:
             if _stamp(path) not in (None, self._before[path]):
                 with suppress(OSError):
                     return _read_continuation(path)
         return None
-
-    def _continuation_files(self) -> tuple[str, str]:
-        own = os.path.join(self.place.run_dir, CONTINUE)
-        return own, os.path.join(self.place.project, ".claude", "ll-continue-prompt.md")
 
     def write_file(self, name: str, text: str) -> None:
         path = os.path.join(self.place.run_dir, name)

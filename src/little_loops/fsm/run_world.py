@@ -30,7 +30,7 @@ from little_loops.fsm.state import LoopState, Result
 from little_loops.records import NamedTuple
 from little_loops.world import tree
 from little_loops.world.clock import RunClock
-from little_loops.world.files import Folder
+from little_loops.world.files import Folder, to_json
 from little_loops.world.onlookers import Onlooker
 from little_loops.world.output import Scanner, SignalScanner
 from little_loops.world.secrets import Masker
@@ -98,8 +98,7 @@ class RunWorld:
             self._masked(to_record(event, run.run, seq)) for seq, event in enumerate(told, first)
         ]
         self.writer.append(records, sync=True)
-        for record in records:
-            self.onlookers.record(record)
+        self.onlookers.records(records)
 
     def save(self, run: LoopState) -> None:
         self.writer.save(run.to_dict())
@@ -195,8 +194,7 @@ class SessionNote:
         self._descriptor = data.open(self.NAME, os.O_WRONLY | os.O_CREAT)
 
     def keep(self, pid: int) -> None:
-        line = json.dumps(tree.session(pid)).ljust(self.WIDTH) + "\n"
-        os.pwrite(self._descriptor, line.encode(), 0)
+        os.pwrite(self._descriptor, to_json(tree.session(pid)).ljust(self.WIDTH) + b"\n", 0)
 
     def close(self) -> None:
         os.close(self._descriptor)

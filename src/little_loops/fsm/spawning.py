@@ -22,11 +22,11 @@ from little_loops.fsm.events import timestamp
 from little_loops.fsm.schema import HostOptions
 from little_loops.hosts.base import Request, environment, host_named
 from little_loops.hosts.programs import find_program
-from little_loops.world import tree
 from little_loops.world.background import own_environment
 from little_loops.world.clock import wall_ms
 from little_loops.world.files import Folder, to_json
 from little_loops.world.own_command import path_with_own_command
+from little_loops.world.proc import SYSTEM
 from little_loops.world.storage import SPAWN, RunFiles, make_folder
 
 TURNS = 5
@@ -116,11 +116,11 @@ class Spawner:
         return {**own, "PATH": path_with_own_command(data, own.get("PATH"))}
 
     def _note(self, pid: int, session_id: str) -> None:
-        born = tree.session(pid)
+        born = SYSTEM.look(pid)
         noted: dict[str, Any] = {
             "pid": pid,
-            "created": born.born,
-            "boot": born.boot,
+            "created": born.created if born else 0.0,
+            "boot": SYSTEM.boot(),
             "session_id": session_id,
             "started_at": timestamp(wall_ms()),
             "log": os.path.join(self.files.data, LOG),

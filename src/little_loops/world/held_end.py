@@ -24,6 +24,8 @@ class HeldEnd:
 
     def feed(self, record: Record) -> list[Record]:
         """What can be told now."""
+        if not self._held and record["event"] != "action_complete":
+            return [record]  # as most
         if self._held and record["event"] in BETWEEN:
             self._held.append(record)
             return []

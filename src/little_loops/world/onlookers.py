@@ -6,7 +6,7 @@ let go, and the run goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 Record = dict[str, Any]
@@ -17,6 +17,11 @@ class Onlooker:
 
     def record(self, record: Record) -> None:
         """An event, as it stands in the log."""
+
+    def records(self, records: Sequence[Record]) -> None:
+        """The events of one step; for those who would rather tell them all at once."""
+        for record in records:
+            self.record(record)
 
     def printed(self, stream: str, chunk: bytes) -> None:
         """An action printed this, raw."""
@@ -50,6 +55,9 @@ class Onlookers(Onlooker):
 
     def record(self, record: Record) -> None:
         self._each(lambda one: one.record(record))
+
+    def records(self, records: Sequence[Record]) -> None:
+        self._each(lambda one: one.records(records))
 
     def printed(self, stream: str, chunk: bytes) -> None:
         self._each(lambda one: one.printed(stream, chunk))

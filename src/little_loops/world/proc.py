@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
 from little_loops.records import NamedTuple
+
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class Process(NamedTuple):
@@ -28,6 +31,7 @@ class System(Protocol):
 
     def processes(self) -> dict[int, Process]: ...
     def look(self, pid: int) -> Process | None: ...
+    def born_by(self, pid: int) -> float: ...
     def marks(self, pid: int) -> Mapping[str, str]: ...
     def name(self, pid: int) -> str: ...
     def boot(self) -> str: ...
@@ -53,6 +57,13 @@ class Proc:
         is_zombie = fields[0] in b"ZX" and int(fields[17]) <= 1
         parent, group, session = (int(field) for field in fields[1:4])
         return Process(pid, parent, group, session, float(fields[19]), is_zombie)
+
+    def born_by(self, pid: int) -> float:
+        """A time at which `pid`, started just now, was born, and nobody who gets its number later.
+
+        Read from the clock that births are taken from in 1 µs; to look at the process takes 45.
+        """
+        return float(time.clock_gettime_ns(time.CLOCK_BOOTTIME) * TICKS_A_SECOND // 10**9)
 
     def marks(self, pid: int) -> Mapping[str, str]:
         try:
@@ -90,6 +101,10 @@ class Psutil:
                 group, session = os.getpgid(pid), os.getsid(pid)
                 return Process(pid, found.ppid(), group, session, found.create_time(), is_zombie)
         return None
+
+    def born_by(self, pid: int) -> float:
+        seen = self.look(pid)
+        return seen.created if seen else 0.0
 
     def marks(self, pid: int) -> Mapping[str, str]:
         import psutil  # rare and slow

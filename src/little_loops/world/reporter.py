@@ -5,7 +5,7 @@ The log of a run is written by this, and so is a screen that is no terminal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from little_loops.world.excerpt import BAR, Excerpt
@@ -39,28 +39,48 @@ class Reporter(Onlooker):
         self._excerpts: dict[str, Excerpt] = {}
         self._held = HeldEnd()
         self._is_last_state = False
-        self._unseen = ""
+        self._unseen: Record = {}
+        self._unwritten: list[str] = []
 
     def record(self, record: Record) -> None:
+        self.records((record,))
+
+    def records(self, records: Sequence[Record]) -> None:
+        """One write for all of them: three a step would cost more than their lines do."""
+        try:
+            for record in records:
+                self._hear(record)
+        finally:
+            self._flush()
+
+    def _flush(self) -> None:
+        text, self._unwritten = "".join(self._unwritten), []
+        if text:
+            self._write(text)
+
+    def _hear(self, record: Record) -> None:
         if record["event"] == "action_start":
             self._is_last_state = bool(record.get("terminal"))
         if record["event"] in ENDS_AN_ACTION:
             for excerpt in self._excerpts.values():
                 others = (one for one in self._excerpts.values() if one is not excerpt)
                 rest = excerpt.finish()
-                self._write("".join(one.break_line() for one in others if rest) + rest)
-            self._unseen = "" if self._excerpts else _printed(record)
+                self._unwritten += [one.break_line() for one in others if rest]
+                self._unwritten.append(rest)
+            self._unseen = {} if self._excerpts else record
             self._excerpts.clear()
         for each in self._held.feed(record):
             self._tell(each)
 
     def _tell(self, record: Mapping[str, Any]) -> None:
-        if record["event"] in FAILURES and self._unseen:
-            self._write(self._unseen)
-        lines = self._teller.lines(record)
-        if lines:
-            write = self._warn if record["event"] == "warning" else self._write
-            write("".join(visible(line, newlines=False) + "\n" for line in lines))
+        if record["event"] in FAILURES:
+            self._unwritten.append(_printed(self._unseen))
+        lines = [visible(line, newlines=False) + "\n" for line in self._teller.lines(record)]
+        if record["event"] == "warning":
+            self._flush()  # what came before it is seen before it
+            self._warn("".join(lines))
+        else:
+            self._unwritten += lines
 
     def printed(self, stream: str, chunk: bytes) -> None:
         if not self._output and not self._is_last_state:

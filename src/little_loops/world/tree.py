@@ -51,7 +51,7 @@ class Member(NamedTuple):
 
 
 class Session(NamedTuple):
-    """The session of an action; born and boot tell it from a later one of the same number."""
+    """The session of an action; boot, and born by when, tell it from a later of that number."""
 
     sid: int
     born: float
@@ -65,8 +65,7 @@ def _boot() -> str:
 
 def session(pid: int) -> Session:
     """The session that `pid`, an action just started, leads; to be kept with the run."""
-    seen = SYSTEM.look(pid)
-    return Session(pid, seen.created if seen else 0.0, _boot())
+    return Session(pid, SYSTEM.born_by(pid), _boot())
 
 
 # --- who belongs ---
@@ -88,7 +87,7 @@ def members(
             return True
         leader = seen.get(process.session)
         born = known.get(process.session)
-        return born is not None and (leader is None or leader.created == born)
+        return born is not None and (leader is None or leader.created <= born)
 
     return _pick(seen, belongs, _stranger_to(run_id, seen, marks), system)
 
