@@ -26,6 +26,10 @@ class Row(NamedTuple):
 
 
 NOTHING = 2
+ONCE_MORE = (
+    "Resuming loop 'row' from state 'a' (iteration 1)\n"
+    "It failed there: the state is run once more\n"
+)
 
 ROWS = {
     "success state": Row(
@@ -71,7 +75,7 @@ ROWS = {
         1,
         "Loop failed: error in state 'a': exit 7 (1 iteration, T)",
         0,
-        "Resuming loop 'row' from state 'a' (iteration 1)\n",
+        ONCE_MORE,
     ),
     "not found": Row(
         """\
@@ -86,7 +90,7 @@ ROWS = {
         1,
         "Loop failed: error in state 'a': exit 127: not found (1 iteration, T)",
         0,
-        "Resuming loop 'row' from state 'a' (iteration 1)\n",
+        ONCE_MORE,
     ),
     "action timeout": Row(
         """\
@@ -101,7 +105,7 @@ ROWS = {
         1,
         "Loop failed: timeout in state 'a': no end within its 0.2 s (1 iteration, T)",
         0,
-        "Resuming loop 'row' from state 'a' (iteration 1)\n",
+        ONCE_MORE,
     ),
     "no transition": Row(
         """\
@@ -117,7 +121,7 @@ ROWS = {
         "Loop failed: no_transition in state 'a': "
         "state `a` has no way for the verdict `fail` (exit 1) (1 iteration, T)",
         0,
-        "Resuming loop 'row' from state 'a' (iteration 1)\n",
+        ONCE_MORE,
     ),
     "iterations": Row(
         """\
@@ -151,7 +155,7 @@ ROWS = {
         3,
         "Loop timed out in state 'a' (1 iteration, T)",
         0,
-        "Resuming loop 'row' from state 'a' (iteration 1)\n",
+        ONCE_MORE,
         ("--timeout", "1h"),
     ),
     "LOOP_STOP": Row(

@@ -416,6 +416,7 @@ def test_a_run_that_has_begun_and_saved_nothing_yet(here, capsys):
 
 
 def test_a_run_in_the_queue(here, capsys):
+    crashed(here, "second")
     ready, stop = threading.Event(), Stopper()
     with held(here, "first", ["src"]):
         waiting = threading.Thread(target=queue_up, args=(here, "second", ready, stop))
@@ -427,6 +428,10 @@ def test_a_run_in_the_queue(here, capsys):
             assert rows == [["NAME", "STATUS"], ["first", "●"], ["second", "…"]]
             said = ll(capsys, "status", "second", "--exit-code", "--json")
             assert (said.code, said.json["status"]) == (5, "queued")
+            # Nothing of the run it had before.
+            assert (said.json["path"], said.json["last_output_at"]) == ([], None)
+            said = ll(capsys, "wait", "second", "--timeout", "0.01")
+            assert said == (3, "", "second is still queued\n")
         finally:
             stop.asked.set()
             waiting.join()

@@ -13,7 +13,7 @@ from little_loops.cli.sight import newest_seen
 from little_loops.cli.stop import outcome, plan_for, stop
 from little_loops.world.holders import this_process, to_bytes
 from little_loops.world.locks import alive
-from tests.cli.runs import QUICK, crashed, held, ll, ran, saved, state
+from tests.cli.runs import QUICK, crashed, held, ll, past, ran, saved, state
 from tests.project import Project, until
 
 SLOW = """\
@@ -84,6 +84,24 @@ def test_a_run_in_the_queue_leaves_it(project, capsys):
     )
     assert said.err == ""
     assert ll(capsys, "stop", "slow").out == "slow is not running (has not run yet)\n"
+
+
+@pytest.mark.parametrize(
+    ("leave", "before"),
+    [
+        pytest.param(past, state(status="completed", reason="terminal"), id="completed"),
+        pytest.param(saved, state(status="interrupted", reason="signal"), id="interrupted"),
+    ],
+)
+def test_an_earlier_run_says_nothing_of_one_in_the_queue(leave, before, project, capsys):
+    leave(project.root, "slow", before)
+    queued = project.started("run", "slow", "--queue", "--fresh")
+    with held(project.root, "other"), queued as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "Waiting for 'other' to complete...\n"
+        said = ll(capsys, "stop", "slow", "--json")
+        child.wait()
+    assert said.json == {"schema": 1, "name": "slow", "stopped": True, "status": None}
 
 
 def test_a_run_that_came_to_its_end_was_not_stopped(project):

@@ -375,6 +375,14 @@ class TestRetry:
             a -> b (next)
             loop_complete: completed, terminal""")
 
+    def test_used_up_and_no_other_way(self):
+        retry = {"max": 2, "backoff": 0}
+        states = {"a": {"action": "x", "on_fail": "$current", "on_pass": "b", "retry": retry}}
+        world = ScriptedWorld(loop({**states, "b": {"terminal": True}}, initial="a"), [1, 1])
+        assert story(world).splitlines()[-1] == "loop_error: failed, no_transition"
+        without = "state `a` has no way for the verdict `fail` when its `retry` is used up"
+        assert world.log[-1]["error"] == f"{without} (exit 1)"
+
     def test_the_loops_backoff_is_the_first_wait(self):
         states = {"a": {"action": "x", "next": "$current"}, "b": {"terminal": True}}
         world = ScriptedWorld(loop(states, backoff=3, max_iterations=2), [0, 0])
@@ -977,6 +985,29 @@ def test_a_resume_elsewhere_waits_for_nothing():
     go_on(world, [0, 0], from_state="fix")
     resumed = next(record for record in world.log if record["event"] == "resume")
     assert "wait" not in resumed
+
+
+@pytest.mark.parametrize(
+    ("settings", "first", "wish", "again"),
+    [
+        pytest.param({}, Says(2), {}, True, id="it failed"),
+        pytest.param({}, Says(2), {"from_state": "fix"}, None, id="but elsewhere"),
+        pytest.param(
+            {"timeout": 2},
+            Says(0, takes_ms=9000),
+            {"limits": Limits(timeout=100)},
+            True,
+            id="its time was over",
+        ),
+        pytest.param({"timeout": 2}, Says(0, takes_ms=9000), {}, None, id="its time is over"),
+    ],
+)
+def test_a_state_that_failed_is_said_to_run_once_more(settings, first, wish, again):
+    world = ScriptedWorld(loop(CHECK_FIX, **settings), [first])
+    begin(world)
+    go_on(world, [0, 0], **wish)
+    resumed = next(record for record in world.log if record["event"] == "resume")
+    assert resumed.get("again") is again
 
 
 def test_what_a_command_printed_as_json_can_be_named():

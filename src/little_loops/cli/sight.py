@@ -194,7 +194,9 @@ def look_closer(root: str, name: str, count: int) -> Closer | None:
         found = newest_seen(root, name)
         if found is None:
             return None
-        closer = Closer(found, last_told(found.files, count))
+        # One in the queue has told nothing: what is there is an earlier run of its name.
+        told = [] if found.status == "queued" else last_told(found.files, count)
+        closer = Closer(found, told)
         if not closer.records or _is_up_to_date(closer):
             break
     return None if closer is None else _with_its_end(closer)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 from typing import Any
 
 from little_loops.cli.ages import ago, moment, rough
 from little_loops.cli.course import BAD, GOOD, Visit, visits
+from little_loops.cli.heard import last_heard_ms
 from little_loops.cli.sight import Closer, Facts, Seen, as_json, ran_ms, texts_of
 from little_loops.cli.tables import Style, cells, cut
 from little_loops.cli.words import count, ending_of, money, signed, word_of
@@ -44,25 +46,22 @@ class Details(NamedTuple):
 
 
 def details(one: Seen) -> Details:
-    folder = None
     try:
-        folder = one.files.folder()
+        folder = None if one.status == "queued" else one.files.folder()
         if folder is None:
             return Details({}, None, None)
         with folder:
-            stamp = folder.stamp(one.files.base + LOG)
             note = _read(folder.read(one.files.base + SPAWN, SMALL))
             data = folder.child(one.files.base + DATA)
-            kept = {}
-            if data is not None:
-                with data:
-                    kept = _read(data.read(RUN_JSON, LARGEST))
+            with data or nullcontext():
+                heard_ms = last_heard_ms(folder, one.files.base + LOG, data)
+                kept = _read(data.read(RUN_JSON, LARGEST)) if data is not None else {}
     except StorageError:
         return Details({}, None, None)
     machine = kept.get("loop")
     return Details(
         machine if isinstance(machine, dict) else {},
-        None if stamp is None else stamp.mtime_ns // 1_000_000,
+        heard_ms,
         _session(note) if one.status == "awaiting_continuation" else None,
     )
 

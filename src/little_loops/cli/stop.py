@@ -51,6 +51,8 @@ def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     root = find_project(os.getcwd())
     name = run_named(args.loop, root)
+    asked_ms = now_ms()
+    is_in_queue = alive(root, name) is None
     holder = _holder(root, name)
     if holder is None:
         ended = _end_orphans(root, name)
@@ -64,6 +66,8 @@ def main(argv: Sequence[str]) -> int:
         _end_orphans(root, name)
     took = duration_text(round((time.monotonic() - began) * 1000))
     one = newest_seen(root, name)
+    if is_in_queue and not _has_begun(one, asked_ms):
+        one = None  # what is there is an earlier run, or what it was to go on with
     was_stopped = one is None or one.status == "interrupted"
     became = "it did not answer and was killed" if was_killed else outcome(one)
     line = f"{name}: asked to stop (pid {holder.pid}), {became}   {took}"
@@ -83,6 +87,11 @@ def _end_orphans(root: str, name: str) -> str:
 
 def _how(one: Seen | None) -> str:
     return "has not run yet" if one is None else since(one, now_ms())
+
+
+def _has_begun(one: Seen | None, asked_ms: int) -> bool:
+    """Whether it came out of the queue after all, when it was asked to stop."""
+    return one is not None and one.facts is not None and one.facts.updated_ms >= asked_ms
 
 
 def outcome(one: Seen | None) -> str:

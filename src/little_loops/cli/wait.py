@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
         if ended is not None:
             return _tell_end(args, name, ended)
         if until is not None and time.monotonic() >= until:
-            return _tell_on(args, name)
+            return _tell_on(args, name, "queued" if _is_queued(root, name) else "running")
         time.sleep(LOOK_EACH_S)
 
 
@@ -57,14 +57,18 @@ def _ended(root: str, name: str) -> Closer | None:
 
 
 def _is_under_way(root: str, name: str) -> bool:
-    return alive(root, name) is not None or any(one.name == name for one in waiting(root))
+    return alive(root, name) is not None or _is_queued(root, name)
 
 
-def _tell_on(args: Args, name: str) -> int:
+def _is_queued(root: str, name: str) -> bool:
+    return any(one.name == name for one in waiting(root))
+
+
+def _tell_on(args: Args, name: str, status: str) -> int:
     if args.json:
-        print_json({"schema": 1, "name": name, "status": "running", "event": None})
+        print_json({"schema": 1, "name": name, "status": status, "event": None})
     elif not args.quiet:
-        talk(f"{name} is still running")
+        talk(f"{name} is still {status}")
     return LIMIT
 
 

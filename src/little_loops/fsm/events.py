@@ -144,7 +144,12 @@ def timestamp(wall_ms: int) -> str:
     """UTC with milliseconds: `2026-01-15T10:30:00.000Z`."""
     # A clock set beyond the calendar must not end a run.
     seconds, ms = divmod(min(max(wall_ms, 0), LAST_MS), 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]}.{ms:03}Z"
+    return f"{_to_the_second(seconds)}.{ms:03}Z"
+
+
+@lru_cache(maxsize=8)  # and steps their second
+def _to_the_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]
 
 
 def wall_ms_of(stamp: str) -> int:

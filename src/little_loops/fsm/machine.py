@@ -51,6 +51,7 @@ from little_loops.fsm.schema import (
     FSMLoop,
     Way,
     effective_condition,
+    ways,
 )
 from little_loops.fsm.state import FORMAT, Judgement, LoopState, Result
 from little_loops.fsm.turn import Turn
@@ -305,7 +306,10 @@ def _no_way(turn: Turn, judgement: Judgement) -> Command:
     if verdict in (ERROR, TIMEOUT):
         message = _with_last_words(turn, judgement.reason) or verdict
         return EndLeftovers(endings.failed(verdict, message))
-    message = f"state `{where}` has no way for the verdict `{verdict}` ({judgement.reason})"
+    message = f"state `{where}` has no way for the verdict `{verdict}`"
+    if verdict in ways(turn.state):  # it led to `$current`
+        message += " when its `retry` is used up"
+    message += f" ({judgement.reason})"
     return EndLeftovers(endings.failed("no_transition", message))
 
 

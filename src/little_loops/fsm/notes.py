@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from little_loops.fsm import endings
 from little_loops.fsm.happenings import ActionEnded, LeftoversEnded, Resumed
+from little_loops.fsm.limits import time_left_ms
 from little_loops.fsm.state import LoopState, Result, result_to_dict
 from little_loops.fsm.turn import Turn
 
@@ -72,7 +75,6 @@ def note_lost(turn: Turn) -> None:
 
 def note_resume(turn: Turn, resumed: Resumed) -> None:
     run = turn.run
-    again = run.status == "failed" and (run.reason in endings.REDO or _cut_by_time(run))
     limits = {name: item for name, item in resumed.limits._asdict().items() if item is not None}
     turn.note(
         "resume",
@@ -82,7 +84,7 @@ def note_resume(turn: Turn, resumed: Resumed) -> None:
         **({"orphans": list(resumed.orphans)} if resumed.orphans else {}),
         **({"limits": limits} if limits else {}),
         **({"context": dict(resumed.context)} if resumed.context else {}),
-        **({"again": True} if again else {}),
+        **({"again": True} if _is_once_more(turn, resumed, limits) else {}),
         **({"continuation": run.continuation_prompt} if run.continuation_prompt else {}),
         **(_wait_left(turn) if resumed.from_state is None else {}),
     )
@@ -99,6 +101,16 @@ def _wait_left(turn: Turn) -> dict[str, object]:
     )
     left_ms = max(ran_left, wall_left)
     return {"wait": wait.kind, "wait_ms": left_ms} if left_ms > 0 else {}
+
+
+def _is_once_more(turn: Turn, resumed: Resumed, limits: dict[str, Any]) -> bool:
+    """The state that failed is what is done next."""
+    run = turn.run
+    if run.status != "failed" or resumed.from_state is not None:
+        return False
+    now_limited = run._replace(limits=run.limits._replace(**limits))
+    has_time = time_left_ms(turn.loop, now_limited, turn.at) != 0
+    return has_time and (run.reason in endings.REDO or _cut_by_time(run))
 
 
 def _cut_by_time(run: LoopState) -> bool:

@@ -98,6 +98,8 @@ class Teller:
         state, iteration = record["state"], record["iteration"]
         self.iteration = iteration
         lines = [f"Resuming loop '{self.loop}' from state '{state}' (iteration {iteration})"]
+        if record.get("again"):
+            lines.append("It failed there: the state is run once more")
         if record.get("orphans"):
             left = one_line(", ".join(record["orphans"]))
             lines.append(f"Ended what was left of the action: {left}")
@@ -202,7 +204,9 @@ def _said(record: Record) -> str:
     structured = record.get("structured")
     if isinstance(structured, Mapping) and isinstance(structured.get("reason"), str):
         return one_line(structured["reason"])
-    text = (record.get("output") or record.get("tail") or "").rstrip()
+    output = record.get("output")
+    # The tail is what was printed: of an agent that gave no answer that is its CLI's protocol.
+    text = ((record.get("tail") or "") if output is None else output).rstrip()
     before, _, last = text.rpartition("\n")
     said = last_said(before) if last.startswith("VERDICT:") else one_line(last)
     return said or last_said(record.get("stderr"))
