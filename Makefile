@@ -35,7 +35,7 @@ help: ## list these words
 test: $(STAMP) ## all tests but the live ones and the soaks; full branch coverage of the pure modules
 	$(PY) -m pytest -q -rs --hypothesis-profile=ci -n $(JOBS) --ignore=tests/live
 	@test -n "$(PURE_TESTS)" || { echo "make: there are no tests of the pure modules" >&2; exit 1; }
-	$(PY) -m pytest -q --hypothesis-profile=ci --no-header --cov --cov-report=term $(PURE_TESTS)
+	$(PY) -m pytest -q --hypothesis-profile=ci -n $(JOBS) --no-header --cov --cov-report=term $(PURE_TESTS)
 
 check: $(STAMP) ## lint, format, types, layers
 	$(PY) -m ruff check
