@@ -109,3 +109,16 @@ def test_patterns_of_ones_own_are_found_in_what_a_real_process_prints(tmp_path: 
     )
     result = executor.run()
     assert (result.handoff, result.continuation_prompt) == (True, "two left")
+
+
+def test_an_action_whose_time_is_up_goes_where_a_timeout_goes():
+    states = {
+        "wait": {"action": "sleep 60", "timeout": 0.1, "on_timeout": "late", "next": "done"},
+        "late": {"action": "true", "next": "done"},
+        "done": {"terminal": True},
+    }
+    told: list[dict[str, Any]] = []
+    loop = FSMLoop.from_dict({"name": "slow", "initial": "wait", "states": states})
+    result = FSMExecutor(loop, event_callback=told.append).run()
+    assert result.terminated_by == "terminal"
+    assert [each["to"] for each in told if each["event"] == "transition"] == ["late", "done"]

@@ -18,7 +18,7 @@ from signal import SIGTERM
 from typing import Any, cast
 
 from little_loops.fsm.commands import RunAction
-from little_loops.fsm.drive import Acted
+from little_loops.fsm.drive import Acted, ActionResult
 from little_loops.fsm.rendering import Filled, without_newline
 from little_loops.fsm.schema import ActionType, HostOptions
 from little_loops.fsm.state import CutBy, FileRef, LoopState, Result, SignalLine
@@ -306,8 +306,8 @@ def _file(output: Output) -> FileRef | None:
 
 def run_simply(
     action: str, timeout_s: float | None, action_type: str, env: Mapping[str, str]
-) -> tuple[int | None, str, str, int]:
-    """One action without a run around it: exit code, both outputs, milliseconds."""
+) -> ActionResult:
+    """One action without a run around it."""
     import tempfile  # the library's default runner only
 
     with tempfile.TemporaryDirectory(prefix="ll-") as directory:
@@ -331,11 +331,12 @@ def run_simply(
         run = LoopState("in-memory", "action", "action", "", "")
         result = actor.act(run, command, Filled(action, dict(env))).result
         if result.failure is not None:
-            return 127, "", result.failure, 0
+            return ActionResult(127, "", result.failure, 0)
         out = _whole(directory, result.output, result.output_file)
         err = _whole(directory, result.stderr, result.stderr_file)
         code = 128 + result.signal if result.signal is not None else result.exit_code
-        return code, out, err, result.duration_ms
+        timed_out = result.cut_by == "action"
+        return ActionResult(-1 if code is None else code, out, err, result.duration_ms, timed_out)
 
 
 def _whole(directory: str, text: str | None, file: FileRef | None) -> str:

@@ -91,6 +91,8 @@ class ActionResult(NamedTuple):
     output: str
     stderr: str
     duration_ms: int
+    timed_out: bool = False
+    """It was ended because its time was up; its exit code then says nothing."""
 
 
 class ActionRunner(Protocol):
@@ -184,6 +186,7 @@ class RunnerActor:
             done.exit_code,
             done.duration_ms,
             stderr=without_newline(done.stderr),
+            cut_by=command.deadline_of if done.timed_out else "none",
             **self.keep(command, done.output),
         )
         if command.kind != "shell":

@@ -42,8 +42,7 @@ class DefaultActionRunner:
         action_type: str = "shell",
         env: Mapping[str, str] | None = None,
     ) -> ActionResult:
-        code, output, stderr, took_ms = run_simply(action, timeout, action_type, env or {})
-        return ActionResult(-1 if code is None else code, output, stderr, took_ms)
+        return run_simply(action, timeout, action_type, env or {})
 
 
 class ExecutionResult(NamedTuple):

@@ -97,7 +97,10 @@ def _printed(record: Record) -> str:
 
     One line alone has been told already.
     """
-    texts = (record.get("output") or record.get("tail") or "", record.get("stderr") or "")
+    output = record.get("output")
+    # The tail is what was printed: of an agent that gave no answer that is its CLI's protocol.
+    shown = record.get("tail") if output is None else output
+    texts = (shown or "", record.get("stderr") or "")
     lines = [line for text in texts for line in visible(text).splitlines()]
     if len(lines) < 2:
         return ""
