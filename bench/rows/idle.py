@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import AbstractContextManager, ExitStack
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cache, partial
 
 from bench.model import Command, Gauge, NotMeasured, Question, Reading, Setting
 from bench.processes import awaited, figure_of, in_background, started
@@ -22,6 +23,7 @@ states:
     terminal: true
 """
 SETTLED_S = 0.5
+CROWD, CROWD_S = 500, 10
 ASLEEP = "import time; time.sleep(1000)"
 
 
@@ -46,24 +48,34 @@ def rows(setting: Setting) -> list[Question]:
         beyond=0,
         repeats=1,
     )
-    if setting.scale != "full":
-        return [one, awake]
-    crowd = one._replace(
-        name="the same, each of 500 at once",
-        ours=Reading("ours", partial(memory, setting, project, 500)),
-        others=(),
-        repeats=1,
+    return [one, awake, *(crowd(setting, project, one, awake) if setting.scale == "full" else ())]
+
+
+def crowd(setting: Setting, project: str, one: Gauge, awake: Gauge) -> tuple[Gauge, Gauge]:
+    """Both questions about many runs at once, which are started only once for them."""
+
+    @cache
+    def measured() -> tuple[float, float]:
+        with idle_runs(setting, project, CROWD) as pids:
+            return shared_mb(pids), woken(pids, CROWD_S)
+
+    return (
+        one._replace(
+            name=f"the same, each of {CROWD} at once",
+            ours=Reading("ours", lambda: measured()[0]),
+            others=(),
+            repeats=1,
+        ),
+        awake._replace(
+            name=f"wake-ups of {CROWD} idle runs in {CROWD_S} s",
+            ours=Reading("ours", lambda: measured()[1]),
+        ),
     )
-    return [one, crowd, awake]
 
 
-def memory(setting: Setting, project: str, count: int = 1) -> float:
-    """Megabytes for each of so many runs; what they share is counted once."""
-    with ExitStack() as stack:
-        pids = [stack.enter_context(idle_run(setting, project, number)) for number in range(count)]
-        for pid in pids:
-            await_action(pid)
-        return sum(pss_mb(pid) for pid in pids) / count
+def memory(setting: Setting, project: str) -> float:
+    with idle_runs(setting, project, 1) as pids:
+        return shared_mb(pids)
 
 
 def memory_of_python(setting: Setting, project: str) -> float:
@@ -74,11 +86,17 @@ def memory_of_python(setting: Setting, project: str) -> float:
 
 
 def wake_ups(setting: Setting, project: str, seconds: float) -> float:
-    with idle_run(setting, project, 0) as pid:
-        await_action(pid)
-        before = switches(pid)
-        time.sleep(seconds)
-        return switches(pid) - before
+    with idle_runs(setting, project, 1) as pids:
+        return woken(pids, seconds)
+
+
+@contextmanager
+def idle_runs(setting: Setting, project: str, count: int) -> Iterator[list[int]]:
+    """So many runs, each with an action that sleeps."""
+    with ExitStack() as stack:
+        pids = [stack.enter_context(idle_run(setting, project, number)) for number in range(count)]
+        await_actions(pids)
+        yield pids
 
 
 def idle_run(setting: Setting, project: str, number: int) -> AbstractContextManager[int]:
@@ -87,16 +105,28 @@ def idle_run(setting: Setting, project: str, number: int) -> AbstractContextMana
     return in_background(setting, project, *words)
 
 
-def await_action(pid: int) -> None:
-    """Until its action runs and everything about it has been written."""
-    children = f"/proc/{pid}/task/{pid}/children"
+def await_actions(pids: Iterable[int]) -> None:
+    """Until their actions run and everything about them has been written."""
 
-    def has_child() -> bool:
-        with open(children) as file:
+    def has_child(pid: int) -> bool:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
             return bool(file.read().strip())
 
-    awaited("the action of a background run", has_child)
+    for pid in pids:
+        awaited("the action of a background run", partial(has_child, pid))
     time.sleep(SETTLED_S)
+
+
+def shared_mb(pids: Sequence[int]) -> float:
+    """Megabytes for each of them; what they share is counted once."""
+    return sum(map(pss_mb, pids)) / len(pids)
+
+
+def woken(pids: Sequence[int], seconds: float) -> float:
+    """How often all of them together woke up."""
+    before = sum(map(switches, pids))
+    time.sleep(seconds)
+    return sum(map(switches, pids)) - before
 
 
 def pss_mb(pid: int) -> float:

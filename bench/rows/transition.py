@@ -77,7 +77,8 @@ def rows(setting: Setting) -> list[Question]:
 
     us = candidate("ours", ours(MANY), ours(FEW))
     them = candidate("a bash loop", bash(MANY), bash(FEW))
-    repeats = setting.by_scale(quick=3, normal=12, full=30)
+    # Many: what a step costs shows only in turns in which nobody else was working.
+    repeats = setting.by_scale(quick=3, normal=24, full=30)
     return [
         Row(
             5,
@@ -106,7 +107,7 @@ def rows(setting: Setting) -> list[Question]:
             us,
             bar=1,
             beyond=1,
-            repeats=repeats // 2,
+            repeats=repeats // 3,
             others=(candidate("make, nothing kept", make(MANY), make(FEW)),),
         ),
     ]

@@ -79,15 +79,18 @@ def test_how_patterns_are_read() -> None:
                 condition=AnyOf(
                     (
                         OutputContains("done (all)", regex=False),
-                        OutputContains("${context.pattern}"),
+                        OutputContains("${context.count} passed"),
+                        OutputContains("${captured.a.output}"),
                         OutputContains("passed (all"),
                     )
                 ),
             ),
         },
+        context={"count": "[0-9]+"},
     )
     assert pattern_readings(loop) == [
         "state `a` looks for `All tests passed` as plain text",
         "state `b` looks for `^[0-9]+ failed$` as a regular expression",
+        "state `c` looks for `[0-9]+ passed` as a regular expression",
         "state `c` looks for `passed (all` as plain text",
     ]

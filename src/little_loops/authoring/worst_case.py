@@ -9,8 +9,9 @@ from little_loops.authoring.flow import flow_of
 from little_loops.authoring.messages import shown
 from little_loops.authoring.texts import conditions
 from little_loops.fsm.conditions import reading
+from little_loops.fsm.interpolation import splice
 from little_loops.fsm.schema import FAILURE_WAYS, FSMLoop, OutputContains, outcome_of
-from little_loops.fsm.values import duration_text
+from little_loops.fsm.values import author_context, duration_text
 
 MOST_PATTERNS = 50
 _READ_AS = {"regex": "a regular expression", "substring": "plain text"}
@@ -52,15 +53,20 @@ def outcomes(loop: FSMLoop) -> dict[str, str]:
 def pattern_readings(loop: FSMLoop) -> list[str]:
     """How each pattern is read whose author left that open; of very many only the first."""
     patterns = (
-        (part.state, part.condition)
+        (part.state, _with_own_values(loop, part.state, part.condition))
         for part in conditions(loop)
         if isinstance(part.condition, OutputContains) and part.condition.regex is None
     )
     return [
         f"state `{state}` looks for `{shown(condition.pattern)}` as {_READ_AS[reading(condition)]}"
         for state, condition in islice(patterns, MOST_PATTERNS)
-        if "${" not in condition.pattern
+        if "${" not in condition.pattern  # data, which nobody knows yet
     ]
+
+
+def _with_own_values(loop: FSMLoop, state: str, condition: OutputContains) -> OutputContains:
+    context = author_context(loop.context, loop.states[state])
+    return condition._replace(pattern=splice(condition.pattern, context))
 
 
 def _count(number: int, noun: str) -> str:
