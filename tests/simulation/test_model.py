@@ -43,7 +43,7 @@ from tests.world.claimants import hold
 
 STEPS = ["s1", "s2", "s3", "s4"]
 EXAMPLES = 500
-MANY_EXAMPLES = 20_000
+MANY_EXAMPLES = 5_000
 
 
 def definition(last_action: str = "echo 4", comment: str = "") -> str:
