@@ -75,7 +75,8 @@ def printed(setting: Setting, project: str, size: int) -> Row:
         Candidate("ours", ours(size), ours(0)),
         bar=1.5,
         beyond=1.2,
-        repeats=3 if size < 1000 else 2,
+        # Ten megabytes take so little that a few turns tell nothing.
+        repeats=12 if size < 100 else 4 if size < 1000 else 2,
     )
 
 
