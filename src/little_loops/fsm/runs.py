@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from little_loops.errors import DamagedRun, StorageError, UsageError
+from little_loops.errors import ConflictError, DamagedRun, StorageError, UsageError
 from little_loops.fsm.actions import Place, ProcessActor
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.drive import drive, new_run
@@ -221,11 +221,24 @@ class Look(NamedTuple):
 
 
 def find(root: str, name: str) -> Look:
-    """The newest run of that name, from the history if need be."""
-    found = current(root, name) or look(_newest_past(root, name))
+    """The newest run of that name, from the history if need be.
+
+    Another process may be moving its files out of the history or into it: what is seen of them
+    then is no damage.
+    """
+    try:
+        found = _found(root, name)
+    except DamagedRun:
+        if alive(root, name) is not None:
+            raise ConflictError(f"Cannot resume '{name}' - it is already running") from None
+        found = _found(root, name)  # whoever moved them is gone by now
     if found is None:
         raise UsageError(f"there is no run of `{name}` to resume")
     return found
+
+
+def _found(root: str, name: str) -> Look | None:
+    return current(root, name) or look(_newest_past(root, name))
 
 
 def current(root: str, name: str) -> Look | None:
