@@ -49,6 +49,18 @@ class Project:
     def argv(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "little_loops", *words]
 
+    def git(self, *words: str) -> str:
+        done = subprocess.run(
+            ["git", *words],
+            cwd=self.root,
+            env=self.environ(),
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=True,
+        )
+        return done.stdout.strip()
+
     def ll(
         self, *words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:

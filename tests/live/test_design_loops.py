@@ -7,7 +7,6 @@ the agent does to its files is real, and the figures are theirs.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -149,9 +148,9 @@ def test_a_relay_hands_its_plan_from_agent_to_agent(stage: Stage):
     stage.loop("implement-886", RELAY)
     stage.write("specs/886/plan.md", "# Plan\n1. parser\n2. lexer\n3. printer\n")
     stage.write("../home/.gitconfig", "[user]\nname = Ada\nemail = ada@example.org\n")
-    git(stage, "init", "--quiet", "--initial-branch=main")
-    git(stage, "add", ".")
-    git(stage, "commit", "--quiet", "--message=Begin")
+    stage.git("init", "--quiet", "--initial-branch=main")
+    stage.git("add", ".")
+    stage.git("commit", "--quiet", "--message=Begin")
     handoff = "specs/886/handoff.md"
     stage.play(
         Rule(
@@ -179,21 +178,8 @@ def test_a_relay_hands_its_plan_from_agent_to_agent(stage: Stage):
     assert ran.returncode == 0, ran.stdout + ran.stderr
     said = [text for state, text in figures(stage, "implement-886") if state == "turn"]
     assert said == ["One phase done.", "My context is full.", "All done."]
-    log = git(stage, "log", "--reverse", "--stat", "--format=%B", "HEAD~3..HEAD")
+    log = stage.git("log", "--reverse", "--stat", "--format=%B", "HEAD~3..HEAD")
     assert log == LOG
-
-
-def git(stage: Stage, *words: str) -> str:
-    done = subprocess.run(
-        ["git", *words],
-        cwd=stage.root,
-        env=stage.environ(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return done.stdout.strip()
 
 
 def report(stage: Stage, status: str, phases: int, **more: str) -> Call:

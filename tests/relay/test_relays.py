@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import dedent
@@ -69,18 +68,6 @@ class Relays(Project):
             self.git("init", "--quiet", "--initial-branch=main")
             self.git("add", ".")
             self.git("commit", "--quiet", "--message=Begin")
-
-    def git(self, *words: str) -> str:
-        done = subprocess.run(
-            ["git", *words],
-            cwd=self.root,
-            env=self.environ(),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-        return done.stdout.strip()
 
     def subjects(self) -> list[str]:
         return self.git("log", "--reverse", "--format=%s").splitlines()[1:]

@@ -24,19 +24,9 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from little_loops.world.files import SYNC, WRITE
+from tests.world.faults import FILE_WORK
 
-COUNTED = {
-    "fcntl.flock",
-    "open",
-    "os.listdir",
-    "os.mkdir",
-    "os.remove",
-    "os.rename",
-    "os.symlink",
-    "os.truncate",
-    SYNC,
-    WRITE,
-}
+COUNTED = FILE_WORK | {SYNC, WRITE}
 
 
 class PowerCut(BaseException):

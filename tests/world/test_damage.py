@@ -19,6 +19,7 @@ import pytest
 from little_loops.world.history import past_runs
 from tests.project import Project, chain, numbers
 from tests.simulation.command import assert_in_words, command, projects
+from tests.world.claimants import hold
 from tests.world.test_boundaries import cut_in_the_second
 
 Damage = Callable[[Project], object]
@@ -308,6 +309,21 @@ def test_a_run_that_cannot_be_told_is_refused_and_left_alone(damaged: Project, k
     if "--fresh" in help:
         assert command(damaged, "run", "chain", "--fresh").code == 0
         assert numbers(damaged.file("trace")) == [1, 1, 2, 3]
+
+
+def test_files_that_another_process_is_moving_are_not_called_damaged(damaged: Project):
+    """It has its claim, and the machine of the run is still in the history, or there already."""
+    shutil.rmtree(damaged.root / ".loops/.running/chain.d")
+    claim = hold(str(damaged.root), "chain")
+    try:
+        said = damaged.ll("resume", "chain")
+    finally:
+        claim.release()
+    assert (said.returncode, said.stderr) == (
+        5,
+        "error: Cannot resume 'chain' - it is already running\n",
+    )
+    assert damaged.ll("resume", "chain").returncode == 1
 
 
 def test_an_edited_state_that_is_not_in_the_machine_is_refused(damaged: Project):

@@ -204,12 +204,19 @@ def _said(record: Record) -> str:
     structured = record.get("structured")
     if isinstance(structured, Mapping) and isinstance(structured.get("reason"), str):
         return one_line(structured["reason"])
-    output = record.get("output")
-    # The tail is what was printed: of an agent that gave no answer that is its CLI's protocol.
-    text = ((record.get("tail") or "") if output is None else output).rstrip()
+    text = output_of(record).rstrip()
     before, _, last = text.rpartition("\n")
     said = last_said(before) if last.startswith("VERDICT:") else one_line(last)
     return said or last_said(record.get("stderr"))
+
+
+def output_of(record: Record) -> str:
+    """What an action printed, or the end of it; of an agent without an answer nothing.
+
+    Its tail would be the protocol of its CLI.
+    """
+    output: str | None = record.get("output")
+    return (record.get("tail") or "") if output is None else output
 
 
 def last_said(text: str | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from little_loops.world.excerpt import BAR, Excerpt
 from little_loops.world.held_end import HeldEnd
-from little_loops.world.lines import Teller
+from little_loops.world.lines import Teller, output_of
 from little_loops.world.onlookers import Onlooker, Record
 from little_loops.world.secrets import Masker
 from little_loops.world.shown import visible
@@ -97,10 +97,7 @@ def _printed(record: Record) -> str:
 
     One line alone has been told already.
     """
-    output = record.get("output")
-    # The tail is what was printed: of an agent that gave no answer that is its CLI's protocol.
-    shown = record.get("tail") if output is None else output
-    texts = (shown or "", record.get("stderr") or "")
+    texts = (output_of(record), record.get("stderr") or "")
     lines = [line for text in texts for line in visible(text).splitlines()]
     if len(lines) < 2:
         return ""
