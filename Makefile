@@ -8,7 +8,7 @@ JOBS ?= 2
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
-PURE_TESTS = $(wildcard tests/test_errors.py tests/authoring tests/fsm tests/relay)
+PURE_TESTS = $(wildcard tests/test_records.py tests/templates tests/fsm tests/authoring tests/relay tests/engine/test_handoff_handler.py)
 LIVE_TESTS = $(wildcard tests/live/test_*.py tests/live/*/test_*.py)
 
 # Without bytecode every start of `ll-loop` in a test or a measurement would compile it anew.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from little_loops.cli.main import main
-from little_loops.world.files import SYNC
+from little_loops.system.files import SYNC
 
 
 class Count:

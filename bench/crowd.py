@@ -6,7 +6,7 @@ import resource
 import sys
 from contextlib import ExitStack
 
-from little_loops.world.locks import claim
+from little_loops.runs.claims import claim
 
 
 def hold(project: str, count: int) -> None:

@@ -9,7 +9,7 @@ import sys
 import time
 
 from little_loops.authoring.load import load
-from little_loops.authoring.source import parse
+from little_loops.authoring.yaml.source import parse
 
 STATE = """\
   s{this}:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CONTRACTS = {each["id"]: each for each in PROJECT["tool"]["importlinter"]["contracts"]}
 PURE = CONTRACTS["pure"]["source_modules"]
 
-# Entry points and package fronts; what they import is checked where it is defined.
-OUTSIDE_THE_LAYERS = {"little_loops", "little_loops.__main__", "little_loops.fsm"}
+# Names the design documents, for things that live in `engine`, and the package front that has them.
+FACADES = {
+    f"little_loops.fsm{name}" for name in ("", ".executor", ".persistence", ".handoff_handler")
+}
 
 
 def modules() -> set[str]:
@@ -32,35 +38,36 @@ def normal(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", name.group()).lower()
 
 
-def layers(text: list[str]) -> set[str]:
-    return {f"little_loops.{word}" for word in re.findall(r"[a-z_.]+", " ".join(text))}
-
-
-def test_every_module_is_in_a_layer():
-    placed = layers(CONTRACTS["layers"]["layers"])
-    strays = {name for name in modules() - OUTSIDE_THE_LAYERS if not within(name, placed)}
-    assert strays == set()
-
-
-def test_all_below_the_world_is_held_pure():
-    order = CONTRACTS["layers"]["layers"]
-    world = next(place for place, layer in enumerate(order) if layer.startswith("world |"))
-    # Of `relay` only the rules are pure; preparing and settling a turn touch files.
-    below = (layers(order[world + 1 :]) - {"little_loops.relay"}) | {"little_loops.relay.rules"}
-    pure = {name for name in modules() if within(name, below)}
-    assert pure == {name for name in modules() if within(name, set(PURE))}
+def pure_modules() -> set[str]:
+    return {name for name in modules() if within(name, set(PURE))} - FACADES
 
 
 def test_the_modules_held_pure_are_those_that_must_be_covered():
-    patterns = PROJECT["tool"]["coverage"]["report"]["include"]
+    report = PROJECT["tool"]["coverage"]["report"]
     files = {name: f"src/{name.replace('.', '/')}.py" for name in modules()}
+
+    def matches(file: str, patterns: list[str]) -> bool:
+        return any(fnmatch(file, each) or fnmatch(f"{file[:-3]}/", each) for each in patterns)
+
     covered = {
         name
         for name, file in files.items()
-        if any(fnmatch(file, pattern) or fnmatch(f"{file[:-3]}/", pattern) for pattern in patterns)
-    }
-    pure = {name for name in modules() if within(name, set(PURE))}
-    assert covered == pure
+        if matches(file, report["include"]) and not matches(file, report["omit"])
+    } - FACADES
+    assert covered == pure_modules()
+
+
+@pytest.mark.parametrize("module", sorted(pure_modules()))
+def test_a_pure_module_loads_no_processes(module: str):
+    code = (
+        f"import sys, {module}\n"
+        "rings = ('little_loops.engine', 'little_loops.system')\n"
+        "print([name for name in sys.modules if name == 'subprocess' or name.startswith(rings)])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.stdout, ran.stderr) == ("[]\n", "")
 
 
 def test_every_dependency_is_pinned_for_development():

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from little_loops.cli.background import wish_to
-from little_loops.fsm.runs import Wish
+from little_loops.engine.lifecycle import Wish
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from tests.project import DEADLINE_S, Project
 
@@ -45,17 +45,17 @@ HEAVY = {
     *("random", "shutil", "socket", "ssl", "tempfile", "unittest", "urllib", "uuid", "xml"),
     *("click", "jq", "psutil", "re2", "rich", "little_loops.hosts", "little_loops.relay"),
 }
-TERMINAL = {"argparse", "little_loops.cli.live", "little_loops.cli.parsing"}
+TERMINAL = {"argparse", "little_loops.terminal.live", "little_loops.cli.parsing"}
 YAML = {"yaml", "little_loops.authoring"}
-PROCESSES = {"subprocess", "ctypes", "little_loops.fsm.runs", "little_loops.world.process"}
-LIBRARY = {"little_loops.fsm.executor", "little_loops.fsm.persistence"}
+PROCESSES = {"subprocess", "ctypes", "little_loops.engine.lifecycle", "little_loops.system.process"}
+LIBRARY = {"little_loops.engine.executor", "little_loops.engine.persistent_executor"}
 # Where orphans are adopted, an action is started without it.
 STARTING = {"selectors", "subprocess", "threading"} if sys.platform == "linux" else set()
 # Needed by loops that have values in their scripts, conditions on output, or signals of their own.
 OF_OTHER_LOOPS = {
-    *("little_loops.fsm.shell_text", "little_loops.fsm.shell_refusals"),
-    *("little_loops.world.judging", "little_loops.fsm.signal_detector"),
-    *("little_loops.fsm.handoff_handler", "little_loops.fsm.spawning"),
+    *("little_loops.templates.shell.script", "little_loops.templates.shell.refusals"),
+    *("little_loops.engine.judging", "little_loops.fsm.signal_detector"),
+    *("little_loops.engine.handoff_handler", "little_loops.engine.spawn_session"),
 }
 ELSEWHERE = LIBRARY | OF_OTHER_LOOPS
 

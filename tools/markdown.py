@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from little_loops.world.shown import visible
+from little_loops.reporting.escape import visible
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

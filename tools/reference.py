@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from little_loops.authoring.schema_json import schema
+from little_loops.authoring.fields.schema_json import schema
 from tools.pages import ROOT
 from tools.reference_commands import commands_page
 from tools.reference_events import events_page

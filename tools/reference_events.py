@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from little_loops.fsm.events import EVENTS, FINAL_EVENTS
-from little_loops.world.lines import Teller
+from little_loops.reporting.lines import Teller
 from tools.markdown import code, sentence, table
 
 INTRO = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from little_loops.authoring.field_kinds import (
+from little_loops.authoring.fields.kinds import (
     LONGEST_S,
     MOST,
     MOST_STATES,
@@ -34,7 +34,7 @@ from little_loops.authoring.field_kinds import (
     Whole,
     Words,
 )
-from little_loops.authoring.fields import (
+from little_loops.authoring.fields.table import (
     COMMAND,
     COMMON,
     CONDITIONS,
@@ -47,7 +47,7 @@ from little_loops.authoring.fields import (
     STATE,
     TRANSITIONS,
 )
-from little_loops.authoring.relay import DEFAULT_TURNS
+from little_loops.authoring.paradigms.relay import DEFAULT_TURNS
 from little_loops.cli.topics import CONDITION_HELP
 from little_loops.fsm.schema import RESERVED_WORDS
 from tools.markdown import code, sentence, table

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from little_loops.authoring.codes import Code, catalogue
-from little_loops.cli.settings import SETTINGS
 from little_loops.cli.topics import CODES, FORMS, GIVEN, MODIFIER_HELP, READ, endings
-from little_loops.fsm.template import FIELDS, NAMESPACES, RESULT_FIELDS, Reference, classify
+from little_loops.definitions.settings import SETTINGS
 from little_loops.hosts.base import SESSION_VARIABLES
-from little_loops.world.secrets import ENDINGS, PARTS, SHORTEST
+from little_loops.reporting.masking import ENDINGS, PARTS, SHORTEST
+from little_loops.templates.parse import FIELDS, NAMESPACES, RESULT_FIELDS, Reference, classify
 from tools.markdown import code, fenced, sentence, table
 
 # ── exit codes ─────────────────────────────────────────────────────────────────────────────────

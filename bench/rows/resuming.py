@@ -87,7 +87,7 @@ def put_back(project: str) -> None:
 
 def lengthen(base: str, size: int) -> None:
     """Put events into a log until it has so many, and let the snapshot know."""
-    from little_loops.world.storage import state_bytes  # the format is ours
+    from little_loops.runs.storage import state_bytes  # the format is ours
 
     with open(f"{base}.events.jsonl") as log:
         first, *rest = map(json.loads, log)

@@ -5,7 +5,7 @@ all of a file's problems are reported together.  An exception is something a com
 each kind knows the exit code it ends with.  A command of the user's that exits 1 is neither: it is
 an answer.
 
-Not here: how problems look on a screen (`cli.problems`), what each code means (`authoring.codes`).
+Not here: how problems look on a screen (`terminal.problems`), what each code means (`authoring.codes`).
 """
 
 from __future__ import annotations

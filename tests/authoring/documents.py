@@ -9,8 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from little_loops.authoring import field_kinds as kinds
-from little_loops.authoring import fields as table
+from little_loops.authoring.fields import kinds, table
 
 Data = st.SearchStrategy[Any]
 

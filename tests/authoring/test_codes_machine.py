@@ -9,7 +9,7 @@ import pytest
 from little_loops.authoring.codes import Code
 from little_loops.authoring.codes_machine import CODES
 from little_loops.authoring.load import load
-from little_loops.cli.agent_checks import agent_problems
+from little_loops.definitions.agent_checks import agent_problems
 
 SHOWN = [code for code in CODES if code.wrong]
 

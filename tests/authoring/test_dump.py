@@ -10,12 +10,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from little_loops.authoring import native
 from little_loops.authoring.dump import dump
+from little_loops.authoring.fields.reader import Reader
 from little_loops.authoring.load import load, load_data
-from little_loops.authoring.nodes import Map
-from little_loops.authoring.reader import Reader
-from little_loops.authoring.source import parse
+from little_loops.authoring.paradigms import native
+from little_loops.authoring.yaml.nodes import Map
+from little_loops.authoring.yaml.source import parse
 from little_loops.fsm.schema import FSMLoop
 from tests.authoring.documents import documents
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from little_loops.authoring.check import check
+from little_loops.authoring.checks.check import check
 from little_loops.authoring.filling import Filling
-from little_loops.authoring.places import Places, Source
+from little_loops.authoring.yaml.places import Places, Source
 from little_loops.fsm.action_types import action_type
-from little_loops.fsm.interpolation import TemplateError, Unresolved
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.values import author_context
+from little_loops.templates.render import TemplateError, Unresolved
 
 NOWHERE = Places(Source("", ()), None)
 CONTEXT = {"command": "/review", "script": "ls", "word": "all"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from little_loops.authoring.load import load
-from little_loops.cli.problems import render_all
+from little_loops.terminal.problems import render_all
 
 WRONG = sorted((Path(__file__).parent / "wrong").glob("*.yaml"))
 

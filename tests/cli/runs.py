@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from little_loops.cli.main import main
+from little_loops.engine.lifecycle import Ran, Wish, start
+from little_loops.engine.local_world import Surroundings
 from little_loops.fsm.events import timestamp, wall_ms_of
-from little_loops.fsm.run_world import Surroundings
-from little_loops.fsm.runs import Ran, Wish, start
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
-from little_loops.world.history import archive
-from little_loops.world.locks import Claim, claim
-from little_loops.world.project import resolve_scope
-from little_loops.world.storage import RunFiles, create
+from little_loops.runs.claims import Claim, claim
+from little_loops.runs.history import archive
+from little_loops.runs.project import resolve_scope
+from little_loops.runs.storage import RunFiles, create
 from tests.project import until
 
 NOW = wall_ms_of("2026-11-15T12:00:00.000Z")

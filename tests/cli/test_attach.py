@@ -15,10 +15,10 @@ from typing import Any
 import pexpect
 import pytest
 
-from little_loops.cli.follow import Growing, GrowingEvents
 from little_loops.cli.main import main
 from little_loops.cli.watching import Watch
-from little_loops.world.onlookers import Onlooker
+from little_loops.reporting.observers import Onlooker
+from little_loops.runs.follow import Growing, GrowingEvents
 from tests.cli.paper import Paper
 from tests.cli.runs import QUICK, SLOW, crashed, damaged, ll, ran, record
 from tests.cli.runs import under_way as running

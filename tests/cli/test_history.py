@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from little_loops.cli.ages import now_ms
-from little_loops.cli.history_table import lines, median
-from little_loops.cli.sight import all_past
-from little_loops.cli.tables import ASCII, Style
 from little_loops.fsm.events import timestamp
 from little_loops.fsm.state import Receipt
+from little_loops.runs.inspect import all_past
+from little_loops.terminal.durations import now_ms
+from little_loops.terminal.history_table import lines, median
+from little_loops.terminal.tables import ASCII, Style
 from tests.cli.runs import (
     COUNTDOWN,
     HOUR,

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from little_loops.cli.follow import Growing
 from little_loops.cli.logs import Lines, actions_since
 from little_loops.cli.main import main
 from little_loops.fsm.events import timestamp
+from little_loops.runs.follow import Growing
 from tests.cli.runs import (
     COUNTDOWN,
     MINUTE,
@@ -73,7 +73,7 @@ def action(seq: int, minutes_ago: float, ended_minutes_ago: float | None) -> lis
 @pytest.fixture
 def three(here):
     """A run whose three actions began 30, 20 and 5 minutes before now."""
-    from little_loops.cli.ages import now_ms
+    from little_loops.terminal.durations import now_ms
 
     later = now_ms() - NOW
     records = [*action(1, 30, 21), *action(3, 20, 6), *action(5, 5, 1)]

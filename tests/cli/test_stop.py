@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from little_loops.cli.sight import newest_seen
 from little_loops.cli.stop import outcome, plan_for, stop
-from little_loops.world.holders import this_process, to_bytes
-from little_loops.world.locks import alive
+from little_loops.runs.claims import alive
+from little_loops.runs.holders import this_process, to_bytes
+from little_loops.runs.inspect import newest_seen
 from tests.cli.runs import QUICK, crashed, held, ll, past, ran, saved, state
 from tests.project import Project, until
 

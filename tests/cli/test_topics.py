@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from little_loops.authoring.fields import CONDITIONS
+from little_loops.authoring.fields.table import CONDITIONS
 from little_loops.cli.commands import ALIASES, HIDDEN, VERBS, help_page
-from little_loops.cli.settings import SETTINGS
 from little_loops.cli.topics import CODES, GIVEN, READ, TOPICS, WIDTH, endings, page, rows
+from little_loops.definitions.settings import SETTINGS
 from little_loops.fsm.endings import exit_code_of_end
-from little_loops.fsm.template import FIELDS, MODIFIERS, NAMESPACES
+from little_loops.templates.parse import FIELDS, MODIFIERS, NAMESPACES
 from tests.project import Project
 
 SOURCE = Path(__file__).parents[2] / "src" / "little_loops"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from little_loops.authoring.fields import (
+from little_loops.authoring.fields.table import (
     CONDITIONS,
     CONSTRAINT,
     HOST,
@@ -17,7 +17,7 @@ from little_loops.authoring.fields import (
 )
 from little_loops.authoring.load import load
 from little_loops.errors import CONFLICT, FAILED, LIMIT, OK, PAUSED, USAGE
-from little_loops.fsm.template import FIELDS, MODIFIERS, NAMESPACES, RESULT_FIELDS
+from little_loops.templates.parse import FIELDS, MODIFIERS, NAMESPACES, RESULT_FIELDS
 from tools.pages import read_page
 
 PAGE = read_page("docs/llms.txt")

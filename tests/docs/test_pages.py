@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from little_loops.authoring.load import load, load_data
-from little_loops.cli.agent_checks import agent_problems
+from little_loops.definitions.agent_checks import agent_problems
 from tools.pages import ROOT, Block, Page, all_pages, read_page
 from tools.sessions import commands, differences
 

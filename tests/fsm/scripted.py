@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from little_loops.engine.drive import drive, new_run
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Judge, RunAction, Wait
 from little_loops.fsm.conditions import Observation, judge
-from little_loops.fsm.drive import drive, new_run
 from little_loops.fsm.events import Event, from_record, to_record
 from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.happenings import (

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from little_loops.engine.drive import new_run
 from little_loops.fsm.commands import RunAction
-from little_loops.fsm.drive import new_run
 from little_loops.fsm.events import EVENTS, FINAL_EVENTS
 from little_loops.fsm.happenings import Moment, Started
 from little_loops.fsm.machine import advance

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
+from little_loops.engine.drive import new_run
 from little_loops.errors import DefinitionError, Place, Problem
 from little_loops.fsm.action_types import action_type
-from little_loops.fsm.actions_due import action_due
 from little_loops.fsm.commands import Judge
-from little_loops.fsm.drive import new_run
 from little_loops.fsm.happenings import Moment
-from little_loops.fsm.interpolation import Unresolved
+from little_loops.fsm.next_action import action_due
 from little_loops.fsm.schema import (
     All,
     ExitCode,
@@ -25,6 +24,7 @@ from little_loops.fsm.schema import (
 )
 from little_loops.fsm.state import FileRef, LoopState, Result
 from little_loops.fsm.verdicts import asks_verdict, judge_action
+from little_loops.templates.render import Unresolved
 
 FORK: dict[str, Any] = {"on_pass": "p", "on_fail": "f"}
 

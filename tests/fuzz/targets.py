@@ -21,19 +21,19 @@ from little_loops.authoring import graph
 from little_loops.authoring.dump import dump
 from little_loops.authoring.load import load
 from little_loops.authoring.worst_case import pattern_readings, worst_case
-from little_loops.cli.loading import load_loop
 from little_loops.cli.main import main
-from little_loops.cli.problems import as_dict, render_all
+from little_loops.definitions.loading import load_loop
+from little_loops.definitions.trust import trust_of
 from little_loops.errors import INTERNAL, LittleLoopsError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.hosts.base import Request, host_named, verdict_of
 from little_loops.relay import metadata, record
 from little_loops.relay.contract import read_text
 from little_loops.relay.rules import Metadata
-from little_loops.world.locks import alive
-from little_loops.world.output import LineSplitter
-from little_loops.world.storage import RunFiles
-from little_loops.world.trust import trust_of
+from little_loops.runs.claims import alive
+from little_loops.runs.storage import RunFiles
+from little_loops.system.output import LineSplitter
+from little_loops.terminal.problems import as_dict, render_all
 from tests.recorded.playing import NAME, lay_out, play
 
 TESTS = Path(__file__).parent.parent

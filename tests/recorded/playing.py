@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from little_loops.engine.drive import Acted
+from little_loops.engine.lifecycle import Ran, Wish, resume, start
+from little_loops.engine.local_world import Surroundings
+from little_loops.engine.process_actions import kept_output
+from little_loops.engine.resolve import Filled
 from little_loops.errors import LittleLoopsError
-from little_loops.fsm.actions import kept_output
 from little_loops.fsm.commands import RunAction
-from little_loops.fsm.drive import Acted
-from little_loops.fsm.rendering import Filled
-from little_loops.fsm.run_world import Surroundings
-from little_loops.fsm.runs import Ran, Wish, resume, start
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
-from little_loops.world.history import newest
-from little_loops.world.output import Stream
-from little_loops.world.storage import RunFiles, RunWriter, events
+from little_loops.runs.history import newest
+from little_loops.runs.storage import RunFiles, RunWriter, events
+from little_loops.system.output import Stream
 from tests.simulation.disk import Disk, Fault, Killed, heard
 from tests.simulation.engine import Clock, Stop, descriptors_closed
 

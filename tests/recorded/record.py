@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import FORMAT
-from little_loops.world.history import newest
+from little_loops.runs.history import newest
 from tests.recorded.playing import NAME, Answer, lay_out, play, put_away, told
 
 HERE = Path(__file__).parent

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from little_loops.world import tree
+from little_loops.system import process_tree
 
 Found = TypeVar("Found")
 
@@ -33,7 +33,7 @@ def in_child(work: Callable[[], Found]) -> Found:
 
 def _work_and_exit(work: Callable[[], object], writing: int) -> NoReturn:
     try:
-        tree.adopt_orphans()  # nothing else is below us: no need to look at every process
+        process_tree.adopt_orphans()  # nothing else is below us: no need to look at every process
         answer: tuple[object, str | None] = (work(), None)
     except BaseException:
         answer = (None, traceback.format_exc())

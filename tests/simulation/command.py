@@ -18,17 +18,6 @@ from typing import Any, NamedTuple
 
 import yaml  # noqa: F401 - these are loaded here, so that no child has to
 
-import little_loops.authoring.check
-import little_loops.authoring.inspection
-import little_loops.authoring.source
-import little_loops.cli.foreground
-import little_loops.cli.list
-import little_loops.cli.resume
-import little_loops.cli.run
-import little_loops.cli.status
-import little_loops.cli.status_page
-import little_loops.fsm.actions
-import little_loops.world.process  # noqa: F401
 from little_loops.cli.main import main
 from tests.project import Project
 from tests.simulation.disk import COUNTED

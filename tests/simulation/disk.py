@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from little_loops.world.files import SYNC, WRITE
-from tests.world.faults import FILE_WORK
+from little_loops.system.files import SYNC, WRITE
+from tests.engine.faults import FILE_WORK
 
 COUNTED = FILE_WORK | {SYNC, WRITE}
 

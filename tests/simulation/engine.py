@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from little_loops.engine.drive import Acted
+from little_loops.engine.lifecycle import Ran, Wish, resume, start
+from little_loops.engine.local_world import Surroundings
+from little_loops.engine.resolve import Filled
 from little_loops.errors import LittleLoopsError, StorageError
 from little_loops.fsm.commands import RunAction
-from little_loops.fsm.drive import Acted
-from little_loops.fsm.rendering import Filled
-from little_loops.fsm.run_world import Surroundings
-from little_loops.fsm.runs import Ran, Wish, resume, start
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Result
-from little_loops.world.clock import RunClock
-from little_loops.world.stops import StopFlag
-from little_loops.world.storage import RunWriter
+from little_loops.runs.storage import RunWriter
+from little_loops.system.clock import RunClock
+from little_loops.system.stops import StopFlag
 from tests.simulation.disk import Disk, Fault, Killed, PowerCut, heard
 from tests.simulation.machines import Deed, Key, key_of
 

@@ -14,15 +14,15 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from little_loops.engine.lifecycle import ARCHIVED, Look, current, look
 from little_loops.errors import DamagedRun
 from little_loops.fsm.events import from_record
 from little_loops.fsm.evolve import evolve, first_state
-from little_loops.fsm.runs import ARCHIVED, Look, current, look
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
-from little_loops.world.files import SYNC, WRITE
-from little_loops.world.history import newest, past_runs
-from little_loops.world.storage import RunFiles, events
+from little_loops.runs.history import newest, past_runs
+from little_loops.runs.storage import RunFiles, events
+from little_loops.system.files import SYNC, WRITE
 from tests.fsm.test_laws import never_twice, ways
 from tests.simulation.disk import Disk, Fault, Killed, PowerCut, heard
 from tests.simulation.engine import NAME, Cue, Ended, Simulation, is_about_storage

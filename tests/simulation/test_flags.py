@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from little_loops.authoring.fields import COMMAND, HOST, LOOP, PARADIGM_TABLES, RETRY, STATE
+from little_loops.authoring.fields.table import COMMAND, HOST, LOOP, PARADIGM_TABLES, RETRY, STATE
 from little_loops.cli.commands import VERBS
 
 TESTS = Path(__file__).parent.parent

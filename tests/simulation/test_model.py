@@ -25,21 +25,21 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from little_loops.cli.loading import load_loop
 from little_loops.cli.resume import Asked, chosen_definition
+from little_loops.definitions.loading import load_loop
+from little_loops.engine.lifecycle import check_resumable, find
 from little_loops.errors import ConflictError, DamagedRun, LittleLoopsError, UsageError
-from little_loops.fsm.runs import check_resumable, find
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED
-from little_loops.world.history import past_runs, runs, settle
-from little_loops.world.locks import Claim
-from little_loops.world.storage import RunFiles, events
+from little_loops.runs.claims import Claim
+from little_loops.runs.history import past_runs, runs, settle
+from little_loops.runs.storage import RunFiles, events
+from tests.engine.claimants import hold
 from tests.simulation.child import in_child
 from tests.simulation.disk import Disk, Fault, Killed, PowerCut, heard
 from tests.simulation.engine import NAME, Cue, Ended, Simulation
 from tests.simulation.machines import Deed, Key
 from tests.simulation.model import At, Damaged, Nothing, Story, view, whose
-from tests.world.claimants import hold
 
 STEPS = ["s1", "s2", "s3", "s4"]
 EXAMPLES = 500

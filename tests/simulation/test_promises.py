@@ -8,11 +8,11 @@ import random
 
 import pytest
 
-from little_loops.fsm.runs import find
+from little_loops.engine.lifecycle import find
 from little_loops.fsm.schema import FSMLoop
-from little_loops.world.files import SYNC, WRITE
-from little_loops.world.history import past_runs
-from little_loops.world.storage import RunFiles
+from little_loops.runs.history import past_runs
+from little_loops.runs.storage import RunFiles
+from little_loops.system.files import SYNC, WRITE
 from tests.simulation.child import in_child
 from tests.simulation.disk import Disk, Fault, Killed, PowerCut, heard
 from tests.simulation.engine import NAME, Cue, Simulation

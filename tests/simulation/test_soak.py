@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.engine.test_races import holding
 from tests.project import Project, until
 from tests.simulation.command import Begun, command, in_memory
-from tests.world.test_races import holding
 
 RACERS = 20
 ROUNDS = 100

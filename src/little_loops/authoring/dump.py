@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from little_loops.authoring.scalars import notation, resolve
+from little_loops.authoring.yaml.scalars import notation, resolve
 from little_loops.fsm.schema import FSMLoop
 
 LONGEST_FLOW = 80

@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import Any
 
 from little_loops.authoring.texts import values
-from little_loops.fsm.interpolation import TemplateError, Unresolved
 from little_loops.fsm.schema import ActionType, FSMLoop
-from little_loops.fsm.splicing import LONGEST, Spliced, spliced, written
-from little_loops.fsm.template import SLASH_COMMAND
+from little_loops.templates.parse import SLASH_COMMAND
+from little_loops.templates.render import TemplateError, Unresolved
+from little_loops.templates.splice import LONGEST, Spliced, spliced, written
 
 MOST_SPLICED = 2_000_000
 MOST_REFERENCES = 20_000

@@ -12,9 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from little_loops.authoring import native
-from little_loops.authoring.field_kinds import LOOP_NAME, Command, Field, ListOf, Part, Table, table
-from little_loops.authoring.fields import (
+from little_loops.authoring.fields.kinds import (
+    LOOP_NAME,
+    Command,
+    Field,
+    ListOf,
+    Part,
+    Table,
+    table,
+)
+from little_loops.authoring.fields.read_values import fits
+from little_loops.authoring.fields.reader import Reader
+from little_loops.authoring.fields.table import (
     COMMAND,
     LOOP,
     OWN,
@@ -24,10 +33,9 @@ from little_loops.authoring.fields import (
     TRANSITIONS,
 )
 from little_loops.authoring.messages import shown
-from little_loops.authoring.nodes import Entry, List, Map, Mark, Node, Text, node_of
-from little_loops.authoring.places import Places, Source
-from little_loops.authoring.reader import Reader
-from little_loops.authoring.values import fits
+from little_loops.authoring.paradigms import native
+from little_loops.authoring.yaml.nodes import Entry, List, Map, Mark, Node, Text, node_of
+from little_loops.authoring.yaml.places import Places, Source
 from little_loops.errors import Problem
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
@@ -49,7 +57,7 @@ class Definition(NamedTuple):
 
 def load(text: str | bytes, file: str, stem: str) -> Definition:
     """Read a loop file; nothing in it makes this raise."""
-    from little_loops.authoring.source import parse  # a program's data needs no YAML
+    from little_loops.authoring.yaml.source import parse  # a program's data needs no YAML
 
     document = parse(text, file)
     if document.root is None:
@@ -117,7 +125,7 @@ def _new(found: Iterable[Problem], told: Sequence[Problem]) -> list[Problem]:
 
 def _variables_given_twice(root: Map, reader: Reader) -> None:
     """Variables that the paradigm makes of its own fields are not also written by hand."""
-    from little_loops.authoring.convergence import GIVEN_BY  # only for its own loops
+    from little_loops.authoring.paradigms.convergence import GIVEN_BY  # only for its own loops
 
     written = root.get("context")
     for entry in written.entries if isinstance(written, Map) else ():
@@ -129,7 +137,7 @@ def _variables_given_twice(root: Map, reader: Reader) -> None:
 
 def _expand(paradigm: str, root: Map, name: str) -> Map:
     # Imported when a file is written in it; most files need one of five.
-    module = import_module(f"little_loops.authoring.{paradigm}")
+    module = import_module(f"little_loops.authoring.paradigms.{paradigm}")
     expanded: Map = module.expand(root, name)
     return expanded
 
@@ -205,7 +213,7 @@ def _usable_name(root: Map, reader: Reader, stem: str) -> str:
 
 def _checked(read: native.Native, reader: Reader) -> list[Problem]:
     """What is wrong with the machine as a whole, less what only follows from earlier problems."""
-    from little_loops.authoring.check import check  # needs interpolation, patterns and more
+    from little_loops.authoring.checks.check import check  # needs interpolation, patterns and more
 
     assert read.loop is not None
     found: list[Problem] = check(read.loop, read.places, read.gaps, compiled=read.compiled)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import islice
 
-from little_loops.authoring.flow import flow_of
+from little_loops.authoring.checks.flow import flow_of
 from little_loops.authoring.messages import shown
 from little_loops.authoring.texts import conditions
 from little_loops.fsm.conditions import reading
-from little_loops.fsm.interpolation import splice
 from little_loops.fsm.schema import FAILURE_WAYS, FSMLoop, OutputContains, outcome_of
 from little_loops.fsm.values import author_context, duration_text
+from little_loops.templates.render import splice
 
 MOST_PATTERNS = 50
 _READ_AS = {"regex": "a regular expression", "substring": "plain text"}

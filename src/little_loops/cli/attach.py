@@ -14,20 +14,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from time import sleep
 
-from little_loops.cli.ages import now_ms
-from little_loops.cli.console import ascii_only, colour_wanted, print_json, say, talk
-from little_loops.cli.follow import (
+from little_loops.cli.foreground import JsonScreen, LastLine, live_wanted
+from little_loops.cli.logs import write
+from little_loops.cli.parsing import Args, Parser, add_output_options
+from little_loops.cli.watching import Watch
+from little_loops.definitions.run_names import run_named
+from little_loops.errors import OK, StorageError
+from little_loops.fsm.schema import FSMLoop
+from little_loops.reporting.lines import Teller
+from little_loops.reporting.masking import Masker
+from little_loops.reporting.observers import Onlooker
+from little_loops.reporting.reporter import Reporter
+from little_loops.runs.follow import (
     POLL_S,
     open_events,
     open_log,
     over_when,
     until_it_runs,
 )
-from little_loops.cli.foreground import JsonScreen, LastLine, live_wanted
-from little_loops.cli.logs import write
-from little_loops.cli.naming import run_named
-from little_loops.cli.parsing import Args, Parser, add_output_options
-from little_loops.cli.sight import (
+from little_loops.runs.inspect import (
     Seen,
     exit_code_of,
     is_crashed,
@@ -35,17 +40,12 @@ from little_loops.cli.sight import (
     newest_seen,
     no_such_run,
 )
-from little_loops.cli.tables import cells
-from little_loops.cli.watching import Watch
-from little_loops.cli.words import last_words, next_step, since
-from little_loops.errors import OK, StorageError
-from little_loops.fsm.schema import FSMLoop
-from little_loops.world.lines import Teller
-from little_loops.world.onlookers import Onlooker
-from little_loops.world.project import find_project
-from little_loops.world.reporter import Reporter
-from little_loops.world.secrets import Masker
-from little_loops.world.storage import load
+from little_loops.runs.project import find_project
+from little_loops.runs.storage import load
+from little_loops.terminal.console import ascii_only, colour_wanted, print_json, say, talk
+from little_loops.terminal.durations import now_ms
+from little_loops.terminal.summaries import last_words, next_step, since
+from little_loops.terminal.tables import cells
 
 EXAMPLES = (
     ("ll-loop attach fix-types", "watch it; Ctrl-C detaches, the run goes on"),
@@ -133,8 +133,8 @@ def _screen(args: Args, one: Seen, stack: ExitStack) -> tuple[Onlooker, Callable
     limit = given or (machine.max_iterations if machine else DEFAULT_ITERATIONS)
     if machine is None or args.json or args.quiet or not live_wanted(os.environ):
         return _plain_screen(args, one.loop, limit), lambda _: None
-    from little_loops.cli.live import Hints, LiveScreen, terminal  # rich
-    from little_loops.cli.terminal_lines import TerminalTeller  # only on a terminal
+    from little_loops.terminal.live import Hints, LiveScreen, terminal  # rich
+    from little_loops.terminal.terminal_lines import TerminalTeller  # only on a terminal
 
     class Watching(Hints):
         def that_fits(self, room: int, dot: str) -> str:

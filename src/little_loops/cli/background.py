@@ -12,14 +12,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from little_loops.engine.lifecycle import Ran, Wish, resume, start
+from little_loops.engine.local_world import Surroundings
 from little_loops.errors import LittleLoopsError
-from little_loops.fsm.run_world import Surroundings
-from little_loops.fsm.runs import Ran, Wish, resume, start
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, LoopState
-from little_loops.world.background import Parent
-from little_loops.world.stops import StopFlag, listen
-from little_loops.world.storage import RunFiles
+from little_loops.runs.storage import RunFiles
+from little_loops.system.detached import Parent
+from little_loops.system.stops import StopFlag, listen
 
 
 def main(argv: Sequence[str]) -> int:

@@ -6,12 +6,12 @@ import os
 from typing import Any
 
 from little_loops.cli.background import wish_to
-from little_loops.cli.console import print_json, say, talk
 from little_loops.cli.foreground import Show
-from little_loops.fsm.runs import Wish
+from little_loops.engine.lifecycle import Wish
 from little_loops.fsm.schema import FSMLoop
-from little_loops.world.background import launch
-from little_loops.world.shown import visible
+from little_loops.reporting.escape import visible
+from little_loops.system.detached import launch
+from little_loops.terminal.console import print_json, say, talk
 
 
 def start_in_background(verb: str, loop: FSMLoop | None, wish: Wish, show: Show) -> int:

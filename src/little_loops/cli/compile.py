@@ -7,11 +7,11 @@ import os
 from collections.abc import Sequence
 
 from little_loops.authoring.dump import dump
-from little_loops.cli.console import print_json, talk
-from little_loops.cli.loading import COMPILED_MARK, load_loop, shown_path
 from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.definitions.loading import COMPILED_MARK, load_loop, shown_path
 from little_loops.errors import OK, UsageError
-from little_loops.world.project import find_project
+from little_loops.runs.project import find_project
+from little_loops.terminal.console import print_json, talk
 
 EXAMPLES = (
     ("ll-loop compile fix-types", "print the states it becomes"),

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from little_loops.errors import OK, UsageError
-from little_loops.world.project import (
+from little_loops.runs.project import (
     LOOPS,
     find_project,
     is_loop_name,
@@ -137,7 +137,7 @@ def place_of(shell: str, environ: Mapping[str, str]) -> str:
 
 def _install(shell: str, text: str, environ: Mapping[str, str]) -> int:
     from little_loops.cli.completion_scripts import MARK  # imports every page
-    from little_loops.cli.console import say, talk
+    from little_loops.terminal.console import say, talk
 
     path = place_of(shell, environ)
     if os.path.lexists(path) and not _is_ours(path, MARK):

@@ -11,16 +11,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from little_loops.cli.console import talk
+from little_loops.definitions.trust import AgentAction, agree, trust_of
 from little_loops.errors import UsageError
 from little_loops.fsm.action_types import action_type
 from little_loops.fsm.events import timestamp
-from little_loops.fsm.interpolation import TemplateError, Unresolved, splice
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.values import author_context
-from little_loops.world.clock import wall_ms
-from little_loops.world.shown import visible
-from little_loops.world.trust import AgentAction, agree, trust_of
+from little_loops.reporting.escape import visible
+from little_loops.system.clock import wall_ms
+from little_loops.templates.render import TemplateError, Unresolved, splice
+from little_loops.terminal.console import talk
 
 ALLOW = "LL_ALLOW_SKIP_PERMISSIONS"
 SHOWN = 100

@@ -13,8 +13,25 @@ from datetime import datetime
 
 from little_loops.authoring.filling import Filling
 from little_loops.cli.consent import ALLOW, actions_to_agree_to
-from little_loops.cli.console import ascii_only, print_json, say
-from little_loops.cli.description import (
+from little_loops.cli.run import Asked, most_iterations
+from little_loops.definitions.loading import LoopFile, context_overrides
+from little_loops.definitions.trust import Trust, trust_of
+from little_loops.engine.lifecycle import look, unfinished
+from little_loops.errors import OK, LittleLoopsError
+from little_loops.fsm.schema import FSMLoop, HostOptions
+from little_loops.fsm.scope import overlaps
+from little_loops.fsm.state import UNFINISHED
+from little_loops.fsm.values import written_env
+from little_loops.hosts.base import host_named
+from little_loops.records import NamedTuple
+from little_loops.reporting.escape import visible
+from little_loops.reporting.masking import Masker
+from little_loops.runs.claims import holders, nesting, waiting
+from little_loops.runs.holders import Holder
+from little_loops.runs.project import resolve_scope, run_name, show_scope
+from little_loops.runs.storage import RunFiles
+from little_loops.terminal.console import ascii_only, print_json, say
+from little_loops.terminal.description import (
     WIDEST,
     Described,
     described,
@@ -26,23 +43,6 @@ from little_loops.cli.description import (
     states_json,
     widest_on,
 )
-from little_loops.cli.loading import LoopFile, context_overrides
-from little_loops.cli.run import Asked, most_iterations
-from little_loops.errors import OK, LittleLoopsError
-from little_loops.fsm.runs import look, unfinished
-from little_loops.fsm.schema import FSMLoop, HostOptions
-from little_loops.fsm.scope import overlaps
-from little_loops.fsm.state import UNFINISHED
-from little_loops.fsm.values import written_env
-from little_loops.hosts.base import host_named
-from little_loops.records import NamedTuple
-from little_loops.world.holders import Holder
-from little_loops.world.locks import holders, nesting, waiting
-from little_loops.world.project import resolve_scope, run_name, show_scope
-from little_loops.world.secrets import Masker
-from little_loops.world.shown import visible
-from little_loops.world.storage import RunFiles
-from little_loops.world.trust import Trust, trust_of
 
 
 class Conflict(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from little_loops.authoring.codes import Code, catalogue
-from little_loops.cli.console import print_json, say
 from little_loops.cli.parsing import Parser, add_output_options
 from little_loops.errors import OK, UsageError
+from little_loops.terminal.console import print_json, say
 
 
 def parser() -> Parser:

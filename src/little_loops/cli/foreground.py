@@ -9,7 +9,25 @@ from contextlib import contextmanager, suppress
 from errno import EIO, EPIPE
 from typing import TYPE_CHECKING, TextIO, cast
 
-from little_loops.cli.ci import (
+from little_loops.engine.lifecycle import Ran
+from little_loops.engine.local_world import Surroundings
+from little_loops.errors import SIGNALLED
+from little_loops.fsm.commands import Ending
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import LoopState
+from little_loops.fsm.values import written_env
+from little_loops.records import NamedTuple
+from little_loops.reporting.escape import visible
+from little_loops.reporting.lines import Teller
+from little_loops.reporting.masking import Masker
+from little_loops.reporting.observers import Onlooker, Onlookers, Record
+from little_loops.reporting.reporter import Reporter
+from little_loops.runs.claims import WaitStopped
+from little_loops.runs.project import find_project
+from little_loops.runs.storage import RunFiles
+from little_loops.system.files import to_json
+from little_loops.system.stops import StopFlag, listen
+from little_loops.terminal.ci import (
     GitHubGroups,
     SteadyScreen,
     Write,
@@ -18,30 +36,12 @@ from little_loops.cli.ci import (
     step_summary,
     without_commands,
 )
-from little_loops.cli.console import ascii_only, colour_wanted, is_terminal
-from little_loops.cli.hints import next_command
-from little_loops.cli.outlet import Outlet
-from little_loops.errors import SIGNALLED
-from little_loops.fsm.commands import Ending
-from little_loops.fsm.run_world import Surroundings
-from little_loops.fsm.runs import Ran
-from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import LoopState
-from little_loops.fsm.values import written_env
-from little_loops.records import NamedTuple
-from little_loops.world.files import to_json
-from little_loops.world.lines import Teller
-from little_loops.world.locks import WaitStopped
-from little_loops.world.onlookers import Onlooker, Onlookers, Record
-from little_loops.world.project import find_project
-from little_loops.world.reporter import Reporter
-from little_loops.world.secrets import Masker
-from little_loops.world.shown import visible
-from little_loops.world.stops import StopFlag, listen
-from little_loops.world.storage import RunFiles
+from little_loops.terminal.console import ascii_only, colour_wanted, is_terminal
+from little_loops.terminal.next_step import next_command
+from little_loops.terminal.outlet import Outlet
 
 if TYPE_CHECKING:
-    from little_loops.cli.live import LiveScreen
+    from little_loops.terminal.live import LiveScreen
 
 CODEX_SETTINGS = ("CODEX_HOME", "CODEX_API_KEY")
 """What a user sets for Codex; anything else of that kind is set by it, for what it runs."""
@@ -199,8 +199,8 @@ def _plain_screen(loop: FSMLoop, show: Show, limit: int, to: Outlets) -> Onlooke
 def _live_screen(
     loop: FSMLoop, name: str, show: Show, limit: int, stop: StopFlag, out: Outlet
 ) -> LiveScreen:
-    from little_loops.cli.live import Hints, LiveScreen, terminal  # rich
-    from little_loops.cli.terminal_lines import TerminalTeller  # only on a terminal
+    from little_loops.terminal.live import Hints, LiveScreen, terminal  # rich
+    from little_loops.terminal.terminal_lines import TerminalTeller  # only on a terminal
 
     log = os.path.relpath(RunFiles(find_project(os.getcwd()), name).log)
     return LiveScreen(

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 
 from little_loops.authoring.graph import as_dot, as_mermaid, as_text
-from little_loops.cli.console import ascii_only, print_json, say, say_as_it_is
-from little_loops.cli.loading import load_loop
 from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.definitions.loading import load_loop
 from little_loops.errors import OK
 from little_loops.fsm.schema import FSMLoop, ways
-from little_loops.world.project import find_project
+from little_loops.runs.project import find_project
+from little_loops.terminal.console import ascii_only, print_json, say, say_as_it_is
 
 
 def parser() -> Parser:

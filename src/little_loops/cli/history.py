@@ -7,17 +7,17 @@ import os
 import sys
 from collections.abc import Sequence
 
-from little_loops.cli.ages import now_ms
-from little_loops.cli.console import print_json, say, talk
-from little_loops.cli.naming import run_named
 from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
-from little_loops.cli.sight import Seen, all_past, newest_seen
-from little_loops.cli.tables import style_for
+from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
-from little_loops.world.history import prune
-from little_loops.world.project import find_project
-from little_loops.world.shown import visible
-from little_loops.world.storage import RunFiles
+from little_loops.reporting.escape import visible
+from little_loops.runs.history import prune
+from little_loops.runs.inspect import Seen, all_past, newest_seen
+from little_loops.runs.project import find_project
+from little_loops.runs.storage import RunFiles
+from little_loops.terminal.console import print_json, say, talk
+from little_loops.terminal.durations import now_ms
+from little_loops.terminal.tables import style_for
 
 EXAMPLES = (
     ("ll-loop history", "the last runs of every loop"),
@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _show(args: Args, root: str, name: str | None) -> int:
-    from little_loops.cli.history_table import document, lines  # pruning shows no table
+    from little_loops.terminal.history_table import document, lines  # pruning shows no table
 
     now = now_ms()
     past = all_past(root, name)

@@ -11,15 +11,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from little_loops.cli.ages import now_ms
-from little_loops.cli.console import print_json, say, talk
 from little_loops.cli.plain_words import plain
-from little_loops.cli.sight import all_alive, as_json
 from little_loops.cli.status import COLUMNS, complain, row
-from little_loops.cli.tables import style_for, table
 from little_loops.errors import OK
 from little_loops.records import NamedTuple
-from little_loops.world.project import find_project
+from little_loops.runs.inspect import all_alive, as_json
+from little_loops.runs.project import find_project
+from little_loops.terminal.console import print_json, say, talk
+from little_loops.terminal.durations import now_ms
+from little_loops.terminal.tables import style_for, table
 
 if TYPE_CHECKING:
     from little_loops.cli.parsing import Parser

@@ -16,9 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from time import sleep
 
-from little_loops.cli.ages import now_ms
-from little_loops.cli.console import ascii_only
-from little_loops.cli.follow import (
+from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
+from little_loops.definitions.run_names import run_named
+from little_loops.errors import OK
+from little_loops.fsm.events import FINAL_EVENTS, wall_ms_of
+from little_loops.reporting.escape import visible
+from little_loops.reporting.excerpt import BAR
+from little_loops.runs.follow import (
     POLL_S,
     Growing,
     open_events,
@@ -26,17 +30,13 @@ from little_loops.cli.follow import (
     over_when,
     until_it_runs,
 )
-from little_loops.cli.naming import run_named
-from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
-from little_loops.cli.sight import Seen, newest_seen, no_such_run, past_seen
-from little_loops.errors import OK
-from little_loops.fsm.events import FINAL_EVENTS, wall_ms_of
-from little_loops.world.excerpt import BAR
-from little_loops.world.files import to_json
-from little_loops.world.journal import Record
-from little_loops.world.project import find_project
-from little_loops.world.shown import visible
-from little_loops.world.storage import events
+from little_loops.runs.inspect import Seen, newest_seen, no_such_run, past_seen
+from little_loops.runs.journal import Record
+from little_loops.runs.project import find_project
+from little_loops.runs.storage import events
+from little_loops.system.files import to_json
+from little_loops.terminal.console import ascii_only
+from little_loops.terminal.durations import now_ms
 
 EXAMPLES = (
     ("ll-loop logs fix-types", "the last run, or the one under way"),

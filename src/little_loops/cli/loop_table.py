@@ -11,17 +11,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from little_loops.authoring.load import Definition
-from little_loops.cli.ages import ago, compact, moment
-from little_loops.cli.loading import COMPILED_MARK, read_definition, shown_path
-from little_loops.cli.sight import Seen, all_current, as_json, newest_seen
-from little_loops.cli.tables import Column, Style, table
-from little_loops.cli.words import signed, since, word_of
+from little_loops.definitions.loading import COMPILED_MARK, read_definition, shown_path
 from little_loops.errors import StorageError, UsageError
 from little_loops.records import NamedTuple
-from little_loops.world.lines import one_line
-from little_loops.world.project import is_loop_name, is_run_name, loop_files
-from little_loops.world.shown import visible
-from little_loops.world.storage import HISTORY, find_folder
+from little_loops.reporting.escape import visible
+from little_loops.reporting.lines import one_line
+from little_loops.runs.inspect import Seen, all_current, as_json, newest_seen
+from little_loops.runs.project import is_loop_name, is_run_name, loop_files
+from little_loops.runs.storage import HISTORY, find_folder
+from little_loops.terminal.durations import ago, compact, moment
+from little_loops.terminal.summaries import signed, since, word_of
+from little_loops.terminal.tables import Column, Style, table
 
 COLUMNS = (
     Column("NAME", least=12),

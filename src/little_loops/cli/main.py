@@ -78,7 +78,7 @@ def _print_help() -> None:
     if not sys.stdout.isatty():
         sys.stdout.write(help_page())
         return
-    from little_loops.cli.console import say  # only a terminal may be too narrow
+    from little_loops.terminal.console import say  # only a terminal may be too narrow
 
     say(help_page().rstrip("\n"))
 
@@ -112,7 +112,7 @@ def _verb_first(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _report(error: LittleLoopsError, *, json_wanted: bool) -> int:
-    from little_loops.cli.console import report_error
+    from little_loops.terminal.console import report_error
 
     report_error(error, json_wanted=json_wanted)
     return error.exit_code
@@ -121,7 +121,7 @@ def _report(error: LittleLoopsError, *, json_wanted: bool) -> int:
 def _report_bug(bug: Exception) -> int:
     if os.environ.get("LL_TRACEBACK"):
         raise bug
-    from little_loops.world.shown import visible  # of no use to a command that works
+    from little_loops.reporting.escape import visible  # of no use to a command that works
 
     what = visible(f"{type(bug).__name__}: {bug}".splitlines()[0])
     sys.stderr.write(

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from little_loops.cli.console import columns_of, say
 from little_loops.errors import UsageError
+from little_loops.terminal.console import columns_of, say
 
 Args = argparse.Namespace
 

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from little_loops.cli.consent import skip_permissions
-from little_loops.cli.console import talk
 from little_loops.cli.foreground import Show, carry_out
-from little_loops.cli.loading import context_overrides
-from little_loops.cli.naming import run_named
 from little_loops.cli.plain_words import plain
+from little_loops.definitions.loading import context_overrides
+from little_loops.definitions.run_names import run_named
+from little_loops.engine.lifecycle import Look, Wish, find, resume
 from little_loops.errors import DefinitionError, UsageError
 from little_loops.fsm.endings import not_resumable
-from little_loops.fsm.runs import Look, Wish, find, resume
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits
 from little_loops.records import NamedTuple
-from little_loops.world.project import find_project
-from little_loops.world.shown import visible
+from little_loops.reporting.escape import visible
+from little_loops.runs.project import find_project
+from little_loops.terminal.console import talk
 
 if TYPE_CHECKING:
-    from little_loops.cli.loading import LoopFile
     from little_loops.cli.parsing import Parser
+    from little_loops.definitions.loading import LoopFile
 
 EXAMPLES = (
     ("ll-loop resume fix-types", "go on where it stopped"),
@@ -149,7 +149,7 @@ def chosen_definition(args: Asked, root: str, before: Look) -> FSMLoop | None:
 
 
 def current_definition(root: str, name: str, *, wanted: bool) -> LoopFile | None:
-    from little_loops.cli.loading import load_loop  # YAML, and only where it is needed
+    from little_loops.definitions.loading import load_loop  # YAML, and only where it is needed
 
     try:
         return load_loop(name, root)
@@ -164,7 +164,7 @@ def current_definition(root: str, name: str, *, wanted: bool) -> LoopFile | None
 
 def _only_set(found: LoopFile, change: str) -> bool:
     """A setting that the file does not hold, or that a variable overrides, is no change of it."""
-    from little_loops.cli.settings import SETTINGS  # as late as the file itself
+    from little_loops.definitions.settings import SETTINGS  # as late as the file itself
 
     name = change.split("`")[1]
     if change != f"`{name}` changed" or name not in SETTINGS:

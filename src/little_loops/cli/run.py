@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from little_loops.cli.consent import can_ask, skip_permissions
 from little_loops.cli.foreground import Show, carry_out
-from little_loops.cli.loading import LoopFile, context_overrides, load_loop
 from little_loops.cli.plain_words import plain
+from little_loops.definitions.loading import LoopFile, context_overrides, load_loop
+from little_loops.engine.lifecycle import Wish, current, start, unfinished
 from little_loops.errors import UsageError
-from little_loops.fsm.runs import Wish, current, start, unfinished
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits
 from little_loops.records import NamedTuple
-from little_loops.world.locks import alive
-from little_loops.world.project import find_project, run_name
+from little_loops.runs.claims import alive
+from little_loops.runs.project import find_project, run_name
 
 if TYPE_CHECKING:
     from little_loops.cli.parsing import Parser
@@ -149,7 +149,7 @@ def _wants_to_start_anew(wish: Wish) -> bool:
     before = current(wish.root, wish.name)
     if before is None or before.run.status not in UNFINISHED:
         return False
-    from little_loops.cli.console import talk  # only to ask
+    from little_loops.terminal.console import talk  # only to ask
 
     problem = unfinished(wish.name, before.run)
     talk(problem.message)

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from little_loops.authoring.schema_json import schema
+from little_loops.authoring.fields.schema_json import schema
 from little_loops.cli.parsing import Parser
 from little_loops.errors import OK
 

@@ -7,8 +7,15 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from little_loops.authoring.worst_case import outcomes, worst_case
-from little_loops.cli.console import ascii_only, print_json, say
-from little_loops.cli.description import (
+from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.definitions.loading import LoopFile, load_loop, shown_path
+from little_loops.errors import OK
+from little_loops.fsm.schema import FSMLoop
+from little_loops.reporting.escape import visible
+from little_loops.reporting.masking import Masker
+from little_loops.runs.project import find_project
+from little_loops.terminal.console import ascii_only, print_json, say
+from little_loops.terminal.description import (
     WIDEST,
     described,
     environment_of,
@@ -19,13 +26,6 @@ from little_loops.cli.description import (
     states_json,
     widest_on,
 )
-from little_loops.cli.loading import LoopFile, load_loop, shown_path
-from little_loops.cli.parsing import Parser, add_output_options
-from little_loops.errors import OK
-from little_loops.fsm.schema import FSMLoop
-from little_loops.world.project import find_project
-from little_loops.world.secrets import Masker
-from little_loops.world.shown import visible
 
 
 def parser() -> Parser:

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from little_loops.cli.ages import now_ms
-from little_loops.cli.console import print_json, say, talk
-from little_loops.cli.naming import run_named
 from little_loops.cli.plain_words import plain
-from little_loops.cli.sight import (
+from little_loops.definitions.run_names import run_named
+from little_loops.errors import OK, UsageError
+from little_loops.records import NamedTuple
+from little_loops.reporting.escape import visible
+from little_loops.runs.inspect import (
     Seen,
     all_current,
     as_json,
@@ -19,12 +20,11 @@ from little_loops.cli.sight import (
     look_closer,
     no_such_run,
 )
-from little_loops.cli.tables import Column, Style, style_for, table
-from little_loops.cli.words import money, next_step, signed, since
-from little_loops.errors import OK, UsageError
-from little_loops.records import NamedTuple
-from little_loops.world.project import find_project
-from little_loops.world.shown import visible
+from little_loops.runs.project import find_project
+from little_loops.terminal.console import print_json, say, talk
+from little_loops.terminal.durations import now_ms
+from little_loops.terminal.summaries import money, next_step, signed, since
+from little_loops.terminal.tables import Column, Style, style_for, table
 
 if TYPE_CHECKING:
     from little_loops.cli.parsing import Parser
@@ -104,7 +104,7 @@ def one_run(args: Asked, loop: str, root: str) -> int:
     closer, now = look_closer(root, name, EVENTS_READ), now_ms()
     if closer is None:
         return _never_ran(args, name, root)
-    from little_loops.cli.status_page import document, page  # one run is shown in more detail
+    from little_loops.terminal.status_page import document, page  # one run is shown in more detail
 
     if args.json:
         print_json({"schema": 1, **document(closer, now)})

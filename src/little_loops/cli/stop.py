@@ -12,19 +12,19 @@ import signal
 import time
 from collections.abc import Sequence
 
-from little_loops.cli.ages import now_ms
-from little_loops.cli.console import print_json, say, talk
-from little_loops.cli.naming import run_named
 from little_loops.cli.parsing import Args, Parser, add_output_options
-from little_loops.cli.sight import Seen, newest_seen
-from little_loops.cli.words import next_step, since
+from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
 from little_loops.fsm.values import duration_text
-from little_loops.world.history import newest
-from little_loops.world.holders import Holder, send
-from little_loops.world.locks import alive, waiting
-from little_loops.world.project import find_project
-from little_loops.world.shown import visible
+from little_loops.reporting.escape import visible
+from little_loops.runs.claims import alive, waiting
+from little_loops.runs.history import newest
+from little_loops.runs.holders import Holder, send
+from little_loops.runs.inspect import Seen, newest_seen
+from little_loops.runs.project import find_project
+from little_loops.terminal.console import print_json, say, talk
+from little_loops.terminal.durations import now_ms
+from little_loops.terminal.summaries import next_step, since
 
 LOOK_EACH_S = 0.02
 KILL_GRACE_S = 5.0
@@ -80,7 +80,7 @@ def _end_orphans(root: str, name: str) -> str:
     run = newest(root, name)
     if run is None or run.state is None or run.state.get("status") != "running":
         return ""
-    from little_loops.world.tree import sweep  # only after a crash
+    from little_loops.system.process_tree import sweep  # only after a crash
 
     return ", ".join(f"{one.name} (pid {one.pid})" for one in sweep(str(run.state.get("run"))))
 
@@ -114,7 +114,7 @@ def plan_for(one: Seen | None) -> Plan:
 
 
 def longest_grace_s(one: Seen) -> float:
-    from little_loops.cli.status_page import details  # only a run that is there has a machine
+    from little_loops.terminal.status_page import details  # only a run that is there has a machine
 
     machine = details(one).machine
     states = machine.get("states")

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from little_loops.cli.console import columns_of, say
-from little_loops.cli.tables import ASCII, Column, Style, table
 from little_loops.errors import (
     CONFLICT,
     FAILED,
@@ -24,6 +22,8 @@ from little_loops.errors import (
     UsageError,
 )
 from little_loops.fsm.variables import ACTION_VARIABLES, SESSION_VARIABLES
+from little_loops.terminal.console import columns_of, say
+from little_loops.terminal.tables import ASCII, Column, Style, table
 
 if TYPE_CHECKING:
     from little_loops.cli.parsing import Parser
@@ -167,7 +167,7 @@ def endings() -> Iterator[tuple[str, str, str, str]]:
 
 
 def environment(width: int) -> Iterator[str]:
-    from little_loops.cli.settings import SETTINGS  # only this topic needs it
+    from little_loops.definitions.settings import SETTINGS  # only this topic needs it
 
     yield "What `ll-loop` reads"
     yield ""
@@ -208,7 +208,7 @@ GIVEN = ACTION_VARIABLES
 
 
 def interpolation(width: int) -> Iterator[str]:
-    from little_loops.fsm.template import FIELDS, MODIFIERS, NAMESPACES, RESULT_FIELDS
+    from little_loops.templates.parse import FIELDS, MODIFIERS, NAMESPACES, RESULT_FIELDS
 
     yield from prose(
         "`${namespace.name}` is filled in just before use: in `action`, in values of `context` and"
@@ -259,7 +259,7 @@ def _words(names: Iterable[str]) -> str:
 
 
 def conditions(width: int) -> Iterator[str]:
-    from little_loops.authoring.fields import CONDITIONS, OPERATORS
+    from little_loops.authoring.fields.table import CONDITIONS, OPERATORS
 
     yield from prose(
         "A state's `condition` makes a verdict of what its action gave. Without one, a shell action"

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from little_loops.authoring.load import Definition
 from little_loops.authoring.worst_case import outcomes, pattern_readings, worst_case
-from little_loops.cli.agent_checks import agent_problems
-from little_loops.cli.console import print_json, say, say_as_it_is
-from little_loops.cli.loading import find_loop, namesakes, read_definition, shown_path
 from little_loops.cli.plain_words import plain
-from little_loops.cli.problems import annotation, as_dict, paper_of, render_all
+from little_loops.definitions.agent_checks import agent_problems
+from little_loops.definitions.loading import find_loop, namesakes, read_definition, shown_path
 from little_loops.errors import OK, USAGE, Problem, UsageError
 from little_loops.records import NamedTuple
-from little_loops.world.project import find_project, loop_files
-from little_loops.world.shown import visible
+from little_loops.reporting.escape import visible
+from little_loops.runs.project import find_project, loop_files
+from little_loops.terminal.console import print_json, say, say_as_it_is
+from little_loops.terminal.problems import annotation, as_dict, paper_of, render_all
 
 if TYPE_CHECKING:
     from little_loops.cli.parsing import Parser

@@ -6,15 +6,15 @@ import os
 import time
 from collections.abc import Sequence
 
-from little_loops.cli.console import print_json, say, talk
-from little_loops.cli.naming import run_named
 from little_loops.cli.parsing import Args, Parser, add_output_options, seconds
-from little_loops.cli.sight import Closer, exit_code_of, look_closer
-from little_loops.cli.words import last_words
+from little_loops.definitions.run_names import run_named
 from little_loops.errors import LIMIT, UsageError
 from little_loops.fsm.events import FINAL_EVENTS
-from little_loops.world.locks import alive, waiting
-from little_loops.world.project import find_project
+from little_loops.runs.claims import alive, waiting
+from little_loops.runs.inspect import Closer, exit_code_of, look_closer
+from little_loops.runs.project import find_project
+from little_loops.terminal.console import print_json, say, talk
+from little_loops.terminal.summaries import last_words
 
 LOOK_EACH_S = 0.05
 

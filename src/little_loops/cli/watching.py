@@ -8,12 +8,12 @@ an action printed is there when its end is told.
 
 from __future__ import annotations
 
-from little_loops.cli.follow import Growing, GrowingEvents
 from little_loops.cli.logs import HEADER, Lines
 from little_loops.fsm.events import wall_ms_of
-from little_loops.world.excerpt import BAR
-from little_loops.world.journal import Record
-from little_loops.world.onlookers import Onlooker
+from little_loops.reporting.excerpt import BAR
+from little_loops.reporting.observers import Onlooker
+from little_loops.runs.follow import Growing, GrowingEvents
+from little_loops.runs.journal import Record
 
 LOG_READ = 1 << 20
 ENDS = ("action_complete", "action_interrupted")

@@ -9,17 +9,17 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as `typing` has it, which this package does without
 if TYPE_CHECKING:
-    from little_loops.fsm.executor import ActionResult as ActionResult
-    from little_loops.fsm.executor import ActionRunner as ActionRunner
-    from little_loops.fsm.executor import DefaultActionRunner as DefaultActionRunner
-    from little_loops.fsm.executor import ExecutionResult as ExecutionResult
-    from little_loops.fsm.executor import FSMExecutor as FSMExecutor
-    from little_loops.fsm.handoff_handler import HandoffBehavior as HandoffBehavior
-    from little_loops.fsm.handoff_handler import HandoffHandler as HandoffHandler
-    from little_loops.fsm.handoff_handler import HandoffResult as HandoffResult
-    from little_loops.fsm.library import compile_paradigm as compile_paradigm
-    from little_loops.fsm.library import validate as validate
-    from little_loops.fsm.persistence import PersistentExecutor as PersistentExecutor
+    from little_loops.authoring.library import compile_paradigm as compile_paradigm
+    from little_loops.authoring.library import validate as validate
+    from little_loops.engine.executor import ActionResult as ActionResult
+    from little_loops.engine.executor import ActionRunner as ActionRunner
+    from little_loops.engine.executor import DefaultActionRunner as DefaultActionRunner
+    from little_loops.engine.executor import ExecutionResult as ExecutionResult
+    from little_loops.engine.executor import FSMExecutor as FSMExecutor
+    from little_loops.engine.handoff_handler import HandoffBehavior as HandoffBehavior
+    from little_loops.engine.handoff_handler import HandoffHandler as HandoffHandler
+    from little_loops.engine.handoff_handler import HandoffResult as HandoffResult
+    from little_loops.engine.persistent_executor import PersistentExecutor as PersistentExecutor
     from little_loops.fsm.schema import FSMLoop as FSMLoop
     from little_loops.fsm.schema import StateConfig as StateConfig
     from little_loops.fsm.signal_detector import ERROR_SIGNAL as ERROR_SIGNAL
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     from little_loops.fsm.state import LoopState as LoopState
 
 _HOME = {
-    "FSMLoop": "schema",
-    "StateConfig": "schema",
-    "LoopState": "state",
-    "FSMExecutor": "executor",
-    "ExecutionResult": "executor",
-    "ActionRunner": "executor",
-    "ActionResult": "executor",
-    "DefaultActionRunner": "executor",
-    "PersistentExecutor": "persistence",
-    "SignalDetector": "signal_detector",
-    "SignalPattern": "signal_detector",
-    "DetectedSignal": "signal_detector",
-    "HANDOFF_SIGNAL": "signal_detector",
-    "ERROR_SIGNAL": "signal_detector",
-    "STOP_SIGNAL": "signal_detector",
-    "HandoffHandler": "handoff_handler",
-    "HandoffBehavior": "handoff_handler",
-    "HandoffResult": "handoff_handler",
-    "compile_paradigm": "library",
-    "validate": "library",
+    "FSMLoop": "little_loops.fsm.schema",
+    "StateConfig": "little_loops.fsm.schema",
+    "LoopState": "little_loops.fsm.state",
+    "FSMExecutor": "little_loops.fsm.executor",
+    "ExecutionResult": "little_loops.fsm.executor",
+    "ActionRunner": "little_loops.fsm.executor",
+    "ActionResult": "little_loops.fsm.executor",
+    "DefaultActionRunner": "little_loops.fsm.executor",
+    "PersistentExecutor": "little_loops.fsm.persistence",
+    "SignalDetector": "little_loops.fsm.signal_detector",
+    "SignalPattern": "little_loops.fsm.signal_detector",
+    "DetectedSignal": "little_loops.fsm.signal_detector",
+    "HANDOFF_SIGNAL": "little_loops.fsm.signal_detector",
+    "ERROR_SIGNAL": "little_loops.fsm.signal_detector",
+    "STOP_SIGNAL": "little_loops.fsm.signal_detector",
+    "HandoffHandler": "little_loops.fsm.handoff_handler",
+    "HandoffBehavior": "little_loops.fsm.handoff_handler",
+    "HandoffResult": "little_loops.fsm.handoff_handler",
+    "compile_paradigm": "little_loops.authoring.library",
+    "validate": "little_loops.authoring.library",
 }
 
 __all__ = list(_HOME)
@@ -59,4 +59,4 @@ __all__ = list(_HOME)
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_module(_HOME[name]), name)

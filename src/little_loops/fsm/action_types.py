@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from little_loops.fsm.interpolation import splice
 from little_loops.fsm.schema import ActionType, StateConfig
-from little_loops.fsm.template import SLASH_COMMAND
+from little_loops.templates.parse import SLASH_COMMAND
+from little_loops.templates.render import splice
 
 
 def action_type(state: StateConfig, context: Mapping[str, Any]) -> ActionType:

@@ -4,8 +4,8 @@ A condition that cannot judge says `error`, with the reason and the beginning of
 never says `fail`, which would send the loop off to mend what is not broken.  Templates have been
 filled in by the caller; what is then a text where a number belongs is read as a number here.
 
-Not here: reading numbers, patterns and JSON (`readings`), finding outputs and sources (the
-executor), a bound on the time of whatever `needs_bound` (`world.judging`).
+Not here: reading numbers, patterns and JSON (`extract`), finding outputs and sources (the
+executor), a bound on the time of whatever `needs_bound` (`engine.judging`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, assert_never
 
-from little_loops.fsm.readings import (
+from little_loops.fsm.extract import (
     EXACT_BELOW,
     LARGEST,
     CannotJudge,
@@ -34,7 +34,7 @@ from little_loops.fsm.readings import (
     plain,
     preview,
 )
-from little_loops.fsm.readings import number_in as number_in
+from little_loops.fsm.extract import number_in as number_in
 from little_loops.fsm.schema import (
     ERROR,
     FAIL,

@@ -3,7 +3,7 @@
 The catalogue is the contract with every reader of the log: tests check each emitted event against
 it, and the reference page is made from it.
 
-Not here: what an event does to a run (`evolve`), how it looks on a screen (`cli.render`).
+Not here: what an event does to a run (`evolve`), how it looks on a screen (`reporting.lines`).
 """
 
 from __future__ import annotations

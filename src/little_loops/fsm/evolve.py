@@ -4,7 +4,7 @@ A run is the sum of its events: `advance` decides which events happen and this m
 up, and so does a resume that reads them back from the log.  There is no other way to change a
 `LoopState`, which is why a damaged snapshot can always be made again.
 
-Not here: whether something may happen (`machine`), files (`world.journal`).
+Not here: whether something may happen (`machine`), files (`runs.journal`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ A run goes round: `arrive` (limits, waits) → `act` (its action leaves as a com
 (what its end means) → `route` (the way the verdict takes) → `arrive` …, until `end`.
 
 Not here: judging output (`verdicts`, `conditions`), adding events up (`evolve`), saving anything
-(`runs`).
+(`lifecycle`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from little_loops.fsm import endings
-from little_loops.fsm.actions_due import action_due
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge
 from little_loops.fsm.conditions import NOT_RUN
 from little_loops.fsm.events import Event
@@ -30,10 +29,9 @@ from little_loops.fsm.happenings import (
     StopAsked,
     WaitOver,
 )
-from little_loops.fsm.interpolation import TemplateError, Unresolved
-from little_loops.fsm.last_state import end_in_terminal, warn_of_failure
 from little_loops.fsm.limits import exceeded, iterations_allowed, wait_for
-from little_loops.fsm.notes import (
+from little_loops.fsm.next_action import action_due
+from little_loops.fsm.record_events import (
     note_cut,
     note_end,
     note_ended,
@@ -54,10 +52,12 @@ from little_loops.fsm.schema import (
     ways,
 )
 from little_loops.fsm.state import FORMAT, Judgement, LoopState, Result
+from little_loops.fsm.terminal_states import end_in_terminal, warn_of_failure
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.verdicts import judge_action, judge_source
 from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
 from little_loops.records import NamedTuple
+from little_loops.templates.render import TemplateError, Unresolved
 
 OBEYED = ("handoff", "error", "stop")
 """Signals with an effect; one of a user's own patterns is noted and changes nothing."""

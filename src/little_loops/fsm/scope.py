@@ -4,7 +4,7 @@ A scope is the paths a loop works on.  Two overlap if a path of one is equal to 
 the other: `src` and `src/api` do, `src/api` and `src/api2` do not.  `.` is above everything.
 
 Not here: links and the current directory (the caller resolves them and compares absolute paths),
-who holds a scope now (`world.locks`).
+who holds a scope now (`runs.claims`).
 """
 
 from __future__ import annotations

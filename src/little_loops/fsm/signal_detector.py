@@ -4,7 +4,7 @@ A signal counts at the start of a line, blanks before it allowed: a line that me
 (`grep` found it, a mail quotes it) says nothing.
 
 Not here: what a signal does to a run (`machine`), finding one in a stream that does not fit into
-memory (`world.output`).
+memory (`system.output`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ far the current step has come, so that a resume needs no other hint:
     judged       the verdict is known (`judgement`), the way not chosen yet
     ended        nothing more to do
 
-Not here: files (`world.storage`), decisions (`machine`).
+Not here: files (`runs.storage`), decisions (`machine`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ import re
 from collections.abc import Sequence
 
 from little_loops.fsm.schema import HostOptions
-from little_loops.fsm.template import SLASH_COMMAND
 from little_loops.hosts import verdicts
 from little_loops.hosts.base import (
     Launch,
@@ -25,6 +24,7 @@ from little_loops.hosts.base import (
     gently_then_firmly,
 )
 from little_loops.hosts.claude_reader import ClaudeReader
+from little_loops.templates.parse import SLASH_COMMAND
 
 MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "plan")
 BYPASS = "bypassPermissions"

@@ -10,12 +10,12 @@ import os
 from collections.abc import Sequence
 
 from little_loops.fsm.schema import HostOptions
-from little_loops.fsm.shell_places import HOLE
-from little_loops.fsm.shell_programs import findings
 from little_loops.hosts import verdicts
 from little_loops.hosts.base import Launch, Probe, Request, Run, Which, gently_then_firmly
 from little_loops.hosts.plain import PlainReader
 from little_loops.records import NamedTuple
+from little_loops.templates.shell.command_words import findings
+from little_loops.templates.shell.positions import HOLE
 
 PLACE = "{prompt}"
 

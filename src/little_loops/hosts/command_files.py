@@ -3,7 +3,7 @@
 A command file may hold `` !`grep $ARGUMENTS …` ``: there the arguments are shell code, so what a
 command printed must not get into them.
 
-Not here: what counts as data (`fsm.template`), what is said about it (`cli`, `fsm.agents`).
+Not here: what counts as data (`templates.parse`), what is said about it (`cli`, `engine.agent_actions`).
 """
 
 from __future__ import annotations

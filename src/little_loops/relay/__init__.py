@@ -4,5 +4,5 @@ Each turn a fresh agent works on the plan and leaves a return-metadata file.  `r
 that file leads to, `contract` says what may stand in it, `turns` does what a turn needs before and
 after the agent.
 
-Not here: the machine a relay compiles to (`authoring.relay`), running it (`fsm`).
+Not here: the machine a relay compiles to (`authoring.paradigms.relay`), running it (`fsm`).
 """

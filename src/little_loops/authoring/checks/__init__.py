@@ -1,0 +1,1 @@
+"""Checks over a whole loop: targets, transitions, templates, captures."""

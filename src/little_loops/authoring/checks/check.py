@@ -1,0 +1,81 @@
+"""Check a whole loop: an ordered tuple of small checks, each of which says what it found.
+
+Errors are what makes a loop wrong, warnings what makes it doubtful.  Nothing here raises, and
+nothing takes long, whatever the loop: a thousand states are checked in a fraction of a second.
+
+Not here: reading fields (`reader`), what hosts say about their options (`definitions.agent_checks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from little_loops.authoring.checks.check_actions import check_deploys, check_prose, check_scripts
+from little_loops.authoring.checks.check_conditions import check_conditions
+from little_loops.authoring.checks.check_filled import check_filled, check_variables
+from little_loops.authoring.checks.check_machine import (
+    check_capture_names,
+    check_endings,
+    check_targets,
+)
+from little_loops.authoring.checks.check_results import check_results
+from little_loops.authoring.checks.check_transitions import (
+    check_effects,
+    check_later,
+    check_made,
+    check_reachable,
+    check_verdicts,
+)
+from little_loops.authoring.checks.check_values import (
+    check_context,
+    check_plain_texts,
+    check_templates,
+)
+from little_loops.authoring.checks.inspection import Inspection
+from little_loops.authoring.fields.gaps import NO_GAPS, Gaps
+from little_loops.authoring.yaml.places import Places
+from little_loops.errors import Problem
+from little_loops.fsm.schema import FSMLoop
+
+Check = Callable[[Inspection], Iterator[Problem]]
+SKELETON: tuple[Check, ...] = (
+    check_targets,
+    check_plain_texts,
+    check_endings,
+    check_made,
+    check_later,
+)
+CHECKS: tuple[Check, ...] = (
+    check_capture_names,
+    check_conditions,
+    check_templates,
+    check_context,
+    check_filled,
+    check_variables,
+    check_verdicts,
+    check_effects,
+    check_scripts,
+    check_prose,
+    check_deploys,
+)
+PATHS: tuple[Check, ...] = (check_reachable, check_results)
+"""What follows from where ways lead: of no use while one of them leads nowhere."""
+
+
+def check(
+    loop: FSMLoop, places: Places, gaps: Gaps = NO_GAPS, *, compiled: bool = False
+) -> list[Problem]:
+    """Everything that is wrong or doubtful, in the order of the file.
+
+    Of a loop with gaps, what does not rest on them.  One that is `compiled` was made by a paradigm.
+    """
+    of = Inspection(loop, places, gaps, compiled=compiled)
+    found = [problem for one in SKELETON for problem in one(of)]
+    checks = CHECKS if found or gaps else (*CHECKS, *PATHS)
+    found += [problem for one in checks for problem in one(of)]
+    return sorted(found, key=_position)
+
+
+def _position(problem: Problem) -> tuple[int, int]:
+    place = problem.place
+    return (place.line, place.column) if place is not None else (0, 0)

@@ -1,0 +1,122 @@
+"""Warn of actions that would not do what they look like, or would do it twice.
+
+Not here: what hosts say about their options and commands; that takes more than a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from little_loops.authoring.checks.inspection import Inspection
+from little_loops.authoring.messages import shown
+from little_loops.authoring.texts import Text
+from little_loops.errors import Problem
+from little_loops.fsm.schema import CURRENT, StateConfig
+from little_loops.templates.shell.positions import HOLE
+
+# Texts, not compiled: `re` compiles them when a loop has something to look at.
+# A whole word where a command begins; a longer path is a program, not a slash command.
+_SLASH_IN_SCRIPT = (
+    r"(?m)(?:(?<!\\\n)^|[;&|({]|\b(?:then|else|do)\s)[ \t]*(/[\w-]+(?::[\w-]+)*)(?=[\s;&|)]|$)"
+)
+# How a sentence begins and hardly any command: a name in capitals, then plain words.
+_PROSE = r"[A-Z][a-z]+,? [a-z]+,? [\w$`\"']"
+# Options (`--release`), directories (`target/release/`) and longer words do not deploy anything.
+_LOOKS_LIKE_A_DEPLOY = (
+    r"(?<![\w-])(?:(?:deploy|publish|push|migrate)(?![\w/]|[:-](?:check|status|test|dry|plan)\b)"
+    r"|release(?![\w/-]))"
+)
+_DEPLOY_WORDS = frozenset({"deploy", "publish", "push", "release", "migrate"})
+_COMMENT = r"(?m)(?:^|(?<=\s))#.*"
+_ONLY_LOOK = (
+    r"(?:echo|printf|grep|rg|cat|ls|find|test|\[|pytest|git (?:stash|commit|log|diff|grep))\s"
+)
+_HARMLESS = r"--dry-run\b|--check\b|--help\b"
+MOST_READ = 20_000
+"""Characters of scripts that are read to tell a slash command from a path."""
+
+
+def check_scripts(of: Inspection) -> Iterator[Problem]:
+    """A slash command inside a script is no command to any shell."""
+    for name, kind in of.kinds.items():
+        action = of.loop.states[name].action or ""
+        unsure = of.gaps.in_state(name, "action_type")
+        if kind == "shell" and "/" in action and not unsure:
+            shell = of.loop.states[name].shell or of.loop.shell
+            seen = {found[1]: found for found in reversed(_commands(action, shell))}
+            for command, found in reversed(seen.items()):
+                yield of.inside(
+                    "LL305",
+                    f"`{shown(command)}` looks like a slash command, but stands in a shell action",
+                    Text(action, ("states", name, "action")),
+                    found.span(1),
+                    "give it a state of its own, with the slash command as its whole action",
+                    "warning",
+                )
+
+
+def _commands(script: str, shell: str) -> list[re.Match[str]]:
+    """What looks like a slash command where a shell expects a command."""
+    found = list(re.finditer(_SLASH_IN_SCRIPT, script))
+    if not found or len(script) > MOST_READ:
+        return []
+    from little_loops.templates.shell.script import places  # few scripts have such a word
+
+    marked = script.replace(HOLE, " ")
+    for each in reversed(found):
+        marked = marked[: each.start(1)] + HOLE + marked[each.end(1) :]
+    where = places(marked, shell)
+    return [each for each, at in zip(found, where, strict=True) if at.refused == "command"]
+
+
+def check_prose(of: Inspection) -> Iterator[Problem]:
+    """What is meant for an agent is not given to a shell."""
+    for name, kind in of.kinds.items():
+        state = of.loop.states[name]
+        said = state.action_type is not None or of.gaps.in_state(name, "action_type")
+        if kind == "shell" and not said and re.match(_PROSE, state.action or ""):
+            a_mapping = "write it as `{action: …, action_type: prompt}`"
+            yield of.warning(
+                "LL313",
+                f"the action of state `{name}` looks like a prompt, but a shell would run it",
+                *("states", name, "action"),
+                help=a_mapping if of.compiled else "add `action_type: prompt`",
+                part="value",
+            )
+
+
+def check_deploys(of: Inspection) -> Iterator[Problem]:
+    """What must not run twice says what is to happen when it is cut short."""
+    loop = of.loop
+    if loop.on_interrupt != CURRENT or loop.on_error is not None:
+        return
+    if of.gaps.in_loop("on_interrupt", "on_error"):
+        return
+    for name in of.kinds:
+        state = loop.states[name]
+        handled = state.on_interrupt is not None or state.on_error is not None
+        if not handled and not of.gaps.unsure(name) and looks_like_a_deploy(name, state):
+            yield of.warning(
+                "LL306",
+                f"state `{name}` looks like one that must not run twice, but would after a crash",
+                *("states", name),
+                help="add `on_interrupt: <state>` (or `$error`), or `on_error: <state>`; "
+                "`on_interrupt: $current` says that it may",
+            )
+
+
+def looks_like_a_deploy(name: str, state: StateConfig) -> bool:
+    if not _DEPLOY_WORDS.isdisjoint(re.split(r"[-_]", name.lower())):
+        return True
+    action = (state.action or "").lower()
+    if not any(word in action for word in _DEPLOY_WORDS):
+        return False
+    commands = re.split(r"[;&|\n]+", re.sub(_COMMENT, "", action))
+    return any(_deploys(each.strip()) for each in commands)
+
+
+def _deploys(command: str) -> bool:
+    if re.match(_ONLY_LOOK, command) or re.search(_HARMLESS, command):
+        return False
+    return re.search(_LOOKS_LIKE_A_DEPLOY, command) is not None

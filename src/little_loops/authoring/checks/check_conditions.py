@@ -1,0 +1,196 @@
+"""Check conditions: that each can judge what it is given, as far as that can be known now.
+
+Not here: the fields of each type (`conditions`), what a verdict leads to (`check_ways`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from little_loops.authoring.checks.inspection import Inspection
+from little_loops.authoring.messages import shown
+from little_loops.authoring.texts import Part, Path, conditions
+from little_loops.errors import Problem
+from little_loops.fsm.conditions import may_be_regex, reading
+from little_loops.fsm.extract import CannotJudge, as_number, compiled
+from little_loops.fsm.schema import (
+    Condition,
+    ExitCode,
+    OutputContains,
+    OutputJson,
+    effective_condition,
+)
+from little_loops.templates.render import Escape, Reference
+from little_loops.templates.splice import Own, written
+
+MOST_FILTERS = 100
+"""A jq filter takes 2 ms to compile; a loop with more of them finds out about the rest by running."""
+LONGEST_FILTER = 10_000
+LARGEST_CODE = 255
+MOST_INSTRUCTIONS = 400_000
+"""Of all compiled patterns together: at most about a third of a second."""
+LARGE_PATTERN = 130_000
+LONGEST_REASON = 200
+
+
+def check_conditions(of: Inspection) -> Iterator[Problem]:
+    compiler = Compiler()
+    for part in conditions(of.loop):
+        yield from _source(of, part)
+        if of.gaps.in_state(part.state, "condition"):
+            continue  # perhaps another type was meant
+        yield from _numbers(of, part.state, part.condition, part.path)
+        match part.condition:
+            case OutputContains():
+                yield from _pattern(of, part, part.condition, compiler)
+            case OutputJson():
+                yield from _filter(of, part, part.condition, compiler)
+            case _:
+                pass
+    yield from _implied(of)
+
+
+def _source(of: Inspection, part: Part) -> Iterator[Problem]:
+    source = part.condition.source
+    if source is None or "${" in source or source in of.results or of.may_be_captured(source):
+        return
+    path = (*part.path, "source")
+    if source in of.loop.states:
+        message = f"`source` names state `{source}`, which has no action and so leaves no result"
+        yield of.error("LL207", message, *path, help="name a state that acts, or a capture")
+    else:
+        message = f"`source` names no state or capture: `{shown(source)}`"
+        yield of.error("LL207", message, *path, help=of.meant(source, of.results))
+
+
+def _numbers(of: Inspection, state: str, condition: Condition, path: Path) -> Iterator[Problem]:
+    """A template that needs no run to be filled in must give a number."""
+    if isinstance(condition, OutputJson):
+        return
+    for field in ("target", "tolerance"):
+        value = getattr(condition, field, None)
+        text = _settled(of, state, value) if isinstance(value, str) else None
+        message = _not_a_number(condition, field, text) if text is not None else None
+        if message is not None:
+            help = "write a number, or a template that gives one"
+            yield of.error("LL208", message, *(*path, field), help=help)
+
+
+def _settled(of: Inspection, state: str, text: str) -> str | None:
+    """The text with the author's values in it, if nothing is missing then."""
+    if "${" not in text:
+        return text
+    found = of.filled(state, text)
+    if not isinstance(found, tuple) or any(isinstance(each, Reference | Own) for each in found):
+        return None
+    return "".join("${" if isinstance(each, Escape) else written(each) for each in found)
+
+
+def _not_a_number(condition: Condition, field: str, text: str) -> str | None:
+    """Why a text cannot be what the field wants, if it cannot."""
+    try:
+        number = as_number(text, field)
+    except CannotJudge:
+        return f"`{field}` is no number: `{shown(text)}`"
+    if isinstance(condition, ExitCode) and number not in range(LARGEST_CODE + 1):
+        return f"`{field}` is no exit code: `{shown(text)}`"
+    if field == "tolerance" and number < 0:
+        return f"`{field}` must be at least 0, not `{shown(text)}`"
+    return None
+
+
+def _implied(of: Inspection) -> Iterator[Problem]:
+    """`on_target` without a condition takes its numbers from the context."""
+    for name, state in of.loop.states.items():
+        condition = effective_condition(state)
+        if condition is None or state.condition is not None:
+            continue
+        if of.gaps.in_state(name, "condition") or of.gaps.hides_variable("target", name):
+            continue
+        if "target" not in of.loop.context and "target" not in state.context:
+            yield of.error(
+                "LL211",
+                f"state `{name}` has `on_target` and no condition, and `context` has no `target`",
+                *("states", name, "on_target"),
+                help="add `target: <number>` to `context`, or a condition of type `convergence`",
+                part="key",
+            )
+            continue
+        own = "target" in state.context or "tolerance" in state.context
+        path: Path = ("states", name, "context") if own else ("context",)
+        yield from _numbers(of, name, condition, path)
+
+
+class Compiler:
+    """Compiles patterns and filters, once each, and no more than a hostile file may ask for."""
+
+    def __init__(self) -> None:
+        self._filters: dict[str, str | None] = {}
+        self._patterns: dict[str, str | None] = {}
+        self._instructions = 0
+
+    def filter_error(self, path: str) -> str | None:
+        """Why this is no jq filter, as far as it is looked at."""
+        # jq works out `"x" * 1000000000` while compiling, which takes seconds and a gigabyte.
+        unbounded = "*" in path and '"' in path
+        if unbounded or len(path) > LONGEST_FILTER or len(self._filters) >= MOST_FILTERS:
+            return None
+        if path not in self._filters:
+            self._filters[path] = _jq_error(path)
+        return self._filters[path]
+
+    def pattern_error(self, pattern: str) -> str | None:
+        """Why this is no pattern, as far as it is looked at."""
+        if pattern not in self._patterns and self._instructions < MOST_INSTRUCTIONS:
+            self._patterns[pattern], instructions = _pattern_error(pattern)
+            self._instructions += instructions
+        return self._patterns.get(pattern)
+
+
+def _jq_error(path: str) -> str | None:
+    import jq  # late: rarely needed
+
+    try:
+        jq.compile(path.replace("\0", "\\0"))
+    except ValueError as error:
+        first = str(error).partition("\n")[0]
+        return first.removeprefix("jq: error: ").partition(" at <top-level>")[0]
+    return None
+
+
+def _pattern_error(pattern: str) -> tuple[str | None, int]:
+    try:
+        return None, compiled(pattern).programsize
+    except CannotJudge as error:
+        return str(error), LARGE_PATTERN if "too large" in str(error) else len(pattern)
+
+
+def _pattern(
+    of: Inspection, part: Part, condition: OutputContains, compiler: Compiler
+) -> Iterator[Problem]:
+    pattern = _settled(of, part.state, condition.pattern)
+    if pattern is None:
+        return
+    filled = condition._replace(pattern=pattern)
+    error = compiler.pattern_error(pattern) if may_be_regex(filled) else None
+    if error is not None and reading(filled) == "regex":
+        yield of.error(
+            "LL209",
+            shown(error, LONGEST_REASON),
+            *(*part.path, "pattern"),
+            help="there is no look-around and no `\\1`; `regex: false` looks for the text itself",
+        )
+
+
+def _filter(
+    of: Inspection, part: Part, condition: OutputJson, compiler: Compiler
+) -> Iterator[Problem]:
+    path = _settled(of, part.state, condition.path)
+    error = compiler.filter_error(path) if path is not None else None
+    if error is not None:
+        yield of.error(
+            "LL210",
+            f"`{shown(str(path))}` is no jq filter: {shown(error, LONGEST_REASON)}",
+            *(*part.path, "path"),
+            help="try it on some output: `… | jq '<path>'`",
+        )

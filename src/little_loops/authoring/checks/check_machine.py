@@ -1,0 +1,103 @@
+"""Check the machine's skeleton: every target exists, and each state's fields fit together.
+
+Not here: what can be seen in one state alone while it is read (`states`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from little_loops.authoring.checks.inspection import Inspection
+from little_loops.authoring.messages import shown
+from little_loops.authoring.texts import WAYS
+from little_loops.errors import Problem
+from little_loops.fsm.schema import AS_ERROR, CURRENT, StateConfig
+
+
+def check_targets(of: Inspection) -> Iterator[Problem]:
+    """Every target is a state."""
+    loop = of.loop
+    if of.gaps.in_loop("states"):
+        return
+    if loop.initial not in loop.states:
+        yield from _target(of, loop.initial, "`initial`", ("initial",), "LL201")
+    for field in ("on_error", "on_timeout", "on_interrupt"):
+        yield from _target(of, getattr(loop, field), f"`{field}`", (field,))
+    for name, state in loop.states.items():
+        for field in (*WAYS, "on_interrupt", "on_maintain"):
+            where = f"`{field}` of state `{name}`"
+            yield from _target(of, getattr(state, field), where, ("states", name, field))
+        for word, target in state.on_words.items():
+            where = f"`on_{word}` of state `{name}`"
+            yield from _target(of, target, where, ("states", name, f"on_{word}"))
+        for word, target in state.route.items():
+            where = f"`route` of state `{name}`"
+            yield from _target(of, target, where, ("states", name, "route", word))
+
+
+def _target(
+    of: Inspection, target: str | None, where: str, path: tuple[str, ...], code: str = "LL202"
+) -> Iterator[Problem]:
+    if target is None or target in of.loop.states or target in (CURRENT, AS_ERROR):
+        return
+    if "${" in target:
+        return  # `check_plain_texts` says that nothing is filled in there
+    message = f"{where} names a state that does not exist: `{shown(target)}`"
+    yield of.error(code, message, *path, help=of.meant(target, of.loop.states.keys()))
+
+
+def check_endings(of: Inspection) -> Iterator[Problem]:
+    """What belongs to terminal states stands there and nowhere else."""
+    for name, state in of.loop.states.items():
+        if state.terminal:
+            yield from _ways_out_of_the_end(of, name, state)
+            continue
+        if of.gaps.in_state(name, "terminal"):
+            continue
+        if state.on_maintain is not None:
+            yield of.error(
+                "LL204",
+                f"`on_maintain` stands on state `{name}`, where no cycle ends",
+                *("states", name, "on_maintain"),
+                help="move it to the terminal state that ends a cycle",
+                part="key",
+            )
+        if state.outcome is not None:
+            yield of.error(
+                "LL205",
+                f"`outcome` stands on state `{name}`, where no run ends",
+                *("states", name, "outcome"),
+                help="add `terminal: true`, or remove `outcome`",
+                part="key",
+            )
+
+
+def _ways_out_of_the_end(of: Inspection, name: str, state: StateConfig) -> Iterator[Problem]:
+    written = [field for field in WAYS if getattr(state, field) is not None]
+    written += [f"on_{word}" for word in state.on_words]
+    written += ["route"] if state.route else []
+    for field in written:
+        if field == "next" and (state.outcome == "review" or of.gaps.in_state(name, "outcome")):
+            continue
+        help = "remove it, or remove `terminal: true`"
+        if field == "next":
+            help += "; a gate for people has `outcome: review`"
+        yield of.error(
+            "LL203",
+            f"state `{name}` is terminal, so `{field}` leads nowhere",
+            *("states", name, field),
+            help=help,
+            part="key",
+        )
+
+
+def check_capture_names(of: Inspection) -> Iterator[Problem]:
+    """A result has one name, and a name one result."""
+    for name, state in of.loop.states.items():
+        if state.capture is not None and state.capture != name and state.capture in of.loop.states:
+            yield of.error(
+                "LL206",
+                f"state `{name}` captures as `{state.capture}`, which is another state",
+                *("states", name, "capture"),
+                help=f"name it otherwise: `captured.{state.capture}` is that state's own result",
+            )

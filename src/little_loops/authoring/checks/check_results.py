@@ -1,0 +1,127 @@
+"""Check that a result is there when it is asked for: a capture that some path skips.
+
+What the texts of a state ask for, with the author's values put in, is held against what every way
+to that state has captured by then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from little_loops.authoring.checks.flow import Missing, may_be_missing, shortest_path
+from little_loops.authoring.checks.inspection import Inspection
+from little_loops.authoring.texts import Text, templates
+from little_loops.errors import Problem
+from little_loops.records import NamedTuple
+from little_loops.templates.render import Reference
+from little_loops.templates.splice import Own, Spliced
+
+PREV = ".prev"
+"""Stands for `prev`, which any action sets; no capture can be called that."""
+MOST_PATHS = 20
+"""Each path is looked for anew; so many are shown."""
+
+
+class Wanted(NamedTuple):
+    """A result that a text asks for: its name, and where the reference to it stands."""
+
+    name: str
+    text: Text
+    span: tuple[int, int]
+
+
+def check_results(of: Inspection) -> Iterator[Problem]:
+    """Every result is captured on every way to where it is used."""
+    sets = _sets(of)
+    missing = may_be_missing(of.flow, sets)
+    setters = _setters(sets)
+    found = 0
+    for wanted in wanted_results(of):
+        state = _without(of, missing, sets, wanted)
+        if state is not None:
+            found += 1
+            path = (
+                shortest_path(of.flow, state, setters[wanted.name]) if found <= MOST_PATHS else []
+            )
+            yield _skipped(of, wanted, state, path)
+
+
+def _sets(of: Inspection) -> dict[str, tuple[str, ...]]:
+    """What the action of each state leaves behind."""
+    return {name: (name, PREV, *filter(None, (of.loop.states[name].capture,))) for name in of.kinds}
+
+
+def _setters(sets: Mapping[str, tuple[str, ...]]) -> Mapping[str, frozenset[str]]:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for state, names in sets.items():
+        for name in names:
+            found[name].add(state)
+    return {name: frozenset(states) for name, states in found.items()}
+
+
+def wanted_results(of: Inspection) -> Iterator[Wanted]:
+    """Every result that is asked for without a fallback, once in a text."""
+    for each in templates(of.loop):
+        asked = dict[str, Wanted]()
+        if each.path[-1] == "source" and each.text in of.results:
+            asked[each.text] = Wanted(each.text, each, (0, len(each.text)))
+        for reference in _references(of, each):
+            name = PREV if reference.namespace == "prev" else reference.path[0]
+            if reference.namespace == "prev" or name in of.results:
+                asked.setdefault(name, Wanted(name, each, (reference.start, reference.end)))
+        yield from asked.values()
+
+
+def _references(of: Inspection, each: Text) -> Iterator[Reference]:
+    """References to results without a fallback; the loop's variables count where they are used."""
+    if "${" not in each.text or each.path[0] == "context" or not of.loop.states:
+        return
+    # The loop's `env` is there in every state; what a state's own variables change does not matter.
+    state = each.state if each.state is not None else next(iter(of.loop.states))
+    found = of.filled(state, each.text)
+    for reference in _flat(found) if isinstance(found, tuple) else ():
+        if reference.namespace in ("captured", "prev") and reference.fallback is None:
+            yield reference
+
+
+def _flat(pieces: tuple[Spliced, ...]) -> Iterator[Reference]:
+    """All references, each with the place of the one in the text that brought it."""
+    for piece in pieces:
+        if isinstance(piece, Reference):
+            yield piece
+        elif isinstance(piece, Own):
+            start, end = piece.reference.start, piece.reference.end
+            for part in piece.parts:
+                for inner in _flat(part):
+                    yield inner._replace(start=start, end=end)
+
+
+def _without(
+    of: Inspection, missing: Missing, sets: Mapping[str, tuple[str, ...]], wanted: Wanted
+) -> str | None:
+    """A state that may get to use the result before it is there."""
+    each = wanted.text
+    if each.state is None:
+        return next((name for name in of.kinds if missing.lacks(name, wanted.name)), None)
+    if each.after and wanted.name in sets.get(each.state, ()):
+        return None
+    return each.state if missing.lacks(each.state, wanted.name) else None
+
+
+def _skipped(of: Inspection, wanted: Wanted, state: str, path: list[str]) -> Problem:
+    if wanted.name == PREV:
+        message = f"`prev` may have no value: state `{state}` may come before any action"
+    else:
+        message = f"state `{state}` may come before anything is captured as `{wanted.name}`"
+    way = " → ".join(f"`{name}`" for name in path)
+    help = f"it does on the way {way}; " if len(path) > 1 else ""
+    snippet = wanted.text.text[wanted.span[0] : wanted.span[1]]
+    if snippet.startswith("${") and not snippet.startswith("${context."):
+        bare = snippet.removesuffix("}")
+        number = wanted.text.path[-1] in ("target", "tolerance")
+        otherwise = f"`{bare}:-0}}` is 0 then" if number else f"`{bare}:-}}` is empty then"
+        help += f"a fallback helps: {otherwise}"
+    else:
+        help += "capture it on every way there"
+    return of.inside("LL304", message, wanted.text, wanted.span, help, "warning")

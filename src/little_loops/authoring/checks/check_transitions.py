@@ -1,0 +1,230 @@
+"""Warn of ways that lead nowhere and of states that nothing leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from little_loops.authoring.checks.flow import possible_verdicts, reachable
+from little_loops.authoring.checks.inspection import Inspection
+from little_loops.errors import Problem
+from little_loops.fsm.schema import (
+    CURRENT,
+    FAIL,
+    PASS,
+    PROGRESS,
+    SOFT_VERDICTS,
+    STALL,
+    TARGET,
+    StateConfig,
+    effective_condition,
+    ways,
+)
+
+WHEN = {
+    PASS: "passes",
+    FAIL: "fails",
+    TARGET: "is at its target",
+    PROGRESS: "comes nearer to its target",
+    STALL: "no longer comes nearer to its target",
+}
+
+
+def check_reachable(of: Inspection) -> Iterator[Problem]:
+    """Every state can be reached, and one of them ends the run."""
+    loop = of.loop
+    found = reachable(of.flow)
+    for name in loop.states:
+        if name not in found:
+            yield of.warning(
+                "LL301",
+                f"state `{name}` can never be reached",
+                *("states", name),
+                help="let some way lead to it, or remove it",
+            )
+    if loop.states and not any(state.terminal for state in loop.states.values()):
+        yield of.warning(
+            "LL302",
+            "no state is terminal, so a run ends at a limit or by an error only",
+            "states",
+            help="add a state with `terminal: true`",
+        )
+
+
+def check_made(of: Inspection) -> Iterator[Problem]:
+    """A condition inside a paradigm answers what the paradigm has ways for."""
+    for name, state in of.loop.states.items() if of.compiled else ():
+        if state.terminal or of.gaps.unsure(name) or not of.places.has("states", name, "condition"):
+            continue
+        message = _unasked(of, state, possible_verdicts(state, agent=name in of.agents))
+        if message is not None:
+            path = ("states", name, "condition")
+            help = "use a condition that gives these, or write the loop with `states`"
+            yield of.error("LL214", message, *path, help=help)
+
+
+def _unasked(of: Inspection, state: StateConfig, verdicts: tuple[str, ...]) -> str | None:
+    """What is wrong with these verdicts, if the paradigm goes by others."""
+    own = [verdict for verdict in SOFT_VERDICTS if f"on_{verdict}" in _reasons(state)]
+    asked = f"a loop of paradigm `{of.loop.paradigm}` goes by {_and(own or [PASS, FAIL])} here"
+    if any(verdict not in ways(state) for verdict in verdicts):
+        return f"this condition answers {_and(verdicts)}, but {asked}"
+    if own and own[0] not in verdicts:
+        return f"this condition never answers `{own[0]}`, but {asked}"
+    return None
+
+
+def _reasons(state: StateConfig) -> set[str]:
+    return {way.reason for way in ways(state).values()}
+
+
+def _and(verdicts: Sequence[str]) -> str:
+    names = [f"`{verdict}`" for verdict in verdicts]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def check_later(of: Inspection) -> Iterator[Problem]:
+    """What is judged later leaves by `next`, whatever its exit code."""
+    for name, state in of.loop.states.items():
+        later = state.capture_exit and effective_condition(state) is None and not state.terminal
+        if not later or name in of.agents or of.gaps.unsure(name):
+            continue
+        if of.compiled and _reasons(state) & {"on_pass", "on_fail"}:
+            message = "what this command gives is judged here, so it cannot be judged later"
+            path = ("states", name, "capture_exit")
+            yield of.error("LL215", message, *path, help="remove `capture_exit`", part="key")
+        elif state.on_pass is not None:
+            message = f"with `capture_exit`, state `{name}` leaves by `next` and not by `on_pass`"
+            help = f"write `next: {state.on_pass}`; the state that judges it tells pass from fail"
+            yield of.error("LL215", message, "states", name, "on_pass", help=help, part="key")
+
+
+def check_verdicts(of: Inspection) -> Iterator[Problem]:
+    """Every verdict has a way, and every way a verdict."""
+    for name, state in of.loop.states.items():
+        if not state.terminal and not of.gaps.unsure(name):
+            verdicts = possible_verdicts(state, agent=name in of.agents)
+            if not of.compiled:  # what a paradigm made is no author's to mend: `check_made`
+                yield from _without_way(of, name, state, verdicts)
+                yield from _without_verdict(of, name, state, verdicts)
+            yield from _without_timeout(of, name, state)
+    loop = of.loop
+    if loop.on_timeout is not None and loop.timeout is None and not of.gaps:
+        if all(state.timeout is None for state in loop.states.values()):
+            yield of.warning(
+                "LL308",
+                "`on_timeout` is never taken: neither the loop nor a state has a `timeout`",
+                "on_timeout",
+                help="add `timeout: <time>`",
+            )
+
+
+def _without_way(
+    of: Inspection, name: str, state: StateConfig, verdicts: tuple[str, ...]
+) -> Iterator[Problem]:
+    table = ways(state)
+    missing = [verdict for verdict in verdicts if verdict not in table]
+    if missing == list(verdicts):
+        yield of.warning(
+            "LL303",
+            f"state `{name}` has no way out",
+            *("states", name),
+            help="add `next: <state>`, or `terminal: true` if the run ends here",
+        )
+        return
+    for verdict in missing:
+        if verdict not in WHEN:
+            message = f"state `{name}` has no way out for the word `{verdict}`"
+            help = f"add `on_{verdict}: <state>`"
+        else:
+            message = f"state `{name}` has no way out when {_what(state, verdict)} {WHEN[verdict]}"
+            help = f"add `on_{verdict}: <state>`, or `next: <state>` to go on regardless"
+        yield of.warning("LL303", message, *("states", name), help=help)
+
+
+def _what(state: StateConfig, verdict: str) -> str:
+    if verdict not in (PASS, FAIL):
+        return "its number"
+    return "its action" if state.condition is None else "its condition"
+
+
+def _without_verdict(
+    of: Inspection, name: str, state: StateConfig, verdicts: tuple[str, ...]
+) -> Iterator[Problem]:
+    for verdict in SOFT_VERDICTS:
+        if getattr(state, f"on_{verdict}") is not None and verdict not in verdicts:
+            yield _never(of, name, f"on_{verdict}", _instead(state, verdicts))
+    if state.next is not None and all(_has_own_way(state, verdict) for verdict in verdicts):
+        why = "every verdict has a way of its own"
+        yield _never(of, name, "next", (why, "remove it"))
+
+
+def _without_timeout(of: Inspection, name: str, state: StateConfig) -> Iterator[Problem]:
+    if state.on_timeout is not None and state.timeout is None:
+        why = ("the state has no `timeout`", "add `timeout: <time>`")
+        yield _never(of, name, "on_timeout", why)
+
+
+def _has_own_way(state: StateConfig, verdict: str) -> bool:
+    way = ways(state._replace(next=None)).get(verdict)
+    tries = state.retry.max if state.retry is not None else None
+    # When the retries are used up the verdict goes on by `next`.
+    return verdict not in SOFT_VERDICTS or (
+        way is not None and not (way.target == CURRENT and tries is not None)
+    )
+
+
+def _instead(state: StateConfig, verdicts: tuple[str, ...]) -> tuple[str, str]:
+    listed = ", ".join(f"`{verdict}`" for verdict in verdicts)
+    if verdicts == (PASS,):
+        return "with `capture_exit` the result is judged later", "use `next`"
+    if verdicts == (PASS, FAIL):
+        help = "a condition of type `convergence` gives `target`, `progress` and `stall`"
+        if state.condition is None:
+            help += ", and `on_target` implies one"
+        return f"the verdicts here are {listed}", help
+    return f"the verdicts here are {listed}", f"use {', '.join(f'`on_{v}`' for v in verdicts)}"
+
+
+def _never(of: Inspection, name: str, field: str, why: tuple[str, str]) -> Problem:
+    message = f"`{field}` of state `{name}` is never taken: {why[0]}"
+    return of.warning("LL308", message, "states", name, field, help=why[1])
+
+
+def check_effects(of: Inspection) -> Iterator[Problem]:
+    """What is written has an effect."""
+    for name, state in of.loop.states.items():
+        if of.gaps.unsure(name):
+            continue
+        table = ways(state)
+        if state.retry is not None and all(way.target != CURRENT for way in table.values()):
+            yield of.warning(
+                "LL310",
+                f"`retry` of state `{name}` has no effect: no way leads to `$current`",
+                *("states", name, "retry"),
+                help="let a way run the state again, such as `on_error: $current`"
+                if not of.compiled
+                else "remove it, or write the loop with `states`",
+            )
+        if state.action is None:
+            for field in ("capture", "capture_exit", "timeout", "action_type"):
+                if getattr(state, field):
+                    yield of.warning(
+                        "LL310",
+                        f"`{field}` of state `{name}` has no effect: the state has no action",
+                        *("states", name, field),
+                        help="remove it, or add an `action`",
+                    )
+        yield from _too_long(of, name, state)
+
+
+def _too_long(of: Inspection, name: str, state: StateConfig) -> Iterator[Problem]:
+    whole = of.loop.timeout
+    if whole is not None and state.timeout is not None and state.timeout > whole:
+        yield of.warning(
+            "LL309",
+            f"the `timeout` of state `{name}` is longer than the loop's: "
+            f"{state.timeout:g} s, {whole:g} s",
+            *("states", name, "timeout"),
+            help="the loop's ends the run first",
+            part="value",
+        )

@@ -1,0 +1,187 @@
+"""Check templates: that each can be read, and names a value there can be.
+
+Not here: the parser (`templates.parse`), what a text becomes once the author's values are in it
+(`check_filled`), whether a result is there in time (`check_results`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
+
+from little_loops.authoring.checks.inspection import Inspection
+from little_loops.authoring.checks.references import MOST_IN_ONE
+from little_loops.authoring.fields.refused_texts import WHERE_TEMPLATES_BELONG
+from little_loops.authoring.messages import did_you_mean, shown
+from little_loops.authoring.texts import Text, plain_texts, templates
+from little_loops.errors import Problem
+from little_loops.templates.render import (
+    FIELDS,
+    NAMESPACES,
+    RESULT_FIELDS,
+    Reference,
+    TemplateError,
+    Unresolved,
+)
+from little_loops.templates.splice import value_at
+
+MOST_PROBLEMS = 20_000
+"""A fifth of a second to say where each stands; nobody counts further."""
+
+
+def check_plain_texts(of: Inspection) -> Iterator[Problem]:
+    """Templates stand where they are filled in, and nowhere else."""
+    for each in plain_texts(of.loop):
+        for reference in of.read(each.text).references[:1]:
+            yield of.inside(
+                "LL406",
+                f"`{shown(reference.text)}` stands where nothing is filled in",
+                each,
+                (reference.start, reference.end),
+                WHERE_TEMPLATES_BELONG,
+            )
+
+
+def check_templates(of: Inspection) -> Iterator[Problem]:
+    """Each template can be read and names something."""
+    return islice(_of_templates(of), MOST_PROBLEMS)
+
+
+def _of_templates(of: Inspection) -> Iterator[Problem]:
+    for each in templates(of.loop):
+        found = of.read(each.text)
+        for error in found.errors:
+            code = "LL402" if error.message.startswith("unknown namespace") else "LL401"
+            yield unreadable(of, code, error, each)
+        distinct = {reference.text: reference for reference in reversed(found.references)}
+        problems = (
+            problem for ref in reversed(distinct.values()) for problem in _reference(of, each, ref)
+        )
+        yield from islice(problems, MOST_IN_ONE)
+
+
+def unreadable(of: Inspection, code: str, error: TemplateError, each: Text) -> Problem:
+    help = error.help or None
+    if code == "LL402":
+        help = _other_namespace(error.message.split("`")[1])
+    return of.inside(code, error.message, each, (error.start, error.end), help)
+
+
+def _other_namespace(name: str) -> str:
+    near = did_you_mean(name, NAMESPACES)
+    known = (
+        f"known: {', '.join(f'`{each}`' for each in NAMESPACES)}; write `$${{` for a literal `${{`"
+    )
+    return f"{near} {known}" if near is not None else known
+
+
+def _reference(of: Inspection, each: Text, reference: Reference) -> Iterator[Problem]:
+    match reference.namespace:
+        case "context":
+            yield from _context(of, each, reference)
+        case "captured":
+            yield from _captured(of, each, reference)
+        case "env":
+            pass
+        case namespace:
+            yield from _field(of, each, reference, namespace, reference.path, FIELDS[namespace])
+
+
+def _context(of: Inspection, each: Text, reference: Reference) -> Iterator[Problem]:
+    # A value of the loop's may be used in any state.
+    context = of.all_context if each.state is None else of.context_of(each.state)
+    key = reference.path[0]
+    if key not in context:
+        if of.gaps.hides_variable(key, each.state):
+            return
+        message = f"`context` has no `{shown(key)}`"
+        help = of.meant(key, context.keys()) if context else "the loop has no `context`"
+        yield _missing(of, "LL403", message, each, reference, help)
+        return
+    try:
+        value_at(context, reference.path, "context")
+    except Unresolved:
+        message = f"`{shown(reference.name)}` leads to nothing"
+        help = f"`context.{key}` holds no such thing"
+        yield _missing(of, "LL403", message, each, reference, help)
+
+
+def _captured(of: Inspection, each: Text, reference: Reference) -> Iterator[Problem]:
+    name, *path = reference.path
+    if name in of.results:
+        owner = f"captured.{name}"
+        yield from _field(of, each, reference, owner, tuple(path), RESULT_FIELDS)
+    elif of.may_be_captured(name):
+        return
+    elif name in of.loop.states:
+        message = f"state `{name}` has no action, so there is no `captured.{name}`"
+        help = "name a state that acts, or a capture"
+        yield _missing(of, "LL404", message, each, reference, help)
+    else:
+        message = f"nothing is captured as `{shown(name)}`"
+        yield _missing(of, "LL404", message, each, reference, of.meant(name, of.results))
+
+
+def _field(
+    of: Inspection,
+    each: Text,
+    reference: Reference,
+    owner: str,
+    path: tuple[str, ...],
+    fields: Collection[str],
+) -> Iterator[Problem]:
+    help: str | None
+    if not path:
+        message = f"`{shown(reference.text)}` names no field"
+        help = f"write `${{{owner}.output}}`, or another of its fields"
+    elif path[0] not in fields:
+        message = f"`{owner}` has no field `{shown(path[0])}`"
+        help = of.meant(path[0], fields)
+    elif len(path) > 1 and path[0] != "structured":
+        message = f"`{owner}.{path[0]}` has no fields of its own"
+        help = f"write `${{{owner}.{path[0]}}}`"
+    else:
+        return
+    yield _missing(of, "LL405", message, each, reference, help)
+
+
+def _missing(
+    of: Inspection, code: str, message: str, each: Text, reference: Reference, help: str | None
+) -> Problem:
+    """What is not there is an error, or, with a fallback, a text that is always the fallback."""
+    span = (reference.start, reference.end)
+    if reference.fallback is None:
+        return of.inside(code, message, each, span, help)
+    message = f"`{shown(reference.text)}` is always its fallback: {message}"
+    return of.inside("LL311", message, each, span, help, "warning")
+
+
+def check_context(of: Inspection) -> Iterator[Problem]:
+    """The loop's variables do not refer to each other in a circle."""
+    for circle in circles(of.refers_to):
+        chain = " → ".join(f"`{name}`" for name in circle)
+        yield of.error(
+            "LL212",
+            f"`context` values refer to each other in a circle: {chain}",
+            *("context", circle[0]),
+            help="let one of them stand for itself",
+        )
+
+
+def circles(refers: Mapping[str, Collection[str]]) -> Iterator[list[str]]:
+    """A circle for each group of names that lead back to themselves."""
+    done: set[str] = set()
+    for start in list(refers):
+        trail, rests = {start: None}, [iter(refers[start])]
+        while rests and start not in done:
+            onward = next(rests[-1], None)
+            if onward is None:
+                done.add(trail.popitem()[0])
+                rests.pop()
+            elif onward in trail:
+                names = list(trail)
+                yield [*names[names.index(onward) :], onward]
+                done.update(trail)
+            elif onward not in done:
+                trail[onward] = None
+                rests.append(iter(refers.get(onward, ())))

@@ -1,0 +1,176 @@
+"""A loop under inspection: what every check looks at, and how it says what it found."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from typing import Any
+
+from little_loops.authoring.checks.flow import Flow, flow_of
+from little_loops.authoring.checks.references import Read, beginning, read
+from little_loops.authoring.fields.gaps import Gaps
+from little_loops.authoring.filling import Filling
+from little_loops.authoring.messages import did_you_mean
+from little_loops.authoring.texts import Path, Text, values
+from little_loops.authoring.yaml.nodes import Entry, Map, Mark
+from little_loops.authoring.yaml.places import Part, Places, occurrences
+from little_loops.errors import Place, Problem, Severity
+from little_loops.fsm.schema import FSMLoop
+
+MOST_REFERENCES = 25_000
+"""What is beyond is found out by running; a tenth of a second for each ten thousand."""
+MOST_COMPARED = 1_000_000
+"""Letters with letters: about a fifth of a second."""
+MOST_LISTED = 200_000
+SHOWN_NAMES = 8
+
+
+class Inspection(Filling):
+    """One loop, its places, and what several checks need to know of it."""
+
+    def __init__(self, loop: FSMLoop, places: Places, gaps: Gaps, *, compiled: bool) -> None:
+        super().__init__(loop)
+        self.places = places
+        self.gaps = gaps
+        self.compiled = compiled
+        self._read: dict[str, Read] = {}
+        self._references = 0
+        self._compared = 0
+        self._listed = 0
+        self._entries: dict[str, Mapping[str, Entry]] = {}
+        self._spots: dict[tuple[Path, str], Mapping[int, Mark]] = {}
+
+    @cached_property
+    def flow(self) -> Flow:
+        return flow_of(self.loop, self.agents)
+
+    @cached_property
+    def results(self) -> Mapping[str, str]:
+        """The names under which results are captured, in order, each with a state that does it."""
+        captures = {name: self.loop.states[name].capture for name in self.kinds}
+        named = {capture: name for name, capture in captures.items() if capture is not None}
+        return {**named, **{name: name for name in self.kinds}}
+
+    @cached_property
+    def all_context(self) -> Mapping[str, Any]:
+        """The loop's variables and those of any state."""
+        together: dict[str, Any] = {}
+        for state in self.loop.states.values():
+            together.update(state.context)
+        return {**together, **self.loop.context}
+
+    def read(self, text: str) -> Read:
+        """What a text refers to; of very many references only the first."""
+        if text not in self._read:
+            left = MOST_REFERENCES - self._references
+            count = text.count("${")
+            self._references += count
+            self._read[text] = read(text if count <= left else beginning(text, left))
+        return self._read[text]
+
+    @cached_property
+    def variables(self) -> tuple[Text, ...]:
+        """Every text in the loop's variables, by its way into them."""
+        return tuple(values(self.loop.context, ()))
+
+    @cached_property
+    def refers_to(self) -> Mapping[str, Collection[str]]:
+        """For each of the loop's variables the others its texts refer to."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for each in self.variables:
+            for reference in self.read(each.text).references:
+                if reference.namespace == "context" and reference.path[0] in self.loop.context:
+                    found[str(each.path[0])].append(reference.path[0])
+        return found
+
+    def may_be_captured(self, name: str) -> bool:
+        """Might there be a result of this name, if everything could be read?"""
+        return self.gaps.anywhere("capture") or self.gaps.in_state(name, "action")
+
+    def meant(self, name: str, names: Collection[str]) -> str | None:
+        """The help for a name that is not among `names`: the nearest of them, or all.
+
+        Comparing every name with every other would let a hostile file take minutes, so after a
+        while there is less help, and then none.
+        """
+        letters = sum(map(len, names)) if self._listed < MOST_LISTED else 0
+        self._listed += len(names)
+        self._compared += len(name) * letters
+        if self._listed > MOST_LISTED:
+            return None
+        nearest = did_you_mean(name, names) if self._compared < MOST_COMPARED else None
+        return nearest or known(names)
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        *path: str | int,
+        help: str | None = None,
+        part: Part = "value",
+    ) -> Problem:
+        places, path = self._near(path)
+        return Problem(code, message, places.at(*path, part=part), help)
+
+    def warning(
+        self,
+        code: str,
+        message: str,
+        *path: str | int,
+        help: str | None = None,
+        part: Part = "key",
+    ) -> Problem:
+        return self.error(code, message, *path, help=help, part=part)._replace(severity="warning")
+
+    def inside(
+        self,
+        code: str,
+        message: str,
+        text: Text,
+        span: tuple[int, int],
+        help: str | None = None,
+        severity: Severity = "error",
+    ) -> Problem:
+        """A problem of a piece of a text, from where to where in it."""
+        return Problem(code, message, self._spot(text, span), help, severity)
+
+    def _spot(self, text: Text, span: tuple[int, int]) -> Place | None:
+        """Where a piece of a text stands in the file; where the text stands, if it looks different
+        there."""
+        snippet = text.text[span[0] : span[1]]
+        places, path = self._near(text.path)
+        key = (text.path, snippet)
+        if key not in self._spots:
+            begins, spots = occurrences(snippet, text.text), places.spots(snippet, *path)
+            same = snippet and len(begins) == len(spots)
+            self._spots[key] = dict(zip(begins, spots, strict=True)) if same else {}
+        mark = self._spots[key].get(span[0])
+        return places.source.place(mark) if mark is not None else places.at(*path)
+
+    def _near(self, path: Path) -> tuple[Places, Path]:
+        """The places of one state or variable alone, so that it is not looked for among thousands
+        for each of its problems."""
+        if len(path) < 2:
+            return self.places, path
+        entry = self._section(str(path[0])).get(str(path[1]))
+        if entry is None:
+            return self.places, path
+        return self.places._replace(root=Map((entry,), entry.value.mark)), path[1:]
+
+    def _section(self, name: str) -> Mapping[str, Entry]:
+        if name not in self._entries:
+            root = self.places.root
+            found = root.get(name) if isinstance(root, Map) else None
+            entries = found.entries if isinstance(found, Map) else ()
+            self._entries[name] = {entry.key.text: entry for entry in reversed(entries)}
+        return self._entries[name]
+
+
+def known(names: Collection[str]) -> str:
+    """The names there are, or the first of them."""
+    if not names:
+        return "there is none"
+    shown = ", ".join(f"`{name}`" for name in sorted(names)[:SHOWN_NAMES])
+    more = len(names) - SHOWN_NAMES
+    return f"known: {shown}" + (f" and {more} more" if more > 0 else "")

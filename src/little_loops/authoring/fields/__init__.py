@@ -1,0 +1,1 @@
+"""The fields a loop file may have, and how each is read."""

@@ -1,0 +1,152 @@
+"""Read conditions: which type, the fields of that type, and what cannot stand together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from little_loops.authoring.fields import read_values as values
+from little_loops.authoring.fields.kinds import MOST_WORDS, STATE_NAME, Judge, Str, Words
+from little_loops.authoring.fields.read_values import INVALID, fits
+from little_loops.authoring.fields.table import CONDITIONS
+from little_loops.authoring.messages import listed, shown
+from little_loops.authoring.yaml.nodes import List, Map, Mark, Node, Text
+from little_loops.fsm.schema import FAIL, PASS, RESERVED_WORDS
+
+if TYPE_CHECKING:
+    from little_loops.authoring.fields.reader import Reader
+
+_OTHER_NAMES_OF_PASS_AND_FAIL = ("met", "unmet")
+_ORDER = ("lt", "le", "gt", "ge")
+_STR = Str()
+
+
+def condition(reader: Reader, kind: Judge, node: Node, label: str) -> Any:
+    """A condition as `condition_from_dict` takes it, or what is left of it; INVALID if that is
+    none."""
+    if type(node) is not Map:
+        named = node.text if isinstance(node, Text) and node.text in CONDITIONS else "…"
+        help = f"write it as a mapping: {{type: {named}}}"
+        return reader.wrong(label, "a mapping with `type`", node, help)
+    before = len(reader.problems)
+    type_name = _type(reader, node, label)
+    if type_name is INVALID:
+        return INVALID
+    table = CONDITIONS[type_name]
+    around, reader.spoiled = reader.spoiled, set()
+    given = reader.fields(node, table, label)
+    whole, reader.spoiled = not reader.spoiled, around
+    _contradictions(reader, type_name, given, node)
+    if kind.inside:
+        _only_pass_or_fail(reader, type_name, given, node)
+    if not whole or len(reader.problems) > before:
+        reader.spoiled.add("condition")
+        if any(field.required and field.name not in given for field in table.fields):
+            return INVALID
+    return {**given, "type": type_name}
+
+
+def words(reader: Reader, kind: Words, node: Node, label: str) -> Any:
+    """The verdicts a condition may give; `pass` and `fail` may be among them."""
+    if type(node) is not List:
+        return reader.wrong(label, "a list of words", node, "write it as a list: [pass, fail]")
+    if not node.items:
+        return reader.note("LL111", f"{label} is empty", node.mark)
+    if len(node.items) > MOST_WORDS:
+        message = f"{label} has {len(node.items):,} items; at most {MOST_WORDS} are possible"
+        return reader.note("LL123", message, node.items[MOST_WORDS].mark, "leave some out")
+    found: list[str] = []
+    for item in node.items:
+        word = values.text(reader, _STR, item, f"an item of {label}")
+        if word is not INVALID:
+            _word(reader, word, item, found)
+    return found
+
+
+def written_words(node: Node | None) -> tuple[str, ...] | None:
+    """The words a condition lists; None if that cannot be said.  Nothing is noted."""
+    if node is None:
+        return ()
+    listed_words = node.get("words") if isinstance(node, Map) else node
+    if listed_words is None:
+        return ()
+    if not isinstance(listed_words, List):
+        return None
+    first = listed_words.items[:MOST_WORDS]
+    return tuple(item.text for item in first if isinstance(item, Text))
+
+
+def has_source(given: dict[str, Any]) -> bool:
+    """Does this condition say itself what it judges?"""
+    if "source" in given:
+        return True
+    of = given.get("of", ())
+    inner = [of] if isinstance(of, dict) else of
+    return bool(inner) and all(has_source(each) for each in inner)
+
+
+def _type(reader: Reader, node: Map, label: str) -> Any:
+    written = node.get("type")
+    if written is None:
+        return _implied(reader, node, label)
+    type_name = values.text(reader, _STR, written, "`type`")
+    if type_name is INVALID or type_name in CONDITIONS:
+        return type_name
+    help = reader.meant(type_name, CONDITIONS) or f"one of {listed(CONDITIONS)}"
+    message = f"there is no condition of type `{shown(type_name)}`"
+    return reader.note("LL105", message, written.mark, help)
+
+
+def _implied(reader: Reader, node: Map, label: str) -> Any:
+    """Without `type` it is an exit code, unless its fields say that it cannot be."""
+    known = CONDITIONS["exit_code"].by_name
+    for entry in node.entries:
+        name = entry.key.text
+        if name in known or name.startswith("x-"):
+            continue
+        types = [each for each, table in CONDITIONS.items() if name in table.by_name]
+        if types:
+            message = f"{label} has no `type`, and `{name}` is not for exit codes"
+            return reader.note("LL101", message, entry.key.mark, f"add `type: {types[0]}`")
+    return "exit_code"
+
+
+def _word(reader: Reader, word: str, item: Node, found: list[str]) -> None:
+    reserved = [each for each in RESERVED_WORDS if each not in (PASS, FAIL)]
+    if not fits(word, STATE_NAME):
+        help = "letters, digits, `_` and `-`, beginning with a letter or `_`"
+        reader.note("LL106", f"`{shown(word)}` is not a word for a verdict", item.mark, help)
+    elif word in reserved or word in _OTHER_NAMES_OF_PASS_AND_FAIL:
+        message = f"`{word}` has a meaning of its own and cannot be a word"
+        reader.note("LL116", message, item.mark, "choose another word")
+    elif word in found:
+        reader.note("LL116", f"the word `{word}` is listed twice", item.mark, "keep one of them")
+    else:
+        found.append(word)
+
+
+def _contradictions(reader: Reader, type_name: str, given: dict[str, Any], node: Map) -> None:
+    """Fields that cannot both be meant."""
+    target = given.get("target", 0)
+    if type_name == "exit_code" and target in given.get("fail", ()):
+        message = f"exit code {target} cannot be both a pass and a failure"
+        help = "take it out of `fail`, or give another `target`"
+        reader.note("LL120", message, _mark_of(node, "fail"), help)
+    if type_name == "output_json" and given.get("operator") in _ORDER:
+        if target is None or isinstance(target, bool):
+            word = "null" if target is None else str(target).lower()
+            message = f"`{given['operator']}` wants two numbers or two texts, not {word}"
+            reader.note("LL120", message, _mark_of(node, "target"), "use `eq` or `ne`")
+
+
+def _only_pass_or_fail(reader: Reader, type_name: str, given: dict[str, Any], node: Map) -> None:
+    """`all`, `any` and `not` combine pass and fail, nothing else."""
+    own_words = set(given.get("words", ())) - {PASS, FAIL}
+    if type_name == "convergence" or own_words:
+        what = "`convergence`" if type_name == "convergence" else "`words` of its own"
+        message = f"a condition with {what} cannot be combined: it has more than pass and fail"
+        reader.note("LL120", message, node.mark, "give it a state of its own")
+
+
+def _mark_of(node: Map, field: str) -> Mark | None:
+    found = node.get(field)
+    return found.mark if found is not None else node.mark

@@ -1,0 +1,298 @@
+"""Walk an author's nodes along the table of fields, and collect what is wrong with them.
+
+Nothing stops at the first problem: a value that cannot be read is INVALID, is left out of the
+mapping it stands in, and the walk goes on.  What comes out is plain data with aliases resolved and
+times in seconds.
+
+Not here: how a value of one kind is read (`values`, `conditions`, `states`), what needs more than
+one state (`check`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from little_loops.authoring.fields import read_conditions as conditions
+from little_loops.authoring.fields import read_states as states
+from little_loops.authoring.fields import read_values as values
+from little_loops.authoring.fields.gaps import ANYTHING
+from little_loops.authoring.fields.kinds import (
+    Agent,
+    AnyScalar,
+    Command,
+    Environment,
+    Field,
+    Flag,
+    InProject,
+    Judge,
+    Kind,
+    ListOf,
+    Machine,
+    Name,
+    Num,
+    OneOf,
+    Part,
+    Plain,
+    Route,
+    Str,
+    Table,
+    Target,
+    Time,
+    Variables,
+    Whole,
+    Words,
+)
+from little_loops.authoring.fields.read_values import INVALID
+from little_loops.authoring.fields.table import (
+    COMMAND,
+    CONDITIONS,
+    CONSTRAINT,
+    HOST,
+    LOOP,
+    OR_AGAIN,
+    OTHER_WORDS,
+    OWN,
+    RETRY,
+    STATE,
+    TRANSITIONS,
+)
+from little_loops.authoring.messages import listed, quoted, shown, suggest
+from little_loops.authoring.yaml.nodes import Entry, Map, Mark, Node, Text
+from little_loops.authoring.yaml.places import Source
+from little_loops.errors import Problem
+
+MOST_SUGGESTIONS = 120  # a hundred are printed; the rest is only counted
+FEW_NAMES = 12
+LONGEST_NAME = 100
+
+READ: dict[type, Callable[..., Any]] = {
+    Str: values.text,
+    Plain: values.plain_text,
+    Flag: values.flag,
+    Whole: values.whole,
+    Num: values.number,
+    Time: values.time,
+    OneOf: values.one_of,
+    Name: values.name,
+    Target: values.target,
+    InProject: values.in_project,
+    AnyScalar: values.any_scalar,
+    Variables: values.variables,
+    Environment: values.environment,
+    ListOf: values.list_of,
+    Words: conditions.words,
+    Judge: conditions.condition,
+    Route: states.route,
+    Agent: states.agent,
+    Part: states.part,
+    Command: states.command,
+    Machine: states.machine,
+}
+
+
+class Reader:
+    """Collects problems; one for each document."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.problems: list[Problem] = []
+        self.spoiled: set[str] = set()
+        """Fields of the mapping being read that were meant to say something but could not."""
+        self.states: dict[str, set[str]] = {}
+        """The same for each state in which anything is wrong."""
+        self._suggested = 0
+        self._field: Field | None = None
+
+    def read(self, kind: Kind, node: Node, label: str) -> Any:
+        """The value of a node that is to be of this kind, or INVALID."""
+        return READ[type(kind)](self, kind, node, label)
+
+    def record(self, node: Node, table: Table, where: str) -> Any:
+        """The fields of a mapping by their names, as far as they can be read; or INVALID."""
+        if type(node) is not Map:
+            return self.wrong(where, "a mapping of fields", node)
+        around, self.spoiled = self.spoiled, set()
+        given = self.fields(node, table, where)
+        self.spoiled = around
+        return given
+
+    def fields(
+        self, node: Map, table: Table, where: str, words: Collection[str] | None = ()
+    ) -> dict[str, Any]:
+        """As `record`, for who wants to know what of it is `spoiled`.
+
+        `words` may also be written as `on_<word>`; None: which ones there are cannot be said.
+        """
+        before, around = len(self.problems), self._field
+        given: dict[str, Any] = {}
+        by_name = table.by_name
+        for entry in node.entries:
+            key, value = entry
+            field = by_name.get(key.text)
+            if field is None:
+                if words is None and key.text.startswith("on_"):
+                    self.read(OR_AGAIN, value, f"`{key.text}`")
+                elif words and key.text[3:] in words and key.text.startswith("on_"):
+                    given[key.text] = self.read(OR_AGAIN, value, f"`{key.text}`")
+                elif key.kind == "broken":
+                    self.spoiled.add(ANYTHING)
+                elif not key.text.startswith("x-"):
+                    self.unknown(key, table, where, words or ())
+            elif field.name in given:
+                self.twice(key, field)
+            elif type(value) is Text and value.kind == "null" and type(field.kind) is not AnyScalar:
+                given[field.name] = self.nothing(f"`{key.text}`", entry, field)
+            else:
+                self._field = field
+                given[field.name] = READ[type(field.kind)](self, field.kind, value, f"`{key.text}`")
+        self._field = around
+        self.missing(node, table, given, where)
+        # What is broken as YAML was reported before, and is no new problem here.
+        broken = any(value is INVALID for value in given.values())
+        return self.sound(given) if broken or len(self.problems) > before else given
+
+    def sound(self, given: dict[str, Any]) -> dict[str, Any]:
+        """What could be read of it."""
+        self.spoiled.update(name for name, value in given.items() if value is INVALID)
+        return {name: value for name, value in given.items() if value is not INVALID}
+
+    def note(self, code: str, message: str, at: Mark | None, help: str | None = None) -> Any:
+        """Remember a problem; INVALID, for the caller to return."""
+        if help is None and self._field is not None:
+            help = usual(self._field)
+        self.problems.append(Problem(code, message, self.source.place(at), help))
+        return INVALID
+
+    def wrong(self, label: str, wants: str, node: Node, help: str | None = None) -> Any:
+        """Not the type it should be; silent where that has been said already."""
+        if isinstance(node, Text) and node.kind == "broken":
+            return INVALID
+        if isinstance(node, Text) and node.kind == "null":
+            return self.note("LL107", f"{label} has no value", node.mark, help)
+        found = described(node)
+        return self.note("LL103", f"{label} wants {wants}, not {found}", node.mark, help)
+
+    def trapped(self, label: str, node: Text, pattern: str | None = None) -> Any:
+        """A scalar that YAML takes for something else where text belongs, or such a name."""
+        if node.kind in ("broken", "other") or not node.text or node.mark is None:
+            return self.wrong(label, "text", node)
+        words = {"bool": str(node.value).lower(), "null": "null"}
+        reads = words.get(node.kind, "a number")
+        help = f"quote it: {quoted(node.text)}"
+        if pattern is not None and not values.fits(node.text, pattern):
+            help = "quote it, and let it begin with a letter, for it is a name"
+            if values.fits(f"n{node.text}", pattern):
+                help += f': "n{node.text}"'
+        return self.note("LL121", f"YAML reads {label} as {reads}, not as text", node.mark, help)
+
+    def nothing(self, label: str, entry: Entry, field: Field) -> Any:
+        example = f", such as `{field.name}: {field.example}`" if field.example else ""
+        help = f"write a value{example}, or remove the key"
+        return self.note("LL107", f"{label} has no value", entry.key.mark, help)
+
+    def missing(self, node: Map, table: Table, given: dict[str, Any], where: str) -> None:
+        for field in table.fields:
+            if field.required and field.name not in given and not self.hidden(field.name):
+                value = field.example or "…"
+                self.note(
+                    "LL101",
+                    f"{where} has no `{field.name}`",
+                    node.mark,
+                    f"add `{field.name}: {value}`",
+                )
+
+    def hidden(self, *names: str) -> bool:
+        """May one of these fields have been meant by something that could not be read?"""
+        return ANYTHING in self.spoiled or not self.spoiled.isdisjoint(names)
+
+    def twice(self, key: Text, field: Field) -> None:
+        if key.text != field.name or field.aliases:
+            names = listed((field.name, *field.aliases)).replace(" or ", " and ")
+            self.note("LL108", f"{names} are the same field", key.mark, "keep one of them")
+        else:
+            message = f"the key `{shown(key.text)}` is given twice"
+            self.note("LL012", message, key.mark, "keep one of them")
+
+    def unknown(self, key: Text, table: Table, where: str, words: Collection[str]) -> None:
+        """A key that is not in the table: what was meant?"""
+        name = key.text
+        if table is COMMAND and name in TRANSITIONS:
+            help = "the paradigm says where it leads; with `states` you say it yourself"
+            self.note("LL118", f"`{name}` cannot stand in {where}", key.mark, help)
+            return
+        if table is LOOP and name not in STATE.by_name and (paradigm := owner(name)) is not None:
+            help = f"remove `states` to have it compiled, or remove `{name}`"
+            message = f"`{name}` of paradigm `{paradigm}` cannot stand beside `states`"
+            self.note("LL112", message, key.mark, help)
+            return
+        self.note(
+            "LL102",
+            f"unknown key `{shown(name)}` in {where}",
+            key.mark,
+            self._what_else(name, table, words),
+        )
+
+    def meant(self, name: str, names: Iterable[str]) -> str | None:
+        """The help for a word that is not among these, as long as anybody would read it."""
+        self._suggested += 1
+        if self._suggested > MOST_SUGGESTIONS:
+            return None
+        nearest = suggest(name[:LONGEST_NAME], names)
+        return f"did you mean `{nearest}`?" if nearest is not None else None
+
+    def _what_else(self, name: str, table: Table, words: Collection[str]) -> str | None:
+        """The help for a key that is not there: a near one, or the place where it belongs."""
+        if self._suggested >= MOST_SUGGESTIONS:
+            return None
+        usual = OTHER_WORDS.get(name.lower(), "")
+        names = [*table.by_name, *(f"on_{word}" for word in words)]
+        if (near := self.meant(usual if usual in names else name, names)) is not None:
+            self.spoiled.add(near.split("`")[1])
+            return near
+        if table is STATE and name.startswith("on_"):
+            return f"a word of its own needs a condition with `words: [{shown(name[3:])}, …]`"
+        if name == "initial":
+            return "`initial` goes with `states`; a paradigm knows itself where it starts"
+        if (home := elsewhere(name, table)) is not None:
+            return f"`{name}` belongs in {home}"
+        if len(table.fields) <= FEW_NAMES:
+            return f"known here: {listed(field.name for field in table.fields)}"
+        return "your own keys begin with `x-`"
+
+
+def usual(field: Field) -> str:
+    """What a field is usually given, as a way out where nothing better is known."""
+    if field.example is not None:
+        return f"write something like `{field.name}: {field.example}`"
+    if field.default is not None:
+        return f"without `{field.name}` it is: {field.default}"
+    return f"`{field.name}`: {field.help}"
+
+
+_TYPES = {"str": "text", "bool": "a boolean", "int": "a number", "float": "a number"}
+
+
+def described(node: Node) -> str:
+    """What a node is, for a message."""
+    if isinstance(node, Text):
+        return _TYPES.get(node.kind) or f"a value of type `{node.text}`"
+    return "a mapping" if isinstance(node, Map) else "a list"
+
+
+def owner(name: str) -> str | None:
+    """The paradigm that has a field of this name for its own."""
+    for paradigm, own in OWN.items():
+        for field in own:
+            if name in (field.name, *field.aliases):
+                return paradigm
+    return None
+
+
+def elsewhere(name: str, table: Table) -> str | None:
+    """Another kind of mapping that has a field of this name."""
+    for other in (LOOP, STATE, HOST, RETRY, CONSTRAINT, *CONDITIONS.values()):
+        if other is not table and name in other.by_name:
+            return other.title
+    paradigm = owner(name)
+    return f"a loop of paradigm `{paradigm}`" if paradigm is not None else None

@@ -1,0 +1,50 @@
+"""What may not stand in a text: a NUL character, and templates where nothing is filled in."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from little_loops.authoring.messages import shown
+from little_loops.authoring.yaml.nodes import Mark, Text
+from little_loops.authoring.yaml.places import Places
+
+if TYPE_CHECKING:
+    from little_loops.authoring.fields.reader import Reader
+
+WHERE_TEMPLATES_BELONG = (
+    "templates are for `action`, `context` and `env` values, and a condition's "
+    "`source`, `target`, `pattern`, `path` and `tolerance`"
+)
+_NUL = r"\\(?:0|x00|u0000|U00000000)"
+"""The escapes that stand for it in double quotes; the character itself cannot be in a file."""
+
+
+def no_nul(reader: Reader, node: Text, label: str) -> Any:
+    """INVALID, and a problem, for a text with a NUL: no command, path or variable can hold one."""
+    message = f"{label} holds a NUL character, which no command, path or variable can"
+    return reader.note("LL126", message, _escape_in(reader, node), "remove it")
+
+
+def no_template(reader: Reader, node: Text) -> Any:
+    """INVALID, and a problem, if there is a template in this text, or half of one; else the text."""
+    from little_loops.templates.parse import TemplateError, references  # few texts have a `${`
+
+    try:
+        found = [each.text for each in references(node.text)[:1]]
+    except TemplateError as error:
+        found = [node.text[error.start : error.end]]
+    for snippet in found:
+        spots = Places(reader.source, node).spots(snippet)
+        message = f"`{shown(snippet)}` stands where nothing is filled in"
+        at = spots[0] if spots else node.mark
+        return reader.note("LL406", message, at, WHERE_TEMPLATES_BELONG)
+    return node.text
+
+
+def _escape_in(reader: Reader, node: Text) -> Mark | None:
+    """Where the escape stands; the text itself if it is not found."""
+    for number, start, end in Places(reader.source, node).lines():
+        if (escape := re.search(_NUL, reader.source.lines[number][start:end])) is not None:
+            return Mark(number, start + escape.start(), start + escape.end())
+    return node.mark

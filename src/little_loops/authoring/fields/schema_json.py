@@ -1,0 +1,279 @@
+"""The format as a JSON Schema, for editors: completion, help under the cursor, red underlines.
+
+Made from the table of fields.  It never refuses what the reader accepts; some of what the reader
+refuses (unknown targets, contradictions) no schema can know.  Draft 2020-12, without anything that
+a reader of draft 07 would trip over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from little_loops.authoring.fields.kinds import (
+    DURATION,
+    LONGEST_S,
+    MOST_STATES,
+    MOST_WORDS,
+    STATE_NAME,
+    VARIABLE_NAME,
+    Agent,
+    AnyScalar,
+    Command,
+    Environment,
+    Field,
+    Flag,
+    InProject,
+    Judge,
+    Kind,
+    ListOf,
+    Machine,
+    Name,
+    Num,
+    OneOf,
+    Part,
+    Plain,
+    Route,
+    Str,
+    Table,
+    Target,
+    Time,
+    Variables,
+    Whole,
+    Words,
+)
+from little_loops.authoring.fields.table import (
+    COMMAND,
+    COMMON,
+    CONDITIONS,
+    CONSTRAINT,
+    HOST,
+    HOSTS,
+    LOOP,
+    OR_AGAIN,
+    PARADIGM_TABLES,
+    RETRY,
+    STATE,
+)
+
+Schema = dict[str, Any]
+
+VERSION = 1
+ID = f"urn:little-loops:loop:v{VERSION}"
+OWN_KEYS = {"^x-": True}
+TEMPLATE: Schema = {"type": "string", "pattern": r"\$\{"}
+OLD_BOOLEAN: Schema = {
+    "type": "string",
+    "pattern": "^(?:[yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF)$",
+}
+"""True and false to YAML 1.1 and to us, but text to most editors; a pattern is not offered there."""
+NOT_BLANK: Schema = {"type": "string", "pattern": r"\S"}
+SCALAR = ["string", "number", "boolean"]
+
+
+def schema() -> Schema:
+    """The whole schema, as plain data."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": ID,
+        "title": "a loop of little-loops",
+        "type": "object",
+        "oneOf": [_native(), *(_paradigm(name) for name in PARADIGM_TABLES)],
+        "$defs": {
+            "state": _state(),
+            "condition": _conditions(),
+            "command": {
+                "description": "a command: text, or a mapping with `action` and state fields",
+                "anyOf": [NOT_BLANK, _record(COMMAND)],
+            },
+            "host": {"anyOf": [{"enum": list(HOSTS)}, _record(HOST)]},
+            "retry": _record(RETRY),
+            "constraint": _record(CONSTRAINT),
+            "duration": _duration(zero=False),
+            "duration_or_zero": _duration(zero=True),
+            "context": _named({}),
+            "env": _named({"type": SCALAR}),
+            **{_shared(field): _field(field) for field in _SHARED},
+        },
+    }
+
+
+def _native() -> Schema:
+    """A file with `states` is native, whatever `paradigm` says."""
+    return {"title": "fsm", **_record(LOOP)}
+
+
+def _paradigm(name: str) -> Schema:
+    record = _record(PARADIGM_TABLES[name])
+    record["properties"]["paradigm"] = {"const": name, "description": f"paradigm `{name}`"}
+    record["required"] = ["paradigm", *record["required"]]
+    return {"title": name, **record}
+
+
+def _record(table: Table) -> Schema:
+    """A mapping with the fields of a table, and the user's own `x-` keys."""
+    properties = {
+        name: _ref(_shared(field)) if field in _SHARED else _field(field)
+        for field in table.fields
+        for name in (field.name, *field.aliases)
+    }
+    found: Schema = {
+        "type": "object",
+        "properties": properties,
+        "patternProperties": OWN_KEYS,
+        "additionalProperties": False,
+    }
+    found["required"] = [f.name for f in table.fields if f.required and not f.aliases]
+    choices = [
+        {"oneOf": [{"required": [name]} for name in (field.name, *field.aliases)]}
+        for field in table.fields
+        if field.required and field.aliases
+    ]
+    if choices:
+        found["allOf"] = choices
+    return found
+
+
+def _field(field: Field) -> Schema:
+    """One field; what draft 07 would ignore beside a reference is wrapped."""
+    described: Schema = {"description": _description(field)}
+    kind = _kind(field.kind)
+    if "$ref" in kind:
+        return {**described, "allOf": [kind]}
+    return {**described, **kind}
+
+
+def _description(field: Field) -> str:
+    default = f" (default: {field.default})" if field.default is not None else ""
+    example = f"; for example `{field.example}`" if field.example is not None else ""
+    return f"{field.help}{default}{example}"
+
+
+def _state() -> Schema:
+    """`on_<word>` is for conditions that list words; elsewhere it is a typing mistake."""
+    plain = _record(STATE)
+    with_words = {
+        **plain,
+        "patternProperties": {**OWN_KEYS, f"^on_{STATE_NAME}$": _target(OR_AGAIN)},
+    }
+    lists_words = {"required": ["words"]}
+    has_words = {
+        "anyOf": [
+            {"required": [name], "properties": {name: lists_words}}
+            for name in ("condition", "check_condition")
+        ]
+    }
+    return {"if": has_words, "then": with_words, "else": plain}
+
+
+def _conditions() -> Schema:
+    """One kind of condition for each type; without `type` it is an exit code."""
+    found = []
+    for name, table in CONDITIONS.items():
+        record = _record(table)
+        record["properties"]["type"] = {"const": name, "description": f"type `{name}`"}
+        if name != "exit_code":
+            record["required"] = ["type", *record["required"]]
+        found.append({"title": name, **record})
+    return {"type": "object", "oneOf": found}
+
+
+def _duration(zero: bool) -> Schema:
+    bound = {"minimum": 0} if zero else {"exclusiveMinimum": 0}
+    return {
+        "anyOf": [
+            {"type": "number", **bound, "maximum": LONGEST_S},
+            {"type": "string", "pattern": f"^{DURATION}$"},
+        ]
+    }
+
+
+def _named(value: Schema) -> Schema:
+    return {
+        "type": "object",
+        "propertyNames": {"pattern": f"^{VARIABLE_NAME}$"},
+        "additionalProperties": value or True,
+    }
+
+
+def _kind(kind: Kind) -> Schema:
+    return _KINDS[type(kind)](kind)
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _whole(kind: Whole) -> Schema:
+    found: Schema = {"type": "integer", "minimum": kind.least, "maximum": kind.most}
+    return {"anyOf": [found, TEMPLATE]} if kind.template else found
+
+
+def _num(kind: Num) -> Schema:
+    found: Schema = {"type": "number"}
+    if kind.least is not None:
+        found["exclusiveMinimum" if kind.above else "minimum"] = kind.least
+    return {"anyOf": [found, TEMPLATE]} if kind.template else found
+
+
+def _name(kind: Name) -> Schema:
+    return {"type": "string", "pattern": f"^{kind.pattern}$"}
+
+
+def _target(kind: Target) -> Schema:
+    if not kind.special:
+        return {"type": "string", "pattern": f"^{STATE_NAME}$"}
+    special = "|".join(f"\\{each}" for each in kind.special)
+    return {"type": "string", "pattern": f"^(?:{STATE_NAME}|{special})$"}
+
+
+def _list(kind: ListOf) -> Schema:
+    items = _kind(kind.item)
+    return {"type": "array", "items": items, "minItems": kind.least, "maxItems": kind.most}
+
+
+def _words(kind: Words) -> Schema:
+    bounds = {"minItems": 1, "maxItems": MOST_WORDS, "uniqueItems": True}
+    return {"type": "array", **bounds, "items": _name(_WORD)}
+
+
+def _machine(kind: Machine) -> Schema:
+    return {
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": MOST_STATES,
+        "propertyNames": {"pattern": f"^{STATE_NAME}$"},
+        "additionalProperties": _ref("state"),
+    }
+
+
+def _shared(field: Field) -> str:
+    return f"{'loop' if field in COMMON else 'state'}_{field.name}"
+
+
+# Fields that stand in several kinds of mapping, written down once.
+_SHARED = (*COMMON, *(field for field in STATE.fields if field not in COMMON))
+_WORD = Name("word", STATE_NAME)
+_KINDS: Mapping[type, Callable[[Any], Schema]] = {
+    Str: lambda kind: NOT_BLANK,
+    Plain: lambda kind: NOT_BLANK,
+    Flag: lambda kind: {"anyOf": [{"type": "boolean"}, OLD_BOOLEAN]},
+    Whole: _whole,
+    Num: _num,
+    Time: lambda kind: _ref("duration_or_zero" if kind.zero else "duration"),
+    OneOf: lambda kind: {"enum": list(kind.words)},
+    Name: _name,
+    Target: _target,
+    InProject: lambda kind: NOT_BLANK,
+    Words: _words,
+    Route: lambda kind: {"type": "object", "additionalProperties": _target(OR_AGAIN)},
+    Variables: lambda kind: _ref("context"),
+    Environment: lambda kind: _ref("env"),
+    AnyScalar: lambda kind: {"type": [*SCALAR, "null"]},
+    ListOf: _list,
+    Judge: lambda kind: _ref("condition"),
+    Agent: lambda kind: _ref("host"),
+    Part: lambda kind: _ref(kind.table),
+    Command: lambda kind: _ref("command"),
+    Machine: _machine,
+}

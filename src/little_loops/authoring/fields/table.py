@@ -1,0 +1,403 @@
+"""The table of fields: what may stand where in a loop file.
+
+One row per field with its kind of value, its default, help and an example.  The reader, the JSON
+Schema and the reference page are all made from these rows; a field that is not here does not
+exist.
+
+Not here: what kinds of value there are (`field_kinds`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from little_loops.authoring.fields.kinds import (
+    LOOP_NAME,
+    STATE_NAME,
+    Agent,
+    AnyScalar,
+    Command,
+    Environment,
+    Field,
+    Flag,
+    InProject,
+    Judge,
+    ListOf,
+    Machine,
+    Name,
+    Num,
+    OneOf,
+    Part,
+    Plain,
+    Route,
+    Str,
+    Table,
+    Target,
+    Time,
+    Variables,
+    Whole,
+    Words,
+    table,
+)
+from little_loops.fsm.schema import AS_ERROR, CURRENT
+
+PARADIGMS = ("goal", "convergence", "invariants", "imperative", "relay", "fsm")
+HOSTS = ("claude", "codex", "command")
+TO_STATE = Target()
+OR_AGAIN = Target((CURRENT,))
+ON_RESUME = Target((CURRENT, AS_ERROR))
+OPERATORS = OneOf(("eq", "ne", "lt", "le", "gt", "ge"))
+
+# What the loop and a state both say about an action.
+_ENV = Field("env", Environment(), "environment variables for actions", "{}", "{PYTHONPATH: src}")
+_CWD = Field("cwd", InProject(globs=True), "directory inside the project", "the project", "web")
+_SHELL = Field("shell", OneOf(("sh", "bash")), "the shell that runs shell actions", "sh")
+_GRACE = Field(
+    "kill_grace", Time(zero=True), "time between TERM and KILL when an action is ended", "5", "10s"
+)
+_HOST = Field("host", Agent(), "the agent CLI that runs slash commands and prompts", "claude")
+_ACTION_SETTINGS = (_ENV, _CWD, _SHELL, _GRACE, _HOST)
+
+COMMON = (
+    Field("name", Name("loop", LOOP_NAME), "identifies the loop and its runs", "the file's name"),
+    Field("description", Str(), "one line for people, shown by `ll-loop list`"),
+    Field("paradigm", OneOf(PARADIGMS), "how the loop is written; compiled to `fsm`", "fsm"),
+    Field(
+        "context",
+        Variables(),
+        "your variables: `${context.name}`; they may refer to each other",
+        "{}",
+        "{target_dir: src/}",
+    ),
+    Field(
+        "scope",
+        ListOf(InProject(), 1),
+        "paths the loop works on; two loops with overlapping scopes do not run together",
+        '["."]',
+        "[src/, tests/]",
+    ),
+    Field("max_iterations", Whole(1), "safety limit: times around", "50", "20"),
+    Field("backoff", Time(zero=True), "wait between iterations", "0", "2s"),
+    Field("timeout", Time(), "running time of the whole run, over all resumes", "none", "30m"),
+    Field("maintain", Flag(), "start again after success", "false"),
+    Field("maintain_interval", Time(), "wait between the cycles of `maintain`", "60", "10m"),
+    Field("on_error", TO_STATE, "state for any error that no state handles", "end the run"),
+    Field("on_timeout", TO_STATE, "state for any timeout that no state handles", "end the run"),
+    Field(
+        "on_interrupt",
+        ON_RESUME,
+        "what a resume does with an action that was cut short, unless the state says otherwise",
+        "$current",
+        "$error",
+    ),
+    Field(
+        "on_handoff",
+        OneOf(("pause", "spawn", "continue", "terminate")),
+        "what happens when an agent's context is used up",
+        "pause",
+    ),
+    Field("max_continuations", Whole(1), "handoffs of one state before the run pauses", "10"),
+    *_ACTION_SETTINGS,
+    Field("max_cost_usd", Num(0, above=True), "what agents may spend in the run", "none", "5"),
+    Field("max_tokens", Whole(1, 10**15), "tokens agents may use in the run", "none", "2000000"),
+)
+
+LOOP = table(
+    "the loop",
+    Field("initial", TO_STATE, "the state a run starts in", required=True, example="check"),
+    Field("states", Machine(), "the machine: states by their names", required=True),
+    *COMMON,
+)
+
+_STATE_SETTINGS = (
+    Field(
+        "action",
+        Str(),
+        "the command: shell text, a slash command of an agent, or a prompt",
+        example="pytest -q",
+    ),
+    Field(
+        "action_type",
+        OneOf(("shell", "slash", "prompt")),
+        "who runs the action",
+        "slash if it begins like `/name`, else shell",
+    ),
+    Field(
+        "condition",
+        Judge(),
+        "how the result becomes a verdict",
+        "{type: exit_code}",
+        aliases=("check_condition",),
+    ),
+    Field("capture", Name("capture", STATE_NAME), "also store the result under this name"),
+    Field("capture_exit", Flag(), "the result is judged by a later state", "false"),
+    Field("timeout", Time(), "time for this action", "none", "5m"),
+    Field("retry", Part("retry"), "how `$current` repeats", example="{max: 3, backoff: 10s}"),
+    Field("context", Variables(), "variables for this state, before the loop's", "{}"),
+)
+_TRANSITIONS = (
+    Field("next", OR_AGAIN, "where to go when no `on_…` names a place", example="check"),
+    Field("on_pass", OR_AGAIN, "where to go when it passed", aliases=("on_met",), example="done"),
+    Field("on_fail", OR_AGAIN, "where to go when it failed", aliases=("on_unmet",), example="fix"),
+    Field("on_target", OR_AGAIN, "where to go when the number is at its target"),
+    Field("on_progress", OR_AGAIN, "where to go when the number came nearer"),
+    Field("on_stall", OR_AGAIN, "where to go when the number no longer comes nearer"),
+    Field("on_error", OR_AGAIN, "where to go after an error; never falls back to `next`"),
+    Field("on_timeout", OR_AGAIN, "where to go after a timeout; never falls back to `next`"),
+    Field(
+        "on_interrupt",
+        ON_RESUME,
+        "what a resume does if this action was cut short: run it again, an error, or a state",
+        "the loop's",
+        "rollback",
+    ),
+    Field("on_maintain", TO_STATE, "on a terminal state: where the next cycle starts", "initial"),
+    Field("route", Route(), "for a condition with `words`: the state of each word"),
+    Field("terminal", Flag(), "the run ends here, after the action (if any) ran", "false"),
+    Field(
+        "outcome",
+        OneOf(("success", "failure", "review")),
+        "on a terminal state: how the run has ended",
+        "failure if the name says so or a failure led here, else success",
+    ),
+)
+STATE = table(
+    "a state", *_STATE_SETTINGS[:3], *_TRANSITIONS, *_STATE_SETTINGS[3:], *_ACTION_SETTINGS
+)
+COMMAND = table(
+    "a command",
+    _STATE_SETTINGS[0]._replace(required=True),
+    *_STATE_SETTINGS[1:],
+    *_ACTION_SETTINGS,
+)
+TRANSITIONS = frozenset(name for field in _TRANSITIONS for name in (field.name, *field.aliases))
+
+RETRY = table(
+    "`retry`",
+    Field("max", Whole(1), "runs at most; then the verdict goes on", "no limit of its own", "3"),
+    Field("backoff", Time(zero=True), "the first wait", "the loop's, else 1", "5s"),
+    Field("factor", Num(1), "by which each wait is longer than the last", "2"),
+    Field("max_backoff", Time(zero=True), "the longest wait", "60", "5m"),
+)
+
+HOST = table(
+    "`host`",
+    Field("name", OneOf(HOSTS), "which agent CLI", "claude"),
+    Field("model", Str(), "the model it is to use", "the CLI's own", "sonnet"),
+    Field("permission_mode", Str(), "a milder mode than skipping permissions", None, "acceptEdits"),
+    Field("allow", ListOf(Str()), "tools the agent may use", example="[Read, Edit]"),
+    Field("deny", ListOf(Str()), "tools the agent may not use", example="[WebFetch]"),
+    Field("max_turns", Whole(1), "turns of one action", "none", "30"),
+    Field("max_cost_usd", Num(0, above=True), "what one action may spend", "none", "1.5"),
+    Field("max_wait", Time(zero=True), "longest wait for a usage limit to end", "6h", "1h"),
+    Field("args", ListOf(Str()), "further arguments of the CLI"),
+    Field(
+        "command",
+        ListOf(Str(), 1),
+        "for host `command`: the program and its arguments; `{prompt}` is replaced",
+        example='[my-agent, "{prompt}"]',
+    ),
+    Field("env", Environment(), "environment variables for the agent", "{}"),
+)
+
+_TYPE = Field(
+    "type",
+    OneOf(
+        (
+            "exit_code",
+            "output_contains",
+            "output_json",
+            "output_numeric",
+            "convergence",
+            "verdict",
+            "all",
+            "any",
+            "not",
+        )
+    ),
+    "what kind of condition",
+    "exit_code",
+)
+_SOURCE = Field(
+    "source",
+    Str(),
+    "what is judged instead of this action's output: a template, or the name of a state or capture",
+    "stdout of the action",
+    "${captured.count.output}",
+)
+_OPERATOR = Field("operator", OPERATORS, "how value and target are compared", "eq", "le")
+_NUMBER_TARGET = Field(
+    "target", Num(template=True), "the number to compare with", None, "0", required=True
+)
+
+
+def _condition(name: str, *fields: Field) -> Table:
+    return table(f"a condition of type `{name}`", _TYPE, *fields, _SOURCE)
+
+
+CONDITIONS: Mapping[str, Table] = {
+    "exit_code": _condition(
+        "exit_code",
+        Field("target", Whole(0, 255, template=True), "the code that passes", "0"),
+        Field(
+            "fail",
+            ListOf(Whole(0, 255)),
+            "codes that are failures, not errors",
+            "0 and 1 less the target",
+            "[1, 2, 5]",
+        ),
+    ),
+    "output_contains": _condition(
+        "output_contains",
+        Field("pattern", Str(), "what is to be found", None, "All tests passed", required=True),
+        Field("negate", Flag(), "pass when it is not found", "false"),
+        Field("regex", Flag(), "is the pattern a regular expression?", "decided by its look"),
+    ),
+    "output_json": _condition(
+        "output_json",
+        Field(
+            "path", Str(), "a jq expression that gives one value", None, ".failed", required=True
+        ),
+        Field("target", AnyScalar(), "what that value is compared with", None, "0", required=True),
+        _OPERATOR,
+    ),
+    "output_numeric": _condition("output_numeric", _NUMBER_TARGET, _OPERATOR),
+    "convergence": _condition(
+        "convergence",
+        _NUMBER_TARGET._replace(help="the number to come near to"),
+        Field("tolerance", Num(0, template=True), "how near is near enough", "0"),
+        Field("direction", OneOf(("min", "max")), "at or beyond the target, from above or below"),
+        Field("patience", Whole(1), "measurements without progress before it is a stall", "1"),
+    ),
+    "verdict": _condition(
+        "verdict",
+        Field("words", Words(), "the verdicts the agent may give", "[pass, fail]"),
+    ),
+    "all": _condition(
+        "all",
+        Field(
+            "of",
+            ListOf(Judge(inside=True), 1),
+            "conditions that must all pass",
+            None,
+            "[{type: exit_code}, {type: output_contains, pattern: ok}]",
+            required=True,
+        ),
+    ),
+    "any": _condition(
+        "any",
+        Field(
+            "of",
+            ListOf(Judge(inside=True), 1),
+            "conditions of which one passes",
+            None,
+            "[{type: exit_code}, {type: output_contains, pattern: ok}]",
+            required=True,
+        ),
+    ),
+    "not": _condition(
+        "not",
+        Field("of", Judge(inside=True), "the condition that must fail", required=True),
+    ),
+}
+
+CONSTRAINT = table(
+    "a constraint",
+    Field("name", Plain(), "names the states made of it", None, "tests-pass", required=True),
+    Field("check", Command(), "the command that tells whether it holds", required=True),
+    Field("fix", Command(), "the command that repairs it", required=True),
+)
+
+_COMMANDS = ListOf(Command(), 1)
+OWN: Mapping[str, tuple[Field, ...]] = {
+    "goal": (
+        Field("goal", Plain(), "what is to be true", None, "No type errors in src/", required=True),
+        Field(
+            "tools",
+            _COMMANDS,
+            "the first judges, the others fix, in order",
+            None,
+            "[mypy src/, /ll:manage_issue bug fix]",
+            required=True,
+        ),
+    ),
+    "convergence": (
+        Field("check", Command(), "the command that prints the number", required=True),
+        Field("toward", Num(template=True), "the number to reach", None, "0", required=True),
+        Field("using", Command(), "the command that betters it", required=True),
+        Field("tolerance", Num(0, template=True), "how near is near enough", "0"),
+        Field("patience", Whole(1), "measurements without progress before it stops", "1"),
+        Field("direction", OneOf(("min", "max")), "at or beyond the target, from above or below"),
+    ),
+    "invariants": (
+        Field(
+            "constraints",
+            ListOf(Part("constraint"), 1),
+            "what must hold, each with its check and its fix",
+            required=True,
+        ),
+        Field("recheck", OneOf(("all",)), "`all`: after any fix check everything once more"),
+    ),
+    "imperative": (
+        Field("steps", _COMMANDS, "the commands, in order", required=True),
+        Field(
+            "condition",
+            Judge(),
+            "when to stop; `source` names a step, default the first",
+            required=True,
+            aliases=("until",),
+        ),
+    ),
+    "relay": (
+        Field("agent", Command(), "the action each turn runs", required=True),
+        Field("metadata", InProject(globs=True), "the file each turn leaves", required=True),
+        Field("plan", InProject(globs=True), "the plan that is carried out", required=True),
+        Field("commit", Flag(), "commit each turn's progress", "true in a git repository"),
+        Field("session", Plain(), "begins the session ids", "made up", "sess_123_abc"),
+    ),
+}
+PARADIGM_TABLES: Mapping[str, Table] = {
+    name: table(f"a loop of paradigm `{name}`", *own, *COMMON) for name, own in OWN.items()
+}
+PARTS: Mapping[str, Table] = {"retry": RETRY, "constraint": CONSTRAINT}
+
+OTHER_WORDS = {
+    "on_success": "on_pass",
+    "on_ok": "on_pass",
+    "on_failure": "on_fail",
+    "command": "action",
+    "cmd": "action",
+    "run": "action",
+    "prompt": "action",
+    "script": "action",
+    "goto": "next",
+    "then": "next",
+    "start": "initial",
+    "initial_state": "initial",
+    "start_state": "initial",
+    "variables": "context",
+    "vars": "context",
+    "environment": "env",
+    "working_directory": "cwd",
+    "workdir": "cwd",
+    "dir": "cwd",
+    "final": "terminal",
+    "end": "terminal",
+    "retries": "retry",
+    "max_retries": "retry",
+    "iterations": "max_iterations",
+    "max_cost": "max_cost_usd",
+    "budget": "max_cost_usd",
+    "max_budget": "max_cost_usd",
+    "transitions": "route",
+    "evaluate": "condition",
+    "evaluator": "condition",
+    "title": "name",
+    "paths": "scope",
+    "expected": "target",
+    "regexp": "pattern",
+    "contains": "pattern",
+    "op": "operator",
+    "target_value": "target",
+}
+"""What people call our fields elsewhere; only ever used to suggest."""

@@ -1,0 +1,1 @@
+"""The paradigms, each compiled to a machine."""

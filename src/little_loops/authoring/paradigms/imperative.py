@@ -1,0 +1,55 @@
+"""Paradigm `imperative`: do these steps in order, until a condition is met.
+
+The condition looks at one of the steps (`source`, default the first); that step is judged later,
+so its own failure does not stop the round (`capture_exit`).
+"""
+
+from __future__ import annotations
+
+from little_loops.authoring.paradigms.assembly import Piece, chain, document, finish, flag, items
+from little_loops.authoring.yaml.nodes import Entry, Map, Node, Text, mapping, text
+
+KEYS = ("steps", "condition")
+
+
+def expand(root: Map, stem: str) -> Map:
+    """The native document that `root` stands for."""
+    commands = items(root.get("steps"))
+    names = [f"step_{number}" for number in range(len(commands))]
+    steps = chain(names, commands, "evaluate")
+    written = root.get("condition")
+    source = written.get("source") if isinstance(written, Map) else None
+    judged = _judged(steps, source)
+    pieces = [flag(each, "capture_exit") if each is judged else each for each in steps]
+    first = names[0] if names else "evaluate"
+    pieces += [_evaluate(written, source, first), finish("done", written)]
+    return document(root, KEYS, pieces, stem)
+
+
+def _evaluate(written: Node | None, source: Node | None, first: str) -> Piece:
+    condition = written
+    if isinstance(written, Map) and source is None:
+        default = Entry(text("source", written), text(first, written))
+        condition = written._replace(entries=(*written.entries, default))
+    fields: list[tuple[str, Node]] = [("condition", condition)] if condition is not None else []
+    fields += [("on_pass", text("done", written)), ("on_fail", text(first, written))]
+    return Piece("evaluate", mapping(fields, written), written)
+
+
+def _judged(steps: list[Piece], source: Node | None) -> Piece | None:
+    """The step whose result the condition looks at, if it is one of these."""
+    if source is None:
+        return steps[0] if steps else None
+    looked_at = source.text if isinstance(source, Text) else ""
+    if "${prev." in looked_at:
+        return steps[-1] if steps else None
+    for each in steps:
+        names = [each.name, *_capture(each)]
+        if any(looked_at == name or f"${{captured.{name}." in looked_at for name in names):
+            return each
+    return None
+
+
+def _capture(piece: Piece) -> list[str]:
+    capture = piece.fields.get("capture")
+    return [capture.text] if isinstance(capture, Text) else []

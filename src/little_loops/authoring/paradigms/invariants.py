@@ -1,0 +1,67 @@
+"""Paradigm `invariants`: constraints that are checked in order and repaired where they fail.
+
+After a fix the same check runs again; when the last one passes the loop is in `all_valid`.  With
+`recheck: all` every fix leads back to the first check instead, so `all_valid` is only reached by
+one pass over all constraints in which nothing had to be repaired: a later fix that broke an
+earlier constraint is caught, and no state more is needed for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import pairwise
+
+from little_loops.authoring.paradigms.assembly import Piece, document, finish, items, step
+from little_loops.authoring.yaml.nodes import Map, Node, Text
+from little_loops.records import NamedTuple
+
+KEYS = ("constraints", "recheck")
+
+
+class Constraint(NamedTuple):
+    label: str
+    check: Node | None
+    fix: Node | None
+
+
+def expand(root: Map, stem: str) -> Map:
+    """The native document that `root` stands for."""
+    constraints = _constraints(root)
+    recheck = root.get("recheck")
+    from_the_start = isinstance(recheck, Text) and recheck.text == "all"
+    first = f"check_{constraints[0].label}" if constraints else "all_valid"
+    pieces: list[Piece] = []
+    entrances = [*(f"check_{each.label}" for each in constraints), "all_valid"]
+    for each, (here, after) in zip(constraints, pairwise(entrances), strict=True):
+        fix = f"fix_{each.label}"
+        again = first if from_the_start else here
+        pieces.append(step(here, each.check, on_pass=after, on_fail=fix))
+        pieces.append(step(fix, each.fix, next=again))
+    pieces.append(finish("all_valid", root.get("constraints"), on_maintain=first))
+    return document(root, KEYS, pieces, stem)
+
+
+def _constraints(root: Map) -> list[Constraint]:
+    written = [item for item in items(root.get("constraints")) if isinstance(item, Map)]
+    labels = state_labels([_name(item) for item in written])
+    return [
+        Constraint(label, item.get("check"), item.get("fix"))
+        for label, item in zip(labels, written, strict=True)
+    ]
+
+
+def state_labels(names: list[str]) -> list[str]:
+    """The first word of each name where that is unique, else all of it."""
+    words = [re.split(r"[-_\s]", name.strip())[0] for name in names]
+    often = Counter(words)
+    chosen = [
+        word if word and often[word] == 1 else name.strip()
+        for word, name in zip(words, names, strict=True)
+    ]
+    return [re.sub(r"[^A-Za-z0-9_]+", "_", label) for label in chosen]
+
+
+def _name(item: Map) -> str:
+    name = item.get("name")
+    return name.text if isinstance(name, Text) else ""

@@ -1,0 +1,39 @@
+"""Read the native form: the loop's own fields and its states, into an `FSMLoop`.
+
+Every paradigm ends here, once it has been rewritten into states.
+"""
+
+from __future__ import annotations
+
+from little_loops.authoring.fields.gaps import NO_GAPS, Gaps
+from little_loops.authoring.fields.reader import Reader
+from little_loops.authoring.fields.table import LOOP
+from little_loops.authoring.yaml.nodes import Map
+from little_loops.authoring.yaml.places import Places
+from little_loops.fsm.schema import FSMLoop
+from little_loops.records import NamedTuple
+
+
+class Native(NamedTuple):
+    """The loop as far as it could be read, what could not be, and where its pieces stand.
+
+    `compiled`: a paradigm made its states.
+    """
+
+    loop: FSMLoop | None
+    places: Places
+    gaps: Gaps = NO_GAPS
+    compiled: bool = False
+
+
+def read(root: Map, reader: Reader, name: str) -> Native:
+    """Read a native document; `name` is the loop's where the document gives none.
+
+    With gaps the loop is what was left, good for further checks and nothing else.
+    """
+    given = reader.fields(root, LOOP, "the loop")
+    lost = reader.spoiled | {each for each in ("initial", "states") if each not in given}
+    states = given.get("states", {})
+    stand_ins = {"name": name, "initial": next(iter(states), ""), "states": states}
+    loop = FSMLoop.from_dict({**stand_ins, **given})
+    return Native(loop, Places(reader.source, root), Gaps(lost, reader.states))

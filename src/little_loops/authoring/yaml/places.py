@@ -1,0 +1,128 @@
+"""Where the pieces of a machine stand in the author's file.
+
+A compiled state is made of the author's own nodes, so a path into the machine (`states`, `check`,
+`on_fail`) leads to a mark, and a mark to a place that can be shown.  Nothing is looked up before a
+problem asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from little_loops.authoring.yaml.nodes import Entry, List, Map, Mark, Node, Text
+from little_loops.errors import Place
+from little_loops.records import NamedTuple
+
+Part = Literal["key", "value"]
+_BLOCK = ("|", ">")
+
+ALIASES = {
+    "condition": ("check_condition", "until"),
+    "on_pass": ("on_met",),
+    "on_fail": ("on_unmet",),
+}
+"""The other names under which a field may have been written; `fields` holds the same."""
+
+
+class Source(NamedTuple):
+    """A file and its lines, to make places of marks."""
+
+    file: str
+    lines: Sequence[str]
+
+    def place(self, mark: Mark | None) -> Place | None:
+        if mark is None:
+            return None
+        line = self.lines[mark.line] if mark.line < len(self.lines) else ""
+        one_line = mark.end_line is None or mark.end_line == mark.line
+        end = mark.end_column if one_line else len(line.rstrip())
+        return Place(self.file, mark.line + 1, mark.column + 1, max(1, end - mark.column), line)
+
+
+class Places(NamedTuple):
+    """The places of a machine; `root` is the native document it was read from."""
+
+    source: Source
+    root: Node | None
+
+    def at(self, *path: str | int, part: Part = "value") -> Place | None:
+        """The place of what the path leads to, or of the nearest thing around it that exists.
+
+        The last name's key with `part="key"`, else its value.
+        """
+        found = self._find(path)
+        wanted = found[-1]
+        if len(found) <= len(path) or part == "key" or _is_nothing(wanted.value):
+            wanted_mark = wanted.key.mark or wanted.value.mark
+        else:
+            wanted_mark = wanted.value.mark or wanted.key.mark
+        return self.source.place(wanted_mark)
+
+    def has(self, *path: str | int) -> bool:
+        """Is there something at the path, or would `at` have to look around it?"""
+        return len(self._find(path)) > len(path)
+
+    def spots(self, snippet: str, *path: str | int) -> list[Mark]:
+        """Everywhere a piece of the text that the path leads to stands in the file's own lines.
+
+        Escapes and folding may have changed it there: then some are missing.
+        """
+        if not snippet or "\n" in snippet:
+            return []
+        return [
+            Mark(number, column, column + len(snippet))
+            for number, start, end in self.lines(*path)
+            for column in occurrences(snippet, self.source.lines[number], start, end)
+        ]
+
+    def lines(self, *path: str | int) -> Iterator[tuple[int, int, int]]:
+        """The lines of the text that the path leads to, each with its first and last column."""
+        found = self._find(path)
+        mark = found[-1].value.mark
+        if len(found) <= len(path) or mark is None:
+            return
+        lines = self.source.lines
+        last = mark.line if mark.end_line is None else mark.end_line
+        # Behind the sign of a block there is nothing but a comment.
+        sign = lines[mark.line][mark.column : mark.column + 1] if mark.line < len(lines) else ""
+        for number in range(mark.line + (sign in _BLOCK), min(last + 1, len(lines))):
+            start = mark.column if number == mark.line else 0
+            yield number, start, mark.end_column if number == last else len(lines[number])
+
+    def _find(self, path: Sequence[str | int]) -> list[Entry]:
+        """The entries along the path, as far as it goes; the document itself is the first."""
+        document = self.root if self.root is not None else Map(())
+        found = [Entry(Text("", "str", "", document.mark), document)]
+        for name in path:
+            entry = _child(found[-1].value, name)
+            if entry is None:
+                break
+            found.append(entry)
+        return found
+
+
+def occurrences(snippet: str, text: str, start: int = 0, end: int | None = None) -> list[int]:
+    """Every place where a piece begins in a text."""
+    found = []
+    at = text.find(snippet, start, end)
+    while at >= 0:
+        found.append(at)
+        at = text.find(snippet, at + 1, end)
+    return found
+
+
+def _child(node: Node, name: str | int) -> Entry | None:
+    match node:
+        case Map():
+            by_name = {entry.key.text: entry for entry in reversed(node.entries)}
+            names = (str(name), *ALIASES.get(str(name), ()))
+            return next((by_name[each] for each in names if each in by_name), None)
+        case List(items) if isinstance(name, int) and name < len(items):
+            return Entry(Text("", "str", "", items[name].mark), items[name])
+        case _:
+            return None
+
+
+def _is_nothing(node: Node) -> bool:
+    return isinstance(node, Text) and node.kind == "null" and not node.text

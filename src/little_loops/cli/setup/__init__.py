@@ -1,0 +1,1 @@
+"""The verbs that set a project up: init, demo, doctor."""

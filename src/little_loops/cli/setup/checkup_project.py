@@ -1,0 +1,245 @@
+"""The checks of `ll-loop doctor` that look at a project's loops, agents, consent and runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from little_loops.authoring.load import load_data
+from little_loops.cli.consent import actions_to_agree_to
+from little_loops.cli.setup.checkup import Finding, Loops, Patient
+from little_loops.definitions.agent_checks import agent_problems
+from little_loops.definitions.loading import read_definition
+from little_loops.definitions.settings import SETTINGS, project_config, settled, user_config
+from little_loops.definitions.trust import trust_of
+from little_loops.errors import LittleLoopsError, UsageError
+from little_loops.fsm.action_types import action_type
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.values import author_context
+from little_loops.hosts.base import HOST_NAMES, host_named
+from little_loops.runs.claims import holders
+from little_loops.runs.holders import from_bytes
+from little_loops.runs.inspect import Seen, all_current, is_crashed, standing_still
+from little_loops.runs.project import is_run_name, loop_files
+from little_loops.runs.storage import PID, RUNNING, find_folder
+
+MOST_NAMES = 5
+ANY_LOOP = {"name": "any", "initial": "end", "states": {"end": {"terminal": True}}}
+LARGEST_PID = 1 << 20
+
+
+def read_loops(patient: Patient) -> Loops:
+    valid, invalid = [], []
+    for path in loop_files(patient.root):
+        loop = _valid(path, patient)
+        if loop is None:
+            invalid.append(os.path.basename(path))
+        else:
+            valid.append(loop)
+    return Loops(tuple(valid), tuple(invalid))
+
+
+def _valid(path: str, patient: Patient) -> FSMLoop | None:
+    try:
+        definition = read_definition(path)
+    except UsageError:  # it cannot be read
+        return None
+    if definition.loop is None:
+        return None
+    problems = agent_problems(definition, patient.root)
+    if any(problem.severity == "error" for problem in problems):
+        return None
+    try:
+        return settled(definition, patient.root, patient.environ)
+    except UsageError:  # `settings` says what is wrong with them
+        return definition.loop
+
+
+def loops(patient: Patient) -> Iterator[Finding]:
+    here = "project"
+    if not os.path.isdir(os.path.join(patient.root, ".loops")):
+        yield Finding("project", "note", "no loops here yet", patient.root, "ll-loop init")
+        return
+    found = patient.loops
+    count = len(found.valid) + len(found.invalid)
+    yield Finding("project", "ok", f"project: {patient.root}", together=here)
+    told = f"{count} loop{'' if count == 1 else 's'}"
+    if found.invalid:
+        told = f"{told}, {len(found.invalid)} invalid"
+        yield Finding("loops", "warning", told, listed(found.invalid), "ll-loop validate")
+    else:
+        yield Finding("loops", "ok", told, together=here)
+    yield from _git(patient, here)
+    yield from _shells(patient, found.valid)
+
+
+def _git(patient: Patient, here: str) -> Iterator[Finding]:
+    if patient.which("git") is None:
+        yield Finding("git", "note", "git not found", "only needed for relays that commit")
+    elif os.path.lexists(os.path.join(patient.root, ".git")):
+        yield Finding("git", "ok", "git", together=here)
+    else:
+        why = "only needed for relays that commit"
+        yield Finding("git", "note", "no git repository here", why, "git init")
+
+
+def _shells(patient: Patient, found: Sequence[FSMLoop]) -> Iterator[Finding]:
+    asking = {
+        loop.name: {loop.shell, *(state.shell or loop.shell for state in loop.states.values())}
+        for loop in found
+    }
+    for shell in ("sh", "bash"):
+        names = [name for name, shells in asking.items() if shell in shells]
+        if names and patient.which(shell) is None:
+            yield Finding("shell", "problem", f"{shell} not found", f"needed by {listed(names)}")
+
+
+def settings(patient: Patient) -> Iterator[Finding]:
+    """Where settings come from besides loop files; a mistake there stops every run."""
+    settled(load_data(ANY_LOOP, "any"), patient.root, patient.environ)
+    files = (user_config(patient.environ), project_config(patient.root))
+    given = [path for path in files if os.path.exists(path)]
+    given += [f"LL_{name.upper()}" for name in SETTINGS if f"LL_{name.upper()}" in patient.environ]
+    if given:
+        yield Finding("settings", "ok", f"settings from {listed(given)}")
+
+
+# ── agents ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def agents(patient: Patient) -> Iterator[Finding]:
+    """Whether each agent CLI is there; one that no loop asks for may be missing."""
+    asked = _asked_for(patient.loops.valid)
+    for name in HOST_NAMES:
+        if name != "command":
+            yield from _agent(patient, name, asked.get((name, ()), []))
+    for (name, command), names in asked.items():
+        if name == "command" and patient.which(command[0]) is None:
+            why = f"needed by {listed(names)}"
+            yield Finding("agent:command", "problem", f"{command[0]} not found", why)
+
+
+def _agent(patient: Patient, name: str, needed_by: Sequence[str]) -> Iterator[Finding]:
+    probe = host_named(name).probe(patient.which, patient.run)
+    told = f"agent:{name}"
+    if probe.ok:
+        yield Finding(told, "ok", f"{name} {probe.version} on PATH")
+    elif probe.path is not None:
+        yield Finding(told, "problem", f"{name} does not answer", probe.why, "install it again")
+    elif needed_by:
+        yield Finding(
+            told, "problem", f"{name} not found", f"needed by {listed(needed_by)}", _hint(probe.why)
+        )
+    else:
+        yield Finding(told, "note", f"{name} not found", f"only needed for host: {name}")
+
+
+def _hint(why: str) -> str:
+    """What a probe says after naming what is missing."""
+    return why.partition("; ")[2]
+
+
+def _asked_for(found: Sequence[FSMLoop]) -> Mapping[tuple[str, tuple[str, ...]], list[str]]:
+    """The hosts of agent actions, with the command of those that have one, and whose they are."""
+    asked: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for loop in found:
+        for state in loop.states.values():
+            if state.action is None:
+                continue
+            if action_type(state, author_context(loop.context, state)) == "shell":
+                continue
+            options = loop.host.under(state.host)
+            key = (options.name or "claude", tuple(options.command or ()))
+            names = asked.setdefault(key, [])
+            if loop.name not in names:
+                names.append(loop.name)
+    return asked
+
+
+def consent(patient: Patient) -> Iterator[Finding]:
+    """Whether agents that skip permission prompts may be run."""
+    wanted = {
+        action: None for loop in patient.loops.valid for action in actions_to_agree_to(loop, {})
+    }
+    if not wanted:
+        return
+    trust = trust_of(patient.root, patient.environ)
+    missing = [action for action in wanted if action not in trust.actions]
+    count = f"{len(wanted)} agent action{'' if len(wanted) == 1 else 's'}"
+    if not missing:
+        yield Finding("consent", "ok", f"consent: {count} without permission prompts")
+    elif patient.environ.get("LL_ALLOW_SKIP_PERMISSIONS") == "1":
+        yield Finding("consent", "ok", "consent: LL_ALLOW_SKIP_PERMISSIONS=1")
+    else:
+        why = f"{len(missing)} of {count} not agreed to; a run asks"
+        yield Finding("consent", "note", "no consent yet", why, "ll-loop trust")
+    of_claude = any(action.host == "claude" for action in wanted)
+    if of_claude and patient.euid == 0 and patient.environ.get("IS_SANDBOX") != "1":
+        fix = "run as another user, or set IS_SANDBOX=1 if this machine is a sandbox"
+        yield Finding("root", "problem", "claude refuses to skip permissions as root", fix=fix)
+
+
+# ── runs ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def runs(patient: Patient) -> Iterator[Finding]:
+    """Runs that claim to be alive but are not, damaged ones, and files nobody holds any more."""
+    with standing_still(patient.root):
+        seen = all_current(patient.root)
+        alive = {holder.name for holder in holders(patient.root)}
+        pids = _pids(patient.root)
+    crashed = [one for one in seen if is_crashed(one)]
+    for one in crashed:
+        yield _crashed(one, pids.get(one.name))
+    for one in seen:
+        if one.status == "damaged":
+            fix = (
+                f"ll-loop resume {one.name} mends it if its log is whole,"
+                f" ll-loop run {one.name} --fresh puts it away"
+            )
+            yield Finding("damaged", "problem", f"run {one.name} is damaged", one.damage or "", fix)
+    unfinished = {one.name for one in seen}
+    for name in sorted(pids.keys() - alive - unfinished):
+        path = os.path.join(".loops", RUNNING, name + PID)
+        why = "no process holds it, and the next run takes it over"
+        yield Finding("pid", "warning", f"{path} is left over", why, f"rm {path}")
+    if seen and not crashed:
+        yield Finding("runs", "ok", f"runs: {_counted(seen)}")
+
+
+def _crashed(one: Seen, pid: int | None) -> Finding:
+    who = f"{one.name} (pid {pid})" if pid else one.name
+    fix = f"ll-loop resume {one.name}    or    ll-loop run {one.name} --fresh"
+    text = f"{who} claims to be alive, but its process is gone"
+    return Finding("runs", "problem", text, fix=fix)
+
+
+def _pids(root: str) -> dict[str, int | None]:
+    """Every `.pid` file there is, with the number in it."""
+    folder = find_folder(root, RUNNING)
+    if folder is None:
+        return {}
+    found: dict[str, int | None] = {}
+    with folder:
+        for file in folder.names():
+            name = file.removesuffix(PID)
+            if name != file and is_run_name(name):
+                found[name] = None
+                with suppress(LittleLoopsError):
+                    raw = folder.read(file, LARGEST_PID) or b""
+                    found[name] = from_bytes(raw, name, root).pid or None
+    return found
+
+
+def _counted(seen: Sequence[Seen]) -> str:
+    counts: dict[str, int] = {}
+    for one in seen:
+        word = one.status.replace("_", " ")
+        counts[word] = counts.get(word, 0) + 1
+    return ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
+def listed(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,143 @@
+"""Look at a project: what it is written in, and the commands that judge it.
+
+Only names and the texts of a few well-known files are read; nothing is run.  Every check that comes
+out of here tells three ends apart, by its exit code: all is well, something is to be mended, and
+could not be checked.  The third is what naive checks get wrong: a tool that is missing prints no
+errors.  `FATAL_ERROR:` says it to the engine in words.
+
+Not here: what is made of it (`init`), what each language knows (`detect_python`, `detect_js`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+
+from little_loops.records import NamedTuple
+
+Which = Callable[[str], str | None]
+
+AGENTS = ("claude", "codex")
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+LARGEST = 1 << 20
+SHOW = "printf '%s\\n' \"$out\""  # some shells' `echo` reads escapes
+
+
+class Check(NamedTuple):
+    """A command that judges: what people type, the script of the action, what its exits mean.
+
+    `fails` are the exit codes that mean there is something to mend.  A check that `counts` prints a
+    number as its last line instead.
+    """
+
+    tool: str
+    command: str
+    script: str
+    fails: tuple[int, ...] = (1,)
+    counts: bool = False
+
+
+class Checks(NamedTuple):
+    tests: Check | None = None
+    lint: Check | None = None
+    types: Check | None = None
+
+    def or_else(self, others: Checks) -> Checks:
+        """These, and the others where there are none."""
+        return Checks(*(mine or theirs for mine, theirs in zip(self, others, strict=True)))
+
+
+class Language(NamedTuple):
+    """What a project is written in, and by which file that was seen."""
+
+    name: str
+    seen_by: str
+    checks: Checks = Checks()
+
+
+class Found(NamedTuple):
+    languages: tuple[Language, ...]
+    checks: Checks
+    has_git: bool
+    agents: tuple[str, ...]
+
+
+def look_around(root: str, which: Which) -> Found:
+    from little_loops.cli.setup.detect_js import (
+        javascript,  # each knows the format of its own files
+    )
+    from little_loops.cli.setup.detect_python import python
+
+    seen = (python(root), javascript(root), make(root))
+    languages = tuple(language for language in seen if language is not None)
+    checks = Checks()
+    for language in languages:
+        checks = checks.or_else(language.checks)
+    agents = tuple(name for name in AGENTS if which(name) is not None)
+    return Found(languages, checks, os.path.lexists(os.path.join(root, ".git")), agents)
+
+
+def make(root: str) -> Language | None:
+    """A project whose words are the targets of a makefile."""
+    for name in MAKEFILES:
+        text = read(root, name)
+        if text:
+            heads = re.findall(r"^([^\s:=#][^:=\n]*):(?!=)", text, re.MULTILINE)
+            targets = {word for head in heads for word in head.split()}
+            tests, lint = (_target(word) if word in targets else None for word in ("test", "lint"))
+            return Language("make", name, Checks(tests, lint))
+    return None
+
+
+def _target(word: str) -> Check:
+    # `make` exits with 2 whatever went wrong, so the two cases that are no answer are looked for.
+    script = "\n".join(
+        [
+            need(f"make -n {word} > /dev/null", f"make has no target {word}"),
+            f"out=$(make {word} 2>&1); code=$?",
+            SHOW,
+            'case $out in *"Error 127"* | *"Error 126"*)',
+            f"  echo 'FATAL_ERROR: a program that make {word} needs is missing' ;;",
+            "esac",
+            'exit "$code"',
+        ]
+    )
+    return Check(f"make {word}", f"make {word}", script, (2,))
+
+
+def need(probe: str, otherwise: str) -> str:
+    """A line that ends a check which cannot be made, and says why."""
+    return f"{probe} || {{ echo 'FATAL_ERROR: {otherwise}'; exit 127; }}"
+
+
+def count(command: str, tool: str, pattern: str, codes: str) -> str:
+    """A script that prints what a type checker says and then how many errors that were."""
+    return "\n".join(
+        [
+            f"out=$({command} 2>&1); code=$?",
+            SHOW,
+            f"errors=$({SHOW} | grep -c '{pattern}')",
+            "case $code/$errors in",
+            "  0/*) echo 0 ;;",
+            f'  {codes}/[1-9]*) echo "$errors" ;;',
+            f'  *) echo "FATAL_ERROR: {tool} could not check the types (exit $code)" ;;',
+            "esac",
+        ]
+    )
+
+
+def read(root: str, *names: str) -> str:
+    """The text of a file of the project; nothing if it is not there, or no text."""
+    try:
+        with open(os.path.join(root, *names), "rb") as stream:
+            return stream.read(LARGEST).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def names_in(root: str, *below: str) -> list[str]:
+    try:
+        return sorted(os.listdir(os.path.join(root, *below)))
+    except OSError:
+        return []

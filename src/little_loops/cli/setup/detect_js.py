@@ -1,0 +1,110 @@
+"""What a JavaScript or TypeScript project says about itself: its package manager and scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from little_loops.cli.setup.detect import Check, Checks, Language, count, need, read
+from little_loops.records import NamedTuple
+
+PACKAGE = "package.json"
+MANAGERS = {
+    "pnpm-lock.yaml": "pnpm run",
+    "yarn.lock": "yarn run",
+    "bun.lock": "bun run",
+    "bun.lockb": "bun run",
+}
+TYPE_SCRIPTS = ("typecheck", "type-check", "check-types", "types", "tsc")
+NO_TESTS_YET = "no test specified"  # what `npm init` writes
+
+
+class Package(NamedTuple):
+    root: str
+    run: str
+    scripts: dict[str, str]
+    dependencies: frozenset[str]
+
+
+def javascript(root: str) -> Language | None:
+    text = read(root, PACKAGE)
+    if not text:
+        return None
+    package = _package(root, text)
+    checks = Checks(_tests(package), _lint(package), _types(package))
+    typed = os.path.exists(os.path.join(root, "tsconfig.json"))
+    return Language("typescript" if typed else "javascript", PACKAGE, checks)
+
+
+def _package(root: str, text: str) -> Package:
+    try:
+        data = json.loads(text)
+    except ValueError:
+        data = {}
+    data = data if isinstance(data, dict) else {}
+    locks = (lock for lock in MANAGERS if os.path.exists(os.path.join(root, lock)))
+    lock = next(locks, None)
+    scripts = {
+        name: line for name, line in _mapping(data, "scripts").items() if isinstance(line, str)
+    }
+    dependencies = {*_mapping(data, "dependencies"), *_mapping(data, "devDependencies")}
+    run = "npm run -s" if lock is None else MANAGERS[lock]
+    return Package(root, run, scripts, frozenset(dependencies))
+
+
+def _mapping(data: dict[str, Any], name: str) -> dict[str, Any]:
+    part = data.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _tests(package: Package) -> Check | None:
+    script = package.scripts.get("test", NO_TESTS_YET)
+    if NO_TESTS_YET in script:
+        return None
+    command = f"{package.run} test"
+    # Some runners exit with the number of tests that failed.  `CI`: none of them waits for changes.
+    lines = [*_needs(package, "test"), *_folded(f"CI=true {command}")]
+    return Check("test script", command, "\n".join(lines))
+
+
+def _lint(package: Package) -> Check | None:
+    if "lint" not in package.scripts:
+        return None
+    mends = "eslint" in package.scripts["lint"]
+    separator = " --" if package.run.startswith("npm") else ""
+    command = f"{package.run} lint" + (f"{separator} --fix" if mends else "")
+    return Check("lint script", command, "\n".join([*_needs(package, "lint"), command]))
+
+
+def _types(package: Package) -> Check | None:
+    named = next((name for name in TYPE_SCRIPTS if name in package.scripts), None)
+    if named is not None:
+        command, needs = f"{package.run} {named}", _needs(package, named)
+        if "tsc" not in package.scripts[named]:
+            lines = [*needs, *_folded(command)]
+            return Check(f"{named} script", command, "\n".join(lines))
+    elif "typescript" in package.dependencies and os.path.exists(
+        os.path.join(package.root, "tsconfig.json")
+    ):
+        # Not by `npx`, which would fetch one that is missing, or fail like a type error.
+        command, needs = "node_modules/.bin/tsc --noEmit", []
+    else:
+        return None
+    # With 2 it says that there were errors, but files could have been written nevertheless.
+    script = count(command, "tsc", "error TS[0-9]", "[12]")
+    return Check("tsc", command, "\n".join([*needs, script]), counts=True)
+
+
+def _needs(package: Package, script: str) -> list[str]:
+    has = f'node -e \'process.exit(require("./{PACKAGE}").scripts["{script}"] ? 0 : 1)\''
+    lines = [need(has, f"{PACKAGE} has no script {script}")]
+    if package.dependencies and not os.path.exists(os.path.join(package.root, ".pnp.cjs")):
+        manager = package.run.split()[0]
+        lines.append(need("[ -d node_modules ]", f"node_modules is missing, run {manager} install"))
+    return lines
+
+
+def _folded(command: str) -> list[str]:
+    """Every exit code of a program that did run becomes 1."""
+    return [f"{command} && exit 0", "code=$?", '[ "$code" -lt 126 ] && exit 1', 'exit "$code"']

@@ -1,0 +1,183 @@
+"""What a Python project says about itself: runner, tests, linter, type checker."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from little_loops.cli.setup.detect import SHOW, Check, Checks, Language, count, names_in, need, read
+
+MARKS = ("pyproject.toml", "setup.cfg", "setup.py", "requirements.txt", "Pipfile")
+RUNNERS = {
+    "uv.lock": "uv run",
+    "poetry.lock": "poetry run",
+    "pdm.lock": "pdm run",
+    "Pipfile.lock": "pipenv run",
+}
+ENVIRONMENTS = (".venv", "venv")
+CONFIGS = {
+    "pytest": ("pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"),
+    "ruff": ("ruff.toml", ".ruff.toml"),
+    "mypy": ("mypy.ini", ".mypy.ini"),
+}
+MOST_TESTS = 50
+
+
+def python(root: str) -> Language | None:
+    seen_by = next((mark for mark in MARKS if os.path.exists(os.path.join(root, mark))), None)
+    if seen_by is None:
+        scripts = [name for name in names_in(root) if name.endswith(".py")]
+        if not scripts:
+            return None
+        seen_by = scripts[0]
+    project = _toml(read(root, "pyproject.toml"))
+    named = set(_named(root, project))
+    checks = Checks(
+        tests=_tests(root, "pytest" in named),
+        lint=_ruff(root) if "ruff" in named else None,
+        types=_mypy(root, project) if "mypy" in named else None,
+    )
+    return Language("python", seen_by, checks)
+
+
+def _toml(text: str) -> dict[str, Any]:
+    import tomllib  # only for projects that have it
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return {}
+
+
+def _named(root: str, project: dict[str, Any]) -> Iterator[str]:
+    """The tools that the project configures or depends on."""
+    yield from (
+        tool
+        for tool, files in CONFIGS.items()
+        if any(os.path.exists(os.path.join(root, file)) for file in files)
+    )
+    tools = project.get("tool")
+    yield from tools if isinstance(tools, dict) else ()
+    for requirement in _requirements(project, listed=False):
+        yield _name(requirement)
+    for text in _texts(root):
+        # Sections of a setup.cfg or tox.ini, and whatever begins a line as a requirement does.
+        yield from re.findall(r"^\s*\[?(?:tool:)?(pytest|ruff|mypy)\b", text, re.MULTILINE)
+
+
+def _requirements(part: Any, *, listed: bool) -> Iterator[str]:
+    """Every requirement in a pyproject.toml, whichever tool's way of writing them down it is."""
+    if isinstance(part, dict):
+        for key, value in part.items():
+            if listed:
+                yield key
+            yield from _requirements(value, listed=listed or "dependenc" in key)
+    elif isinstance(part, list) and listed:
+        yield from (item for item in part if isinstance(item, str))
+
+
+def _name(requirement: str) -> str:
+    found = re.match(r"[A-Za-z0-9._-]+", requirement.strip())
+    return found[0].lower() if found else ""
+
+
+def _texts(root: str) -> Iterator[str]:
+    for name in names_in(root):
+        if name in ("setup.cfg", "tox.ini", "Pipfile") or re.fullmatch(
+            r".*requirements.*\.txt", name
+        ):
+            yield read(root, name)
+    for name in names_in(root, "requirements"):
+        yield read(root, "requirements", name)
+
+
+# ── the commands ───────────────────────────────────────────────────────────────────────────────
+
+
+def _runner(root: str) -> str | None:
+    locks = (lock for lock in RUNNERS if os.path.exists(os.path.join(root, lock)))
+    lock = next(locks, None)
+    return None if lock is None else RUNNERS[lock]
+
+
+def _program(root: str, name: str) -> str:
+    """How a program of the project's environment is called from its directory."""
+    runner = _runner(root)
+    if runner is not None:
+        return f"{runner} {name}"
+    for environment in ENVIRONMENTS:
+        if os.path.exists(os.path.join(root, environment, "bin", name)):
+            return f"{environment}/bin/{name}"
+    return name
+
+
+def _python(root: str) -> str:
+    return _program(root, "python" if _runner(root) else "python3")
+
+
+def _tests(root: str, has_pytest: bool) -> Check | None:
+    python = _python(root)
+    files = list(_test_files(root))
+    if has_pytest or any(_is_for_pytest(text) for _, text in files):
+        command = f"{python} -m pytest -q"
+        missing = need(f"{python} -c 'import pytest'", f"pytest is not installed for {python}")
+        # 2 is also what a test file that cannot be imported ends with; 5 is no tests at all.
+        return Check("pytest", command, f"{missing}\n{command}", (1, 2))
+    if not files:
+        return None
+    below = "tests" if all(folder for folder, _ in files) else ""
+    packaged = not below or os.path.exists(os.path.join(root, below, "__init__.py"))
+    command = f"{python} -m unittest" + ("" if packaged else f" discover -s {below}")
+    return Check("unittest", command, _unittest(command))
+
+
+def _test_files(root: str) -> Iterator[tuple[str, str]]:
+    for folder in ("", "tests"):
+        names = [name for name in names_in(root, folder) if re.fullmatch(r"test.*\.py", name)]
+        for name in names[:MOST_TESTS]:
+            yield folder, read(root, folder, name)
+
+
+def _is_for_pytest(text: str) -> bool:
+    return bool(re.search(r"^(import pytest|from pytest|(async )?def test)", text, re.MULTILINE))
+
+
+def _unittest(command: str) -> str:
+    # Before Python 3.12 no tests at all are a success to it.
+    return "\n".join(
+        [
+            f"out=$({command} 2>&1); code=$?",
+            SHOW,
+            "case $out in *\"Ran 0 tests\"*) echo 'FATAL_ERROR: unittest found no tests' ;; esac",
+            'exit "$code"',
+        ]
+    )
+
+
+def _ruff(root: str) -> Check:
+    ruff = _program(root, "ruff")
+    command = f"{ruff} check --fix ."
+    missing = need(f"{ruff} --version > /dev/null", "ruff is not installed")
+    return Check("ruff", command, f"{missing}\n{command}")
+
+
+def _mypy(root: str, project: dict[str, Any]) -> Check:
+    python = _python(root)
+    command = f"{python} -m mypy{_target(root, project)}"
+    missing = need(f"{python} -c 'import mypy'", f"mypy is not installed for {python}")
+    script = count(command, "mypy", ": error:", "1")
+    return Check("mypy", command, f"{missing}\n{script}", counts=True)
+
+
+def _target(root: str, project: dict[str, Any]) -> str:
+    """What mypy is to look at, unless its settings say it."""
+    tools = project.get("tool")
+    own = tools.get("mypy") if isinstance(tools, dict) else None
+    if isinstance(own, dict) and own.keys() & {"files", "packages", "modules"}:
+        return ""
+    for name in (*CONFIGS["mypy"], "setup.cfg"):
+        if re.search(r"^(files|packages|modules)\s*=", read(root, name), re.MULTILINE):
+            return ""
+    return " src" if os.path.isdir(os.path.join(root, "src")) else " ."

@@ -1,0 +1,134 @@
+"""`ll-loop doctor`: check that everything a run needs is there, and say what to do where not."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.cli.setup.checkup import PROBE_S, Finding, Level, Patient, examine
+from little_loops.errors import FAILED, OK
+from little_loops.hosts.programs import find_program
+from little_loops.reporting.escape import visible
+from little_loops.runs.project import find_project
+from little_loops.terminal.console import print_json, say
+from little_loops.terminal.tables import Style, style_for
+
+SIGNS: Mapping[Level, str] = {"ok": "good", "note": "none", "warning": "warn", "problem": "bad"}
+TIMED_OUT = 124
+# Of an agent CLI that is asked for its version, nothing should go over the network.
+QUIETLY = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+
+
+def parser() -> Parser:
+    it = Parser(
+        "doctor",
+        "Check that everything a run needs is there.\n"
+        "Writes nothing, asks no agent anything, sends nothing over the network.",
+        [
+            ("ll-loop doctor", "exit 1 if there is a problem"),
+            ("ll-loop doctor --json", "each check with its id"),
+        ],
+    )
+    add_output_options(it)
+    return it
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    root = find_project(os.getcwd())
+    patient = Patient(
+        root=root,
+        environ=os.environ,
+        which=lambda name: _program(name, root),
+        run=version_of,
+        euid=os.geteuid(),
+        encoding=sys.stdout.encoding or "ascii",
+    )
+    findings = examine(patient)
+    if args.json:
+        print_json(document(findings))
+    elif args.quiet < 2:
+        for line in page(findings, style_for(sys.stdout, args.color), only_bad=args.quiet > 0):
+            say(line)
+    return FAILED if count(findings, "problem") else OK
+
+
+def _program(name: str, root: str) -> str | None:
+    """Where a run would find it; what only the project itself has is not asked anything."""
+    found = find_program(name, os.environ.get("PATH"), root)
+    return None if found.why_not else found.path
+
+
+def version_of(argv: Sequence[str], within_s: float = PROBE_S) -> tuple[int, str]:
+    """Run a program for its version, and for no longer than that may take."""
+    import subprocess  # only for programs that are there
+
+    environ = {**os.environ, **QUIETLY}
+    try:
+        with subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environ,
+            start_new_session=True,
+        ) as child:
+            try:
+                out, _ = child.communicate(timeout=within_s)
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, 9)
+                return TIMED_OUT, ""
+    except OSError:
+        return 126, ""
+    return child.returncode, out.decode("utf-8", "replace")
+
+
+def count(findings: Sequence[Finding], level: Level) -> int:
+    return sum(finding.level == level for finding in findings)
+
+
+def page(findings: Sequence[Finding], style: Style, *, only_bad: bool = False) -> list[str]:
+    lines = []
+    for group in _grouped(findings):
+        if only_bad and group[0].level in ("ok", "note"):
+            continue
+        told = f" {style.signs.dot} ".join(_told(finding) for finding in group)
+        sign = getattr(style.signs, SIGNS[group[0].level])
+        lines.append(style.tinted(f"{sign} {visible(told, newlines=False)}"))
+        lines += [f"    fix: {visible(each.fix, newlines=False)}" for each in group if each.fix]
+    return [*lines, summary(findings)]
+
+
+def _grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """What is well and belongs together stands on one line."""
+    groups: dict[object, list[Finding]] = {}
+    for place, finding in enumerate(findings):
+        alone = finding.level != "ok" or not finding.together
+        groups.setdefault(place if alone else finding.together, []).append(finding)
+    return list(groups.values())
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.text}: {finding.cause}" if finding.cause else finding.text
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    problems, warnings = count(findings, "problem"), count(findings, "warning")
+    told = [
+        f"{number} {word}{'' if number == 1 else 's'}"
+        for number, word in ((problems, "problem"), (warnings, "warning"))
+        if number
+    ]
+    return ", ".join(told) or "no problems"
+
+
+def document(findings: Sequence[Finding]) -> dict[str, object]:
+    keys = ("id", "level", "text", "cause", "fix")
+    return {
+        "schema": 1,
+        "checks": [{key: getattr(finding, key) for key in keys} for finding in findings],
+        "problems": count(findings, "problem"),
+        "warnings": count(findings, "warning"),
+    }

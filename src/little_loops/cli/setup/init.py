@@ -1,0 +1,281 @@
+"""`ll-loop init`: look at the project, offer loops that fit it, write one.
+
+What is written is checked like any other loop file before it is written, and nothing that is there
+is ever written over.  Beside the loop lies the JSON Schema its first line names: both are meant to
+be committed, so that the editor of whoever clones the project knows the format too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from little_loops.authoring.load import load
+from little_loops.cli.parsing import Parser
+from little_loops.cli.setup.detect import Check, Found, look_around
+from little_loops.definitions.loading import name_of, shown_path
+from little_loops.errors import OK, UsageError
+from little_loops.records import NamedTuple
+from little_loops.runs.project import LOOPS, SUFFIXES, files_named, find_project, loop_files
+from little_loops.runs.storage import RUNNING, make_folder
+from little_loops.system.files import failure
+from little_loops.terminal.console import ascii_only, say, talk
+
+SCHEMA = ".schema.json"
+IGNORE = ".gitignore"
+EXAMPLES = (
+    ("ll-loop init", "look around and choose"),
+    ("ll-loop init --yes", "take what fits best"),
+    ("ll-loop init --template lint", "take this one"),
+)
+
+
+class Template(NamedTuple):
+    """What can be written: the loop's name, what it is for, what to do before it is run."""
+
+    loop: str
+    title: str
+    first: str = ""
+    needs_agent: bool = True
+
+
+TEMPLATES: Mapping[str, Template] = {
+    "tests": Template("fix-tests", "fix failing tests"),
+    "lint": Template("fix-lint", "lint until clean"),
+    "types": Template("fix-types", "type errors to zero"),
+    "relay": Template("implement-plan", "hand a plan to fresh agents", "write plan.md"),
+    "deploy": Template("safe-deploy", "deploy, roll back on failure", needs_agent=False),
+    "empty": Template("my-loop", "empty, to edit", needs_agent=False),
+}
+
+
+# What they are for, by the names people have for it; the loops' own names will do too.
+ALSO = {
+    "tests-green": "tests",
+    "lint-clean": "lint",
+    "types-to-zero": "types",
+    **{template.loop: name for name, template in TEMPLATES.items()},
+}
+
+
+def parser() -> Parser:
+    it = Parser("init", "Write a first loop for this project.", EXAMPLES)
+    it.add_argument(
+        "--template", choices=(*TEMPLATES, *ALSO), metavar="NAME", help=", ".join(TEMPLATES)
+    )
+    it.add_argument("-y", "--yes", action="store_true", help="ask nothing: what fits best")
+    it.add_argument("-q", "--quiet", action="count", default=0, help="say only what was written")
+    return it
+
+
+def main(argv: Sequence[str]) -> int:
+    args = parser().parse_args(argv)
+    root = find_project(os.getcwd())
+    found = look_around(root, shutil.which)
+    if not args.quiet:
+        talk(f"Found: {in_words(found, '-' if ascii_only(sys.stderr) else '·')}")
+    name = ALSO.get(args.template, args.template) or _chosen(found, root, yes=args.yes)
+    template = TEMPLATES[name]
+    _check_free(template.loop, root)
+    text = filled(name, found)
+    _check_valid(text, template.loop)
+    for path, why in write(root, template.loop, text).items():
+        say(f"wrote {shown_path(path)}   ({why})")
+    if not args.quiet:
+        if template.needs_agent and not found.agents:
+            talk("warning: no agent CLI is on PATH; the loop asks `claude`")
+        talk(f"next: {_next_step(name, found)}")
+    return OK
+
+
+# ── what there is ──────────────────────────────────────────────────────────────────────────────
+
+
+def in_words(found: Found, dot: str) -> str:
+    """`python (pyproject.toml), pytest, ruff · git · claude`."""
+    seen = [f"{language.name} ({language.seen_by})" for language in found.languages]
+    seen += [check.tool for check in found.checks if check is not None]
+    parts = [", ".join(seen) or "no project files"]
+    parts += ["git"] if found.has_git else []
+    parts.append(", ".join(found.agents) or "no agent CLI")
+    return f" {dot} ".join(parts)
+
+
+def fitting(found: Found) -> list[str]:
+    """The templates for this project, the best first."""
+    known = [name for name, check in found.checks._asdict().items() if check is not None]
+    first = known or ["empty"]
+    return [*first, *(name for name in ("relay", "deploy", "empty") if name not in first)]
+
+
+# ── choosing ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _chosen(found: Found, root: str, *, yes: bool) -> str:
+    names = fitting(found)
+    if yes:
+        return names[0]
+    if not _can_ask():
+        raise UsageError(
+            "there is no terminal to ask which loop to write",
+            f"`--yes` writes `{names[0]}`, `--template NAME` one of: {', '.join(names)}",
+        )
+    return _asked(names, found, root)
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty() and not os.environ.get("CI")
+
+
+def _asked(names: Sequence[str], found: Found, root: str) -> str:
+    talk("Which loop first?")
+    for number, name in enumerate(names, 1):
+        check = _check_of(name, found)
+        beside = "there already" if _files_of(TEMPLATES[name].loop, root) else ""
+        beside = beside or ("" if check is None else check.command)
+        talk(f"  {number}) {TEMPLATES[name].title:<30}{beside}".rstrip())
+    while True:
+        sys.stderr.write("[1] ")
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            raise UsageError("nothing was chosen, nothing was written")
+        word = line.strip() or "1"
+        if word in names:
+            return word
+        if word.isascii() and word.isdigit() and 1 <= int(word) <= len(names):
+            return names[int(word) - 1]
+        talk(f"a number from 1 to {len(names)}")
+
+
+def _check_of(name: str, found: Found) -> Check | None:
+    check: Check | None = getattr(found.checks, name, None)
+    return check
+
+
+def _next_step(name: str, found: Found) -> str:
+    template = TEMPLATES[name]
+    before = template.first
+    if name in found.checks._fields and _check_of(name, found) is None:
+        before = f"write your command into {os.path.join(LOOPS, template.loop + SUFFIXES[0])}"
+    run = f"ll-loop run {template.loop} --dry-run"
+    return f"{before}, then {run}" if before else run
+
+
+# ── filling in ─────────────────────────────────────────────────────────────────────────────────
+
+
+def filled(name: str, found: Found) -> str:
+    """The text of a loop file for this project."""
+    check = _check_of(name, found) or _to_be_written(name)
+    by_exit = name == "types" and _check_of(name, found) is not None and not check.counts
+    path = os.path.join(os.path.dirname(__file__), "templates", _file(name, by_exit=by_exit))
+    with open(path, encoding="utf-8") as stream:
+        text = stream.read()
+    tests = found.checks.tests
+    return fill(
+        text,
+        {
+            "check": check.script,
+            "command": check.command,
+            "fails": ", ".join(map(str, check.fails)),
+            "test": "make test" if tests is None else tests.command,
+            # The default host is left to the settings, which may name another.
+            "host": "host: codex" if found.agents == ("codex",) else "",
+        },
+    )
+
+
+def _file(name: str, *, by_exit: bool) -> str:
+    return f"{name}_by_exit.yaml" if by_exit else f"{name}.yaml"
+
+
+def _to_be_written(name: str) -> Check:
+    script = f"echo 'FATAL_ERROR: the command for {name} is still to be written into this file'"
+    return Check("", f"(your command for {name})", script)
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Put values at their `@name@`; one alone on its line may have several lines, or none."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        name = line.strip().strip("@")
+        if line.strip() == f"@{name}@" and name in values:
+            indent = line[: len(line) - len(line.lstrip())]
+            lines += [indent + each for each in values[name].splitlines()]
+            continue
+        for name, value in values.items():
+            line = line.replace(f"@{name}@", value)
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _check_valid(text: str, loop: str) -> None:
+    definition = load(text, f"{loop}.yaml", loop)
+    assert definition.loop is not None, definition.problems
+
+
+# ── writing ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _files_of(loop: str, root: str) -> tuple[str, ...]:
+    """The files a new loop of that name would meet."""
+    stems = [path for path in loop_files(root) if os.path.basename(path) in _file_names(loop)]
+    return tuple(dict.fromkeys([*stems, *files_named(loop, root, name_of)]))
+
+
+def _file_names(loop: str) -> tuple[str, ...]:
+    return tuple(loop + suffix for suffix in SUFFIXES)
+
+
+def _check_free(loop: str, root: str) -> None:
+    there = _files_of(loop, root)
+    if there:
+        listed = ", ".join(f"`{shown_path(path)}`" for path in there)
+        raise UsageError(
+            f"the loop `{loop}` is there already: {listed}",
+            "nothing is written over; rename it, or take another: "
+            f"`--template NAME` with one of {', '.join(TEMPLATES)}",
+        )
+
+
+def write(root: str, loop: str, text: str) -> dict[str, str]:
+    """Write the loop and what belongs beside it; the files that are new, and what they are."""
+    folder = os.path.join(root, LOOPS)
+    path = os.path.join(folder, loop + SUFFIXES[0])
+    beside = {
+        os.path.join(folder, SCHEMA): "for your editor; commit it",
+        os.path.join(folder, IGNORE): "keeps runs out of git",
+    }
+    new = {each: why for each, why in beside.items() if not os.path.lexists(each)}
+    make_folder(root, RUNNING).close()  # and what git is to ignore
+    _write_new(path, text)
+    if os.path.join(folder, SCHEMA) in new:
+        _write_new(os.path.join(folder, SCHEMA), _schema())
+    return {path: "valid; its first line is for your editor", **new}
+
+
+def _write_new(path: str, text: str) -> None:
+    """Make a file that was not there; one that cannot be written whole is not left behind."""
+    try:
+        with open(path, "x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise UsageError(
+            f"`{shown_path(path)}` is there already", "nothing is written over"
+        ) from None
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(path)
+        raise failure(error, "write", path) from error
+
+
+def _schema() -> str:
+    import json  # only the first loop of a project needs it
+
+    from little_loops.authoring.fields.schema_json import schema
+
+    return json.dumps(schema(), separators=(",", ":")) + "\n"

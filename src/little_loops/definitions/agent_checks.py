@@ -1,0 +1,137 @@
+"""What can be wrong with a loop's agent actions: options of hosts, data in slash commands.
+
+These checks look at hosts and at command files, which the pure checks of a definition cannot.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from little_loops.authoring.filling import Filling
+from little_loops.authoring.load import Definition
+from little_loops.errors import Place, Problem
+from little_loops.fsm.schema import FSMLoop
+from little_loops.templates.splice import is_data
+
+if TYPE_CHECKING:
+    from little_loops.hosts.base import Host
+
+
+def agent_problems(definition: Definition, root: str) -> tuple[Problem, ...]:
+    loop = definition.loop
+    assert loop is not None, "only a valid loop has agents"
+    filling = Filling(loop)
+    found: list[Problem] = []
+    for name in loop.states:
+        if name in filling.agents:
+            found += _of_options(definition, filling, name)
+            found += _of_data(definition, filling, name, root)
+    return tuple(dict.fromkeys(found))
+
+
+def _place(definition: Definition, *path: str) -> Place | None:
+    return definition.places.at(*path)
+
+
+def _of_options(definition: Definition, filling: Filling, name: str) -> Iterator[Problem]:
+    from little_loops.hosts.base import check_options, host_named  # only where agents act
+
+    loop = filling.loop
+    options = loop.host.under(loop.states[name].host)
+    problems = check_options(options)
+    for message in problems:
+        place = _place_of_option(definition, name, message)
+        yield Problem("LL230", message, place, "change or remove that option of `host`")
+    if loop.on_handoff == "spawn" and (options.name or "claude") != "claude":
+        yield Problem(
+            "LL232",
+            f"`on_handoff: spawn` starts its session with `claude`; `{options.name}` cannot resume",
+            _place(definition, "on_handoff"),
+            "use `on_handoff: continue`, or `host: claude` for this state",
+            "warning",
+        )
+    if problems:
+        return
+    host = host_named(options.name or "claude")
+    if filling.kinds[name] == "slash" and not host.has_slash:
+        yield Problem(
+            "LL231",
+            f"host `{host.name}` has no slash commands",
+            _place(definition, "states", name, "action"),
+            "write a prompt with `action_type: prompt`, or use `host: claude`",
+        )
+    yield from _of_limits(definition, loop, host)
+
+
+def _place_of_option(definition: Definition, name: str, message: str) -> Place | None:
+    """Where the option stands that the message names, else the host it is about."""
+    hosts = [path for path in (("states", name, "host"), ("host",)) if definition.places.has(*path)]
+    for option in message.split("`")[1::2]:
+        for path in hosts:
+            if definition.places.has(*path, option):
+                return definition.places.at(*path, option, part="key")
+    return _place(definition, *(hosts[0] if hosts else ("host",)))
+
+
+def _of_limits(definition: Definition, loop: FSMLoop, host: Host) -> Iterator[Problem]:
+    """A limit on what agents spend, and a host that never says what it has spent."""
+    for limit, what in (("max_cost_usd", "cost"), ("max_tokens", "tokens")):
+        if getattr(loop, limit) is not None and limit not in host.counts:
+            others = (*host.counts, "max_iterations", "timeout")
+            yield Problem(
+                "LL233",
+                f"`{limit}` cannot bound host `{host.name}`, which reports no {what}",
+                _place(definition, limit),
+                f"bound the run by {' or '.join(f'`{other}`' for other in others)}",
+                "warning",
+            )
+
+
+def _of_data(definition: Definition, filling: Filling, name: str, root: str) -> Iterator[Problem]:
+    """Data in a slash command whose file would run a shell on it."""
+    from little_loops.hosts.command_files import (  # only where data meets an agent
+        command_name,
+        find_command_file,
+        runs_shell_on_arguments,
+    )
+
+    if filling.kinds[name] != "slash" or not has_data(filling, name):
+        return
+    command = command_name(filling.as_text(name, filling.loop.states[name].action or ""))
+    place = _place(definition, "states", name, "action")
+    if command is None:
+        return
+    path = find_command_file(command, root, os.environ.get("HOME"), _plugin(command))
+    if path is None:
+        yield Problem(
+            "LL421",
+            f"`/{command}` is given data, and its file was not found to see what it does with it",
+            place,
+            "make sure the command runs no shell on its arguments",
+            "warning",
+        )
+    elif runs_shell_on_arguments(path):
+        yield Problem(
+            "LL420",
+            f"`/{command}` runs a shell on its arguments, so it may not be given data",
+            place,
+            "pass the data in a file: `${captured.x.file}` holds the whole output",
+        )
+
+
+def has_data(filling: Filling, name: str) -> bool:
+    """Is an agent's action given anything but the author's own text?"""
+    state = filling.loop.states[name]
+    texts = [state.action or "", *(v for v in state.context.values() if isinstance(v, str))]
+    filled = (filling.filled(name, text) for text in texts)
+    return any(is_data(piece) for each in filled if isinstance(each, tuple) for piece in each)
+
+
+def _plugin(command: str) -> tuple[str, ...]:
+    if not command.startswith("ll:"):
+        return ()
+    from little_loops.hosts.plugin import plugin_directory  # our own commands
+
+    return (plugin_directory(),)

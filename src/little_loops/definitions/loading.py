@@ -1,0 +1,171 @@
+"""From the word a user typed to a loop that is valid, or to every reason why not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from little_loops.authoring.load import Definition, load
+from little_loops.authoring.messages import shown
+from little_loops.authoring.yaml.places import Places, Source
+from little_loops.definitions.agent_checks import agent_problems
+from little_loops.definitions.settings import LARGEST, settled
+from little_loops.errors import DefinitionError, UsageError
+from little_loops.fsm.schema import FSMLoop
+from little_loops.records import NamedTuple
+from little_loops.runs.project import LOOPS, files_named, loop_files, resolve
+
+COMPILED_MARK = b"# compiled from "
+
+
+class LoopFile(NamedTuple):
+    loop: FSMLoop
+    path: str
+    definition: Definition
+
+
+def read_definition(path: str) -> Definition:
+    """Read and check one file; problems are inside, only a missing file is an exception."""
+    try:
+        with open(path, "rb") as stream:
+            raw = stream.read(LARGEST + 1)  # one byte more tells that it is too large
+    except OSError as error:
+        raise UsageError(f"cannot read `{shown_path(path)}`: {error.strerror}") from error
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return load(raw, shown_path(path), stem)
+
+
+def shown_path(path: str) -> str:
+    """The way people would type it from here."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+def load_loop(argument: str, root: str) -> LoopFile:
+    """The loop that an argument names; raises `UsageError` or `DefinitionError`."""
+    path = find_loop(argument, root)
+    definition = read_definition(path)
+    problems = definition.problems
+    if definition.loop is not None:
+        problems += agent_problems(definition, root)
+    if definition.loop is None or any(problem.severity == "error" for problem in problems):
+        raise DefinitionError(problems)
+    _check_only_one(definition.loop.name, path, root)
+    return LoopFile(settled(definition, root, os.environ), path, definition)
+
+
+def find_loop(argument: str, root: str) -> str:
+    paths = resolve(argument, root, name_of, cwd=os.getcwd())
+    if not paths:
+        raise UsageError(f"there is no loop `{argument}`", _what_there_is(argument, root))
+    if len(paths) > 1 and not _one_is_compiled(paths):
+        raise _ambiguous(argument, paths)
+    return paths[0]
+
+
+def name_of(path: str) -> str | None:
+    """The name a file gives its loop; None where it cannot be read."""
+    loop = read_definition(path).loop
+    return None if loop is None else loop.name
+
+
+def _check_only_one(name: str, path: str, root: str) -> None:
+    others = namesakes(name, path, root)
+    if others:
+        raise _ambiguous(name, [path, *others])
+
+
+def namesakes(name: str, path: str, root: str) -> tuple[str, ...]:
+    """The other files of the project whose loop has this name; a compiled form is none."""
+
+    def name_if_it_may_be(other: str) -> str | None:
+        # Reading YAML is slow: only other files that could have the name are read.
+        if os.path.samefile(other, path) or not _mentions(other, name):
+            return None
+        return name_of(other)
+
+    others = files_named(name, root, name_if_it_may_be)
+    return () if _one_is_compiled([path, *others]) else others
+
+
+def _mentions(path: str, name: str) -> bool:
+    if os.path.splitext(os.path.basename(path))[0] == name:
+        return True
+    try:
+        with open(path, "rb") as stream:
+            text = stream.read(LARGEST)
+    except OSError:
+        return False
+    # The name of a goal is made of its words, so it stands nowhere in its file.
+    return name.encode() in text or b"goal:" in text
+
+
+def _one_is_compiled(paths: Sequence[str]) -> bool:
+    return len(paths) == 2 and any(_is_compiled(path) for path in paths)
+
+
+def _is_compiled(path: str) -> bool:
+    with open(path, "rb") as stream:
+        return stream.read(len(COMPILED_MARK)) == COMPILED_MARK
+
+
+def _ambiguous(name: str, paths: Sequence[str]) -> UsageError:
+    listed = " and ".join(f"`{shown_path(path)}`" for path in paths)
+    return UsageError(
+        f"{len(paths)} files are called `{name}`: {listed}",
+        "give one of them another `name`",
+    )
+
+
+def _what_there_is(argument: str, root: str) -> str:
+    stems = [os.path.splitext(os.path.basename(path))[0] for path in loop_files(root)]
+    if not stems:
+        return (
+            f"there are no loops in `{shown_path(os.path.join(root, LOOPS))}`; try `ll-loop init`"
+        )
+    from difflib import get_close_matches  # only where something failed
+
+    near = get_close_matches(argument, stems, 1)
+    if near:
+        return f"did you mean `{near[0]}`?"
+    return "there are: " + ", ".join(f"`{stem}`" for stem in sorted(stems)[:20])
+
+
+def context_overrides(
+    pairs: Sequence[str], loop: FSMLoop, places: Places | None = None
+) -> dict[str, Any]:
+    """`--context k=v`, as often as given; a key the loop does not have is an error.
+
+    So is a value that the loop cannot work with; `places` say where in its file.
+    """
+    overrides = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"`--context {pair}` is not of the form key=value")
+        if name not in loop.context:
+            known = ", ".join(f"`{key}`" for key in loop.context) or "none"
+            raise UsageError(f"the loop has no context `{name}`", f"it has: {known}")
+        overrides[name] = value
+    if overrides:
+        _check_machine(overrides, loop, places)
+    return overrides
+
+
+def _check_machine(overrides: Mapping[str, str], loop: FSMLoop, places: Places | None) -> None:
+    """Everything that is wrong with the loop once it has these values."""
+    from little_loops.authoring.checks.check import check  # only where values are given
+
+    changed = loop._replace(context={**loop.context, **overrides})
+    found = check(changed, places or Places(Source("", ()), None))
+    given = ", ".join(
+        f"`--context {shown(f'{name}={value}')}`" for name, value in overrides.items()
+    )
+    errors = [
+        each._replace(message=f"with {given}: {each.message}")
+        for each in found
+        if each.severity == "error"
+    ]
+    if errors:
+        raise DefinitionError(errors)

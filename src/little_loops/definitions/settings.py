@@ -1,0 +1,99 @@
+"""Settings from outside a loop file: LL_* variables above it, config files below it.
+
+flag > LL_* variable > loop file > .loops/.config.yaml > the user's config > default.  Flags are the
+pages' own business; the rest is settled here, once, when a loop is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from little_loops.authoring.load import Definition, load_data
+from little_loops.errors import DefinitionError, UsageError
+from little_loops.fsm.schema import FSMLoop
+from little_loops.runs.project import loops_of
+
+SETTINGS = (
+    *("max_iterations", "timeout", "backoff", "kill_grace", "shell", "host"),
+    *("on_handoff", "max_continuations", "max_cost_usd", "max_tokens", "maintain_interval"),
+)
+CONFIG = ".config.yaml"
+LARGEST = 1 << 20
+
+
+def settled(definition: Definition, root: str, environ: Mapping[str, str]) -> FSMLoop:
+    """The loop with every setting that is given outside of its file."""
+    loop = definition.loop
+    assert loop is not None, "only a valid loop can be settled"
+    defaults = {**read_config(user_config(environ)), **read_config(project_config(root))}
+    below = {name: value for name, value in defaults.items() if not definition.places.has(name)}
+    above = {
+        name: environ[variable]
+        for name in SETTINGS
+        if (variable := f"LL_{name.upper()}") in environ
+    }
+    if not below and not above:
+        return loop
+    values = _values({**below, **above}, "LL_* variables and config files")
+    return loop._replace(**values)
+
+
+def project_config(root: str) -> str:
+    return os.path.join(root, loops_of(root), CONFIG)
+
+
+def user_config(environ: Mapping[str, str]) -> str:
+    given = environ.get("XDG_CONFIG_HOME", "")
+    home = environ.get("HOME") or os.path.expanduser("~")
+    base = given if os.path.isabs(given) else os.path.join(home, ".config")
+    return os.path.join(base, "little-loops", "config.yaml")
+
+
+def read_config(path: str) -> dict[str, Any]:
+    """The settings of a config file, as the author wrote them; unknown ones are an error."""
+    if not os.path.isfile(path):  # a pipe would keep us waiting
+        return {}
+    try:
+        with open(path, "rb") as stream:
+            raw = stream.read(LARGEST + 1)  # one byte more tells that it is too large
+    except OSError:
+        return {}
+    from little_loops.authoring.yaml.nodes import Map, plain  # most projects have no config
+    from little_loops.authoring.yaml.source import parse
+
+    document = parse(raw, path)
+    if document.problems:
+        raise DefinitionError(document.problems)
+    if document.root is None:
+        return {}
+    if not isinstance(document.root, Map):
+        raise UsageError(f"`{path}` is not a mapping of settings")
+    values: dict[str, Any] = plain(document.root)
+    if unknown := values.keys() - set(SETTINGS):
+        listed = ", ".join(f"`{name}`" for name in sorted(unknown))
+        known = ", ".join(f"`{name}`" for name in SETTINGS)
+        raise UsageError(f"`{path}` has unknown settings: {listed}", f"there are: {known}")
+    _values(values, path)
+    return values
+
+
+def _values(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Checked by the table of fields, like everything else that is written into a loop."""
+    written = {name: _scalar(value) for name, value in settings.items()}
+    frame = {"name": "settings", "initial": "a", "states": {"a": {"terminal": True}}}
+    read = load_data({**frame, **written}, "settings")
+    if read.loop is None:
+        raise UsageError(f"{where}: {read.problems[0].message}", read.problems[0].help)
+    return {name: getattr(read.loop, name) for name in written}
+
+
+def _scalar(value: Any) -> Any:
+    """A variable is text; where it looks like a number it is meant as one."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return int(value) if value.isascii() and value.isdigit() else float(value)
+    except ValueError:
+        return value

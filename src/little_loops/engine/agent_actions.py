@@ -1,0 +1,247 @@
+"""Run one turn of an agent: a host builds the command line and reads the stream; this carries it.
+
+The agent's own text is what its action printed: it is kept as the output, and signal lines count
+in it alone.  The stream itself is kept beside it, for whoever wants to know what really happened.
+
+Not here: how a CLI speaks (`hosts`), where an ending leads (`hosts.base.WAYS`, `machine`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from signal import SIGKILL
+from typing import TYPE_CHECKING, Literal
+
+from little_loops.engine.drive import Acted
+from little_loops.fsm.commands import RunAction
+from little_loops.fsm.state import AgentWay, Result, SignalLine
+from little_loops.hosts.base import (
+    Activity,
+    AuthFailed,
+    Cut,
+    Host,
+    Launch,
+    Outcome,
+    Reader,
+    Request,
+    Retrying,
+    Text,
+    Usage,
+    argv_with_files,
+    environment,
+    host_named,
+    way_of,
+)
+from little_loops.hosts.programs import find_program
+from little_loops.system import process
+from little_loops.system.clock import wall_ms
+from little_loops.system.output import LineSplitter, Stream
+
+if TYPE_CHECKING:
+    from little_loops.engine.process_actions import ProcessActor
+
+EXIT_CODES = {"pass": 0, "fail": 1}
+ERROR_EXIT = 2
+STDERR_TAIL = 4096
+ANSWER_S = 10.0
+"""How long a CLI may take to list its plugins."""
+JUST_PASSED_MS = 10_000
+"""An agent may take so long to end that the reset it names has passed: then it is asked at once."""
+READY = "Ready for fresh session"
+GARNISHED = re.compile(rf"[\s*_`'\"]*{READY}[\s*_`'\".!]*", re.IGNORECASE)
+"""The words that say the notes are in a file, as models write them: in bold, with a full stop."""
+
+
+def run_agent(actor: ProcessActor, command: RunAction, text: str, env: Mapping[str, str]) -> Acted:
+    host = host_named(command.host.name or "claude")
+    request = request_for(actor, command, host, _with_continuation(actor, command, text))
+    request = request._replace(plugin_dirs=_plugin_dirs(actor, host, request, env))
+    launch = host.build(request)
+    argv, why_not = _argv(actor, launch, env)
+    if why_not:
+        return Acted(Result(None, 0, failure=why_not))
+    turn = AgentTurn(actor, host.reader(request))
+    streams = actor.streams(command, turn.hear, suffix="jsonl")
+    plan = host.stop_plan(command.kill_grace_s)
+    cut_by: Cut
+    try:
+        around = environment(launch, env)
+        ended = actor.run(argv, command, around, streams, plan=plan, stdin=launch.stdin)
+        cut_by = own_cut = actor.cut_by(command, ended)
+    except LoginRefused as refused:
+        ended, cut_by, own_cut = refused.ended, "host", "none"
+    raw = streams.result(ended, own_cut)
+    if isinstance(ended, process.CannotStart):
+        return Acted(raw)
+    outcome = turn.outcome(ended, raw, cut_by)
+    result = _result(actor, command, raw, outcome)
+    return Acted(result, _signal(actor, turn, result), outcome.warnings)
+
+
+def request_for(actor: ProcessActor, command: RunAction, host: Host, text: str) -> Request:
+    own = command.host
+    kind: Literal["slash", "prompt"] = "slash" if command.kind == "slash" else "prompt"
+    budgets = [b for b in (own.max_cost_usd, command.cost_left_usd) if b is not None]
+    return Request(
+        action=text,
+        kind=kind,
+        cwd=os.path.join(actor.place.project, command.cwd or ""),
+        session_id=command.session_id or "",
+        words=command.words,
+        model=own.model,
+        permission_mode=own.permission_mode,
+        allow=own.allow or (),
+        deny=own.deny or (),
+        max_turns=own.max_turns,
+        max_cost_usd=min(budgets, default=None),
+        args=own.args or (),
+        command=own.command or (),
+        env=own.env or {},
+        skip_permissions=actor.skip_permissions and host.needs_consent(own.permission_mode),
+    )
+
+
+def _with_continuation(actor: ProcessActor, command: RunAction, text: str) -> str:
+    """Notes of the session before this one are data: named by one line, or quoted in a prompt."""
+    if not command.continuation:
+        return text
+    path = os.path.join(actor.place.run_dir, "continue.md")
+    note = f"An earlier session handed this over; its notes are in {path}"
+    return f"{text}\n\n{note}"
+
+
+def _argv(
+    actor: ProcessActor, launch: Launch, env: Mapping[str, str]
+) -> tuple[list[str], str | None]:
+    """The command line with its program as an absolute path, or why it cannot be run."""
+    for name, content in launch.files.items():
+        actor.write_file(name, content)
+    argv = list(argv_with_files(launch, actor.place.run_dir))
+    program = find_program(argv[0], env.get("PATH"), actor.place.project)
+    return [program.path, *argv[1:]], program.why_not
+
+
+def _plugin_dirs(
+    actor: ProcessActor, host: Host, request: Request, env: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Where `/ll:` commands come from, unless the user has a plugin of that name."""
+    ours = request.kind == "slash" and request.action.lstrip().startswith("/ll:")
+    if host.name != "claude" or not ours:
+        return ()
+    program = find_program("claude", env.get("PATH"), actor.place.project)
+    if program.why_not:
+        return ()
+    from little_loops.hosts.plugin import plugin_dirs  # only its own commands need it
+
+    def ask(argv: Sequence[str]) -> tuple[int, str]:
+        try:
+            asked = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**env, **request.env},
+                cwd=request.cwd,
+                timeout=ANSWER_S,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return 127, ""
+        return asked.returncode, asked.stdout.decode("utf-8", "replace")
+
+    return plugin_dirs(request.action, ask, program.path)
+
+
+class LoginRefused(Exception):
+    """The CLI would only try again, in silence.  Raised where its output is read, this ends it."""
+
+    def __init__(self, duration_ms: int) -> None:
+        super().__init__("the login was refused")
+        self.ended = process.Ended(None, SIGKILL, "none", duration_ms, pid=0)
+
+
+class AgentTurn:
+    """One turn while it lasts: lines to the reader, what it says to whoever looks on."""
+
+    def __init__(self, actor: ProcessActor, reader: Reader) -> None:
+        self._actor = actor
+        self._reader = reader
+        self._lines = LineSplitter()
+        self._began = time.monotonic()
+        self.scanner = actor.scanner()
+
+    def hear(self, chunk: bytes) -> None:
+        for line in self._lines.feed(chunk):
+            self._line(line)
+
+    def _line(self, line: bytes) -> None:
+        for event in self._reader.feed(line):
+            if isinstance(event, Text):
+                said = event.text.encode("utf-8", "replace") + b"\n"
+                self.scanner.feed(said)
+                self._actor.onlookers.printed("stdout", said)
+            elif isinstance(event, Usage):
+                tokens = event.tokens_in + event.tokens_out
+                self._actor.onlookers.used(tokens, event.cost_usd)
+            elif isinstance(event, Activity):
+                self._actor.onlookers.doing(event.text)
+            elif isinstance(event, Retrying):
+                again = f"Trying again in {event.delay_ms / 1000:.0f} s ({event.why})"
+                self._actor.onlookers.doing(again)
+            elif isinstance(event, AuthFailed):
+                raise LoginRefused(round((time.monotonic() - self._began) * 1000))
+
+    def outcome(self, ended: process.Ended, raw: Result, cut_by: Cut) -> Outcome:
+        with suppress(LoginRefused):  # it has ended by itself
+            for line in self._lines.close():
+                self._line(line)
+        stderr = (raw.stderr or "")[-STDERR_TAIL:]
+        return self._reader.finish(ended.exit_code, ended.signal, stderr, cut_by)
+
+
+def _result(actor: ProcessActor, command: RunAction, raw: Result, outcome: Outcome) -> Result:
+    way: AgentWay = way_of(outcome) or "error"
+    text = Stream(actor.place.run_dir, f"{command.step:05}-{command.attempt}.text")
+    text.feed(outcome.text.encode("utf-8", "replace"))
+    return raw._replace(
+        **actor.kept(text),
+        exit_code=_exit_code(way, outcome),
+        signal=None,
+        agent=way,
+        kind=outcome.kind,
+        reason=outcome.reason,
+        verdict=outcome.verdict,
+        structured=outcome.structured,
+        session_id=outcome.session_id or command.session_id,
+        tokens=outcome.tokens.total,
+        cost_usd=outcome.cost_usd,
+        turns=outcome.turns,
+        retry_at_ms=_still_to_come(outcome.retry_at_ms),
+    )
+
+
+def _still_to_come(reset_ms: int | None) -> int | None:
+    """A reset long past names no time to wait for: growing waits, then, and no hammering."""
+    past = reset_ms is not None and reset_ms + JUST_PASSED_MS < wall_ms()
+    return None if past else reset_ms
+
+
+def _exit_code(way: AgentWay, outcome: Outcome) -> int:
+    if way == "success":
+        return EXIT_CODES.get(outcome.verdict or "pass", 0)
+    return EXIT_CODES["fail"] if way == "fail" else ERROR_EXIT
+
+
+def _signal(actor: ProcessActor, turn: AgentTurn, result: Result) -> SignalLine | None:
+    found = turn.scanner.found
+    if found is not None:
+        payload = READY if GARNISHED.fullmatch(found.payload) else found.payload
+        return actor.signal_line(found.kind, payload)
+    if result.agent == "handoff":
+        return actor.signal_line("CONTEXT_HANDOFF", "")
+    return None

@@ -1,0 +1,66 @@
+"""Act on a handoff: the one place that starts a continuation.
+
+The caller saves the run first; whoever is started here finds it on disk.  How a session is started
+may be handed in; by default it is Claude's CLI in print mode.
+
+Not here: finding the signal (`signal_detector`), running a state again in this process
+(`HandoffBehavior.CONTINUE` leaves that to the executor).
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from enum import Enum
+
+from little_loops.records import NamedTuple
+
+
+class HandoffBehavior(Enum):
+    """What a run does when its agent asks for a fresh session."""
+
+    TERMINATE = "terminate"  # end; no continuation is kept
+    PAUSE = "pause"  # save, and wait for a resume
+    SPAWN = "spawn"  # save, and start a session that resumes
+    CONTINUE = "continue"  # save, and go on in this process
+
+
+class HandoffResult(NamedTuple):
+    behavior: HandoffBehavior
+    continuation_prompt: str | None
+    spawned_process: subprocess.Popen[str] | None = None
+
+
+StartSession = Callable[[str, str | None], "subprocess.Popen[str]"]
+"""Start a session that resumes the loop of this name, with this continuation."""
+
+
+def start_claude(loop_name: str, continuation: str | None) -> subprocess.Popen[str]:
+    """A detached session that outlives this process and shares nothing with its terminal."""
+    prompt = f"Continue loop execution. Run: ll-loop resume {loop_name}"
+    if continuation:
+        prompt += f"\n\n{continuation}"
+    return subprocess.Popen(
+        ["claude", "-p", prompt],
+        text=True,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+class HandoffHandler:
+    def __init__(
+        self,
+        behavior: HandoffBehavior = HandoffBehavior.PAUSE,
+        start: StartSession | None = None,
+    ) -> None:
+        self.behavior = behavior
+        self.start = start_claude if start is None else start
+
+    def handle(self, loop_name: str, continuation: str | None) -> HandoffResult:
+        """Carry out the behavior; only `SPAWN` starts anything."""
+        if self.behavior is not HandoffBehavior.SPAWN:
+            return HandoffResult(self.behavior, continuation)
+        return HandoffResult(self.behavior, continuation, self.start(loop_name, continuation))

@@ -1,0 +1,203 @@
+"""Judge within a time, whatever the pattern, the filter and the input.
+
+A jq filter may loop for ever, and C code hears no signal handler.  So a forked child judges, and
+the parent waits with a deadline.  The child can read no file, see no variable of the environment,
+print nothing, and has a gibibyte to spend; what it cannot do in that is the verdict `error`.
+
+Not here: what a condition means (`fsm.conditions`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from math import ceil
+from typing import NoReturn
+
+from little_loops.engine.large_output import LargeOutput
+from little_loops.fsm.conditions import (
+    NO_SOURCES,
+    Observation,
+    Sources,
+    judge,
+    leaves,
+    needs_bound,
+    unjudged,
+)
+from little_loops.fsm.extract import CannotJudge
+from little_loops.fsm.schema import ERROR, TYPE_OF, Condition, OutputContains, OutputJson
+from little_loops.fsm.state import Judgement, Metric
+
+MEMORY_BYTES = 1 << 30
+MOST_DESCRIPTORS = 1 << 16
+# A terminal sends these to the whole group: stopping the run is no verdict on the output.
+NOT_FOR_US = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
+OUT_OF_TIME = (signal.SIGALRM, signal.SIGXCPU)
+_ENGINES = {OutputContains: "re2", OutputJson: "jq"}
+
+
+def judge_bounded(
+    condition: Condition,
+    seen: Observation,
+    memory: Metric | None = None,
+    seconds: float = 2.0,
+    sources: Sources = NO_SOURCES,
+) -> Judgement:
+    """As `conditions.judge`, but the answer comes within about `seconds`."""
+    if not needs_bound(condition):
+        return judge(condition, seen, memory, sources)
+    for leaf in leaves(condition):
+        if type(leaf) in _ENGINES:
+            import_module(_ENGINES[type(leaf)])  # once and for all, not in every child
+    deadline = time.monotonic() + seconds
+    name = f"`{TYPE_OF[type(condition)]}`"
+    try:
+        _load((seen, *sources.values()))
+        # Nothing that needs a bound has a memory.
+        pid, reading = _fork(partial(judge, condition, seen, None, sources), seconds)
+    except CannotJudge as problem:
+        return unjudged(str(problem), seen)
+    except OSError as error:
+        return Judgement(ERROR, f"cannot judge, no process can be started: {error.strerror}")
+    said, status = _hear(pid, reading, deadline)
+    if said is None or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in OUT_OF_TIME):
+        return unjudged(f"{name} gave no answer within {seconds:g} s", seen)
+    try:
+        verdict, reason, _ = json.loads(said)
+    except ValueError:
+        return unjudged(f"{name} needs too much memory, or crashed", seen)
+    return Judgement(verdict, reason)
+
+
+def _load(observed: Iterable[Observation]) -> None:
+    """Read the outputs that lie in files: the child can open none."""
+    for each in observed:
+        if isinstance(each.large, LargeOutput):
+            _ = each.large.data
+
+
+def _fork(work: Callable[[], Judgement], seconds: float) -> tuple[int, int]:
+    """Start the child; its pid, and where to read its answer."""
+    reading, writing = os.pipe()
+    # Until the child has let go of our handlers and our wake-up pipe, no signal may reach it.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _be_the_child(work, seconds, writing)
+    except OSError:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    return pid, reading
+
+
+def _hear(pid: int, reading: int, deadline: float) -> tuple[bytes | None, int]:
+    """All the child says, or None if it is still at it; either way it is gone afterwards."""
+    said = None
+    try:
+        said = _read_until(reading, deadline)
+    finally:
+        if said is None:
+            # It holds its end of the pipe, so it lives, and the pid is its own.
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        os.close(reading)
+        status = _reap(pid)
+    return said, status
+
+
+def _read_until(reading: int, deadline: float) -> bytes | None:
+    poll = select.poll()
+    poll.register(reading, select.POLLIN)
+    parts: list[bytes] = []
+    while poll.poll(max(0, ceil((deadline - time.monotonic()) * 1000))):
+        part = os.read(reading, 1 << 16)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+    return None
+
+
+def _reap(pid: int) -> int:
+    try:
+        return os.waitpid(pid, 0)[1]
+    except ChildProcessError:
+        return 0  # whoever waits for all children was first
+
+
+def _be_the_child(work: Callable[[], Judgement], seconds: float, writing: int) -> NoReturn:
+    """Judge, say so, and vanish: nothing the parent wants done at its end is done here."""
+    try:
+        writing = _confine(writing, seconds)
+        try:
+            answer = work()
+        except MemoryError:
+            os._exit(1)  # saying so might need some
+        except Exception as error:  # a fault of ours ends as a verdict, not as a riddle
+            answer = Judgement(ERROR, f"cannot judge: {type(error).__name__}: {error}")
+        left = json.dumps(answer).encode()
+        while left:
+            left = left[os.write(writing, left) :]
+    finally:
+        os._exit(0)
+
+
+def _confine(writing: int, seconds: float) -> int:
+    """Leave the child nothing but its memory and its end of the pipe, which moves."""
+    gc.disable()  # no finalizer of the parent's objects may run here
+    _forget_signals()
+    signal.setitimer(signal.ITIMER_REAL, seconds + 1)  # should the parent be killed
+    os.environ.clear()  # jq shows it as `env`
+    kept = fcntl.fcntl(writing, fcntl.F_DUPFD, 3)
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(null, standard)
+    size = _address_space()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    most = MOST_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, MOST_DESCRIPTORS)
+    os.closerange(3, kept)
+    os.closerange(kept + 1, max(most, kept + 1))
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_CPU, ceil(seconds) + 1)
+    _limit(resource.RLIMIT_NOFILE, 0)  # jq's `import` and `include` find nothing
+    if size is not None:
+        _limit(resource.RLIMIT_AS, size + MEMORY_BYTES)
+    return kept
+
+
+def _forget_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        if callable(signal.getsignal(number)) or number in OUT_OF_TIME:
+            signal.signal(number, signal.SIG_DFL)
+    for number in NOT_FOR_US:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _limit(what: int, most: int) -> None:
+    hard = resource.getrlimit(what)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(what, (most, most))
+
+
+def _address_space() -> int | None:
+    """What the process has mapped already; None where the system does not say (macOS)."""
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return None

@@ -1,0 +1,62 @@
+"""Look through an output that lies in a file, without ever holding it as text.
+
+As text it could take four times the room of its bytes, and several copies.  So it is searched as
+bytes, which costs its size once (`system.output` caps that), and what only depends on its two ends
+gets those.  jq alone needs all of it as text.
+
+Not here: what is looked for (`fsm.conditions`), writing the file (`system.output`).
+"""
+
+from __future__ import annotations
+
+import os
+from codecs import getincrementaldecoder
+from functools import cached_property
+
+from little_loops.fsm.conditions import Reading
+from little_loops.fsm.extract import CannotJudge, matches_bytes, utf8
+
+END_BYTES = 64 * 1024
+_CHUNK = 1 << 20
+
+
+class LargeOutput:
+    """`fsm.conditions.Large`: an output in a file of at least `END_BYTES`."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def holds(self, pattern: str, reading: Reading) -> bool:
+        if reading == "regex":
+            return matches_bytes(pattern, self.data)
+        return utf8(pattern) in self.data
+
+    def text(self) -> str:
+        return self.data.decode()
+
+    @cached_property
+    def data(self) -> bytearray:
+        """All of it but one trailing newline, as UTF-8."""
+        data, decoder = bytearray(), getincrementaldecoder("utf-8")("replace")
+        try:
+            with open(self._path, "rb") as stream:
+                while chunk := stream.read(_CHUNK):
+                    data += decoder.decode(chunk).encode()
+        except OSError as error:
+            raise CannotJudge(f"the output cannot be read: {error.strerror}") from None
+        data += decoder.decode(b"", final=True).encode()
+        if data.endswith(b"\n"):
+            del data[-1:]  # in place, where `removesuffix` would copy
+        return data
+
+    def ends(self) -> str:
+        """Its beginning and its last lines; raises `OSError`."""
+        with open(self._path, "rb") as stream:
+            head = stream.read(END_BYTES)
+            stream.seek(-END_BYTES, os.SEEK_END)
+            tail = stream.read().removesuffix(b"\n")
+        _, newline, lines = tail.partition(b"\n")
+        if newline and not lines.strip():
+            return self.text()  # its last word is further up
+        # Without a line end the last line is longer than any number or verdict.
+        return (head + (newline + lines or tail)).decode("utf-8", "replace")

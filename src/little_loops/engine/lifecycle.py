@@ -1,0 +1,413 @@
+"""Runs that survive: claim, log, snapshot, resume, archive.
+
+A run is started or resumed; both take the same claim, drive the same machine and end in the same
+place.
+
+Not here: decisions (`machine`), how files are laid out (`runs.storage`), what a user reads
+(`cli`, which subscribes to the events), the library's name for all this (`persistence`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from little_loops.engine.drive import drive, new_run
+from little_loops.engine.local_world import RunWorld, SessionNote, Surroundings
+from little_loops.engine.process_actions import Place, ProcessActor
+from little_loops.errors import ConflictError, DamagedRun, StorageError, UsageError
+from little_loops.fsm.commands import Ending
+from little_loops.fsm.endings import not_resumable
+from little_loops.fsm.events import from_record, timestamp, wall_ms_of
+from little_loops.fsm.evolve import evolve, first_state
+from little_loops.fsm.happenings import Happening, Resumed, Started
+from little_loops.fsm.limits import iterations_allowed
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import UNFINISHED, Limits, LoopState
+from little_loops.fsm.values import written_env
+from little_loops.records import NamedTuple
+from little_loops.reporting.lines import Teller
+from little_loops.reporting.masking import Masker
+from little_loops.reporting.observers import Onlookers
+from little_loops.reporting.reporter import Reporter
+from little_loops.runs import storage
+from little_loops.runs.claims import Claim, alive, claim, nested_in, nesting
+from little_loops.runs.history import archive, newest, past_runs, restore, settle
+from little_loops.runs.project import resolve_scope
+from little_loops.runs.storage import Loaded, RunFiles, RunWriter
+from little_loops.system import process_tree
+from little_loops.system.clock import RunClock, wall_ms
+from little_loops.system.own_command import path_with_own_command
+
+EDITED = "the state file was edited by hand; it is taken as it is"
+KILL_GRACE_S = 5.0
+ARCHIVED = ("completed", "failed", "stopped")
+
+
+class Wish(NamedTuple):
+    """What is asked of a run; plain data, so that it can travel to a background process."""
+
+    root: str
+    name: str
+    context: Mapping[str, Any] = {}
+    limits: Limits = Limits()
+    scope: tuple[str, ...] | None = None
+    queue: bool = False
+    fresh: bool = False
+    skip_permissions: bool = False
+    from_state: str | None = None
+
+
+class Ran(NamedTuple):
+    run: LoopState
+    ending: Ending
+    files: RunFiles
+
+
+# ── starting ───────────────────────────────────────────────────────────────────────────────────
+
+
+def start(loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
+    """Run a loop from its beginning."""
+    return _hand_on(_start(loop, wish, around), loop, wish, around)
+
+
+def _start(loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
+    run_id = new_run_id()
+    if wish.queue:
+        _refuse_early(wish)
+    with ExitStack() as stack:
+        stack.enter_context(_claim(loop, wish.scope or loop.scope, wish, around, run_id))
+        _make_room(wish)
+        clock = _clock(around, 0)
+        run = new_run(
+            loop,
+            run_id,
+            clock.now(),
+            context=wish.context,
+            scope=wish.scope,
+            limits=wish.limits,
+        )
+        kept = {"run": run_id, "loop": loop.to_dict(), "context": dict(run.context)}
+        writer = storage.create(wish.root, wish.name, kept)
+        stack.callback(writer.close)
+        return _carry_out(loop, run, Started(clock.now()), wish, around, writer, clock)
+
+
+def new_run_id() -> str:
+    stamp = timestamp(wall_ms())[:19].replace("-", "").replace(":", "")
+    return f"{stamp}-{os.urandom(4).hex()}"
+
+
+def _claim(
+    loop: FSMLoop, scope: tuple[str, ...], wish: Wish, around: Surroundings, run_id: str
+) -> Claim:
+    return claim(
+        wish.root,
+        wish.name,
+        resolve_scope(wish.root, scope),
+        run_id,
+        loop=loop.name,
+        started_at=timestamp(wall_ms()),
+        outer=nesting(around.environ).runs,
+        queue=wish.queue,
+        say=around.say,
+        stop=around.stop,
+    )
+
+
+def _make_room(wish: Wish) -> None:
+    """Put an old run of this name into the history; one that is unfinished only if told to."""
+    before = None if wish.fresh else current(wish.root, wish.name)
+    if before is not None and before.run.status in UNFINISHED:
+        raise unfinished(wish.name, before.run)
+    _end_orphans_of(RunFiles(wish.root, wish.name))
+    archive(wish.root, wish.name)
+
+
+def _refuse_early(wish: Wish) -> None:
+    """Nobody waits in the queue for a run that will then not be started."""
+    if alive(wish.root, wish.name) is None and not wish.fresh:
+        before = current(wish.root, wish.name)
+        if before is not None and before.run.status in UNFINISHED:
+            raise unfinished(wish.name, before.run)
+
+
+def _end_orphans_of(files: RunFiles) -> None:
+    """A run that is put away must not leave its action running beside the next one."""
+    found = newest(files.root, files.name)
+    if found is not None and found.state is not None and found.state.get("status") == "running":
+        process_tree.sweep(str(found.state.get("run")), (), KILL_GRACE_S)
+
+
+def unfinished(name: str, run: LoopState) -> UsageError:
+    how = "interrupted (crashed)" if run.status == "running" else run.status.replace("_", " ")
+    return UsageError(
+        f"there is an unfinished run of `{name}`: {how} in state `{run.current_state}`",
+        f"`ll-loop resume {name}` goes on with it, `ll-loop run {name} --fresh` starts anew",
+    )
+
+
+# ── resuming ───────────────────────────────────────────────────────────────────────────────────
+
+
+def resume(loop: FSMLoop | None, wish: Wish, around: Surroundings) -> Ran:
+    """Go on with the newest run of that name; by `loop`, or as it was started."""
+    before = find(wish.root, wish.name)
+    return _hand_on(_resume(loop, wish, around, before), loop or before.loop, wish, around)
+
+
+def _resume(loop: FSMLoop | None, wish: Wish, around: Surroundings, before: Look) -> Ran:
+    scope = wish.scope or before.run.scope
+    with ExitStack() as stack:
+        stack.enter_context(_claim(before.loop, scope, wish, around, before.run.run))
+        files = RunFiles(wish.root, wish.name)
+        loaded = _load(files)
+        run = _state_of(loaded, files)
+        machine = machine_of(loaded, files) if loop is None else loop
+        if run.status in ARCHIVED and not_resumable(machine, run):
+            archive(wish.root, wish.name)  # it was killed before it could put itself away
+        check_resumable(wish.name, machine, run)
+        writer = storage.reopen(wish.root, wish.name, loaded)
+        stack.callback(writer.close)
+        if loop is not None:
+            writer.keep({**(loaded.run_json or {}), "loop": loop.to_dict()})
+        orphans = _end_orphans(run, machine, writer)
+        clock = _clock(around, run.ran_ms + _ran_on_ms(run, files))
+        context = {**_changed_context(before, loop), **wish.context}
+        happening = Resumed(clock.now(), orphans, wish.from_state, wish.limits, context)
+        return _carry_out(machine, run, happening, wish, around, writer, clock)
+
+
+def _clock(around: Surroundings, before_ms: int) -> RunClock:
+    clock = around.clock(before_ms)
+    if around.stop is not None:
+        clock.leave_out(around.stop.stood_still_ms)
+    return clock
+
+
+def _ran_on_ms(run: LoopState, files: RunFiles) -> int:
+    """What a killed runner ran after its last event, as far as its log shows a sign of life."""
+    if run.status != "running":
+        return 0
+    try:
+        last_ms = os.stat(files.log).st_mtime_ns // 1_000_000
+        last_event_ms = wall_ms_of(run.updated_at)
+    except (OSError, ValueError):  # no log, or a state that somebody has edited
+        return 0
+    # Beyond these the clock was set meanwhile, and nothing can be told from it.
+    return last_ms - last_event_ms if last_event_ms <= last_ms <= wall_ms() else 0
+
+
+def _changed_context(before: Look, loop: FSMLoop | None) -> Mapping[str, Any]:
+    """With another definition goes its context, but for what was given when the run began."""
+    if loop is None:
+        return {}
+    given = {
+        name: value
+        for name, value in before.run.context.items()
+        if before.loop.context.get(name) != value
+    }
+    return {**loop.context, **given}
+
+
+class Look(NamedTuple):
+    """A run as its files tell it, without touching them."""
+
+    run: LoopState
+    loop: FSMLoop
+    damage: str | None
+
+
+def find(root: str, name: str) -> Look:
+    """The newest run of that name, from the history if need be.
+
+    Another process may be moving its files out of the history or into it: what is seen of them
+    then is no damage.
+    """
+    try:
+        found = _found(root, name)
+    except DamagedRun:
+        if alive(root, name) is not None:
+            raise ConflictError(f"Cannot resume '{name}' - it is already running") from None
+        found = _found(root, name)  # whoever moved them is gone by now
+    if found is None:
+        raise UsageError(f"there is no run of `{name}` to resume")
+    return found
+
+
+def _found(root: str, name: str) -> Look | None:
+    return current(root, name) or look(_newest_past(root, name))
+
+
+def current(root: str, name: str) -> Look | None:
+    """The run of that name that is not in the history, nor was on its way there when it died."""
+    settle(root, name)
+    return look(RunFiles(root, name))
+
+
+def look(files: RunFiles | None) -> Look | None:
+    loaded = None if files is None else storage.load(files, LoopState.from_dict)
+    if files is None or loaded is None:
+        return None
+    damage = loaded.damage or (EDITED if loaded.is_edited else None)
+    return Look(_state_of(loaded, files), machine_of(loaded, files), damage)
+
+
+def check_resumable(name: str, loop: FSMLoop, run: LoopState) -> None:
+    if why := not_resumable(loop, run):
+        raise UsageError(f"there is nothing to resume in `{name}`: {why}")
+
+
+def _newest_past(root: str, name: str) -> RunFiles | None:
+    return next((run.files for run in past_runs(root, name, limit=1)), None)
+
+
+def _load(files: RunFiles) -> Loaded:
+    """Read the run back, out of the history if that is where it is; under its claim."""
+    settle(files.root, files.name)
+    loaded = storage.load(files, LoopState.from_dict)
+    past = None if loaded is not None else _newest_past(files.root, files.name)
+    if past is not None:
+        loaded = storage.load(restore(past), LoopState.from_dict)
+    if loaded is None:
+        raise UsageError(f"there is no run of `{files.name}` to resume")
+    return loaded
+
+
+def machine_of(loaded: Loaded, files: RunFiles) -> FSMLoop:
+    try:
+        return _whole(FSMLoop.from_dict((loaded.run_json or {})["loop"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        why = f"`{files.run_json}`, the machine the run began with, is missing or damaged"
+        raise DamagedRun(why, storage.LEFT_ALONE) from error
+
+
+def _whole(loop: FSMLoop) -> FSMLoop:
+    """The machine, if its fields are of their kinds and its ways lead somewhere.
+
+    What a value may do in a script is left to the action: an earlier version may have allowed more.
+    """
+    from little_loops.authoring.load import load_data  # only a resume reads a machine back
+
+    for problem in load_data(loop.to_dict(), loop.name).problems:
+        if problem.severity == "error" and not problem.code.startswith("LL4"):
+            raise ValueError(problem.message)
+    return loop
+
+
+def _state_of(loaded: Loaded, files: RunFiles) -> LoopState:
+    """The snapshot and what the log says after it; or all of the log."""
+    try:
+        if loaded.snapshot is not None:
+            run = LoopState.from_dict(loaded.snapshot)
+        else:
+            first = next(loaded.records)
+            context = (loaded.run_json or {}).get("context", {})
+            event = from_record(first)
+            run = evolve(first_state(first["run"], event, context), event)
+        for record in loaded.records:
+            run = evolve(run, from_record(record))
+        return LoopState.from_dict(run.to_dict())  # an event may hold anything, a run may not
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
+        why = f"`{files.events}` has an event that cannot be read: {storage.in_words(error)}"
+        raise DamagedRun(why, storage.LEFT_ALONE) from error
+
+
+def _end_orphans(run: LoopState, loop: FSMLoop, writer: RunWriter) -> tuple[str, ...]:
+    """What a killed runner left of its action is ended before anything runs again."""
+    if run.status != "running":
+        return ()
+    ended = process_tree.sweep(run.run, SessionNote.read(writer.data), loop.kill_grace)
+    return tuple(f"{member.name} (pid {member.pid})" for member in ended)
+
+
+# ── carrying out ───────────────────────────────────────────────────────────────────────────────
+
+
+def _carry_out(
+    loop: FSMLoop,
+    run: LoopState,
+    happening: Happening,
+    wish: Wish,
+    around: Surroundings,
+    writer: RunWriter,
+    clock: RunClock,
+) -> Ran:
+    masker = Masker({**around.environ, **written_env(loop)})
+    with ExitStack() as stack:
+        log = writer.open_log()
+        stack.callback(os.close, log)
+        onlookers = Onlookers([_log_keeper(log, loop, run, masker), *around.onlookers])
+        if around.actor is not None:
+            actor = around.actor(writer)
+        else:
+            session = SessionNote(writer.data)
+            stack.callback(session.close)
+            actor = _process_actor(run, wish, around, writer, onlookers, masker, session)
+        world = RunWorld(loop, writer, actor, clock, masker, onlookers, around)
+        run, ending = drive(loop, run, happening, world)
+    writer.save(run.to_dict(), sync=True)
+    past = _put_away(wish, around) if run.status in ARCHIVED else None
+    return Ran(run, ending, past or writer.files)
+
+
+def _put_away(wish: Wish, around: Surroundings) -> RunFiles | None:
+    """Into the history; where that fails the run has ended all the same."""
+    try:
+        return archive(wish.root, wish.name)
+    except StorageError as error:
+        around.warn(f"warning: the run was not put into the history: {error.message}")
+        return None
+
+
+def _process_actor(
+    run: LoopState,
+    wish: Wish,
+    around: Surroundings,
+    writer: RunWriter,
+    onlookers: Onlookers,
+    masker: Masker,
+    session: SessionNote,
+) -> ProcessActor:
+    if around.owns_process:
+        process_tree.adopt_orphans()
+    path = path_with_own_command(writer.data, around.environ.get("PATH"))
+    nested = nested_in(run.run, nesting(around.environ))
+    return ProcessActor(
+        Place(wish.root, writer.files.data),
+        {**around.environ, **nested, "PATH": path},
+        stop=around.stop,
+        onlookers=onlookers,
+        holds_secret=lambda data: masker.mask_bytes(data) != data,
+        skip_permissions=wish.skip_permissions,
+        on_started=session.keep,
+        scanner=around.scanner,
+    )
+
+
+def _hand_on(ran: Ran, loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
+    """Where the ending asks for a fresh session, start it now that the claim is given up."""
+    if not ran.ending.spawn or around.actor is not None:
+        return ran
+    # Only a handoff starts sessions.
+    from little_loops.engine.handoff_handler import HandoffBehavior, HandoffHandler
+    from little_loops.engine.spawn_session import Spawner
+
+    options = loop.host.under(loop.states[ran.run.current_state].host)
+    # It is the same run that goes on: what was agreed to for it still holds.
+    agreed = {"LL_ALLOW_SKIP_PERMISSIONS": "1"} if wish.skip_permissions else {}
+    spawner = Spawner(ran.files, options, {**around.environ, **agreed})
+    handler = HandoffHandler(HandoffBehavior.SPAWN, spawner.start)
+    handler.handle(ran.files.name, ran.run.continuation_prompt)
+    return ran
+
+
+def _log_keeper(log: int, loop: FSMLoop, run: LoopState, masker: Masker) -> Reporter:
+    def write(text: str) -> None:
+        os.write(log, text.encode("utf-8", "replace"))
+
+    teller = Teller(loop.name, iterations_allowed(loop, run))
+    return Reporter(write, teller, masker, output=True)

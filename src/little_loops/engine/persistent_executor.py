@@ -1,0 +1,82 @@
+"""The library's name for runs that survive.
+
+Not here: how such a run is carried out (`lifecycle`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from little_loops.engine.drive import ActionRunner, EventCallback, RunnerActor
+from little_loops.engine.executor import ExecutionResult, handled_by, result_of
+from little_loops.engine.handoff_handler import HandoffBehavior, HandoffHandler
+from little_loops.engine.lifecycle import Ran, Wish, resume, start
+from little_loops.engine.local_world import Surroundings
+from little_loops.engine.process_actions import kept_output
+from little_loops.fsm.commands import RunAction
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.signal_detector import SignalDetector
+from little_loops.reporting.observers import Callback
+from little_loops.runs.project import project_of
+from little_loops.runs.storage import RunWriter
+from little_loops.system.output import LineScanner, Scanner, Signal, SignalScanner, Stream
+
+
+class PersistentExecutor:
+    """Run a loop so that it survives; `resume` goes on with what is left of it."""
+
+    def __init__(
+        self,
+        fsm: FSMLoop,
+        loops_dir: str | os.PathLike[str] = ".loops",
+        event_callback: EventCallback | None = None,
+        action_runner: ActionRunner | None = None,
+        signal_detector: SignalDetector | None = None,
+        handoff_handler: HandoffHandler | None = None,
+    ) -> None:
+        self.fsm = fsm
+        self.root = project_of(os.fspath(loops_dir))
+        self.event_callback = event_callback
+        self.action_runner = action_runner
+        self.signal_detector = signal_detector or SignalDetector()
+        self.handoff_handler = handoff_handler or HandoffHandler(HandoffBehavior(fsm.on_handoff))
+
+    def run(self) -> ExecutionResult:
+        """From the beginning; an unfinished run of this name is an error, as on the command line."""
+        loop = handled_by(self.fsm, self.handoff_handler)
+        return self._result(start(loop, Wish(self.root, self.fsm.name), self._surroundings()))
+
+    def resume(self) -> ExecutionResult:
+        """Go on with the newest run of this name."""
+        loop = handled_by(self.fsm, self.handoff_handler)
+        return self._result(resume(loop, Wish(self.root, self.fsm.name), self._surroundings()))
+
+    def _result(self, ran: Ran) -> ExecutionResult:
+        return result_of(ran.run, ran.ending, self.handoff_handler)
+
+    def _surroundings(self) -> Surroundings:
+        told = [] if self.event_callback is None else [Callback(self.event_callback)]
+        actor = None if self.action_runner is None else self._actor
+        scanner = _scanner_of(self.signal_detector)
+        return Surroundings(os.environ, onlookers=told, actor=actor, scanner=scanner)
+
+    def _actor(self, writer: RunWriter) -> RunnerActor:
+        def keep(command: RunAction, output: str) -> dict[str, Any]:
+            stream = Stream(writer.files.data, f"{command.step:05}-{command.attempt}.out")
+            stream.feed(output.encode("utf-8", "replace"))
+            return kept_output(stream.close())
+
+        assert self.action_runner is not None, "without one the real thing runs"
+        return RunnerActor(self.action_runner, self.signal_detector, keep)
+
+
+def _scanner_of(detector: SignalDetector) -> Callable[[], Scanner]:
+    """Built-in signals are found in the raw stream, patterns of somebody's own line by line."""
+
+    def search(line: str) -> Signal | None:
+        found = detector.detect_first(line)
+        return None if found is None else Signal(found.signal_type, found.payload or "")
+
+    return SignalScanner if detector.is_built_in else lambda: LineScanner(search)

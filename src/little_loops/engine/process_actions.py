@@ -1,0 +1,346 @@
+"""Run one action with real processes: a shell's script, or an agent's turn.
+
+What comes in is a `RunAction` with its values filled in; what goes out is a `Result` and perhaps a
+signal line.  Output is kept as it comes (`system.output`), watched by whoever shows it, and scanned
+for signals.
+
+Not here: what a verdict means (`verdicts`), how an agent CLI speaks (`hosts`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from signal import SIGTERM
+from typing import Any, cast
+
+from little_loops.engine.drive import Acted, ActionResult
+from little_loops.engine.resolve import Filled, without_newline
+from little_loops.fsm.commands import RunAction
+from little_loops.fsm.schema import ActionType, HostOptions
+from little_loops.fsm.state import CutBy, FileRef, LoopState, Result, SignalLine
+from little_loops.fsm.variables import SESSION_VARIABLES
+from little_loops.records import NamedTuple
+from little_loops.reporting.observers import Onlooker
+from little_loops.system import process
+from little_loops.system.files import failure
+from little_loops.system.output import INLINE, Output, Scanner, SignalScanner, Stream, trim
+from little_loops.system.stops import StopFlag
+
+TAIL = 400
+CONTINUE = "continue.md"
+TRIM_AFTER = 64 << 20
+CONTINUATION_CAP = 8 << 10
+SIGNAL_TYPES = {"CONTEXT_HANDOFF": "handoff", "FATAL_ERROR": "error", "LOOP_STOP": "stop"}
+UNTOLD = ("", "Ready for fresh session")
+"""Handoff texts that say nothing: the continuation is in a file, then."""
+
+
+class Place(NamedTuple):
+    """Where a run lives."""
+
+    project: str
+    run_dir: str
+
+
+class ProcessActor:
+    """Runs the actions of one run, one at a time."""
+
+    def __init__(
+        self,
+        place: Place,
+        environ: Mapping[str, str],
+        *,
+        stop: StopFlag | None = None,
+        onlookers: Onlooker | None = None,
+        holds_secret: Callable[[bytes], bool] = lambda _: False,
+        skip_permissions: bool = False,
+        on_started: Callable[[int], None] | None = None,
+        scanner: Callable[[], Scanner] = SignalScanner,
+    ) -> None:
+        self.place = place
+        # `LL_DETACHED` marks this run as one on its own feet; a run inside an action is not.
+        dropped = (*SESSION_VARIABLES, "LL_DETACHED")
+        self.environ = {name: value for name, value in environ.items() if name not in dropped}
+        self.stop = stop
+        self.onlookers = onlookers or Onlooker()
+        self.holds_secret = holds_secret
+        self.skip_permissions = skip_permissions
+        self.on_started = on_started
+        self.scanner = scanner
+        self._since_trim = TRIM_AFTER  # what earlier processes of this run kept counts too
+        self._continuation_files = (
+            os.path.join(place.run_dir, CONTINUE),
+            os.path.join(place.project, ".claude", "ll-continue-prompt.md"),
+        )
+        self._before: dict[str, tuple[int, int] | None] = {}
+
+    def act(self, run: LoopState, command: RunAction, filled: Filled) -> Acted:
+        acted = self._act(run, command, filled)
+        files = (acted.result.output_file, acted.result.stderr_file)
+        self._since_trim += sum(file.size for file in files if file is not None)
+        if self._since_trim > TRIM_AFTER:
+            self._since_trim = 0
+            trim(self.place.run_dir)
+        return acted
+
+    def _act(self, run: LoopState, command: RunAction, filled: Filled) -> Acted:
+        self._hand_over(command.continuation)
+        env = {**self.environ, **filled.env, **self._own_variables(run, command)}
+        if command.kind == "shell":
+            return self._shell(command, filled.text, env)
+        from little_loops.engine.agent_actions import run_agent  # only agents pay for hosts
+
+        return run_agent(self, command, filled.text, env)
+
+    def _hand_over(self, continuation: str | None) -> None:
+        """Lay the notes of the session before ready, and remember what is there already."""
+        if continuation:
+            self.write_file(CONTINUE, continuation + "\n")
+        self._before = {path: _stamp(path) for path in self._continuation_files}
+
+    def _own_variables(self, run: LoopState, command: RunAction) -> dict[str, str]:
+        own = {
+            "LL_RUN_ID": run.run,
+            "LL_STEP_ID": f"{run.run}/{command.step}",
+            "LL_ATTEMPT": str(command.attempt),
+            "LL_ITERATION": str(command.iteration),
+            "LL_ITERATION_LIMIT": str(command.iteration_limit),
+            "LL_LOOP": run.loop,
+            "LL_RUN_DIR": self.place.run_dir,
+            "LL_PYTHON": sys.executable,
+        }
+        if command.continuation:
+            own["LL_CONTINUATION"] = command.continuation
+        return own
+
+    def _shell(self, command: RunAction, script: str, env: Mapping[str, str]) -> Acted:
+        scanner = self.scanner()
+        streams = self.streams(command, scanner.feed)
+        plan = ((SIGTERM, command.kill_grace_s),)
+        ended = self.run([command.shell, "-c", script], command, env, streams, plan=plan)
+        result = streams.result(ended, self.cut_by(command, ended))
+        found = scanner.found
+        return Acted(result, None if found is None else self.signal_line(found.kind, found.payload))
+
+    def streams(
+        self, command: RunAction, listen: Callable[[bytes], None], suffix: str = "out"
+    ) -> Streams:
+        name = f"{command.step:05}-{command.attempt}"
+        out = Stream(self.place.run_dir, f"{name}.{suffix}")
+        err = Stream(self.place.run_dir, f"{name}.err")
+        shown = suffix == "out"  # the stream of an agent is for programs, and always kept
+        if not shown:
+            out.spill()
+        return Streams(out, err, listen, self.onlookers, self.holds_secret, shown=shown)
+
+    def kept(self, stream: Stream) -> dict[str, Any]:
+        """The fields of a result that say where a text is."""
+        return kept_output(close(stream, self.holds_secret))
+
+    def run(
+        self,
+        argv: list[str],
+        command: RunAction,
+        env: Mapping[str, str],
+        streams: Streams,
+        *,
+        plan: Any,
+        stdin: bytes | None = None,
+    ) -> process.Ended | process.CannotStart:
+        deadline_s = None if command.deadline_ms is None else command.deadline_ms / 1000
+        try:
+            return process.run(
+                argv,
+                env=env,
+                cwd=os.path.join(self.place.project, command.cwd or ""),
+                stdin=stdin,
+                stdout=streams.stdout,
+                stderr=streams.stderr,
+                deadline_s=deadline_s,
+                stop=self.stop,
+                stop_plan=plan,
+                on_started=self.on_started,
+                tick=self.onlookers.tick,
+            )
+        except process.CannotStart as problem:
+            return problem
+        except OSError as error:  # the disk is full, most likely
+            raise failure(error, "write", self.place.run_dir) from error
+
+    def cut_by(self, command: RunAction, ended: process.Ended | process.CannotStart) -> CutBy:
+        if isinstance(ended, process.CannotStart) or ended.cut_by == "none":
+            return "none"
+        return "stop" if ended.cut_by == "stop" else command.deadline_of
+
+    def signal_line(self, marker: str, payload: str) -> SignalLine:
+        kind = SIGNAL_TYPES.get(marker, marker)
+        if kind == "handoff" and payload in UNTOLD:
+            payload = self._written_continuation() or payload
+        return SignalLine(kind, payload)
+
+    def _written_continuation(self) -> str | None:
+        """What the action wrote for its successor, if it did so while it ran."""
+        for path in self._continuation_files:
+            if _stamp(path) not in (None, self._before[path]):
+                with suppress(OSError):
+                    return _read_continuation(path)
+        return None
+
+    def write_file(self, name: str, text: str) -> None:
+        path = os.path.join(self.place.run_dir, name)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as stream:
+            stream.write(text)
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        seen = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return seen.st_mtime_ns, seen.st_ino
+
+
+def _read_continuation(path: str) -> str:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(descriptor, "rb") as stream:
+        return stream.read(CONTINUATION_CAP).decode("utf-8", "replace").strip()
+
+
+class Streams:
+    """Both streams of one action, kept, watched and scanned."""
+
+    def __init__(
+        self,
+        out: Stream,
+        err: Stream,
+        listen: Callable[[bytes], None],
+        onlookers: Onlooker,
+        holds_secret: Callable[[bytes], bool],
+        *,
+        shown: bool,
+    ) -> None:
+        self._shown = shown
+        self._out = out
+        self._err = err
+        self._listen = listen
+        self._onlookers = onlookers
+        self._holds_secret = holds_secret
+
+    def stdout(self, chunk: bytes) -> None:
+        self._out.feed(chunk)
+        self._listen(chunk)
+        if self._shown:
+            self._onlookers.printed("stdout", chunk)
+
+    def stderr(self, chunk: bytes) -> None:
+        self._err.feed(chunk)
+        self._onlookers.printed("stderr", chunk)
+
+    def result(self, ended: process.Ended | process.CannotStart, cut_by: CutBy) -> Result:
+        out, err = close(self._out, self._holds_secret), close(self._err, self._holds_secret)
+        if isinstance(ended, process.CannotStart):
+            return Result(None, 0, failure=ended.reason)
+        return Result(
+            exit_code=ended.exit_code,
+            duration_ms=ended.duration_ms,
+            stderr=None if err.text is None else without_newline(err.text),
+            stderr_file=_file(err),
+            signal=ended.signal,
+            cut_by=cut_by,
+            **kept_output(out),
+            **structured_output(out),
+        )
+
+
+def close(stream: Stream, holds_secret: Callable[[bytes], bool]) -> Output:
+    """A text that holds a secret goes to its file: events are masked, results are not.
+
+    So do bytes that the text would not bring back: a file has them as they were.
+    """
+    inline = stream.inline
+    try:
+        if inline and (holds_secret(inline) or not _comes_back(inline)):
+            stream.spill()
+        return stream.close()
+    except OSError as error:
+        raise failure(error, "write", "the output") from error
+
+
+def _comes_back(data: bytes) -> bool:
+    try:
+        return data.decode() != "\n"  # without its newline it would be nothing at all
+    except UnicodeDecodeError:
+        return False
+
+
+def kept_output(out: Output) -> dict[str, Any]:
+    if out.text is not None:
+        text = without_newline(out.text)
+        return {"output": text, "open_ended": bool(text) and text == out.text}
+    return {"output": None, "output_file": _file(out), "tail": (out.tail or out.head)[-TAIL:]}
+
+
+def structured_output(out: Output) -> dict[str, Any]:
+    """What a command printed as one small JSON object can be named field by field."""
+    if out.size > INLINE or not out.head.lstrip().startswith("{"):
+        return {}
+    try:
+        told = json.loads(out.head)
+    except (ValueError, RecursionError):
+        return {}
+    verdict = told.get("verdict")
+    return {"structured": told, "verdict": verdict if isinstance(verdict, str) else None}
+
+
+def _file(output: Output) -> FileRef | None:
+    if output.path is None:
+        return None
+    assert output.sha256 is not None, "a file has its hash"
+    return FileRef(output.path, output.size, output.sha256, output.truncated)
+
+
+def run_simply(
+    action: str, timeout_s: float | None, action_type: str, env: Mapping[str, str]
+) -> ActionResult:
+    """One action without a run around it."""
+    import tempfile  # the library's default runner only
+
+    with tempfile.TemporaryDirectory(prefix="ll-") as directory:
+        actor = ProcessActor(Place(os.getcwd(), directory), os.environ)
+        command = RunAction(
+            state="action",
+            step=1,
+            attempt=1,
+            iteration=1,
+            kind=cast(ActionType, action_type),
+            action=action,
+            context={},
+            env={},
+            cwd=None,
+            shell="sh",
+            kill_grace_s=5.0,
+            deadline_ms=None if timeout_s is None else round(timeout_s * 1000),
+            deadline_of="action",
+            host=HostOptions(),
+        )
+        run = LoopState("in-memory", "action", "action", "", "")
+        result = actor.act(run, command, Filled(action, dict(env))).result
+        if result.failure is not None:
+            return ActionResult(127, "", result.failure, 0)
+        out = _whole(directory, result.output, result.output_file)
+        err = _whole(directory, result.stderr, result.stderr_file)
+        code = 128 + result.signal if result.signal is not None else result.exit_code
+        timed_out = result.cut_by == "action"
+        return ActionResult(-1 if code is None else code, out, err, result.duration_ms, timed_out)
+
+
+def _whole(directory: str, text: str | None, file: FileRef | None) -> str:
+    if file is None:
+        return text or ""
+    with open(os.path.join(directory, file.path), "rb") as stream:
+        return stream.read().decode("utf-8", "replace")

@@ -1,0 +1,250 @@
+"""Fill in what the machine left open: environment, files, templates.  The edge of the pure core.
+
+The machine's texts hold references to data; here they get their values, just before use.  Nothing
+of it is kept.
+
+Not here: the rule what may go where in a shell (`render`), running (`process_actions`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+from little_loops.errors import LittleLoopsError
+from little_loops.fsm.commands import Judge, RunAction
+from little_loops.fsm.conditions import Observation
+from little_loops.fsm.schema import ERROR, All, AnyOf, Condition, FSMLoop, Not
+from little_loops.fsm.state import FileRef, Judgement, LoopState, Result
+from little_loops.fsm.values import author_context, values_of
+from little_loops.records import NamedTuple
+from little_loops.templates.render import (
+    Lookup,
+    Reference,
+    Refused,
+    TemplateError,
+    TooLarge,
+    Unresolved,
+    as_text,
+    check_variable,
+    lookup_in,
+    render_agent_text,
+    render_shell,
+    render_text,
+)
+
+LARGE_BYTES = 1 << 20
+"""An output of no more than this is read as text to be judged."""
+
+
+class Filled(NamedTuple):
+    """An action ready to run: its script or prompt, and what its environment gains."""
+
+    text: str
+    env: dict[str, str]
+
+
+class Values:
+    """Everything a template may name, read when it is asked for."""
+
+    def __init__(
+        self,
+        loop: FSMLoop,
+        run: LoopState,
+        environ: Mapping[str, str],
+        run_dir: str | None = None,
+    ) -> None:
+        self._loop = loop
+        self._run = run
+        self._environ = environ
+        self._run_dir = run_dir
+        self.context = author_context(run.context, loop.states[run.current_state])
+
+    @cached_property
+    def names(self) -> set[str]:
+        """What results of this loop can be called, whether there is one yet or not."""
+        states = self._loop.states
+        return {*states, *(state.capture for state in states.values() if state.capture)}
+
+    @cached_property
+    def _plain(self) -> Lookup:
+        values = values_of(self._loop, self._run)
+        values["loop"] = {**values["loop"], "run_dir": self._run_dir or ""}
+        return lookup_in({**values, "env": self._environ})
+
+    def __call__(self, reference: Reference) -> object:
+        """The `Lookup` of this moment."""
+        value = self._plain(reference)
+        if value is not None or reference.namespace not in ("captured", "prev"):
+            return value
+        return self._of_result(reference)
+
+    def _of_result(self, reference: Reference) -> object:
+        """A text that lies in a file, or the file itself."""
+        if reference.namespace == "prev":
+            name, field = self._run.prev_state, reference.path[0]
+        else:
+            name, field = reference.path[0], reference.path[-1]
+        assert name is not None, "`prev` was found"
+        result = self._run.captured[name]
+        if field == "file":
+            return self._file_of(name, result)
+        reference_to = {"output": result.output_file, "stderr": result.stderr_file}.get(field)
+        return None if reference_to is None else self.read(reference_to)
+
+    def path_of(self, file: FileRef) -> str:
+        return os.path.join(self._run_dir or "", file.path)
+
+    def read(self, file: FileRef) -> str:
+        with open(self.path_of(file), "rb") as stream:
+            return without_newline(stream.read().decode("utf-8", "replace"))
+
+    def _file_of(self, name: str, result: Result) -> str:
+        """The whole output as a file, byte for byte; a short one is written when it is asked for."""
+        if self._run_dir is None:
+            raise Unresolved(f"captured.{name}.file", ())
+        if result.output_file is not None:
+            return self.path_of(result.output_file)
+        path = os.path.join(self._run_dir, f"{name}.output")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as stream:
+            text = result.output or ""
+            stream.write(text if result.open_ended or not text else f"{text}\n")
+        return path
+
+
+def fill_action(command: RunAction, values: Values) -> Filled | str:
+    """The action with its values, or why it cannot be run."""
+    try:
+        env = {name: _variable(name, text, values) for name, text in command.env.items()}
+        if command.kind != "shell":
+            return Filled(_prompt(command, values), env)
+        with _field("action"):
+            script = render_shell(command.action, values, values.context, command.shell)
+        own = {
+            f"LL_CONTEXT_{name.upper()}": _context_value(name, value, values, agent=False)
+            for name, value in command.context.items()
+        }
+        return Filled(script.text, {**env, **own, **script.env})
+    except Unfilled as problem:
+        return str(problem)
+
+
+class Unfilled(LittleLoopsError):
+    """A text that cannot be filled in: which field of the state it is, and why."""
+
+
+@contextmanager
+def _field(name: str) -> Iterator[None]:
+    """Whatever cannot be filled in here is of this field."""
+    try:
+        yield
+    except (Unresolved, TemplateError, Refused, TooLarge, OSError) as problem:
+        raise Unfilled(f"`{name}`: {problem}") from None
+
+
+def _filled_in(field: str, text: str, values: Values) -> str:
+    with _field(field):
+        return render_text(text, values, values.context)
+
+
+def _variable(name: str, text: str, values: Values) -> str:
+    with _field(f"env.{name}"):
+        if refused := check_variable(name, text, values.context):
+            raise Refused(refused)
+        return render_text(text, values, values.context)
+
+
+def _prompt(command: RunAction, values: Values) -> str:
+    with _field("action"):
+        text = render_agent_text(command.action, values, values.context)
+    lines = [
+        f"{name}: {_context_value(name, value, values, agent=True)}"
+        for name, value in command.context.items()
+    ]
+    return "\n\n".join([text, "\n".join(lines)]) if lines else text
+
+
+def _context_value(name: str, value: Any, values: Values, *, agent: bool) -> str:
+    if not isinstance(value, str):
+        return as_text(value)
+    render = render_agent_text if agent else render_text
+    with _field(f"context.{name}"):
+        return render(value, values, values.context)
+
+
+def judge_now(command: Judge, run: LoopState, values: Values) -> Judgement:
+    """Carry out a `Judge`: fill the condition in, look at what it names, ask within a bound."""
+    try:
+        seen = _result_seen(command.of, run, values) if command.of else NOTHING_SEEN
+        with _field("source"):
+            names = _sources(command.condition)
+            sources = {name: _source_seen(name, run, values) for name in names}
+        condition = _filled(command.condition, values)
+    except (Unfilled, OSError) as problem:
+        return Judgement(ERROR, str(problem))
+    from little_loops.engine.judging import judge_bounded  # an exit code needs no bound
+
+    return judge_bounded(condition, seen, command.memory, sources=sources)
+
+
+NOTHING_SEEN = Observation(None, None, "")
+
+
+def _filled(condition: Condition, values: Values) -> Condition:
+    match condition:
+        case All() | AnyOf():
+            return condition._replace(of=tuple(_filled(each, values) for each in condition.of))
+        case Not():
+            return condition._replace(of=_filled(condition.of, values))
+        case _:
+            texts: dict[str, Any] = {
+                name: _filled_in(name, field, values)
+                for name, field in condition._asdict().items()
+                if isinstance(field, str) and name != "source"
+            }
+            return condition._replace(**texts)
+
+
+def _sources(condition: Condition) -> set[str]:
+    match condition:
+        case All() | AnyOf():
+            below = {name for each in condition.of for name in _sources(each)}
+        case Not():
+            below = _sources(condition.of)
+        case _:
+            below = set()
+    return below if condition.source is None else below | {condition.source}
+
+
+def _source_seen(source: str, run: LoopState, values: Values) -> Observation:
+    """A bare name means that result; anything else is a text to fill in."""
+    if source in run.captured:
+        return _result_seen(source, run, values)
+    if source in values.names:
+        raise Unresolved(f"captured.{source}", tuple(f"captured.{name}" for name in run.captured))
+    return Observation(None, None, render_text(source, values, values.context))
+
+
+def _result_seen(name: str, run: LoopState, values: Values) -> Observation:
+    result = run.captured[name]
+    file, large = result.output_file, None
+    if file is None:
+        text = result.output or ""
+    elif file.size <= LARGE_BYTES:
+        text = values.read(file)
+    else:
+        from little_loops.engine.large_output import LargeOutput  # few print so much
+
+        large = LargeOutput(values.path_of(file))
+        text = large.ends()
+    cut = file is not None and file.truncated
+    return Observation(result.exit_code, result.signal, text, cut, result.verdict, large)
+
+
+def without_newline(text: str) -> str:
+    """One trailing newline goes, as `$(…)` does it."""
+    return text.removesuffix("\n")

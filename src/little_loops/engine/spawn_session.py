@@ -1,0 +1,130 @@
+"""Start the session that goes on with a run after a handoff: detached, few turns, one command.
+
+The session's only task is to type `ll-loop resume NAME --background`; exactly that command is
+allowed to it, so it needs no skipped permissions.  Whether it worked is told by the claim of the
+run it resumes, never by its exit code.
+
+Not here: when a session is started (`machine`), that the run's state is saved and its claim given
+up before (`lifecycle`).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+from little_loops.errors import StorageError
+from little_loops.fsm.events import timestamp
+from little_loops.fsm.schema import HostOptions
+from little_loops.hosts.base import Request, environment, host_named
+from little_loops.hosts.programs import find_program
+from little_loops.runs.storage import SPAWN, RunFiles, make_folder
+from little_loops.system.clock import wall_ms
+from little_loops.system.detached import own_environment
+from little_loops.system.files import Folder, to_json
+from little_loops.system.own_command import path_with_own_command
+from little_loops.system.process_table import SYSTEM
+
+TURNS = 5
+LOG = "spawn.log"
+NOTES = "continue.md"
+
+
+class Spawner:
+    """Starts continuations of one run; hand `start` to a `HandoffHandler`."""
+
+    def __init__(self, files: RunFiles, options: HostOptions, environ: Mapping[str, str]) -> None:
+        self.files = files
+        self.options = options
+        self.environ = environ
+
+    def start(self, name: str, continuation: str | None) -> subprocess.Popen[str]:
+        command = f"ll-loop resume {name} --background"
+        request = self._request(command, has_notes=bool(continuation))
+        launch = host_named(self.options.name or "claude").build(request)
+        argv = (self._program(launch.argv[0]), *launch.argv[1:])
+        with make_folder(self.files.root, *self._folder()) as data:
+            environ = environment(launch, self._environ(data))
+            if continuation:
+                text = f"{continuation}\n".encode("utf-8", "replace")
+                data.replace(NOTES, text, f".{NOTES}.{os.urandom(8).hex()}")
+            log = data.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            try:
+                child = self._start(argv, environ, log)
+            finally:
+                os.close(log)
+        assert child.stdin is not None, "it is a pipe"
+        with suppress(BrokenPipeError), child.stdin:  # how it ends is not our business
+            child.stdin.write(launch.stdin.decode())
+        self._note(child.pid, request.session_id)
+        return child
+
+    def _request(self, command: str, *, has_notes: bool) -> Request:
+        notes = f"\n\n{os.path.join(self.files.data, NOTES)}" if has_notes else ""
+        claude = (self.options.name or "claude") == "claude"
+        return Request(
+            action=f"Continue loop execution. Run: {command}{notes}",
+            kind="prompt",
+            cwd=self.files.root,
+            session_id=str(uuid4()),
+            model=self.options.model,
+            permission_mode="dontAsk" if claude else self.options.permission_mode,
+            allow=(f"Bash({command})",) if claude else (),
+            max_turns=TURNS if claude else None,
+            args=("--tools=Bash", "--strict-mcp-config") if claude else (),
+            command=self.options.command or (),
+            env=self.options.env or {},
+        )
+
+    def _program(self, name: str) -> str:
+        # By our own PATH: the one of the session begins with a directory inside the project.
+        program = find_program(name, self.environ.get("PATH"), self.files.root)
+        if program.why_not:
+            raise self._not_started(program.why_not)
+        return program.path
+
+    def _not_started(self, why: str) -> StorageError:
+        help = f"`ll-loop resume {self.files.name}` goes on by hand"
+        return StorageError(f"no session could be started: {why}", help)
+
+    def _start(
+        self, argv: tuple[str, ...], environ: Mapping[str, str], log: int
+    ) -> subprocess.Popen[str]:
+        try:
+            return subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=self.files.root,
+                env=environ,
+                text=True,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise self._not_started(f"{argv[0]}: {error.strerror}") from error
+
+    def _folder(self) -> tuple[str, ...]:
+        return (".running", f"{self.files.name}.d")
+
+    def _environ(self, data: Folder) -> dict[str, str]:
+        own = own_environment(self.environ)
+        return {**own, "PATH": path_with_own_command(data, own.get("PATH"))}
+
+    def _note(self, pid: int, session_id: str) -> None:
+        born = SYSTEM.look(pid)
+        noted: dict[str, Any] = {
+            "pid": pid,
+            "created": born.created if born else 0.0,
+            "boot": SYSTEM.boot(),
+            "session_id": session_id,
+            "started_at": timestamp(wall_ms()),
+            "log": os.path.join(self.files.data, LOG),
+        }
+        with make_folder(self.files.root, ".running") as folder:
+            name = self.files.name + SPAWN
+            folder.replace(name, to_json(noted) + b"\n", f".{name}.{os.urandom(8).hex()}")

@@ -1,0 +1,204 @@
+"""Read what a text holds: a number, the match of a pattern, the one value of a jq filter.
+
+Whatever cannot be read is `CannotJudge` with the reason, never a guess.
+
+Not here: what a reading means for a run (`conditions`), a bound on the time that patterns and
+filters take (`engine.judging`).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+SEEN_CHARS = 200
+NUMERAL_CHARS = 1000
+LARGEST = sys.float_info.max
+EXACT_BELOW = 1 << 53
+"""From here on a double, which is all jq has, does not hold every whole number."""
+
+# Texts, not compiled: start-up does not pay, and `re` keeps what it has compiled.
+_NUMERAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_MARK = "\ufdd0"  # a character that no text has
+_OTHER_DIALECT = r"(?s)\(\?<?[=!]|\(.*\\[1-9]"
+
+
+class CannotJudge(ValueError):
+    """There is no verdict to be had; the message says why."""
+
+
+class NotANumber(CannotJudge):
+    """A finite number was expected; the message quotes what was there."""
+
+
+def preview(text: str) -> str:
+    """The beginning of a text, on one line and harmless to a terminal."""
+    return repr(text[:SEEN_CHARS]) + ("…" if len(text) > SEEN_CHARS else "")
+
+
+def cut(text: str) -> str:
+    return text if len(text) <= SEEN_CHARS else f"{text[:SEEN_CHARS]}…"
+
+
+def utf8(text: str) -> bytes:
+    """The text for a C library; a lone surrogate, which no encoding has, becomes `?`."""
+    return text.encode("utf-8", "replace")
+
+
+# Numbers
+
+
+def number_in(text: str) -> float:
+    """The number on the last line that is not blank; nothing but blanks may stand beside it.
+
+    ===============================================  ==========================================
+    ``12``, ``-3``, ``+.5``, ``5.``, ``2e3``          these; a whole number exactly, as an `int`
+    ``0\\n0``, `` 12 ``, ``Counting\\n7\\n``            0, 12, 7
+    nothing, ``abc``, ``12 errors``, ``3%``           no number
+    ``1,234``                                        none: 1234 here, 1.234 elsewhere
+    ``NaN``, ``inf``, ``1e999``                       none: a comparison with it says nothing
+    ``0x10``, ``1_000``, ``१२``                       none: programs disagree about these
+    ===============================================  ==========================================
+
+    Raises `NotANumber`.
+    """
+    whole = text.strip()
+    line = whole.rpartition("\n")[2].strip()
+    if len(line) > NUMERAL_CHARS or not re.fullmatch(_NUMERAL, line):
+        of = "" if line == whole else f" as the last line of {preview(text)}"
+        raise NotANumber(f"expected a number, got {preview(line)}{of}")
+    if abs(float(line)) > LARGEST:
+        raise NotANumber(f"expected a finite number, got {preview(line)}")
+    return int(line) if line.lstrip("+-").isdigit() else float(line)
+
+
+def has_leading_zero(text: str) -> bool:
+    return re.match(r"\s*[+-]?0[0-9]", text) is not None
+
+
+def as_number(value: float | str, field: str) -> float:
+    """The value of a field that takes a number: a number, or the text a template became."""
+    try:
+        number = number_in(value) if isinstance(value, str) else value
+    except NotANumber:
+        raise CannotJudge(f"`{field}` is no number: {preview(str(value))}") from None
+    if not abs(number) <= LARGEST:  # so written, it catches NaN as well
+        raise CannotJudge(f"`{field}` is no finite number")
+    return number
+
+
+def gap(one: float, other: float) -> Decimal:
+    """The distance as a person works it out: 1.1 is 0.1 away from 1, which floats deny."""
+    from decimal import Decimal  # late: only convergence asks
+
+    return abs(Decimal(str(one)) - Decimal(str(other)))
+
+
+def plain(number: float) -> str:
+    """12, not 12.0."""
+    return str(int(number)) if abs(number) < 1e15 and number == int(number) else str(number)
+
+
+# Patterns
+
+
+def matches(pattern: str, text: str) -> bool:
+    return matches_bytes(pattern, utf8(text))
+
+
+def matches_bytes(pattern: str, data: bytes | bytearray) -> bool:
+    if b"\r\n" in data:  # RE2's `$` does not know it; to replace it is to copy all
+        data = data.replace(b"\r\n", b"\n")
+    return compiled(pattern).search(data) is not None
+
+
+def compiled(pattern: str) -> Any:
+    """The pattern for RE2, which is linear in the input; `^` and `$` are line ends."""
+    import re2  # late: few loops have a pattern
+
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True  # twelve times as fast on a large text
+    try:
+        return re2.compile(utf8(f"(?m){pattern}"), options)
+    except re2.error as error:
+        why = error.args[0].decode("utf-8", "replace").replace("(?m)", "", 1)
+        raise CannotJudge(f"`{cut(pattern)}` cannot be used as a pattern: {why}") from None
+
+
+def is_other_dialect(pattern: str) -> bool:
+    """Whether it has what RE2 leaves out on purpose: look-around, back-references."""
+    return re.search(_OTHER_DIALECT, pattern) is not None
+
+
+# JSON
+
+
+def one_value(path: str, text: str) -> Any:
+    """What a jq filter gives for a text; of a key that is there twice, jq takes the last."""
+    import jq  # late: few loops have a path
+
+    if "\0" in text:
+        raise CannotJudge("not JSON: there is a NUL character in it")  # jq would stop reading there
+    try:
+        program = jq.compile(path.replace("\0", "\\0"))
+    except ValueError as error:
+        raise CannotJudge(f"`{cut(path)}` is no jq filter: {_headline(error)}") from None
+    try:
+        values = list(islice(iter(program.input_text(utf8(text).decode())), 2))
+    except (ValueError, RecursionError) as error:
+        raise CannotJudge(_no_value(path, _headline(error))) from None
+    if len(values) != 1:
+        given = "more than one value" if values else "no value"
+        raise CannotJudge(f"`{cut(path)}` gave {given}" if text.strip() else "not JSON: empty")
+    return values[0]
+
+
+def exact_value(path: str, text: str, rounded: Any) -> Any:
+    """A number that jq has rounded, as it is written in the text.
+
+    jq is asked again, about a text in which the large numbers are marked words.  If it gives back
+    one of these, that is the number; if the answer is the same as before, none had to do with it.
+    """
+    import json  # late: few numbers are that large
+
+    def marked(digits: str) -> int | str:
+        return int(digits) if abs(int(digits)) < EXACT_BELOW else f"{_MARK}{digits}"
+
+    try:
+        value = one_value(path, json.dumps(json.loads(text, parse_int=marked)))
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, str) and value.startswith(_MARK):
+        return int(value.removeprefix(_MARK))
+    if value != rounded:
+        raise CannotJudge(f"`{cut(path)}` is too large for jq, which keeps about 15 digits")
+    return value
+
+
+def kind(value: Any) -> str:
+    """What JSON calls it, for people."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if isinstance(value, str):
+        return "a text"
+    return "a list" if isinstance(value, list) else "an object"
+
+
+def _headline(error: Exception) -> str:
+    return cut(str(error).partition("\n")[0].removeprefix("jq: error: "))
+
+
+def _no_value(path: str, error: str) -> str:
+    if error.startswith("parse error: "):
+        return f"not JSON: {error.removeprefix('parse error: ')}"
+    return f"`{cut(path)}` failed: {error}"

@@ -1,0 +1,1 @@
+"""Events as plain text: lines, masking, escaping, observers."""

@@ -1,0 +1,50 @@
+"""Make any text safe to show: what would drive a terminal, or hide from a reader, is made visible.
+
+Everything a user sees that is not ours passes here once, after secrets were masked: output, names,
+error messages.  What is shown is for eyes only; what is kept stays as it was.
+
+Not here: secrets (`reporting.masking`), colours and widths (`cli`).
+"""
+
+from __future__ import annotations
+
+import re
+
+# In ranges, because a reader checks them against the Unicode tables that way.
+_HIDDEN = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline; DEL; C1
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # no width of their own
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f"  # zero width, separators, direction
+    "\u3164\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"  # fillers, byte order mark, annotations
+    "\ud800-\udfff"  # lone surrogates: no encoding has them
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # shorthand and music controls
+    "\U000e0000-\U000e0fff"  # tags and selectors, in which whole sentences can hide
+)
+# Our own lines have no other signs: the pattern, 1 ms to compile, is for the texts of others.
+_OWN_SIGNS = ("→", "✓", "✗", "…")
+_LINE = 400
+
+
+def visible(text: str, newlines: bool = True) -> str:
+    """The text with every control or hidden character as an escape: `\\x1b`, `\\u202e`.
+
+    A tab stays.  `\\r\\n` and a lone `\\r` are newlines, so give it whole lines.  Newlines stay, or
+    become `\\n` where the text must keep to one line.
+    """
+    plain = text
+    if not text.isascii() and len(text) <= _LINE:
+        for sign in _OWN_SIGNS:
+            plain = plain.replace(sign, "")
+    if plain.isascii() and plain.isprintable():
+        return text
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = re.sub(f"[{_HIDDEN}]", _escape, text)
+    return text if newlines else text.replace("\n", "\\n")
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,76 @@
+"""What is shown of an action's output: its first and last 64 KiB, masked, escaped, marked as output.
+
+Every line begins with a bar, so that nothing an action prints can be taken for a line of ours.
+
+Not here: keeping the whole of it (`output`), which goes on beside this.
+"""
+
+from __future__ import annotations
+
+import codecs
+
+from little_loops.reporting.escape import visible
+from little_loops.reporting.masking import MaskedStream, Masker
+from little_loops.system.output import EDGE
+
+BAR = "       | "
+
+
+class Excerpt:
+    """One stream of one action: bytes in, text to show out."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._masked = MaskedStream(masker)
+        self._room = EDGE
+        self._tail = bytearray()
+        self._left_out = 0
+        self._held = ""
+        self._at_line_start = True
+
+    def feed(self, chunk: bytes) -> str:
+        """What can be shown now; beyond the first 64 KiB it is kept for the end."""
+        now, later = chunk[: self._room], chunk[self._room :]
+        self._room -= len(now)
+        self._keep(later)
+        return self._shown(self._masked.feed(self._decoder.decode(now))) if now else ""
+
+    def finish(self) -> str:
+        """The end of it, and how much was left out before."""
+        text = self._masked.feed(self._decoder.decode(b"", True)) + self._masked.finish()
+        if self._left_out:
+            text += f"\n… {self._left_out:,} bytes not shown …\n"
+        if self._tail:
+            # The cut may have split a secret: nothing of its first line is safe to show.
+            tail = bytes(self._tail).decode("utf-8", "replace")
+            text += self._masked.feed(tail.partition("\n")[2] if self._left_out else tail)
+            text += self._masked.finish()
+        shown = self._shown(text, last=True)
+        return shown if self._at_line_start else shown + "\n"
+
+    def break_line(self) -> str:
+        """End a line that the other stream would otherwise be written into."""
+        if self._at_line_start:
+            return ""
+        self._at_line_start = True
+        return "\n"
+
+    def _keep(self, chunk: bytes) -> None:
+        self._left_out += max(len(self._tail) + len(chunk) - EDGE, 0)
+        if len(chunk) >= EDGE:  # as most are where much is printed
+            self._tail = bytearray(chunk[-EDGE:])
+        else:
+            self._tail += chunk
+            del self._tail[:-EDGE]
+
+    def _shown(self, text: str, *, last: bool = False) -> str:
+        text = self._held + text
+        # Half of a line end: whether it is one newline or two, the next piece tells.
+        self._held = "\r" if text.endswith("\r") and not last else ""
+        text = visible(text[: len(text) - len(self._held)])
+        if not text:
+            return ""
+        start = BAR if self._at_line_start else ""
+        self._at_line_start = text.endswith("\n")
+        body = text[:-1] if self._at_line_start else text
+        return start + body.replace("\n", "\n" + BAR) + ("\n" if self._at_line_start else "")

@@ -1,0 +1,400 @@
+"""Let one run at a time work on a scope: claims, the queue, and the one rule for who is alive.
+
+`.running/.lock` is held only while somebody decides.  `NAME.pid` is held for the life of a run, so
+a claim ends with its process however that ends; whether a run is alive is whether its file is
+locked, which is asked under the guard so that a look never makes a start fail.  Files are removed
+under the guard too: nobody can come to hold a file that has no name any more.
+
+A run inside another one (`outer` names those around it) never conflicts with them and works within
+the scope of the innermost.  It waits only for runs inside that same one: the run around it
+cannot end while it waits, so waiting for anybody else could be waiting for itself.
+
+Not here: what a scope is (`fsm.scope`), what is in a `.pid` file (`holders`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Protocol, Self
+
+from little_loops.errors import ConflictError, LittleLoopsError, StorageError, UsageError
+from little_loops.fsm.scope import contains, overlaps
+from little_loops.records import NamedTuple
+from little_loops.runs.holders import Holder, from_bytes, this_process, to_bytes
+from little_loops.runs.project import check_run_name, is_run_name, show_scope
+from little_loops.runs.storage import PID, RUNNING, find_folder, make_folder
+from little_loops.system.files import Folder, failure, write_all
+from little_loops.system.lock_files import guarded, has_name, held, hold, looking
+
+QUEUE = ".queue"
+RELEASE_WAIT_S = 2.0
+POLL_S = 0.1
+DEEPEST = 16
+
+
+class WaitStopped(LittleLoopsError):
+    """A stop was asked for while the run was waiting for its turn."""
+
+
+class Stop(Protocol):
+    def wait(self, seconds: float | None) -> bool:
+        """Wait so long; true as soon as a stop is asked for."""
+
+
+class Nesting(NamedTuple):
+    """The runs around this one, outermost first, and how deep they are."""
+
+    runs: tuple[str, ...] = ()
+    depth: int = 0
+
+
+def nesting(environ: Mapping[str, str]) -> Nesting:
+    """What the environment says about the runs this process was started in."""
+    text = environ.get("LL_DEPTH", "0")
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(
+            f"`LL_DEPTH` is {text!r}, which is no number",
+            "it counts how deep loops are nested, and only ll-loop sets it: unset it",
+        )
+    if int(text) > DEEPEST:
+        raise UsageError(
+            f"loops are nested more than {DEEPEST} deep (`LL_DEPTH` is {text!r})",
+            "an action starts its own loop again, it seems",
+        )
+    return Nesting(tuple(environ.get("LL_CLAIM", "").split()), int(text))
+
+
+def nested_in(run_id: str, around: Nesting) -> dict[str, str]:
+    """What the actions of a run are told, so that a run started in one knows where it is."""
+    return {"LL_CLAIM": " ".join([*around.runs, run_id]), "LL_DEPTH": str(around.depth + 1)}
+
+
+def holders(root: str) -> list[Holder]:
+    """Every run of the project that is alive."""
+    folder = find_folder(root, RUNNING)
+    if folder is None:
+        return []
+    with folder, looking(folder):
+        return _live(folder, root)
+
+
+def alive(root: str, name: str) -> Holder | None:
+    """The living run of that name, if there is one."""
+    folder = find_folder(root, RUNNING)
+    if folder is None:
+        return None
+    with folder, looking(folder):
+        raw = held(folder, check_run_name(name) + PID)
+    return None if raw is None else from_bytes(raw, name, root)
+
+
+def waiting(root: str) -> list[Holder]:
+    """Every run that waits for its turn, in order of arrival."""
+    folder = find_folder(root, RUNNING)
+    if folder is None:
+        return []
+    with folder, looking(folder):
+        return [ticket.holder for ticket in _tickets(folder, root)]
+
+
+class Claim:
+    """A name and a scope held by this process until it releases them or ends."""
+
+    def __init__(self, folder: Folder, holder: Holder, descriptor: int) -> None:
+        self.holder = holder
+        self._folder = folder
+        self._descriptor = descriptor
+        _OPEN.add(descriptor)
+
+    def release(self) -> None:
+        """Give it up; twice is as good as once."""
+        if self._descriptor not in _OPEN:
+            return
+        name = self.holder.name + PID
+        with suppress(StorageError), guarded(self._folder, RELEASE_WAIT_S):
+            if has_name(self._folder, name, self._descriptor):
+                self._folder.remove(name)
+        # Whatever became of the file, the claim ends here.
+        _OPEN.discard(self._descriptor)
+        os.close(self._descriptor)
+        self._folder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+# A child that shares the descriptor would go on holding the lock after we are dead.  Those that
+# are executed lose it by themselves; those that are only forked lose it here.
+_OPEN: set[int] = set()
+
+
+def _leave_to_the_parent() -> None:
+    for descriptor in _OPEN:
+        with suppress(OSError):
+            os.close(descriptor)
+    _OPEN.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_the_parent)
+
+
+def claim(
+    root: str,
+    name: str,
+    scope: tuple[str, ...],
+    run_id: str,
+    *,
+    loop: str,
+    started_at: str,
+    outer: tuple[str, ...] = (),
+    queue: bool = False,
+    say: Callable[[str], None] = lambda line: None,
+    stop: Stop | None = None,
+) -> Claim:
+    """Hold a name and a scope (absolute paths), or say who does; with `queue`, wait for them."""
+    check_run_name(name)
+    folder = make_folder(root, RUNNING)
+    try:
+        wanted = this_process(name, scope, run_id, loop=loop, started_at=started_at, outer=outer)
+        return _claim(_Desk(folder, root, queue), wanted, say, stop)
+    except BaseException:
+        folder.close()
+        raise
+
+
+class _Desk(NamedTuple):
+    """Where claims are decided."""
+
+    folder: Folder
+    root: str
+    may_queue: bool
+
+
+def _claim(desk: _Desk, wanted: Holder, say: Callable[[str], None], stop: Stop | None) -> Claim:
+    with guarded(desk.folder):
+        live = _live(desk.folder, desk.root)
+        wanted = _placed(wanted, live)
+        blocker = _blocker(desk, wanted, live)
+        if blocker is None:
+            return _take(desk.folder, wanted)
+        _check_may_wait(desk, wanted, blocker)
+        ticket = _draw(desk, wanted)
+    try:
+        return _wait(desk, wanted, ticket.number, blocker, say, stop)
+    finally:
+        ticket.drop()
+
+
+def _wait(
+    desk: _Desk,
+    wanted: Holder,
+    number: int,
+    blocker: _Blocker,
+    say: Callable[[str], None],
+    stop: Stop | None,
+) -> Claim:
+    told = None
+    while True:
+        if blocker.holder.name != told:
+            told = blocker.holder.name
+            say(f"Waiting for '{told}' to complete...")
+        if _stopped(stop):
+            raise WaitStopped(f"`{wanted.name}` was stopped while it waited for `{told}`")
+        with guarded(desk.folder):
+            live = _live(desk.folder, desk.root)
+            found = _blocker(desk, wanted, live, number)
+            if found is None:
+                return _take(desk.folder, wanted)
+            blocker = found
+            _check_may_wait(desk, wanted, blocker)
+
+
+def _stopped(stop: Stop | None) -> bool:
+    if stop is not None:
+        return stop.wait(POLL_S)
+    time.sleep(POLL_S)
+    return False
+
+
+def _placed(wanted: Holder, live: list[Holder]) -> Holder:
+    """A run inside another works within its scope: `.` in there means all of that scope."""
+    known = {holder.run_id: holder for holder in live}
+    around = [known[run_id] for run_id in wanted.outer if run_id in known]
+    if not around:
+        return wanted._replace(outer=())
+    room = around[-1].scope
+    scope: dict[str, None] = {}
+    for path in wanted.scope:
+        below = [each for each in room if contains(path, each)]
+        inside = any(contains(each, path) for each in room)
+        scope.update(dict.fromkeys([path] if inside or not below else below))
+    return wanted._replace(scope=tuple(scope), outer=tuple(holder.run_id for holder in around))
+
+
+class _Blocker(NamedTuple):
+    holder: Holder
+    doing: str
+
+
+def _blocker(
+    desk: _Desk, wanted: Holder, live: list[Holder], number: int | None = None
+) -> _Blocker | None:
+    """Who has to end first: a living run, else one that came earlier and waits."""
+    for holder in sorted(live, key=lambda each: (len(each.outer), each.name)):
+        if _conflicts(wanted, holder):
+            return _Blocker(holder, "running")
+    for ticket in _tickets(desk.folder, desk.root, tidy=True):
+        came_first = number is None or ticket.number < number
+        if came_first and _may_wait(wanted, ticket.holder) and _conflicts(wanted, ticket.holder):
+            return _Blocker(ticket.holder, "waiting to run")
+    return None
+
+
+def _conflicts(wanted: Holder, other: Holder) -> bool:
+    if wanted.name == other.name:
+        return True
+    return other.run_id not in wanted.outer and overlaps(wanted.scope, other.scope)
+
+
+def _may_wait(wanted: Holder, other: Holder) -> bool:
+    return not wanted.outer or wanted.outer[-1] in other.outer
+
+
+def _check_may_wait(desk: _Desk, wanted: Holder, blocker: _Blocker) -> None:
+    can_wait = _may_wait(wanted, blocker.holder)
+    if desk.may_queue and can_wait:
+        return
+    is_itself = wanted.name == blocker.holder.name
+    message, ways = _already(wanted, blocker) if is_itself else _overlap(desk, wanted, blocker)
+    if not can_wait:
+        raise ConflictError(message, f"{ways}; a run inside another waits for none outside of it")
+    raise ConflictError(message, f"{ways}; `--queue` waits for it")
+
+
+def _already(wanted: Holder, blocker: _Blocker) -> tuple[str, str]:
+    name, process = wanted.name, _process(wanted, blocker.holder)
+    message = f"Cannot start '{name}' - it is already {blocker.doing} ({process})"
+    return message, f"`ll-loop status {name}` shows it, `ll-loop stop {name}` ends it"
+
+
+def _overlap(desk: _Desk, wanted: Holder, blocker: _Blocker) -> tuple[str, str]:
+    mine, its = wanted.name, blocker.holder.name
+    ours, theirs = (show_scope(desk.root, each.scope) for each in (wanted, blocker.holder))
+    process = _process(wanted, blocker.holder)
+    return (
+        f"Cannot start '{mine}' - loop '{its}' is {blocker.doing} with overlapping scope",
+        (
+            f"'{its}' ({process}) works on {theirs}, '{mine}' on {ours}:"
+            " narrow the `scope` of one, or pass `--scope PATH`"
+        ),
+    )
+
+
+def _process(wanted: Holder, holder: Holder) -> str:
+    if not holder.pid:
+        return f"its `{holder.name}{PID}` belongs to another user or is damaged"
+    elsewhere = holder.host not in ("", wanted.host)
+    return f"pid {holder.pid} on {holder.host}" if elsewhere else f"pid {holder.pid}"
+
+
+def _take(folder: Folder, wanted: Holder) -> Claim:
+    """Hold the name; nobody else does, and the guard is ours."""
+    name = wanted.name + PID
+    descriptor = folder.open(name, os.O_RDWR | os.O_CREAT)
+    try:
+        if not hold(descriptor):
+            raise ConflictError(f"Cannot start '{wanted.name}' - it is already running")
+        try:
+            os.ftruncate(descriptor, 0)
+            write_all(descriptor, to_bytes(wanted))
+        except OSError as error:
+            raise failure(error, "write", folder.place(name)) from error
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return Claim(folder, wanted, descriptor)
+
+
+class _Ticket(NamedTuple):
+    number: int
+    holder: Holder
+
+
+class _OwnTicket:
+    """A place in the queue, held like a claim: it is gone when its process is."""
+
+    def __init__(self, queue: Folder, number: int, descriptor: int) -> None:
+        self.number = number
+        self._queue = queue
+        self._descriptor = descriptor
+        _OPEN.add(descriptor)
+
+    def drop(self) -> None:
+        with suppress(StorageError):
+            self._queue.remove(_ticket_name(self.number))
+        _OPEN.discard(self._descriptor)
+        os.close(self._descriptor)
+        self._queue.close()
+
+
+def _ticket_name(number: int) -> str:
+    return f"{number:012}"
+
+
+def _draw(desk: _Desk, wanted: Holder) -> _OwnTicket:
+    """Queue up behind everybody; the guard is ours, so the number is too."""
+    queue = desk.folder.make(QUEUE)
+    descriptor = None
+    try:
+        number = max([int(name) for name in queue.names() if name.isdigit()], default=0) + 1
+        descriptor = queue.open(_ticket_name(number), os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        hold(descriptor)
+        write_all(descriptor, to_bytes(wanted))
+        return _OwnTicket(queue, number, descriptor)
+    except BaseException as error:
+        if descriptor is not None:
+            os.close(descriptor)
+        queue.close()
+        if isinstance(error, OSError):
+            raise failure(error, "write", queue.path) from error
+        raise
+
+
+def _tickets(folder: Folder, root: str, *, tidy: bool = False) -> list[_Ticket]:
+    """Who waits, in order of arrival.  Tidying removes the tickets of the dead."""
+    queue = folder.child(QUEUE)
+    if queue is None:
+        return []
+    tickets = []
+    with queue:
+        for name in sorted(name for name in queue.names() if name.isdigit()):
+            raw = held(queue, name)
+            if raw is not None:
+                holder = from_bytes(raw, None, root)
+                tickets.append(_Ticket(int(name), holder))
+            elif tidy:
+                queue.remove(name)
+    return tickets
+
+
+def _live(folder: Folder, root: str) -> list[Holder]:
+    found = []
+    for name in folder.names():
+        run = name.removesuffix(PID)
+        if run != name and is_run_name(run):
+            raw = held(folder, name)
+            if raw is not None:
+                found.append(from_bytes(raw, run, root))
+    return found

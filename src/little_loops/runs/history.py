@@ -1,0 +1,366 @@
+"""List the runs of a project, and move them between `.running` and `.history`.
+
+A run is several files, and moving them takes several steps.  Before the first, a link
+`NAME.moving` says what is going on (it is read, never followed); it goes away after the last.  So
+a crash in between leaves a run that can be found, for the state file stays in `.running` all the
+while (the last to leave, the first to come back), and `settle` finishes the move.
+
+All moves are made under the run's claim, and under the guard so that `prune` cannot come in
+between.  Listing reads a bounded piece of each run; one that is damaged is listed as such.
+
+Not here: what a run's files hold (`storage`), who is alive (`claims`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
+from typing import Any, Literal
+
+from little_loops.errors import StorageError, UsageError
+from little_loops.records import NamedTuple
+from little_loops.runs.claims import alive, holders
+from little_loops.runs.holders import Holder
+from little_loops.runs.project import check_run_name, is_run_name
+from little_loops.runs.storage import (
+    DATA,
+    EVENTS,
+    HISTORY,
+    LOG,
+    RUNNING,
+    SPAWN,
+    STATE,
+    RunFiles,
+    Saved,
+    Unusable,
+    events,
+    find_folder,
+    is_blank,
+    make_folder,
+    read_state,
+)
+from little_loops.system.files import Folder, failure
+from little_loops.system.lock_files import guarded
+
+NO_SNAPSHOT = "killed before its first snapshot; `resume` reads it from the log"
+MOVING = ".moving"
+PRUNED = ".pruned-"
+_STEM = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d+))?")
+_MOVE = rf"(archive|restore):({_STEM.pattern})"
+_STARTED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+_PART = "|".join(map(re.escape, (DATA, LOG, SPAWN, EVENTS, STATE))) + r"(\.damaged-\d+)?"
+
+Direction = Literal["archive", "restore"]
+
+
+class Run(NamedTuple):
+    """One run as it is listed: its snapshot or what is wrong with it, and who carries it."""
+
+    files: RunFiles
+    state: dict[str, Any] | None
+    damage: str | None = None
+    holder: Holder | None = None
+    is_newer: bool = False
+
+
+def runs(root: str) -> list[Run]:
+    """The current runs by name, then the past ones, newest first."""
+    return current_runs(root) + past_runs(root)
+
+
+def current_runs(root: str) -> list[Run]:
+    """What is in `.running`: alive, or unfinished."""
+    folder = find_folder(root, RUNNING)
+    if folder is None:
+        return []
+    living = {holder.name: holder for holder in holders(root)}
+    with folder:
+        names = {
+            name.removesuffix(end)
+            for name in folder.names()
+            for end in (STATE, EVENTS)
+            if name.endswith(end)
+        }
+        names = {name for name in names if is_run_name(name)} | living.keys()
+        found = (_look(folder, RunFiles(root, name), living.get(name)) for name in sorted(names))
+        return [run for run in found if run is not None]
+
+
+def past_runs(root: str, name: str | None = None, limit: int | None = None) -> list[Run]:
+    """The runs in the history, newest first."""
+    history = find_folder(root, HISTORY)
+    if history is None:
+        return []
+    found = []
+    with ExitStack() as stack:
+        stack.enter_context(history)
+        opened: dict[str, Folder | None] = {}
+        for files in _past(root, name):
+            if files.name not in opened:
+                folder = history.child(files.name)
+                opened[files.name] = None if folder is None else stack.enter_context(folder)
+            folder = opened[files.name]
+            run = None if folder is None else _look(folder, files, None)
+            if run is not None:
+                found.append(run)
+            if len(found) == limit:
+                break
+    return found
+
+
+def newest(root: str, name: str) -> Run | None:
+    """The run that a name means: the current one, else the last of the past ones."""
+    files = RunFiles(root, name)
+    folder = files.folder()
+    if folder is not None:
+        holder = alive(root, name)
+        with folder:
+            current = _look(folder, files, holder)
+        if current is not None:
+            return current
+    return next(iter(past_runs(root, name, limit=1)), None)
+
+
+def _look(folder: Folder, files: RunFiles, holder: Holder | None) -> Run | None:
+    try:
+        saved = read_state(folder, files.base)
+    except StorageError as error:
+        saved = Unusable(error.message)
+    match saved:
+        case Saved():
+            return Run(files, saved.state, None, holder)
+        case Unusable():
+            return Run(files, None, saved.why, holder, saved.is_newer)
+        case None if holder is None and is_blank(files):
+            return None  # moved away meanwhile, or nothing of it was ever recorded
+        case None:
+            return Run(files, None, None if holder else NO_SNAPSHOT, holder)
+
+
+def _past(root: str, name: str | None = None) -> list[RunFiles]:
+    """The places of all past runs, newest first."""
+    history = find_folder(root, HISTORY)
+    if history is None:
+        return []
+    with history:
+        names = (
+            [name] if name is not None else [each for each in history.names() if is_run_name(each)]
+        )
+        found = [RunFiles(root, each, stem) for each in names for stem in _stems(history, each)]
+    in_motion = _in_motion(root)
+    kept = sorted(files for files in found if in_motion.get(files.name) != files.stem)
+    # Of runs that began in the same second, whatever the order, it is always the same.
+    return sorted(kept, key=lambda files: _order(files.stem or ""), reverse=True)
+
+
+def _stems(history: Folder, name: str) -> set[str]:
+    folder = history.child(check_run_name(name))
+    if folder is None:
+        return set()
+    with folder:
+        return {match[0] for each in folder.names() if (match := _STEM.match(each)) is not None}
+
+
+def _order(stem: str) -> tuple[str, int]:
+    match = _STEM.fullmatch(stem)
+    return (match[1], int(match[2] or 1)) if match else ("", 0)
+
+
+def _in_motion(root: str) -> dict[str, str]:
+    """Runs that are half-way and still to be found in `.running`, with their stem out there."""
+    folder = find_folder(root, RUNNING)
+    if folder is None:
+        return {}
+    with folder:
+        present = set(folder.names())
+        names = [name.removesuffix(MOVING) for name in present if name.endswith(MOVING)]
+        here = [name for name in names if {name + STATE, name + EVENTS} & present]
+        moves = {name: _read_move(folder, name) for name in here}
+    return {name: move[1] for name, move in moves.items() if move is not None}
+
+
+def archive(root: str, name: str) -> RunFiles | None:
+    """Move the current run of a name to the history; none if there is none.  Under its claim."""
+    settle(root, name)
+    running = make_folder(root, RUNNING)
+    with running, guarded(running):
+        if not _parts(running, name):
+            return None
+        started = _started(running, RunFiles(root, name))
+        with make_folder(root, HISTORY, name) as history:
+            stem = _free_stem(history, started)
+            _move(running, history, name, "archive", stem)
+    return RunFiles(root, name, stem)
+
+
+def restore(past: RunFiles) -> RunFiles:
+    """Make a past run the current one again, to resume it.  Under its claim."""
+    root, name, stem = past
+    settle(root, name)
+    with make_folder(root, RUNNING) as running:
+        if running.stamp(name + STATE) is not None or not is_blank(RunFiles(root, name)):
+            raise StorageError(
+                f"`{RunFiles(root, name).state}` is in the way", "archive that run first"
+            )
+        archive(root, name)  # what is left of a start that recorded nothing
+        with guarded(running), make_folder(root, HISTORY, name) as history:
+            if stem is None or not _parts(history, stem):
+                raise StorageError(f"`{past.state}` is gone")
+            _move(running, history, name, "restore", stem)
+    return RunFiles(root, name)
+
+
+def settle(root: str, name: str) -> None:
+    """Finish a move that a crash cut short.
+
+    A move is made under the guard from its first step to its last, so whoever holds the guard and
+    still finds one knows that nobody is making it any more.
+    """
+    running = find_folder(root, RUNNING)
+    if running is None:
+        return
+    with running:
+        if _read_move(running, check_run_name(name)) is None:
+            return
+        with make_folder(root, HISTORY, name) as history, guarded(running):
+            move = _read_move(running, name)
+            if move is not None:
+                _move(running, history, name, *move)
+
+
+def _move(running: Folder, history: Folder, name: str, direction: Direction, stem: str) -> None:
+    _announce(running, name, f"{direction}:{stem}")
+    if direction == "archive":
+        for part in _parts(running, name):
+            running.move(name + part, history, stem + part)
+    else:
+        for part in reversed(_parts(history, stem)):
+            history.move(stem + part, running, name + part)
+    # The new place before the old: a file may be found twice after a loss of power, never lost.
+    history.sync()
+    running.sync()
+    running.remove(name + MOVING)
+
+
+def _announce(running: Folder, name: str, words: str) -> None:
+    link = name + MOVING
+    try:
+        # Whatever is there now is this very move, begun before a crash, or nothing of ours.
+        running.remove(link)
+        os.symlink(words, link, dir_fd=running.fd)
+    except OSError as error:
+        raise failure(error, "write", running.place(link)) from error
+
+
+def _read_move(running: Folder, name: str) -> tuple[Direction, str] | None:
+    try:
+        words = os.readlink(name + MOVING, dir_fd=running.fd)
+    except OSError:
+        return None
+    match = re.fullmatch(_MOVE, words)
+    if match is None:
+        return None
+    return ("archive" if match[1] == "archive" else "restore", match[2])
+
+
+def _parts(folder: Folder, base: str) -> list[str]:
+    """What there is of a run, the state file last."""
+    ends = (name[len(base) :] for name in folder.names() if name.startswith(base + "."))
+    return sorted(
+        (end for end in ends if re.fullmatch(_PART, end)), key=lambda end: (end == STATE, end)
+    )
+
+
+def _started(running: Folder, files: RunFiles) -> str:
+    """When a run began, as its file names will say it."""
+    saved = read_state(running, files.base)
+    stamps = [saved.state.get("started_at")] if isinstance(saved, Saved) else []
+    if not stamps:
+        stamps = [first.get("ts") for first in _first(events(files))]
+    match = _STARTED.match(stamps[0]) if stamps and isinstance(stamps[0], str) else None
+    return (match[0] if match else _now()).replace(":", "-")
+
+
+def _now() -> str:
+    from little_loops.fsm.events import timestamp  # listing needs no dates
+    from little_loops.system.clock import wall_ms
+
+    return timestamp(wall_ms())[:19]
+
+
+def _first(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    first = next(iter(records), None)
+    return [] if first is None else [first]
+
+
+def _free_stem(history: Folder, started: str) -> str:
+    """One that comes after all that are there: the newest run is the one put away last.
+
+    Two runs that began in the same second are told apart by a number; so is one that, by a clock
+    which was set back, began before those it followed.
+    """
+    taken = {match[0] for each in history.names() if (match := _STEM.match(each)) is not None}
+    stamp, number = max(map(_order, taken), default=("", 0))
+    return started if started > stamp else f"{stamp}-{number + 1}"
+
+
+def prune(
+    root: str,
+    *,
+    before_ms: int | None = None,
+    keep: int | None = None,
+    name: str | None = None,
+) -> list[RunFiles]:
+    """Delete past runs that began before that time, but never the `keep` newest of a name."""
+    if before_ms is None and keep is None:
+        raise UsageError("say which runs to delete", "by their age, or by how many to keep")
+    seen: dict[str, int] = {}
+    doomed = []
+    for files in _past(root, name):
+        seen[files.name] = seen.get(files.name, 0) + 1
+        if seen[files.name] > (keep or 0) and _is_before(files, before_ms):
+            doomed.append(files)
+    return _delete(root, doomed) if doomed else []
+
+
+def _is_before(files: RunFiles, then_ms: int | None) -> bool:
+    from little_loops.fsm.events import wall_ms_of  # listing needs no dates
+
+    if then_ms is None:
+        return True
+    day, _, clock = _order(files.stem or "")[0].partition("T")
+    try:
+        return wall_ms_of(f"{day}T{clock.replace('-', ':')}Z") < then_ms
+    except ValueError:  # a month 99: not a name of ours, and not ours to delete by its age
+        return False
+
+
+def _delete(root: str, doomed: Iterable[RunFiles]) -> list[RunFiles]:
+    import shutil  # rare and slow
+
+    with make_folder(root, RUNNING) as running, make_folder(root, HISTORY) as history:
+        gone = []
+        for files in doomed:
+            with guarded(running):
+                if _read_move(running, files.name) is None:
+                    _throw(history, files, PRUNED + os.urandom(8).hex())
+                    gone.append(files)
+        for each in history.names():
+            if each.startswith(PRUNED):
+                # What cannot be deleted now is tried again the next time.
+                shutil.rmtree(each, ignore_errors=True, dir_fd=history.fd)
+    return gone
+
+
+def _throw(history: Folder, files: RunFiles, heap: str) -> None:
+    """Out of sight in a moment; deleting it may take its time."""
+    folder = history.child(files.name)
+    if folder is None or files.stem is None:
+        return
+    with folder, history.make(heap) as target:
+        for part in _parts(folder, files.stem):
+            folder.move(files.stem + part, target, files.stem + part)
+        with suppress(OSError):  # other runs of that name are still there
+            os.rmdir(files.name, dir_fd=history.fd)

@@ -1,0 +1,124 @@
+"""Who holds a name and a scope: what is written in a `.pid` file, and whether that process lives.
+
+A holder is alive as long as its file is locked (`claims` asks).  What is written in the file only
+describes it; before anything is sent to its process, the process must prove to be the same one: a
+number that was given to a stranger since is never signalled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from little_loops.errors import UsageError
+from little_loops.records import NamedTuple
+from little_loops.system.files import to_json
+from little_loops.system.process_table import SYSTEM
+
+
+class Holder(NamedTuple):
+    """A run that holds its name and its scope, or waits for them.  `outer`: the runs around it."""
+
+    name: str
+    pid: int
+    created: float
+    boot: str
+    host: str
+    scope: tuple[str, ...]
+    run_id: str
+    started_at: str
+    loop: str
+    outer: tuple[str, ...] = ()
+
+
+def this_process(
+    name: str,
+    scope: tuple[str, ...],
+    run_id: str,
+    *,
+    loop: str,
+    started_at: str,
+    outer: tuple[str, ...] = (),
+) -> Holder:
+    pid = os.getpid()
+    seen = SYSTEM.look(pid)
+    created = 0.0 if seen is None else seen.created
+    host = os.uname().nodename
+    return Holder(name, pid, created, SYSTEM.boot(), host, scope, run_id, started_at, loop, outer)
+
+
+def unknown(name: str, root: str) -> Holder:
+    """Somebody holds the name, and that is all that can be seen: it may work on anything."""
+    return Holder(name, 0, 0.0, "", "", (root,), "", "", name)
+
+
+def to_bytes(holder: Holder) -> bytes:
+    """First line the pid, as everybody expects of such a file; then the rest."""
+    return b"%d\n%b\n" % (holder.pid, to_json(holder._asdict()))
+
+
+def from_bytes(raw: bytes, name: str | None, root: str) -> Holder:
+    """What `to_bytes` wrote; the name is that of the file, if it has one."""
+    try:
+        fields = json.loads(raw.split(b"\n")[1])
+        fields["scope"], fields["outer"] = tuple(fields["scope"]), tuple(fields["outer"])
+        fields["pid"] = int(fields["pid"])
+        return _checked(Holder(**{**fields, "name": name or fields["name"]}))
+    except (IndexError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
+        return unknown(name or "?", root)
+
+
+def _checked(holder: Holder) -> Holder:
+    texts = (holder.name, holder.boot, holder.host, holder.run_id, holder.started_at, holder.loop)
+    if not all(isinstance(text, str) for text in (*texts, *holder.scope, *holder.outer)):
+        raise TypeError("a text is none")
+    return holder._replace(created=float(holder.created))
+
+
+def still_same(holder: Holder) -> bool:
+    """Is that process number still the process which wrote the file?"""
+    if holder.pid < 1 or holder.host != os.uname().nodename or holder.boot != SYSTEM.boot():
+        return False
+    seen = SYSTEM.look(holder.pid)
+    return seen is not None and not seen.is_zombie and seen.created == holder.created
+
+
+def send(holder: Holder, signum: int) -> bool:
+    """Signal a holder's process; false if it is gone, and then nobody was signalled."""
+    if not still_same(holder):
+        return False
+    try:
+        return _send(holder, signum)
+    except ProcessLookupError:
+        return False
+    except PermissionError as error:
+        raise UsageError(f"`{holder.name}` (pid {holder.pid}) belongs to another user") from error
+
+
+def _send(holder: Holder, signum: int) -> bool:
+    from signal import pidfd_send_signal  # only stopping needs it
+
+    descriptor = _pidfd(holder.pid)
+    if descriptor is None:
+        os.kill(holder.pid, signum)
+        return True
+    try:
+        # Held by the descriptor the number cannot change hands any more; before that it could.
+        if not still_same(holder):
+            return False
+        pidfd_send_signal(descriptor, signum)
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _pidfd(pid: int) -> int | None:
+    """A hold on the process itself; none where the system has no such thing."""
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
+    except OSError:
+        return None

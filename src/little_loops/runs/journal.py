@@ -1,0 +1,226 @@
+"""The event log of a run: append to it, read it, read its end.
+
+One JSON object a line.  A batch of events is one write, so a crash can tear no line but the last;
+whoever opens the log to write ends a torn line with a newline and leaves it as evidence.  Readers
+skip and count what is no event, hold no more than one line in memory, and are not disturbed by
+somebody who writes meanwhile: half a line at the end is simply not there yet.
+
+Not here: what the events say (`fsm.events`), whether they tell a whole story (`storage`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from little_loops.errors import LostOwnership, StorageError
+from little_loops.system.files import Folder, failure, sync_data, to_json, write_all
+
+Record = dict[str, Any]
+Opened = Callable[[], int | None]
+"""Opens a log for reading; none if there is no log."""
+
+# A definition may be 1 MiB; escaped to ASCII its context can be six times its characters.
+LONGEST_LINE = 4 << 20
+CHUNK = 1 << 18
+TAIL_START = 1 << 16
+TAIL_MOST = 16 << 20
+
+
+class Journal:
+    """A log opened by its one writer."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._is_broken = False
+        self._fd = folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            self.offset = self._mend()
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    @property
+    def path(self) -> str:
+        return self._folder.place(self._name)
+
+    def append(self, records: Iterable[Record], *, sync: bool = False) -> int:
+        """Write a batch, all of it or nothing; gives the offset behind it."""
+        data = b"".join([self._line(record) for record in records])
+        if self._is_broken:
+            raise StorageError(f"`{self.path}` could not be written before; it is left as it is")
+        self._check_ours()
+        try:
+            write_all(self._fd, data)
+        except OSError as error:
+            self._take_back()
+            raise failure(error, "write", self.path) from error
+        self.offset += len(data)
+        if sync:
+            self.sync()
+        return self.offset
+
+    def sync(self) -> None:
+        try:
+            sync_data(self._fd)
+        except OSError as error:
+            # What of it is on the disk now nobody can tell; a resume will look.
+            self._is_broken = True
+            raise failure(error, "sync", self.path) from error
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _line(self, record: Record) -> bytes:
+        line = to_json(record) + b"\n"
+        if len(line) > LONGEST_LINE:
+            raise StorageError(
+                f"event `{record.get('event')}` takes {len(line)} bytes;"
+                f" a line of the log holds at most {LONGEST_LINE}"
+            )
+        return line
+
+    def _mend(self) -> int:
+        try:
+            size = os.fstat(self._fd).st_size
+            if size and os.pread(self._fd, 1, size - 1) != b"\n":
+                write_all(self._fd, b"\n")
+                size += 1
+        except OSError as error:
+            raise failure(error, "write", self.path) from error
+        return size
+
+    def _check_ours(self) -> None:
+        info = os.fstat(self._fd)
+        if info.st_size != self.offset:
+            raise LostOwnership(
+                f"somebody else wrote to `{self.path}`", "see which process it was before resuming"
+            )
+        if not info.st_nlink:
+            self._write_again()
+
+    def _write_again(self) -> None:
+        """Somebody removed the log.  We still have it open, so nothing in it is lost."""
+        try:
+            anew = self._folder.open(self._name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+        except FileExistsError as error:
+            raise LostOwnership(f"somebody else put another `{self.path}` in place") from error
+        except FileNotFoundError as error:
+            raise failure(error, "write", self.path) from error
+        try:
+            _copy(self._fd, anew)
+        except OSError as error:
+            os.close(anew)
+            self._folder.remove(self._name)
+            raise failure(error, "write", self.path) from error
+        os.close(self._fd)
+        self._fd = anew
+
+    def _take_back(self) -> None:
+        """Half a batch must not be taken for a story when the run goes on."""
+        try:
+            os.ftruncate(self._fd, self.offset)
+        except OSError:
+            self._is_broken = True
+
+
+def _copy(source: int, target: int) -> None:
+    position = 0
+    while piece := os.pread(source, CHUNK, position):
+        write_all(target, piece)
+        position += len(piece)
+    sync_data(target)
+
+
+class Records:
+    """The events of a log from an offset on, read as they are asked for.
+
+    `damaged` counts the lines skipped so far; `offset` is where to read on later.
+    """
+
+    def __init__(self, opened: Opened, offset: int = 0) -> None:
+        self.damaged = 0
+        self.offset = offset
+        self._opened = opened
+
+    def __iter__(self) -> Iterator[Record]:
+        for line in self._lines():
+            record = parse(line)
+            if record is not None:
+                yield record
+            elif line:
+                self.damaged += 1
+
+    def _lines(self) -> Iterator[bytes]:
+        """Whole lines; one too long to be an event is handed out as one character of it."""
+        descriptor = self._opened()
+        if descriptor is None:
+            return
+        try:
+            held, dropped = b"", 0
+            while piece := os.pread(descriptor, CHUNK, self.offset + dropped + len(held)):
+                *whole, held = (held + piece).split(b"\n")
+                for line in whole:
+                    self.offset += dropped + len(line) + 1
+                    yield b"?" if dropped or len(line) > LONGEST_LINE else line
+                    dropped = 0
+                if dropped or len(held) > LONGEST_LINE:
+                    dropped, held = dropped + len(held), b""
+        except OSError as error:
+            raise failure(error, "read", "the event log") from error
+        finally:
+            os.close(descriptor)
+        if not dropped and parse(held) is not None:
+            # Only its newline is missing: it would be whole as soon as the log is opened to write.
+            self.offset += len(held)
+            yield held
+
+
+def parse(line: bytes) -> Record | None:
+    """The event on a line, or None."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or not isinstance(record.get("event"), str):
+        return None
+    return record if type(record.get("seq")) is int else None
+
+
+def tail(opened: Opened, count: int, *, end: int | None = None) -> list[Record]:
+    """The last events, found by reading a bounded piece of the end; fewer if it holds fewer.
+
+    With `end`, the last before that offset; none if the log has no line that ends there.
+    """
+    descriptor = opened() if count > 0 else None
+    if descriptor is None:
+        return []
+    try:
+        size = os.fstat(descriptor).st_size
+        if end is not None:
+            if not 0 < end <= size or os.pread(descriptor, 1, end - 1) != b"\n":
+                return []
+            size = end
+        piece = TAIL_START
+        while True:
+            records = _last_of(descriptor, size, piece, count)
+            if len(records) == count or piece >= min(size, TAIL_MOST):
+                return records
+            piece *= 4
+    except OSError as error:
+        raise failure(error, "read", "the event log") from error
+    finally:
+        os.close(descriptor)
+
+
+def _last_of(descriptor: int, size: int, length: int, count: int) -> list[Record]:
+    begin = max(size - length, 0)
+    lines = os.pread(descriptor, size - begin, begin).split(b"\n")
+    # The first of them began before the piece did.
+    whole = reversed(lines[1 if begin else 0 :])
+    found = (record for line in whole if (record := parse(line)) is not None)
+    return list(islice(found, count))[::-1]

@@ -1,0 +1,1 @@
+"""The operating system: processes, process trees, files, clocks, signals, output."""

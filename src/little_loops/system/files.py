@@ -1,0 +1,321 @@
+"""Read and write files so that neither a crash nor a planted link does harm.
+
+A `Folder` is a directory held open.  Names are looked up in it, never along its path, so nobody
+can put a link in the way, and a project that is moved meanwhile takes its files along.  Files are
+the owner's alone, whatever the umask says.
+
+Every failure of the system leaves as a `StorageError` that names the file; only a file that is
+not there is a matter of its own, because often that is the answer.
+
+The interpreter announces an open or a rename to whoever audits the process, but neither a write
+nor a sync; those are announced here.
+
+Not here: which files there are and what is in them (`storage`, `journal`, `claims`).
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import sys
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from little_loops.errors import StorageError
+from little_loops.records import NamedTuple
+
+PRIVATE_FOLDER = 0o700
+PRIVATE_FILE = 0o600
+# Not to be held up by a pipe somebody put there, nor to get a terminal from it.
+SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+NEW = SAFE | os.O_WRONLY | os.O_CREAT | os.O_EXCL
+CHUNK = 1 << 16
+FOLDER = SAFE | os.O_RDONLY | os.O_DIRECTORY
+
+WRITE = "little_loops.write"
+SYNC = "little_loops.sync"
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the one
+
+# Escaped to ASCII: neither a control character nor half a surrogate can get into a file.
+# What is written are trees: to look for circles in them takes a sixth of the time.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
+
+
+class Stamp(NamedTuple):
+    """Enough to see that a file is no longer the one we wrote."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+
+
+def to_json(value: Any) -> bytes:
+    """One line of strict JSON, which has no word for NaN or infinity: those become null."""
+    try:
+        return _ENCODER.encode(value).encode("ascii")
+    except ValueError:
+        return _ENCODER.encode(_finite(value)).encode("ascii")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and value - value != 0:
+        return None
+    return value
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """One write if the system takes it all, as it nearly always does."""
+    sys.audit(WRITE, descriptor, data)
+    written = os.write(descriptor, data)
+    while written < len(data):
+        written += os.write(descriptor, data[written:])
+
+
+def sync_data(descriptor: int) -> None:
+    """Make what was written to a file survive a loss of power."""
+    sys.audit(SYNC, descriptor)
+    _sync_data(descriptor)
+
+
+def sync_all(descriptor: int) -> None:
+    """The same with all that belongs to it; for a directory, the names in it."""
+    sys.audit(SYNC, descriptor)
+    os.fsync(descriptor)
+
+
+def failure(error: OSError, doing: str, path: str) -> StorageError:
+    reason = (error.strerror or str(error)).lower()
+    return StorageError(f"cannot {doing} `{path}`: {reason}", _WAYS_OUT.get(error.errno or 0))
+
+
+_WAYS_OUT = {
+    errno.ENOSPC: "free some space on that disk",
+    errno.EDQUOT: "free some of your quota on that disk",
+    errno.EROFS: "that disk is mounted read-only",
+    errno.EACCES: "it belongs to another user, or its mode forbids it",
+    errno.EPERM: "it belongs to another user, or its mode forbids it",
+    errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
+}
+
+
+class Folder:
+    """A directory held open; `path` is for messages."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self.fd = descriptor
+        self.path = path
+
+    @classmethod
+    def at(cls, path: str) -> Folder | None:
+        """The directory at a path of the user's own, in which links are fine."""
+        try:
+            return cls(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise failure(error, "open", path) from error
+
+    def child(self, name: str) -> Folder | None:
+        try:
+            return Folder(os.open(name, FOLDER, dir_fd=self.fd), self.place(name))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._refusal(error, name, "open") from error
+
+    def make(self, name: str, mode: int = PRIVATE_FOLDER) -> Folder:
+        """The child of that name, made if need be; a private one is made private again."""
+        self._make(name, mode)
+        child = self.child(name)
+        if child is None:
+            raise StorageError(f"`{self.place(name)}` was removed while it was being made")
+        try:
+            if child.is_empty():  # made just now, or by somebody who did not come to this line
+                self.sync()
+            if mode == PRIVATE_FOLDER:
+                child._keep_private()
+        except StorageError:
+            child.close()
+            raise
+        return child
+
+    def _make(self, name: str, mode: int) -> None:
+        try:
+            os.mkdir(name, mode, dir_fd=self.fd)
+        except FileExistsError:
+            return
+        except OSError as error:
+            raise failure(error, "make", self.place(name)) from error
+
+    def _keep_private(self) -> None:
+        info = os.fstat(self.fd)
+        if info.st_uid != os.geteuid() != 0:
+            raise StorageError(
+                f"`{self.path}` belongs to another user", "remove it, or run as that user"
+            )
+        if stat.S_IMODE(info.st_mode) != PRIVATE_FOLDER:
+            try:
+                os.fchmod(self.fd, PRIVATE_FOLDER)
+            except OSError as error:
+                raise failure(error, "protect", self.path) from error
+
+    def place(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def names(self) -> list[str]:
+        try:
+            return os.listdir(self.fd)
+        except OSError as error:
+            raise failure(error, "list", self.path) from error
+
+    def is_empty(self) -> bool:
+        try:
+            with os.scandir(self.fd) as entries:
+                return next(entries, None) is None
+        except OSError as error:
+            raise failure(error, "list", self.path) from error
+
+    def open(self, name: str, flags: int) -> int:
+        """A descriptor of a plain file; FileNotFoundError if there is none and none is made."""
+        try:
+            descriptor = os.open(name, flags | SAFE, PRIVATE_FILE, dir_fd=self.fd)
+        except (FileNotFoundError, FileExistsError):
+            raise
+        except OSError as error:
+            raise self._refusal(error, name, "open") from error
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            os.close(descriptor)
+            raise StorageError(f"`{self.place(name)}` is not a file", "remove it")
+        if flags & os.O_CREAT and stat.S_IMODE(mode) != PRIVATE_FILE:
+            with suppress(OSError):  # somebody else's; what can be done with it shows soon
+                os.fchmod(descriptor, PRIVATE_FILE)
+        return descriptor
+
+    def read(self, name: str, limit: int) -> bytes | None:
+        """All of a file, or None if there is none."""
+        try:
+            descriptor = self.open(name, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        try:
+            return read_all(descriptor, limit, self.place(name))
+        finally:
+            os.close(descriptor)
+
+    def replace(
+        self,
+        name: str,
+        data: bytes,
+        temporary: str,
+        *,
+        sync: bool = False,
+        mode: int = PRIVATE_FILE,
+    ) -> Stamp:
+        """Put a file in place whole: after a crash it is the old one or the new one."""
+        try:
+            stamp = self._write_new(temporary, data, sync, mode)
+            os.rename(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        except OSError as error:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=self.fd)
+            raise failure(error, "write", self.place(name)) from error
+        if sync:
+            self.sync()
+        return stamp
+
+    def _write_new(self, name: str, data: bytes, sync: bool, mode: int) -> Stamp:
+        descriptor = os.open(name, NEW, PRIVATE_FILE, dir_fd=self.fd)
+        try:
+            write_all(descriptor, data)
+            info = os.fstat(descriptor)
+            if stat.S_IMODE(info.st_mode) != mode:
+                os.fchmod(descriptor, mode)
+            if sync:
+                sync_all(descriptor)
+            return Stamp(info.st_ino, info.st_size, info.st_mtime_ns)
+        finally:
+            os.close(descriptor)
+
+    def stamp(self, name: str) -> Stamp | None:
+        try:
+            info = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise failure(error, "look at", self.place(name)) from error
+        return Stamp(info.st_ino, info.st_size, info.st_mtime_ns)
+
+    def move(self, name: str, target: Folder, new_name: str) -> None:
+        """Give a file or folder another place; one that is not there has been moved before."""
+        with suppress(FileNotFoundError):
+            try:
+                os.rename(name, new_name, src_dir_fd=self.fd, dst_dir_fd=target.fd)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                raise failure(error, "move", self.place(name)) from error
+
+    def remove(self, name: str) -> None:
+        """Remove a file; one that is not there is removed already."""
+        try:
+            os.unlink(name, dir_fd=self.fd)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise failure(error, "remove", self.place(name)) from error
+
+    def sync(self) -> None:
+        """Make what was created, renamed and removed here survive a loss of power."""
+        try:
+            sync_all(self.fd)
+        except OSError as error:
+            raise failure(error, "sync", self.path) from error
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _refusal(self, error: OSError, name: str, doing: str) -> StorageError:
+        with suppress(OSError):
+            info = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+            if stat.S_ISLNK(info.st_mode):
+                return StorageError(
+                    f"`{self.place(name)}` is a link, and links are not followed here",
+                    "put a directory of its own there, or run where the link points to"
+                    if name == ".loops"
+                    else "remove it; the tool makes its own files",
+                )
+        return failure(error, doing, self.place(name))
+
+
+def read_all(descriptor: int, limit: int, path: str) -> bytes:
+    """What is in an open file from where it stands, if it is not more than `limit` bytes."""
+    pieces: list[bytes] = []
+    room = limit + 1
+    try:
+        while room and (piece := os.read(descriptor, min(room, CHUNK))):
+            pieces.append(piece)
+            room -= len(piece)
+    except OSError as error:
+        raise failure(error, "read", path) from error
+    if not room:
+        raise StorageError(f"`{path}` is larger than {limit} bytes")
+    return b"".join(pieces)

@@ -1,0 +1,109 @@
+"""Lock files: hold one, see whether somebody does, decide something alone.
+
+`.running/.lock` is the guard.  It is held for moments only, by whoever decides who may run; to
+look is to share it, so that looking never makes a start fail.
+
+Not here: what is decided (`claims`, `history`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
+
+from little_loops.errors import StorageError
+from little_loops.system.files import Folder, failure, read_all
+
+GUARD = ".lock"
+WAIT_S = 10.0
+LARGEST = 1 << 20
+
+
+@contextmanager
+def guarded(folder: Folder, wait_s: float = WAIT_S) -> Iterator[None]:
+    """Decide something alone."""
+    try:
+        descriptor = _take_guard(folder, os.O_RDWR | os.O_CREAT, LOCK_EX, wait_s)
+    except FileNotFoundError as error:
+        raise StorageError(f"`{folder.path}` was removed") from error
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def looking(folder: Folder, wait_s: float = WAIT_S) -> Iterator[None]:
+    """See something that nobody is changing; makes nothing, not even the guard."""
+    try:
+        descriptor = _take_guard(folder, os.O_RDONLY, LOCK_SH, wait_s)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take_guard(folder: Folder, flags: int, kind: int, wait_s: float) -> int:
+    until = time.monotonic() + wait_s
+    pause_s = 0.001
+    while True:
+        descriptor = folder.open(GUARD, flags)
+        if _try(descriptor, kind) and has_name(folder, GUARD, descriptor):
+            return descriptor
+        os.close(descriptor)
+        if time.monotonic() > until:
+            raise StorageError(
+                f"`{folder.place(GUARD)}` has been held for {wait_s:g} s",
+                "a process that decides about a run stands still; `fuser` on that file names it",
+            )
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, 0.02)
+
+
+def hold(descriptor: int) -> bool:
+    """Lock an open file until it is closed; false if somebody else has it."""
+    return _try(descriptor, LOCK_EX)
+
+
+def held(folder: Folder, name: str) -> bytes | None:
+    """What a file says that somebody holds; none if nobody does.  Only under the guard."""
+    try:
+        descriptor = folder.open(name, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    except StorageError as error:
+        # One we may not even read could be held by another user.  A link never is: we make none.
+        return b"" if isinstance(error.__cause__, PermissionError) else None
+    try:
+        if _try(descriptor, LOCK_SH):
+            return None
+        return read_all(descriptor, LARGEST, folder.place(name))
+    except OSError as error:
+        raise failure(error, "read", folder.place(name)) from error
+    finally:
+        os.close(descriptor)
+
+
+def has_name(folder: Folder, name: str, descriptor: int) -> bool:
+    """Is the open file still the one that everybody else finds under that name?"""
+    stamp = folder.stamp(name)
+    return stamp is not None and stamp.inode == os.fstat(descriptor).st_ino
+
+
+def _try(descriptor: int, kind: int) -> bool:
+    try:
+        flock(descriptor, kind | LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise StorageError(
+            f"this file system cannot lock files: {(error.strerror or str(error)).lower()}",
+            "keep the project on a local disk; without a lock nothing is run",
+        ) from error
+    return True

@@ -1,0 +1,313 @@
+"""Run one child to its end: feed it, read it, bound its time, stop it with all it started.
+
+One poll loop in one thread waits for output, for the exit, for a request to stop and for the
+deadline, and for nothing else: while an action is silent nothing wakes up.  An action ends
+when its direct child exits; a pipe that something left behind keeps open is not waited for.
+
+Not here: starting it (`starting`), what becomes of the output (`output`), which processes belong
+to an action (`process_tree`), what a shell or an agent is given to run.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from signal import SIGCONT, SIGKILL, SIGSTOP
+from typing import Literal
+
+from little_loops.records import NamedTuple
+from little_loops.system import process_tree
+from little_loops.system.starting import CannotStart as CannotStart
+from little_loops.system.starting import Pipes, close, start
+from little_loops.system.stops import StopFlag, poll_ms
+
+DRAIN_S = 0.5
+"""How long to read on after the exit while something left behind keeps a pipe open."""
+CHUNK = 1 << 16
+
+Sink = Callable[[bytes], None]
+Tick = Callable[[], float | None]
+"""Called when due; gives the seconds to its next call, none for never again."""
+CutBy = Literal["none", "deadline", "stop"]
+
+
+class Ended(NamedTuple):
+    """How an action ended; neither code nor signal if even KILL did not end it."""
+
+    exit_code: int | None
+    signal: int | None
+    cut_by: CutBy
+    duration_ms: int
+    pid: int
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: str,
+    stdin: bytes | None,
+    stdout: Sink,
+    stderr: Sink,
+    deadline_s: float | None,
+    stop: StopFlag | None,
+    stop_plan: process_tree.Plan,
+    on_started: Callable[[int], None] | None = None,
+    tick: Tick | None = None,
+) -> Ended:
+    """Run a command until it exits, its time is over or a stop is asked for."""
+    began = time.monotonic()
+    child = start(argv, env, cwd, bool(stdin))
+    deadline = None if deadline_s is None else began + deadline_s
+    action = _Action(*child, (stdout, stderr), stdin or b"", env, deadline, stop, tick)
+    try:
+        if on_started is not None:
+            on_started(child.pid)
+        cut_by = action.watch(stop_plan)
+        duration_s = time.monotonic() - began - action.stood_still_s
+        action.drain()
+        if cut_by == "none":
+            action.leave()
+    except BaseException:
+        action.abandon()
+        raise
+    finally:
+        action.close()
+        code = action.reap()
+        if process_tree.is_adopting():
+            process_tree.reap()
+    exit_code, signum = (code, None) if code is None or code >= 0 else (None, -code)
+    return Ended(exit_code, signum, cut_by, int(duration_s * 1000), child.pid)
+
+
+# --- watching ---
+
+
+class _Action:
+    """A running child, its descriptors and what may end it."""
+
+    def __init__(
+        self,
+        pid: int,
+        pipes: Pipes,
+        sinks: tuple[Sink, Sink],
+        text: bytes,
+        env: Mapping[str, str],
+        deadline: float | None,
+        stop: StopFlag | None,
+        tick: Tick | None,
+    ) -> None:
+        self.pid = pid
+        self.exited = False
+        self.stood_still_s = 0.0
+        self._code: int | None = None
+        self._env = env
+        self._deadline = deadline
+        self._stop = stop
+        self._stop_fd = None if stop is None else stop.fileno()
+        self._tick = tick
+        self._tick_at = None if tick is None else 0.0
+        self._sinks = dict(zip((pipes.stdout, pipes.stderr), sinks, strict=True))
+        self._exit_fd = _exit_descriptor(pid)
+        self._poll = select.poll()
+        for fd in (*self._sinks, self._exit_fd, self._stop_fd):
+            if fd is not None:
+                self._poll.register(fd, select.POLLIN)
+        self._input = memoryview(text)
+        self._input_fd = pipes.stdin
+        if self._input_fd is not None:
+            self._poll.register(self._input_fd, select.POLLOUT)
+
+    def watch(self, plan: process_tree.Plan) -> CutBy:
+        """Carry its input and output until it exits or has to be ended."""
+        while not self.exited:
+            now = time.monotonic()
+            if (cut_by := self._cut_by(now)) != "none":
+                found = self._find()
+                if self._exited_meanwhile():
+                    break  # before our first signal: it has finished
+                self._end(found, plan)
+                return cut_by
+            self._turn(self._seconds_to_next(now))
+        return "none"
+
+    def drain(self) -> None:
+        """Read what is there, for a bounded time if something keeps a pipe open."""
+        self._close_input()
+        until = time.monotonic() + DRAIN_S
+        while self._sinks and (left := until - time.monotonic()) > 0:
+            self._turn(left)
+
+    def leave(self) -> None:
+        """Have somebody read on for what is left running: without a reader it would die."""
+        if not self._sinks:
+            return
+        import subprocess  # rare
+
+        path = os.environ.get("PATH", os.defpath)
+        for fd in self._sinks:
+            with suppress(OSError, subprocess.SubprocessError):
+                subprocess.run(
+                    ["sh", "-c", "exec 3<&0; cat <&3 >/dev/null 2>&1 &"],
+                    stdin=fd,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env={"PATH": path, process_tree.READS_FOR_LEFTOVERS: "1"},
+                    cwd="/",
+                    start_new_session=True,
+                    timeout=DRAIN_S,
+                    check=False,
+                )
+
+    def abandon(self) -> None:
+        """End it at once, when nobody can watch it: a full disk, a failed save, an interrupt."""
+        self._tick = None
+        self._sinks = dict.fromkeys(self._sinks, _discard)
+        process_tree.tell([], SIGKILL, self._group())  # first, should looking for the others fail
+        self._end(self._find(), [])
+
+    def close(self) -> None:
+        self._close_input()
+        close(self._sinks)
+        if self._exit_fd is not None:
+            os.close(self._exit_fd)
+
+    def reap(self) -> int | None:
+        """The exit code, negative for a signal, none if it is not known."""
+        if self._code is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                self.exited = True  # with SIGCHLD ignored nobody gets to know how
+                return None
+            if pid:
+                self.exited = True
+                self._code = os.waitstatus_to_exitcode(status)
+        return self._code
+
+    # What a turn of the loop consists of.
+
+    def _turn(self, seconds: float | None) -> list[int]:
+        """Wait for something to happen and see to it; which other descriptors are ready."""
+        others = []
+        if self._exit_fd is None and not self.exited:
+            seconds = (
+                process_tree.LOOK_EACH_S
+                if seconds is None
+                else min(seconds, process_tree.LOOK_EACH_S)
+            )
+        for fd, event in self._poll.poll(poll_ms(seconds)):
+            if fd in self._sinks:
+                self._read(fd, event)
+            elif fd == self._exit_fd:
+                self.exited = True
+                self._poll.unregister(fd)
+            elif fd == self._input_fd:
+                self._feed()
+            elif self._stop is not None and fd == self._stop_fd:
+                self._stop.drain()
+            else:
+                others.append(fd)
+        if self._exit_fd is None and not self.exited:
+            self.reap()
+        return others
+
+    def _exited_meanwhile(self) -> bool:
+        self._turn(0)
+        return self.exited
+
+    def _read(self, fd: int, event: int) -> None:
+        chunk = os.read(fd, CHUNK) if event & select.POLLIN else b""
+        if chunk:
+            self._sinks[fd](chunk)
+        else:
+            self._poll.unregister(fd)
+            del self._sinks[fd]
+            os.close(fd)
+
+    def _feed(self) -> None:
+        assert self._input_fd is not None
+        try:
+            self._input = self._input[os.write(self._input_fd, self._input[:CHUNK]) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._input = self._input[:0]  # it does not care to read on
+        if not self._input:
+            self._close_input()
+
+    def _close_input(self) -> None:
+        if self._input_fd is not None:
+            self._poll.unregister(self._input_fd)
+            os.close(self._input_fd)
+            self._input_fd = None
+
+    def _seconds_to_next(self, now: float) -> float | None:
+        if self._tick is not None and self._tick_at is not None and now >= self._tick_at:
+            pause_s = self._tick()
+            self._tick_at = None if pause_s is None else now + pause_s
+        due = [at for at in (self._deadline, self._tick_at) if at is not None]
+        return min(due) - now if due else None
+
+    # What may end it.
+
+    def _cut_by(self, now: float) -> CutBy:
+        if self._stop is not None and self._stop.count:
+            return "stop"
+        if self._stop is not None and self._stop.suspend_asked:
+            self._suspend(self._stop)
+        return "deadline" if self._deadline is not None and now >= self._deadline else "none"
+
+    def _suspend(self, stop: StopFlag) -> None:
+        found = self._find()
+        process_tree.tell(found, SIGSTOP, self._group())
+        stood_still_s = stop.suspend()
+        process_tree.tell(found, SIGCONT, self._group())
+        self.stood_still_s += stood_still_s
+        if self._deadline is not None:
+            self._deadline += stood_still_s
+
+    def _end(self, found: list[process_tree.Member], plan: process_tree.Plan) -> None:
+        stop = self._stop
+        process_tree.end(
+            found,
+            self._find,
+            plan,
+            leader=self._group(),
+            wait=self._wait,
+            hurry=lambda: stop is not None and stop.is_urgent,
+        )
+        self._turn(0)
+
+    def _group(self) -> int | None:
+        """Its group, as long as the number cannot have been given to another."""
+        return self.pid if self._code is None else None
+
+    def _find(self) -> list[process_tree.Member]:
+        found = process_tree.action_members(self.pid, self._env)
+        return [one for one in found if one.pid != self.pid] if self.exited else found
+
+    def _wait(self, fds: Collection[int], seconds: float) -> Collection[int]:
+        """Wait while something is being ended: its last words are read all the same."""
+        for fd in fds:
+            self._poll.register(fd, select.POLLIN)
+        try:
+            return self._turn(seconds)
+        finally:
+            for fd in fds:
+                self._poll.unregister(fd)
+
+
+def _exit_descriptor(pid: int) -> int | None:
+    """Readable when the process has ended; none where the system has no such thing."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def _discard(_chunk: bytes) -> None:
+    pass

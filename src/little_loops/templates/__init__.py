@@ -1,0 +1,1 @@
+"""`${namespace.path}` in the texts of a loop: parse, splice, render.  Pure."""

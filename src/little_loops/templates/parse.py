@@ -1,0 +1,237 @@
+"""Parse `${namespace.path}`: what is a reference, and what is only text.
+
+One parser serves run, validate, compile and dry-run.  Only `${word.` is ours; a shell's own
+`${HOME}`, `${F%.txt}` and `${x:-y}` are text.  `$${` is an escape: it comes out as `${`.
+
+    ${captured.n.output}         a value
+    ${captured.n.output:-none}   with a fallback: literal text up to the closing brace; pairs of
+                                 braces may stand in it, line ends and `${` may not
+    ${captured.n.output:q}       with a modifier: `:raw`, `:q` or `:words`
+    ${captured.n.output:q:-none} with both, in this order
+
+Not here: where values come from and how they are written into text (`render`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+from little_loops.records import NamedTuple
+
+NAMESPACES = ("context", "captured", "prev", "state", "loop", "env")
+MODIFIERS = ("raw", "q", "words")
+
+SLASH_COMMAND = r"/[\w-]+(:[\w-]+)*(\s|$)"
+"""How a slash command begins; `/usr/bin/make` does not."""
+
+RESULT_FIELDS = (
+    *("output", "stderr", "exit_code", "duration_ms", "file"),
+    *("structured", "session_id", "cost_usd", "turns"),
+)
+FIELDS = {
+    "state": ("name", "iteration", "attempt"),
+    "loop": (
+        *("name", "started_at", "elapsed_ms", "elapsed"),
+        *("cycle", "run_id", "run_dir", "continuation"),
+    ),
+    "prev": (*RESULT_FIELDS, "state"),
+}
+"""What the namespaces hold that do not depend on the loop; `captured.<name>` holds RESULT_FIELDS."""
+
+Kind: TypeAlias = Literal["code", "inert", "data"]
+
+_INERT_LOOP = ("name", "cycle", "elapsed", "elapsed_ms", "started_at", "run_id")
+_INERT_RESULT = ("exit_code", "duration_ms")
+
+_OPENING = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\.")
+_PATH = re.compile(r"[\w-]+(?:\.[\w-]+)*")
+_MODIFIER = re.compile(r":([A-Za-z]\w*)")
+_SHOWN = 80
+_IN_FALLBACK = re.compile(r"\$?\{|\}|\n")
+
+
+class Reference(NamedTuple):
+    namespace: str
+    path: tuple[str, ...]
+    modifier: str | None
+    fallback: str | None
+    text: str
+    start: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        return ".".join((self.namespace, *self.path))
+
+
+class Escape(NamedTuple):
+    text: str
+    start: int
+    end: int
+
+
+Piece: TypeAlias = str | Escape | Reference
+
+
+class TemplateError(Exception):
+    """A text that cannot be read as a template; `start` and `end` are offsets in it."""
+
+    def __init__(self, message: str, start: int, end: int, help: str = "") -> None:
+        super().__init__(message)
+        self.message, self.start, self.end, self.help = message, start, end, help
+
+
+def parse(text: str) -> tuple[Piece, ...]:
+    """Split a text into plain text, escapes and references; joined they give it back."""
+    if "${" not in text:
+        return (text,) if text else ()
+    pieces = []
+    for piece in _scan(text):
+        if isinstance(piece, TemplateError):
+            raise piece
+        pieces.append(piece)
+    return tuple(pieces)
+
+
+def references(text: str) -> tuple[Reference, ...]:
+    return tuple(piece for piece in parse(text) if isinstance(piece, Reference))
+
+
+def template_errors(text: str) -> list[TemplateError]:
+    """Every problem of a text, where `parse` stops at the first."""
+    return [piece for piece in _scan(text) if isinstance(piece, TemplateError)]
+
+
+def classify(reference: Reference) -> Kind:
+    """Say how far a value is trusted: the author's text, the engine's own, or anybody's."""
+    match reference.namespace, reference.path:
+        case "context", _:
+            return "code"
+        case "state", _:
+            return "inert"
+        case "loop", (field,) if field in _INERT_LOOP:
+            return "inert"
+        case "prev", (field,) if field == "state" or field in _INERT_RESULT:
+            return "inert"
+        case "captured", (_, field) if field in _INERT_RESULT:
+            return "inert"
+        case _:
+            return "data"
+
+
+def nearest_first(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Sort names by how much they look like one that is not among them."""
+    wanted = _pairs(name)
+
+    def unlikeness(other: str) -> float:
+        pairs = _pairs(other)
+        return -len(wanted & pairs) / (len(wanted) + len(pairs))
+
+    return tuple(sorted(known, key=unlikeness))
+
+
+def _pairs(name: str) -> set[str]:
+    framed = f" {name.lower()} "
+    return {framed[at : at + 2] for at in range(len(framed) - 1)}
+
+
+def _scan(text: str) -> Iterator[Piece | TemplateError]:
+    done = 0
+    while opening := _OPENING.search(text, done):
+        start = opening.start()
+        if start > done:
+            yield text[done:start]
+        if opening[1] is None:
+            piece: Piece | TemplateError = Escape("$${", start, opening.end())
+            done = opening.end()
+        else:
+            piece = _reference(text, opening)
+            # After a mistake go on right behind its opening, to find the next one too.
+            done = piece.end if isinstance(piece, Reference) else opening.end()
+        yield piece
+    if done < len(text):
+        yield text[done:]
+
+
+def _reference(text: str, opening: re.Match[str]) -> Reference | TemplateError:
+    start, namespace = opening.start(), opening[1]
+    path = _PATH.match(text, opening.end())
+    if path is None:
+        return _misfit(text, start, opening.end())
+    at, modifier, fallback = path.end(), None, None
+    if named := _MODIFIER.match(text, at):
+        at, modifier = named.end(), named[1]
+    if text.startswith(":-", at):
+        end = _fallback_end(text, at + 2)
+        at, fallback = end, text[at + 2 : end]
+    if not text.startswith("}", at):
+        return _misfit(text, start, at)
+    end = at + 1
+    if namespace not in NAMESPACES:
+        return _unknown_namespace(namespace, start, end)
+    if modifier is not None and modifier not in MODIFIERS:
+        return _unknown_modifier(modifier, start, end)
+    keys = tuple(path[0].split("."))
+    return Reference(namespace, keys, modifier, fallback, text[start:end], start, end)
+
+
+def _fallback_end(text: str, at: int) -> int:
+    """Find the brace that closes a fallback, or what cannot stand in it."""
+    depth = 0
+    for mark in _IN_FALLBACK.finditer(text, at):
+        match mark[0]:
+            case "{":
+                depth += 1
+            case "}" if depth:
+                depth -= 1
+            case _:
+                return mark.start()
+    return len(text)
+
+
+def _misfit(text: str, start: int, at: int) -> TemplateError:
+    """Say what is wrong with a reference that cannot be read beyond `at`."""
+    shown = text[start : min(at, start + _SHOWN)]
+    if text.startswith(("${", ".${"), at):
+        return TemplateError(
+            f"a reference inside a reference: `{shown}…`",
+            *(start, text.index("{", at) + 1),
+            help="references do not nest: give each a place of its own in the text",
+        )
+    if at == len(text) or text[at] == "\n":
+        return TemplateError(
+            f"`{shown}` has no closing brace",
+            *(start, at),
+            help="close it with `}`, or write `$${` for a literal `${`",
+        )
+    return TemplateError(
+        f"`{text[at]}` cannot stand in a reference: `{shown}{text[at]}`",
+        *(start, at + 1),
+        help="write `${namespace.name}` or `${namespace.name:-fallback}`; "
+        "`$${` gives a literal `${`",
+    )
+
+
+def _unknown_namespace(namespace: str, start: int, end: int) -> TemplateError:
+    likely = nearest_first(namespace, NAMESPACES)[0]
+    return TemplateError(
+        f"unknown namespace `{namespace}`",
+        *(start, end),
+        help=f"did you mean `{likely}`? known: {listed(NAMESPACES)}; "
+        "write `$${` for a literal `${`",
+    )
+
+
+def _unknown_modifier(modifier: str, start: int, end: int) -> TemplateError:
+    return TemplateError(
+        f"unknown modifier `:{modifier}`",
+        *(start, end),
+        help="known: `:raw`, `:q`, `:words`; a fallback is written `:-text`",
+    )
+
+
+def listed(names: tuple[str, ...], most: int = 10) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,0 +1,431 @@
+"""Fill in `${namespace.path}`: which values there are, and how they are written into a text.
+
+Three kinds of values.  Code is the author's own text (`context`): it is spliced in first, and
+references inside it stay references.  Inert values are made by the engine and hold nothing a shell
+could mistake.  Data is everything else: what commands printed, the environment.  In a shell action
+data never enters the script; it travels in a variable, and the script gets a reference to that.
+
+What is inserted is never scanned again.  Values come without the trailing newline a command
+printed: the capture dropped it, nothing here drops another.  NUL is dropped from data.
+
+A fallback (`${captured.n.output:-0}`) stands in for a value that is missing, null or empty, as in a
+shell.  Modifiers: `:raw` inserts data as it is, `:q` makes any value one word, `:words` makes each
+word (or each element of a list) one argument.  Outside a shell `:q` puts the text in shell quotes,
+and `:words` puts one blank between words.
+
+Not here: the parser (`template`), the author's values (`splicing`), reading a script
+(`script`), files and the environment (the edge hands in a `Lookup`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from little_loops.errors import LittleLoopsError
+from little_loops.records import NamedTuple
+from little_loops.templates.parse import (
+    FIELDS,
+    MODIFIERS,
+    NAMESPACES,
+    RESULT_FIELDS,
+    SLASH_COMMAND,
+    Escape,
+    Piece,
+    Reference,
+    TemplateError,
+    classify,
+    parse,
+    references,
+    template_errors,
+)
+from little_loops.templates.shell.positions import HOLE, Place, Refusal
+from little_loops.templates.splice import (
+    Own,
+    Spliced,
+    Unresolved,
+    as_text,
+    is_data,
+    spliced,
+    texts_of,
+    value_at,
+    written,
+)
+
+__all__ = [
+    "FIELDS",
+    "MODIFIERS",
+    "NAMESPACES",
+    "RESULT_FIELDS",
+    "Escape",
+    "Lookup",
+    "Piece",
+    "Reference",
+    "Refusal",
+    "Refused",
+    "Script",
+    "TemplateError",
+    "TooLarge",
+    "Unresolved",
+    "as_text",
+    "check_shell",
+    "check_variable",
+    "classify",
+    "lookup_in",
+    "parse",
+    "references",
+    "render_agent_text",
+    "render_shell",
+    "render_text",
+    "show",
+    "splice",
+    "template_errors",
+    "unknown",
+]
+
+Lookup: TypeAlias = Callable[[Reference], object]
+"""Gives the value of a reference, or raises `Unresolved`."""
+
+LARGEST = 128 * 1024
+"""What the kernel takes as one string: a variable's name, `=`, its value and a NUL."""
+
+_BLANKS = re.compile(r"[ \t\n]+")
+# Halves of characters that no encoding can write; a byte that was not UTF-8 is not among them.
+_UNWRITABLE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+_SLASH_COMMAND = re.compile(rf"\s*{SLASH_COMMAND}")
+
+
+class Script(NamedTuple):
+    """A shell script, and the variables its data travels in."""
+
+    text: str
+    env: dict[str, str]
+
+
+class Refused(LittleLoopsError):
+    """A script in which values stand where no safe form exists."""
+
+    def __init__(self, refusals: Sequence[Refusal]) -> None:
+        super().__init__(refusals[0].message, refusals[0].help)
+        self.refusals = tuple(refusals)
+
+
+class TooLarge(LittleLoopsError):
+    """A value that no process can be given."""
+
+    def __init__(self, reference: Reference, size: int) -> None:
+        super().__init__(
+            f"`{reference.text}` is {size} bytes long, and a shell action can be given less than "
+            f"{LARGEST // 1024} KiB: {_remedy(reference)}"
+        )
+        self.reference, self.size = reference, size
+
+
+# Values
+
+
+def lookup_in(values: Mapping[str, Mapping[str, object]]) -> Lookup:
+    """Look references up in one mapping per namespace; what the environment lacks is empty."""
+
+    def lookup(reference: Reference) -> object:
+        names = values.get(reference.namespace, {})
+        if reference.namespace == "env":
+            return names.get(".".join(reference.path), "")
+        return value_at(names, reference.path, reference.namespace)
+
+    return lookup
+
+
+def unknown(
+    reference: Reference, context: Mapping[str, object], captures: Collection[str]
+) -> Unresolved | None:
+    """Say if a reference can never have a value, as far as that is known without a run."""
+    names: dict[str, Mapping[str, object]] = {
+        **{namespace: dict.fromkeys(fields) for namespace, fields in FIELDS.items()},
+        "captured": {name: dict.fromkeys(RESULT_FIELDS) for name in captures},
+        "context": context,
+    }
+    path = reference.path
+    if "structured" in path:  # what is inside an agent's answer is not known before it is given
+        path = path[: path.index("structured") + 1]
+    try:
+        lookup_in(names)(reference._replace(path=path))
+    except Unresolved as problem:
+        return problem if reference.fallback is None else None
+    return None
+
+
+# Texts without a shell
+
+
+def splice(text: str, context: Mapping[str, object]) -> str:
+    """Put the author's own values in; the result is a template with references to the rest."""
+    return "".join(written(piece) for piece in spliced(text, context))
+
+
+def render_text(text: str, lookup: Lookup, context: Mapping[str, object]) -> str:
+    """Fill in conditions, `env` and `context` values, and whatever else no shell and no agent reads."""
+    return _joined(spliced(text, context), lookup)
+
+
+def render_agent_text(text: str, lookup: Lookup, context: Mapping[str, object]) -> str:
+    """Fill in a prompt or slash command; data can neither attach a file nor become a command."""
+    result, data_first, after_data = "", False, False
+    for piece in spliced(text, context):
+        part = _text_of(piece, lookup)
+        data = is_data(piece) and not _is_raw(piece)
+        if data:
+            part = _without_attachments(part, before=result[-1:])
+            data_first = data_first or (not result.strip() and bool(part.strip()))
+        elif after_data and part.startswith("@") and _begins_word(result[-1:]):
+            part = "\\" + part
+        result += part
+        after_data = data
+    if data_first and _SLASH_COMMAND.match(result):
+        return result.replace("/", "\\/", 1)
+    return result
+
+
+def show(text: str, lookup_inert: Lookup, context: Mapping[str, object]) -> str:
+    """Fill in for people what is known and harmless; data, and what is missing, stay references."""
+    pieces: Sequence[Spliced]
+    try:
+        pieces = spliced(text, context)
+    except Unresolved:
+        pieces = parse(text)
+    return "".join(_shown(piece, lookup_inert) for piece in pieces)
+
+
+def _shown(piece: Spliced, lookup: Lookup) -> str:
+    try:
+        return written(piece) if is_data(piece) else _text_of(piece, lookup)
+    except Unresolved:
+        return written(piece)
+
+
+def _joined(pieces: Sequence[Spliced], lookup: Lookup) -> str:
+    return "".join(_text_of(piece, lookup) for piece in pieces)
+
+
+def _text_of(piece: Spliced, lookup: Lookup) -> str:
+    if isinstance(piece, str):
+        return piece
+    if isinstance(piece, Escape):
+        return "${"
+    words = _words_of(piece, lookup)
+    match _reference(piece).modifier:
+        case "q":
+            return "'" + words[0].replace("'", "'\\''") + "'"
+        case "words":
+            return " ".join(words)
+        case _:
+            return words[0]
+
+
+def _words_of(piece: Reference | Own, lookup: Lookup) -> list[str]:
+    """The words a value is to become: as many as it has with `:words`, else one."""
+    modifier = _reference(piece).modifier
+    if isinstance(piece, Own):
+        words = [_joined(part, lookup) for part in piece.parts]
+        is_list = piece.is_list
+    else:
+        value = _value(piece, lookup)
+        words = texts_of(value, modifier)
+        is_list = isinstance(value, list | tuple)
+    words = [word.replace("\0", "") for word in words]
+    if modifier == "words" and not is_list:
+        return [word for word in _BLANKS.split(words[0]) if word]
+    return words
+
+
+def _value(reference: Reference, lookup: Lookup) -> object:
+    if reference.fallback is None:
+        return lookup(reference)
+    try:
+        value = lookup(reference)
+    except Unresolved:
+        return reference.fallback
+    return reference.fallback if value in (None, "") else value
+
+
+def _reference(piece: Reference | Own) -> Reference:
+    return piece.reference if isinstance(piece, Own) else piece
+
+
+def _is_raw(piece: Spliced) -> bool:
+    return isinstance(piece, Reference) and piece.modifier == "raw"
+
+
+def _begins_word(before: str) -> bool:
+    """A word begins at the start, after a blank, and after what cannot be seen."""
+    return before in ("", " ") or not before.isprintable()
+
+
+def _without_attachments(text: str, before: str) -> str:
+    """Agents attach the file `name` where a word begins with `@name`."""
+    parts = text.split("@")
+    result = parts[0]
+    for part in parts[1:]:
+        previous = result[-1:] or before
+        result += ("\\@" if _begins_word(previous) else "@") + part
+    return result
+
+
+# Shell scripts
+
+_NO_PLACE = Place("bare")
+_FORMS = {
+    "bare": '"${%s}"',
+    "double": "${%s}",
+    "single": "'\"${%s}\"'",
+    "document": "${%s}",
+}
+_ESCAPES = {
+    "bare": "'${'",  # bash would take a comma after `\${` for a list of words
+    "double": "\\${",
+    "single": "${",
+    "document": "\\${",
+    "literal": "${",
+    "comment": "${",
+}
+
+
+def render_shell(
+    text: str, lookup: Lookup, context: Mapping[str, object], shell: str = "sh"
+) -> Script:
+    """Fill in a shell action.  Raises `Refused`, `TooLarge`, `Unresolved` or `TemplateError`."""
+    if "${" not in text:  # as most scripts, and this is done at every step
+        return Script(text, {})
+    standing = _standing(text, context, shell)
+    refused = [each for each in _judged(standing) if not each.warning]
+    if refused:
+        raise Refused(refused)
+    cargo = _Cargo()
+    parts = []
+    for piece, place, following in standing:
+        match piece:
+            case str():
+                parts.append(piece)
+            case Escape():
+                parts.append(_escape(place))
+            case _:
+                parts.append(_in_script(piece, place, following, lookup, cargo))
+    return Script("".join(parts), {name: value for value, name in cargo.names.items()})
+
+
+def check_shell(text: str, context: Mapping[str, object], shell: str = "sh") -> list[Refusal]:
+    """Say what `render_shell` would refuse, and warn of what it would not."""
+    return list(_judged(_standing(text, context, shell)))
+
+
+def check_variable(name: str, text: str, context: Mapping[str, object]) -> list[Refusal]:
+    """Say what speaks against a variable of the environment: some hold code for the shell."""
+    if "${" not in text:
+        return []
+    from little_loops.templates.shell.builtins import EVALUATED  # few variables have values in them
+
+    if name not in EVALUATED:
+        return []
+    from little_loops.templates.shell.refusals import judged
+
+    pieces = (piece for piece in spliced(text, context) if isinstance(piece, Reference | Own))
+    place = Place("bare", "variable", name)
+    return [said for piece in pieces for said in judged(piece, place) if not said.warning]
+
+
+class _Standing(NamedTuple):
+    piece: Spliced
+    place: Place
+    following: str  # the character that follows
+
+
+def _standing(text: str, context: Mapping[str, object], shell: str) -> list[_Standing]:
+    """Each piece of a script with its place; text itself needs none."""
+    pieces = spliced(text, context)
+    marks = [piece.replace(HOLE, " ") if isinstance(piece, str) else HOLE for piece in pieces]
+    follow = [*(mark[:1] for mark in marks[1:]), ""]
+    holes = len(pieces) - sum(isinstance(piece, str) for piece in pieces)
+    where: Iterable[Place] = [_NO_PLACE] * holes
+    if any(_depends_on_place(*each) for each in zip(pieces, follow, strict=False)):
+        from little_loops.templates.shell.script import places  # few scripts must be read
+
+        where = places("".join(marks), shell)
+    left = iter(where)
+    return [
+        _Standing(piece, _NO_PLACE if isinstance(piece, str) else next(left), following)
+        for piece, following in zip(pieces, follow, strict=False)
+    ]
+
+
+def _depends_on_place(piece: Spliced, following: str) -> bool:
+    if isinstance(piece, Reference) and not is_data(piece) and piece.modifier is None:
+        return following in ("<", ">")
+    return not isinstance(piece, str)
+
+
+def _judged(standing: Iterable[_Standing]) -> Iterator[Refusal]:
+    for piece, place, _ in standing:
+        if not isinstance(piece, str) and _depends_on_place(piece, ""):
+            from little_loops.templates.shell.refusals import judged  # few values must be judged
+
+            yield from judged(piece, place)
+
+
+class _Cargo:
+    """The values on their way into the environment, each under the name of its variable."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+
+    def take(self, word: str, reference: Reference) -> str:
+        word = _UNWRITABLE.sub("\ufffd", word)
+        if word in self.names:
+            return self.names[word]
+        name = f"LL_V{len(self.names) + 1}"
+        size = len(word.encode("utf-8", "surrogateescape"))
+        if len(name) + len("=\0") + size > LARGEST:
+            raise TooLarge(reference, size)
+        self.names[word] = name
+        return name
+
+
+def _in_script(
+    piece: Reference | Own, place: Place, following: str, lookup: Lookup, cargo: _Cargo
+) -> str:
+    reference = _reference(piece)
+    if place.quote == "comment":
+        return reference.text
+    words = _words_of(piece, lookup)
+    if _is_raw(piece):
+        return words[0]
+    if not is_data(piece) and reference.modifier is None:
+        # `echo 3>file` would not print 3.
+        is_descriptor = following in ("<", ">") and place.quote == "bare" and words[0].isdecimal()
+        return f'"{words[0]}"' if is_descriptor else words[0]
+    if place.option_of and any(word.startswith("-") for word in words):
+        from little_loops.templates.shell.refusals import taken_for_option  # rare
+
+        raise Refused([taken_for_option(reference, place)])
+    form = _FORMS[place.quote]
+    return " ".join(form % cargo.take(word, reference) for word in words)
+
+
+def _escape(place: Place) -> str:
+    match place.refused:
+        case "backslash":
+            return "${"
+        case "dollar":
+            return "\\${"
+        case _:
+            return _ESCAPES[place.quote]
+
+
+def _remedy(reference: Reference) -> str:
+    match reference.namespace:
+        case "captured":
+            return f"read it from the file `${{captured.{reference.path[0]}.file}}`"
+        case "prev":
+            return "read it from the file `${prev.file}`"
+        case _:
+            return "write it into a file, and give the action the file's name"

@@ -1,0 +1,1 @@
+"""Where a value may stand in a shell script without becoming code."""

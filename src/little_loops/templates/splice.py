@@ -1,0 +1,244 @@
+"""Put the author's own values into a text, before anything else is looked at.
+
+`context` values may refer to each other and to data.  Text that comes from them counts as written
+by the author; a reference to data inside them stays a reference.  With `:q` or `:words` the value
+is kept apart (`Own`), because how it is written depends on where it stands.
+
+Not here: values that are not the author's (`render`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from little_loops.errors import LittleLoopsError
+from little_loops.records import NamedTuple
+from little_loops.templates.parse import (
+    Escape,
+    Piece,
+    Reference,
+    TemplateError,
+    classify,
+    listed,
+    nearest_first,
+    parse,
+)
+
+LONGEST = 1 << 20
+DEEPEST = 50
+
+
+class Unresolved(LittleLoopsError):
+    """A reference to a value that is not there; `known` are the names there are beside it."""
+
+    def __init__(self, name: str, known: tuple[str, ...] = ()) -> None:
+        self.name, self.known = name, nearest_first(name, known)
+        there = f"known: {listed(self.known)}" if known else "nothing is known there"
+        super().__init__(f"`{name}` has no value; {there}")
+
+
+class Own(NamedTuple):
+    """An author's value that is to be one word, or words: each part is spliced by itself."""
+
+    reference: Reference
+    parts: tuple[tuple[Spliced, ...], ...]
+    is_list: bool
+    is_data: bool
+    length: int
+
+
+Spliced: TypeAlias = str | Escape | Reference | Own
+
+
+def as_text(value: object) -> str:
+    """A value as it is written into a text."""
+    match value:
+        case str():
+            return value
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case _:
+            import json  # lists and maps are rare
+
+            return json.dumps(value, ensure_ascii=False)
+
+
+def texts_of(value: object, modifier: str | None) -> list[str]:
+    """The text of a value; with `:words` a list gives one for each element."""
+    if modifier == "words" and isinstance(value, list | tuple):
+        return [as_text(each) for each in value]
+    return [as_text(value)]
+
+
+def value_at(values: object, path: tuple[str, ...], root: str) -> object:
+    """Follow a path into maps and lists; `root` is what `values` is called."""
+    name = root
+    for key in path:
+        match values:
+            case Mapping() if key in values:
+                values = values[key]
+            case list() | tuple() if key.isdecimal() and len(key) < 10 and int(key) < len(values):
+                values = values[int(key)]
+            case _:
+                raise Unresolved(".".join((root, *path)), _names_in(values, name))
+        name = f"{name}.{key}"
+    return values
+
+
+def spliced(text: str, context: Mapping[str, object]) -> tuple[Spliced, ...]:
+    """Raises `TemplateError` for a cycle, and `Unresolved` for a key that is not there."""
+    if "${" not in text:
+        return parse(text)
+    pieces = _Splicer(context).pieces(text, ())
+    whole = "".join(written(piece) for piece in pieces)
+    if whole != text:
+        _must_read_the_same(whole, pieces)
+    return pieces
+
+
+def written(piece: Spliced) -> str:
+    match piece:
+        case str():
+            return piece
+        case Own():
+            return piece.reference.text
+        case _:
+            return piece.text
+
+
+def is_data(piece: Spliced) -> bool:
+    match piece:
+        case Own():
+            return piece.is_data
+        case Reference():
+            return classify(piece) == "data"
+        case _:
+            return False
+
+
+def _length(piece: Spliced) -> int:
+    """How long a piece is at least; a chain of values must not grow without end."""
+    return piece.length if isinstance(piece, Own) else len(written(piece))
+
+
+def _names_in(values: object, name: str) -> tuple[str, ...]:
+    match values:
+        case Mapping():
+            return tuple(f"{name}.{key}" for key in values)
+        case list() | tuple():
+            return tuple(f"{name}.{index}" for index in range(len(values)))
+        case _:
+            return ()
+
+
+class _Splicer:
+    def __init__(self, context: Mapping[str, object]) -> None:
+        self.context = context
+        self.done: dict[Reference, tuple[tuple[Spliced, ...], ...]] = {}
+
+    def pieces(self, text: str, trail: tuple[str, ...]) -> tuple[Spliced, ...]:
+        pieces: list[Spliced] = []
+        for piece in _parsed(text, trail):
+            if isinstance(piece, Reference) and piece.namespace == "context":
+                pieces.extend(self.insert(piece, trail))
+            else:
+                pieces.append(piece)
+        if sum(map(_length, pieces)) > max(LONGEST, len(text)):
+            raise TemplateError(
+                f"the text is longer than {LONGEST} characters once `context` is put in",
+                *(0, len(text)),
+            )
+        return tuple(pieces)
+
+    def insert(self, reference: Reference, trail: tuple[str, ...]) -> tuple[Spliced, ...]:
+        value: object
+        try:
+            value = value_at(self.context, reference.path, "context")
+        except Unresolved:
+            if reference.fallback is None:
+                raise
+            value = None
+        if reference.fallback is not None and value in (None, ""):
+            return self.placed(reference, ((reference.fallback,),), False)
+        is_list = isinstance(value, list | tuple) and reference.modifier == "words"
+        return self.placed(reference, self.parts(reference, value, trail), is_list)
+
+    def parts(
+        self, reference: Reference, value: object, trail: tuple[str, ...]
+    ) -> tuple[tuple[Spliced, ...], ...]:
+        """Splice the value itself; each is done once, so that no chain of them takes for ever."""
+        key = reference._replace(start=0, end=0)
+        if key not in self.done:
+            _must_end(reference, trail)
+            inside = (*trail, reference.name)
+            try:
+                self.done[key] = tuple(
+                    self.pieces(each, inside) for each in texts_of(value, reference.modifier)
+                )
+            except TemplateError as inner:
+                # The caller knows places in its own text only.
+                place = reference.start, reference.end
+                raise TemplateError(inner.message, *place, inner.help) from None
+        return self.done[key]
+
+    def placed(
+        self, reference: Reference, parts: tuple[tuple[Spliced, ...], ...], is_list: bool
+    ) -> tuple[Spliced, ...]:
+        if reference.modifier in ("q", "words"):
+            pieces = [piece for part in parts for piece in part]
+            data = any(is_data(piece) for piece in pieces)
+            return (Own(reference, parts, is_list, data, sum(map(_length, pieces))),)
+        return tuple(_moved(piece, reference) for piece in parts[0])
+
+
+def _parsed(text: str, trail: tuple[str, ...]) -> tuple[Piece, ...]:
+    try:
+        return parse(text)
+    except TemplateError as problem:
+        if trail:
+            message = f"in `{trail[-1]}`: {problem.message}"
+            raise TemplateError(message, problem.start, problem.end, problem.help) from None
+        raise
+
+
+def _must_end(reference: Reference, trail: tuple[str, ...]) -> None:
+    place = reference.start, reference.end
+    if reference.name in trail:
+        chain = " → ".join(f"`{name}`" for name in (*trail, reference.name))
+        raise TemplateError(f"`context` values refer to each other in a circle: {chain}", *place)
+    if len(trail) >= DEEPEST:
+        raise TemplateError(
+            f"`context` values refer to each other over more than {DEEPEST} steps", *place
+        )
+
+
+def _moved(piece: Spliced, to: Reference) -> Spliced:
+    """What came with a reference is found where that reference is."""
+    match piece:
+        case str():
+            return piece
+        case Own():
+            moved = piece.reference._replace(start=to.start, end=to.end)
+            return piece._replace(reference=moved)
+        case _:
+            return piece._replace(start=to.start, end=to.end)
+
+
+def _must_read_the_same(whole: str, pieces: tuple[Spliced, ...]) -> None:
+    """Refuse a `$` that meets a `{`: together they would read as something nobody wrote."""
+    again: list[str] | None
+    try:
+        again = [piece.text for piece in parse(whole) if not isinstance(piece, str)]
+    except TemplateError:
+        again = None
+    if again != [written(piece) for piece in pieces if not isinstance(piece, str)]:
+        raise TemplateError(
+            "a `context` value and the text beside it would be read together as a reference",
+            *(0, len(whole)),
+            help="let no value end with a `$` right before a `{` or `${`",
+        )

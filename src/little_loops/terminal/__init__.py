@@ -1,0 +1,1 @@
+"""Screens: tables, the live line, colours, and the words for a run."""

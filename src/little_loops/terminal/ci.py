@@ -1,0 +1,207 @@
+"""Plain lines where nobody watches a terminal: signs of life, and what GitHub makes of a log.
+
+A CI system takes a job that prints nothing for dead.  So an action that keeps silent is told of now
+and then.  On GitHub each iteration folds, and the job's summary gets a table of the run.
+
+Not here: the lines themselves (`reporting.lines`), terminals (`live`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from little_loops.fsm.events import FINAL_EVENTS
+from little_loops.fsm.values import duration_text
+from little_loops.records import NamedTuple
+from little_loops.reporting.lines import INDENT, Teller, last_line, signal_name
+from little_loops.reporting.masking import Masker
+from little_loops.reporting.observers import Onlooker, Record
+from little_loops.reporting.reporter import ENDS_AN_ACTION, Reporter
+
+HEARTBEAT = "LL_HEARTBEAT"
+HEARTBEAT_S = 60.0
+SUMMARY = "GITHUB_STEP_SUMMARY"
+MOST_ROWS = 200
+
+Write = Callable[[str], object]
+
+
+def heartbeat_s(environ: Mapping[str, str]) -> float | None:
+    """Seconds of silence before a sign of life; none for never."""
+    try:
+        seconds = float(environ.get(HEARTBEAT, HEARTBEAT_S))
+    except ValueError:
+        return HEARTBEAT_S
+    return seconds if 0 < seconds < float("inf") else None
+
+
+class SteadyScreen(Onlooker):
+    """A run's plain lines; an action that keeps silent is told of."""
+
+    def __init__(
+        self,
+        write: Write,
+        teller: Teller,
+        masker: Masker,
+        *,
+        output: bool,
+        every_s: float | None,
+        warn: Write | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reporter = Reporter(self._written, teller, masker, output=output, warn=warn)
+        self._write = write
+        self._more = "..." if teller.signs["to"] == "->" else "…"
+        self._every_s = every_s
+        self._now = now
+        self._state = ""
+        self._began = self._last = now()
+
+    def record(self, record: Record) -> None:
+        self.records((record,))
+
+    def records(self, records: Sequence[Record]) -> None:
+        self._reporter.records(records)
+        for record in records:
+            if record["event"] == "action_start":
+                self._state = record["state"]
+                self._began = self._last = self._now()
+            elif record["event"] in ENDS_AN_ACTION:
+                self._state = ""
+
+    def printed(self, stream: str, chunk: bytes) -> None:
+        self._reporter.printed(stream, chunk)
+
+    def tick(self) -> float | None:
+        if self._every_s is None or not self._state:
+            return None
+        now = self._now()
+        if now - self._last >= self._every_s:
+            took = duration_text(round((now - self._began) * 1000))
+            self._written(f"{INDENT}{self._more} still running {self._state} ({took})\n")
+        return max(self._last + self._every_s - now, 0.0)
+
+    def _written(self, text: str) -> None:
+        self._write(text)
+        self._last = self._now()
+
+
+class GitHubGroups(Onlooker):
+    """Folds each iteration in GitHub's view of a log; what comes last stays in sight."""
+
+    def __init__(self, write: Write, screen: Onlooker, max_iterations: int) -> None:
+        self._write = write
+        self._screen = screen
+        self._max_iterations = max_iterations
+        self._iteration = 1
+        self._cycle = 1
+        self._is_open = False
+
+    def record(self, record: Record) -> None:
+        event = record["event"]
+        self._iteration = record.get("iteration", self._iteration)
+        self._cycle = record.get("cycle", self._cycle)
+        if event in ("iteration", "cycle", *FINAL_EVENTS):
+            self._close()
+        elif event in ("state_enter", "action_start") and not self._is_open:
+            self._open()
+        self._screen.record(record)
+
+    def printed(self, stream: str, chunk: bytes) -> None:
+        self._screen.printed(stream, chunk)
+
+    def doing(self, text: str) -> None:
+        self._screen.doing(text)
+
+    def tick(self) -> float | None:
+        return self._screen.tick()
+
+    def _open(self) -> None:
+        cycle = f"cycle {self._cycle}, " if self._cycle > 1 else ""
+        self._write(f"::group::{cycle}iteration {self._iteration} of {self._max_iterations}\n")
+        self._is_open = True
+
+    def _close(self) -> None:
+        if self._is_open:
+            self._write("::endgroup::\n")
+            self._is_open = False
+
+
+def without_commands(write: Write) -> Write:
+    """A line of ours never begins with `::`, but GitHub obeys `##[` anywhere in one."""
+
+    def safely(text: str) -> None:
+        write(text.replace("##[", "## ["))
+
+    return safely
+
+
+class Row(NamedTuple):
+    iteration: int
+    state: str
+    result: str
+    took: str
+
+
+class StepSummary(Onlooker):
+    """A table of the run for the page GitHub shows of a job."""
+
+    def __init__(self, loop: str, path: str) -> None:
+        self._loop = loop
+        self._path = path
+        self._iteration = 1
+        self._rows: deque[Row] = deque(maxlen=MOST_ROWS)
+        self._count = 0
+
+    def record(self, record: Record) -> None:
+        self._iteration = record.get("iteration", self._iteration)
+        if record["event"] in ENDS_AN_ACTION:
+            took = duration_text(record.get("duration_ms") or 0)
+            self._rows.append(Row(self._iteration, record["state"], _result(record), took))
+            self._count += 1
+        elif record["event"] in FINAL_EVENTS:
+            # A summary that cannot be written is no reason to lose the screen.
+            with suppress(OSError), open(self._path, "a", encoding="utf-8") as stream:
+                stream.write(self.page(record))
+
+    def page(self, last: Record) -> str:
+        lines = [f"### {_markdown(self._loop)}", "", _markdown(last_line(last)), ""]
+        if left_out := self._count - len(self._rows):
+            lines += [f"The last {len(self._rows)} actions; {left_out} earlier ones left out.", ""]
+        lines += ["| iteration | state | result | time |", "|---:|---|---|---:|"]
+        lines += [
+            f"| {row.iteration} | {_markdown(row.state)} | {row.result} | {row.took} |"
+            for row in self._rows
+        ]
+        return "\n".join(lines) + "\n\n"
+
+
+def _result(record: Record) -> str:
+    if record["event"] == "action_interrupted":
+        return "interrupted"
+    if record.get("cut_by", "none") != "none":
+        return "timed out"
+    if record.get("failure"):
+        return "could not start"
+    if record.get("agent"):
+        return str(record.get("verdict") or record["agent"])
+    died = record.get("signal")
+    return f"killed by {signal_name(died)}" if died else f"exit {record['exit_code']}"
+
+
+def _markdown(text: str) -> str:
+    """Text that stays text, whatever is in it."""
+    return "".join(f"\\{char}" if char in "\\`*_{}[]<>()#|~!" else char for char in text)
+
+
+def on_github(environ: Mapping[str, str]) -> bool:
+    return environ.get("GITHUB_ACTIONS") == "true"
+
+
+def step_summary(loop: str, environ: Mapping[str, str]) -> list[Onlooker]:
+    path = environ.get(SUMMARY, "")
+    return [StepSummary(loop, path)] if on_github(environ) and os.path.isabs(path) else []

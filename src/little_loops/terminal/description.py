@@ -1,0 +1,315 @@
+"""A loop in words: its states, what each would run, and where each leads.
+
+What the author wrote is filled in as far as it is known before a run; what commands will print
+stays a reference.  `show` and `run --dry-run` are made of this.
+
+Not here: what concerns one run (`dry_run`), a loop as a drawing (`authoring.graph`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TextIO
+
+from little_loops.authoring.filling import Filling
+from little_loops.authoring.graph import VERDICT_FIELDS
+from little_loops.authoring.worst_case import outcomes
+from little_loops.fsm.schema import CURRENT, ActionType, FSMLoop, StateConfig
+from little_loops.fsm.values import duration_text
+from little_loops.records import NamedTuple
+from little_loops.reporting.escape import visible
+from little_loops.templates.render import (
+    Lookup,
+    Reference,
+    TemplateError,
+    Unresolved,
+    lookup_in,
+    show,
+)
+from little_loops.templates.splice import Own, Spliced
+from little_loops.terminal.console import columns_of
+
+WIDEST = 80
+NARROWEST_NAME = 7
+
+Mask = Callable[[str], str]
+
+
+class Described(NamedTuple):
+    """One state.  `action` has what is known filled in; `unknown` are the references that stay."""
+
+    name: str
+    kind: ActionType | None
+    host: str | None
+    action: str | None
+    ways: Mapping[str, str]
+    condition: Mapping[str, Any] | None
+    settings: tuple[str, ...]
+    end: str | None
+    unknown: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def described(loop: FSMLoop, mask: Mask = str) -> list[Described]:
+    filling, ends = Filling(loop), outcomes(loop)
+    return [_state(filling, name, ends.get(name), mask) for name in loop.states]
+
+
+def _state(filling: Filling, name: str, end: str | None, mask: Mask) -> Described:
+    loop, state = filling.loop, filling.loop.states[name]
+    host = loop.host.under(state.host).name or "claude"
+    return Described(
+        name=name,
+        kind=filling.kinds.get(name),
+        host=host if name in filling.agents else None,
+        action=None if state.action is None else mask(_shown(filling, name, state.action)),
+        ways=written_ways(state),
+        condition=state.to_dict().get("condition"),
+        settings=tuple(_settings(state)),
+        end=end,
+        unknown=tuple(dict.fromkeys(_unknown(filling, name))),
+        problems=tuple(mask(problem) for problem in _problems(filling, name)),
+    )
+
+
+def written_ways(state: StateConfig) -> dict[str, str]:
+    """Field → target, as the author wrote them."""
+    words = {**{f"on_{word}": to for word, to in state.on_words.items()}, **state.route}
+    fields = {name: getattr(state, name) for name in VERDICT_FIELDS}
+    return words | {name: to for name, to in fields.items() if to is not None}
+
+
+def any_state_ways(loop: FSMLoop) -> dict[str, str]:
+    """The loop's own handlers."""
+    interrupt = None if loop.on_interrupt == CURRENT else loop.on_interrupt
+    written = {"on_error": loop.on_error, "on_timeout": loop.on_timeout, "on_interrupt": interrupt}
+    return {name: to for name, to in written.items() if to is not None}
+
+
+def _shown(filling: Filling, name: str, action: str) -> str:
+    if not isinstance(filling.filled(name, action), tuple):
+        return action.strip()
+    return show(action, _known(filling.loop, name), filling.context_of(name)).strip()
+
+
+def _known(loop: FSMLoop, name: str) -> Lookup:
+    """What the engine will say, as far as it is the same in every run."""
+    return lookup_in({"state": {"name": name}, "loop": {"name": loop.name}})
+
+
+def _settings(state: StateConfig) -> Iterator[str]:
+    if state.timeout is not None:
+        yield f"timeout {seconds_text(state.timeout)}"
+    if state.retry is not None:
+        yield "retry" if state.retry.max is None else f"retry at most {state.retry.max} times"
+    if state.capture_exit:
+        yield "judged later"
+    if state.cwd is not None:
+        yield f"in {state.cwd}"
+    if state.env:
+        yield f"env {', '.join(state.env)}"
+
+
+def seconds_text(seconds: float) -> str:
+    """As people write it in a file: `90s`, `10m`, `2h`; anything else as it is told elsewhere."""
+    for unit, length_s in (("h", 3600), ("m", 60), ("s", 1)):
+        if seconds and seconds % length_s == 0:
+            return f"{int(seconds) // length_s}{unit}"
+    return duration_text(round(seconds * 1000)) if seconds else "0s"
+
+
+def _unknown(filling: Filling, name: str) -> Iterator[str]:
+    known = _known(filling.loop, name)
+    distinct = {reference.text: reference for reference in _references(filling, name)}
+    for reference in distinct.values():
+        if reference.namespace != "env" and not _resolves(reference, known):
+            yield reference.text
+
+
+def environment_of(loop: FSMLoop) -> tuple[str, ...]:
+    """The variables of the environment that the loop's texts name."""
+    filling = Filling(loop)
+    found = (
+        ".".join(reference.path)
+        for name in loop.states
+        for reference in _references(filling, name)
+        if reference.namespace == "env"
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _references(filling: Filling, name: str) -> Iterator[Reference]:
+    """What a state's texts refer to, once the author's own values are in them."""
+    for text in _texts(filling.loop, filling.loop.states[name]):
+        found = filling.filled(name, text)
+        if isinstance(found, tuple):
+            yield from _inside(found)
+
+
+def _inside(pieces: Iterable[Spliced]) -> Iterator[Reference]:
+    for piece in pieces:
+        if isinstance(piece, Own):
+            yield from (reference for part in piece.parts for reference in _inside(part))
+        elif isinstance(piece, Reference):
+            yield piece
+
+
+def _resolves(reference: Reference, lookup: Lookup) -> bool:
+    try:
+        lookup(reference)
+    except Unresolved:
+        return False
+    return True
+
+
+def _texts(loop: FSMLoop, state: StateConfig) -> Iterator[str]:
+    """Every text of a state in which references count."""
+    if state.action is not None:
+        yield state.action
+        yield from {**loop.env, **state.env}.values()
+        yield from _strings(state.context.values())
+    yield from _strings([state.to_dict().get("condition")])
+
+
+def _strings(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _strings(value.values())
+        elif isinstance(value, list | tuple):
+            yield from _strings(value)
+
+
+def _problems(filling: Filling, name: str) -> Iterator[str]:
+    """What a run would refuse; a loop that was checked has none of this."""
+    action = filling.loop.states[name].action
+    found = filling.filled(name, action) if action is not None else None
+    if isinstance(found, TemplateError | Unresolved):
+        yield str(found)
+
+
+# As text.
+
+
+def widest_on(stream: TextIO) -> int:
+    """How wide a page may be there."""
+    return min(columns_of(stream) or WIDEST, WIDEST)
+
+
+def header(loop: FSMLoop, dot: str, to: str, *more: str) -> str:
+    count = len(loop.states)
+    states = f"{loop.paradigm} {to} {count} state{'' if count == 1 else 's'}"
+    first = next(iter(loop.states))
+    starts = [] if loop.initial == first else [f"starts in {loop.initial}"]
+    return f" {dot} ".join([loop.name, states, *starts, *more])
+
+
+def state_lines(
+    loop: FSMLoop, states: Iterable[Described], dot: str, to: str, widest: int = WIDEST
+) -> Iterator[str]:
+    any_ways = any_state_ways(loop)
+    names = [*loop.states, *(["any state"] if any_ways else [])]
+    width = max(NARROWEST_NAME, *(len(name) for name in names)) + 2
+    for state in states:
+        what, *more = _state_text(state, dot, to, widest - width - 2)
+        yield f"  {state.name:<{width}}{what}".rstrip()
+        yield from (f"  {'':<{width}}{line}".rstrip() for line in more)
+    if any_ways:
+        for number, line in enumerate(_ways_text(any_ways, to, widest - width - 2)):
+            yield f"  {'' if number else 'any state':<{width}}{line}"
+
+
+def _state_text(state: Described, dot: str, to: str, room: int) -> Iterator[str]:
+    if state.action is not None:
+        mark = "$" if state.host is None else f"{state.host}:"
+        first, *rest = visible(state.action).split("\n")
+        yield f"{mark} {first}"
+        yield from (f"{'':<{len(mark)}} {line}" for line in rest)
+    elif state.end is None:
+        yield "decides"
+    if state.condition is not None:
+        yield f"judged by {condition_text(state.condition)}"
+    if state.settings:
+        yield visible(f" {dot} ".join(state.settings), newlines=False)
+    yield from (f"cannot run: {visible(problem, newlines=False)}" for problem in state.problems)
+    yield from _ways_text(state.ways, to, room)
+    if state.end is not None:
+        yield f"end ({state.end})"
+
+
+def _ways_text(ways: Mapping[str, str], to: str, room: int) -> Iterator[str]:
+    line = ""
+    for field, target in ways.items():
+        way = f"{field} {to} {target}"
+        if line and len(line) + 4 + len(way) > room:
+            yield line
+            line = way
+        else:
+            line = f"{line}    {way}" if line else way
+    if line:
+        yield line
+
+
+def condition_text(condition: Mapping[str, Any]) -> str:
+    """`output_numeric (target 0, operator le)`."""
+    inner = condition.get("of", [])
+    parts = [inner] if isinstance(inner, Mapping) else inner
+    told = [condition_text(part) for part in parts]
+    told += [f"{k} {_plain(v)}" for k, v in condition.items() if k not in ("type", "of")]
+    return f"{condition['type']} ({', '.join(told)})" if told else str(condition["type"])
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return "/".join(_plain(each) for each in value)
+    if isinstance(value, float) and value == int(value):
+        return str(int(value))
+    return visible(str(value), newlines=False)
+
+
+def limits_text(loop: FSMLoop, dot: str) -> str:
+    count = loop.max_iterations
+    limits = [
+        f"{count:,} iteration{'' if count == 1 else 's'}",
+        "no timeout" if loop.timeout is None else f"timeout {seconds_text(loop.timeout)}",
+        f"backoff {seconds_text(loop.backoff or 0)}",
+    ]
+    if loop.max_cost_usd is not None:
+        limits.append(f"${loop.max_cost_usd:g} for agents")
+    if loop.max_tokens is not None:
+        limits.append(f"{loop.max_tokens:,} tokens for agents")
+    if loop.maintain:
+        limits.append(f"starts again {seconds_text(loop.maintain_interval)} after success")
+    return f" {dot} ".join(limits)
+
+
+# As JSON.
+
+
+def limits_json(loop: FSMLoop) -> dict[str, object]:
+    return {
+        "max_iterations": loop.max_iterations,
+        "timeout_ms": None if loop.timeout is None else round(loop.timeout * 1000),
+        "backoff_ms": round((loop.backoff or 0) * 1000),
+        "max_cost_usd": loop.max_cost_usd,
+        "max_tokens": loop.max_tokens,
+    }
+
+
+def states_json(loop: FSMLoop, states: Iterable[Described]) -> list[dict[str, object]]:
+    return [
+        {
+            "name": state.name,
+            "initial": state.name == loop.initial,
+            "kind": state.kind,
+            "host": state.host,
+            "action": state.action,
+            "condition": state.condition,
+            "ways": dict(state.ways),
+            "end": state.end,
+            "unknown_until_run": list(state.unknown),
+            "problems": list(state.problems),
+        }
+        for state in states
+    ]

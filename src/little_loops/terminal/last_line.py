@@ -1,0 +1,50 @@
+"""The last line an action printed, fit to be shown: found in a few kilobytes, masked, harmless.
+
+Whatever an action prints, only the end of it is kept.  Where that end begins it may cut a secret in
+two, and where it stops a secret may just be on its way: neither half is shown.
+
+Not here: the width of the terminal (`live`), keeping what was printed (`system.output`).
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from little_loops.reporting.escape import visible
+from little_loops.reporting.lines import one_line
+from little_loops.reporting.masking import MaskedStream, Masker
+
+WINDOW = 4096
+LARGEST_CHARACTER = 4  # bytes of UTF-8
+_LINE_END = re.compile(r"[\r\n]")
+
+
+class LastOutput:
+    """What both streams of one action printed last."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._masker = masker
+        longest = max((len(word) for word in masker.words), default=0)
+        self._unsafe = longest and longest + LARGEST_CHARACTER
+        self._room = WINDOW + LARGEST_CHARACTER * self._unsafe
+        self._ends: dict[str, bytes] = {}
+        self._cut: set[str] = set()
+        self._latest = ""
+
+    def feed(self, stream: str, chunk: bytes) -> None:
+        end = self._ends.get(stream, b"") + chunk[-self._room :]
+        if len(end) > self._room or len(chunk) > self._room:
+            self._cut.add(stream)
+        self._ends[stream] = end[-self._room :]
+        self._latest = stream
+
+    def line(self) -> str:
+        """The last line that is not blank, as far as it may be shown by now."""
+        raw = self._ends.get(self._latest, b"")
+        text = codecs.getincrementaldecoder("utf-8")("replace").decode(raw)
+        text = MaskedStream(self._masker).feed(text)
+        if self._latest in self._cut:
+            text = text[self._unsafe :].lstrip("\ufffd")
+        lines = (line for line in reversed(_LINE_END.split(text)) if line.strip())
+        return visible(one_line(next(lines, "")), newlines=False)

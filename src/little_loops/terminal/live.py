@@ -1,0 +1,326 @@
+"""A run on a terminal: lines that stay, and below them what the action is doing right now.
+
+The live part is there only while an action runs.  It is gone, and the terminal in order, before
+anything else is written: at the end of an action, on Ctrl-Z, when the run ends however it may.  The
+cursor is never hidden, so that not even a kill leaves a terminal without one.
+
+Not here: what the lines say (`terminal_lines`), when a terminal gets this (`foreground`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.control import Control
+from rich.live import Live
+from rich.segment import ControlType
+from rich.text import Text
+
+from little_loops.records import NamedTuple
+from little_loops.reporting.escape import visible
+from little_loops.reporting.excerpt import BAR, Excerpt
+from little_loops.reporting.held_end import HeldEnd
+from little_loops.reporting.lines import INDENT
+from little_loops.reporting.masking import Masker
+from little_loops.reporting.observers import Onlooker, Record
+from little_loops.reporting.reporter import ENDS_AN_ACTION
+from little_loops.terminal.folding import folded
+from little_loops.terminal.last_line import LastOutput
+from little_loops.terminal.terminal_lines import QUIET, Line, TerminalTeller, live_lines
+
+TICK_S = 0.1
+REDRAW_S = 0.05
+SOON_S = 0.2
+"""An action that is over by then needs no live part."""
+WIDEST = 80
+MARGIN = 3
+"""Columns left free at the right: the terminal echoes `^C` there, and it must not wrap."""
+LOWEST = 4
+
+Size = tuple[int, int]
+
+
+class Terminal(NamedTuple):
+    """The terminal we write to; its size is asked for each time, people change it."""
+
+    console: Console
+    size: Callable[[], Size]
+    is_ours: Callable[[], bool]
+
+
+def terminal(
+    stream: TextIO, *, colour: bool, is_behind: Callable[[], bool] = lambda: False
+) -> Terminal:
+    """`is_behind`: nobody reads it just now, so there is no use in moving anything on it."""
+    fd = stream.fileno()
+    return Terminal(
+        console_on(stream, colour=colour),
+        lambda: _size(fd),
+        lambda: not is_behind() and _in_foreground(fd),
+    )
+
+
+def console_on(stream: TextIO, *, colour: bool) -> Console:
+    return Console(
+        file=stream,
+        force_terminal=True,
+        force_interactive=True,
+        # Without a colour system there is no bold and no dim either, as NO_COLOR wants it.
+        color_system="standard" if colour else None,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def _size(fd: int) -> Size:
+    try:
+        columns, lines = os.get_terminal_size(fd)
+    except OSError:
+        return 80, 24
+    return columns or 80, lines or 24
+
+
+def _in_foreground(fd: int) -> bool:
+    """After Ctrl-Z and `bg` the bottom of the screen is the shell's."""
+    try:
+        return os.tcgetpgrp(fd) == os.getpgrp()
+    except OSError:  # not our own terminal, so no shell shares it
+        return True
+
+
+class Hints(NamedTuple):
+    """The second live line: what one can do, and where to look."""
+
+    log: str
+    stopping: Callable[[], bool] = lambda: False
+
+    def that_fits(self, room: int, dot: str) -> str:
+        if self.stopping():
+            return "stopping; ctrl-c again ends it at once"
+        hint = "ctrl-c stops and saves"
+        more = f"{hint} {dot} log {self.log}"
+        return more if cell_len(more) <= room else hint
+
+
+class Running(NamedTuple):
+    began: float
+    prints_text: bool
+
+
+class Drawn(NamedTuple):
+    """The live part as it stands on the screen."""
+
+    live: Live
+    width: int
+    cells: tuple[int, ...]
+
+
+class LiveScreen(Onlooker):
+    def __init__(
+        self,
+        terminal: Terminal,
+        teller: TerminalTeller,
+        masker: Masker,
+        hints: Hints,
+        *,
+        verbose: bool = False,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._terminal = terminal
+        self._teller = teller
+        self._masker = masker
+        self._hints = hints
+        self._verbose = verbose
+        self._now = now
+        self._held = HeldEnd()
+        self._running: Running | None = None
+        self._drawn: Drawn | None = None
+        self._drawn_at = 0.0
+        self._output = LastOutput(masker)
+        self._doing = ""
+        self._used = ""
+        self._excerpts: dict[str, Excerpt] = {}
+        self._unfinished: dict[str, str] = {}
+
+    # What it is told.
+
+    def record(self, record: Record) -> None:
+        event = record["event"]
+        if event in ENDS_AN_ACTION:
+            self._end()
+        for each in self._held.feed(record):
+            for line in self._teller.lines(each):
+                self._print(line)
+        if event == "action_start":
+            self._begin(prints_text=self._teller.prints_text(record))
+
+    def printed(self, stream: str, chunk: bytes) -> None:
+        # A stream for programs is nothing to show; what such an agent does comes as `doing`.
+        if self._running is None or not self._running.prints_text:
+            return
+        self._output.feed(stream, chunk)
+        if self._verbose:
+            if stream not in self._excerpts:
+                self._excerpts[stream] = Excerpt(self._masker)
+            self._print_output(stream, self._excerpts[stream].feed(chunk))
+        self._draw_if_due()
+
+    def doing(self, text: str) -> None:
+        self._doing = visible(" ".join(self._masker.mask(text).split()), newlines=False)
+        if self._verbose:
+            self._print(Line(BAR + self._doing))
+        self._draw_if_due()
+
+    def used(self, tokens: int, cost_usd: float | None) -> None:
+        cost = "" if cost_usd is None else f" · ${cost_usd:.2f}"
+        self._used = f"{_thousands(tokens)} tokens{cost}"
+        self._draw_if_due()
+
+    def tick(self) -> float | None:
+        if self._running is None:
+            return None
+        self._draw()
+        return TICK_S
+
+    def _now_doing(self) -> str:
+        doing = self._doing or self._output.line()
+        return " · ".join(part for part in (self._used, doing) if part)
+
+    def stand_aside(self) -> None:
+        """The terminal is somebody else's until the next tick."""
+        drawn, self._drawn = self._drawn, None
+        if drawn is None:
+            return
+        console, width = self._terminal.console, self._measure()
+        # Nothing that could wrap: where the terminal has become narrow, its rows are counted here.
+        drawn.live.update(Text(" "))
+        drawn.live.stop()
+        if width < drawn.width:
+            wrapped = sum((cells - 1) // width for cells in drawn.cells if cells)
+            console.control(
+                Control(*((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)) * wrapped)
+            )
+
+    def stood_still(self, seconds: float) -> None:
+        """The action did too, so its time does not count."""
+        if self._running is not None:
+            self._running = self._running._replace(began=self._running.began + seconds)
+
+    def close(self) -> None:
+        self._running = None
+        self.stand_aside()
+
+    # The life of an action.
+
+    def _begin(self, *, prints_text: bool) -> None:
+        self._running = Running(self._now(), prints_text)
+        self._output = LastOutput(self._masker)
+        self._doing = ""
+        self._used = ""
+
+    def _end(self) -> None:
+        for stream, excerpt in self._excerpts.items():
+            self._print_output(stream, excerpt.finish())
+        self._excerpts.clear()
+        self.close()
+
+    # Lines that stay.
+
+    def _print_output(self, stream: str, text: str) -> None:
+        """Whole lines only: the live part begins at the left edge."""
+        text = self._unfinished.pop(stream, "") + text
+        whole, _, self._unfinished[stream] = text.rpartition("\n")
+        if whole:
+            self._put(Text(self._writable(whole)))
+
+    def _print(self, line: Line) -> None:
+        width = self._measure()
+        text = folded(self._writable(line.text), width)
+        written = Text(text)
+        written.stylize(line.style, 0, len(text) if line.styled is None else line.styled)
+        if line.right:
+            written.append(_beside(text, line.right, min(width, WIDEST)))
+            written.append(line.right, QUIET)
+        self._put(written)
+
+    def _put(self, text: Text) -> None:
+        self._terminal.console.print(text, soft_wrap=True)
+
+    def _writable(self, text: str) -> str:
+        """Nothing that drives a terminal, nothing its encoding lacks."""
+        encoding = self._terminal.console.encoding
+        shown = visible(text).replace("\t", " ")
+        return shown.encode(encoding, "backslashreplace").decode(encoding)
+
+    # The live part.
+
+    def _draw_if_due(self) -> None:
+        if self._now() - self._drawn_at >= REDRAW_S:
+            self._draw()
+
+    def _draw(self) -> None:
+        now, running = self._now(), self._running
+        if running is None or now - running.began < SOON_S:
+            return
+        width = self._measure()
+        if self._drawn is not None and width < self._drawn.width:
+            self.stand_aside()
+        if not self._terminal.is_ours():
+            self.stand_aside()
+            return
+        self._drawn_at = now
+        lines = self._live_lines(now - running.began, width)
+        live = self._start() if self._drawn is None else self._drawn.live
+        live.update(Text("\n".join(lines), style=QUIET), refresh=True)
+        self._drawn = Drawn(live, width, tuple(cell_len(line) for line in lines))
+
+    def _start(self) -> Live:
+        console = self._terminal.console
+        live = Live(
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
+        )
+        live.start()
+        console.show_cursor(True)
+        return live
+
+    def _live_lines(self, elapsed_s: float, width: int) -> list[str]:
+        signs, room = self._teller.signs, max(width - MARGIN, 1)
+        hint = self._hints.that_fits(room - len(INDENT), signs.dot)
+        lines = live_lines(signs, elapsed_s, self._now_doing(), hint)
+        _, height = self._terminal.size()
+        shown = lines if height >= LOWEST else lines[:1]
+        return [fit(self._writable(line), room, signs.cut) for line in shown]
+
+    def _measure(self) -> int:
+        """The width just now, which the console is told."""
+        size = self._terminal.size()
+        self._terminal.console.size = size
+        return size[0]
+
+
+def _beside(text: str, right: str, width: int) -> str:
+    """The blanks between a text and what stands at the right edge, or below if there is no room."""
+    room = width - cell_len(text.rpartition("\n")[2]) - cell_len(right)
+    return " " * room if room >= 2 else "\n" + " " * max(width - cell_len(right), 0)
+
+
+def fit(text: str, room: int, cut: str) -> str:
+    """The text in so many columns; a sign says that there was more."""
+    if cell_len(text) <= room:
+        return text
+    return set_cell_size(text, max(room - len(cut), 0)).rstrip() + cut[:room]
+
+
+def _thousands(count: int) -> str:
+    return str(count) if count < 1000 else f"{count // 1000}k"

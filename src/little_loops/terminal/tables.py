@@ -1,0 +1,169 @@
+"""Tables and signs that fit the terminal they are printed on.
+
+In a pipe nothing is cut and nothing coloured.  On a terminal a table first gives up what it can do
+without, column by column, then shortens what may be shortened.  A colour only repeats what a sign
+says already; a terminal that cannot show the signs gets words instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from typing import TextIO
+
+from little_loops.records import NamedTuple
+from little_loops.terminal.console import ascii_only, colour_wanted
+
+GAP = 2
+NARROWEST = 20
+LEAST = 8
+
+
+class Signs(NamedTuple):
+    good: str = "✓"
+    bad: str = "✗"
+    warn: str = "!"
+    running: str = "●"
+    waiting: str = "…"
+    none: str = "–"
+    dot: str = "·"
+    times: str = "×"
+    more: str = "…"
+    to: str = "→"
+
+
+ASCII = Signs("ok", "FAIL", "warn", "*", "...", "-", "-", "x", "...", "->")
+_OURS = dict.fromkeys(map(ord, "".join(Signs())))
+_GREEN, _RED, _YELLOW, _CYAN, _DIM = 32, 31, 33, 36, 2
+_TINTS = {"good": _GREEN, "bad": _RED, "warn": _YELLOW, "running": _CYAN}
+
+
+class Style(NamedTuple):
+    """How to print on one stream; `width` is None where a line may be as long as it likes."""
+
+    signs: Signs = Signs()
+    colour: bool = False
+    width: int | None = None
+
+    def tinted(self, text: str) -> str:
+        """A cell that begins with a sign gets that sign in its colour."""
+        sign = text.partition(" ")[0]
+        for name, code in _TINTS.items():
+            if self.colour and sign == getattr(self.signs, name):
+                return f"\x1b[{code}m{sign}\x1b[0m{text[len(sign) :]}"
+        return text
+
+    def dim(self, text: str) -> str:
+        return f"\x1b[{_DIM}m{text}\x1b[0m" if self.colour else text
+
+
+def style_for(stream: TextIO, color: str | None) -> Style:
+    signs = ASCII if ascii_only(stream) else Signs()
+    return Style(signs, colour_wanted(stream, color), width_of(stream))
+
+
+def width_of(stream: TextIO) -> int | None:
+    """The columns of a terminal; of anything else only if `COLUMNS` says so."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isascii() and told.isdigit() and int(told):
+        return max(int(told), NARROWEST)
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):  # no terminal, or no file at all
+        return None
+    return max(columns, NARROWEST) if columns else None
+
+
+class Column(NamedTuple):
+    """`least`: it may be cut to so many cells; `leaves`: the highest goes first, 0 stays."""
+
+    title: str
+    least: int = 0
+    leaves: int = 0
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], style: Style) -> list[str]:
+    titles = [column.title for column in columns]
+    texts = list(zip(titles, *rows, strict=True))  # by column
+    natural = [max(map(cells, column)) for column in texts]
+    shown = _kept(columns, natural, style.width)
+    widths = _shortened(columns, natural, shown, style.width)
+    fitted = [
+        [_fitted(text, widths[place], style.signs.more) for text in texts[place]] for place in shown
+    ]
+    lines = list(zip(*fitted, strict=True))
+    gap = " " * GAP
+    head = gap.join(lines[0]).rstrip()
+    if not style.colour:
+        return [head, *(gap.join(line).rstrip() for line in lines[1:])]
+    return [style.dim(head), *(gap.join(map(style.tinted, line)).rstrip() for line in lines[1:])]
+
+
+def _fitted(text: str, width: int, more: str) -> str:
+    taken = cells(text)
+    return (
+        text + " " * (width - taken)
+        if taken <= width
+        else _fitted(cut(text, width, more), width, more)
+    )
+
+
+def _kept(columns: Sequence[Column], natural: Sequence[int], width: int | None) -> list[int]:
+    """The columns there is room for when each is as short as it may be."""
+    shown = list(range(len(columns)))
+    while width is not None:
+        smallest = [_smallest(columns[place], natural[place]) for place in shown]
+        leaver = max(shown, key=lambda place: columns[place].leaves)
+        if _total(smallest) <= width or not columns[leaver].leaves:
+            break
+        shown.remove(leaver)
+    return shown
+
+
+def _shortened(
+    columns: Sequence[Column], natural: Sequence[int], shown: Sequence[int], width: int | None
+) -> dict[int, int]:
+    """As wide as they like, then as short as they may be, then as short as they must."""
+    widths = {place: natural[place] for place in shown}
+    if width is None:
+        return widths
+    least = {place: _smallest(columns[place], natural[place]) for place in shown}
+    less = {place: LEAST for place in shown if columns[place].least}
+    for bounds in (least, less, dict.fromkeys(shown, LEAST), dict.fromkeys(shown, 1)):
+        for place in reversed(list(bounds)):
+            over = max(_total(list(widths.values())) - width, 0)
+            widths[place] = max(widths[place] - over, min(bounds[place], widths[place]))
+    return widths
+
+
+def _smallest(column: Column, natural: int) -> int:
+    return min(column.least, natural) if column.least else natural
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+@cache
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii() or text.translate(_OURS).isascii():
+        return len(text)
+    import unicodedata  # names and commands are nearly always ASCII
+
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)
+
+
+def cut(text: str, width: int, more: str = "…") -> str:
+    """At most so many columns of a text; what is left out is marked."""
+    if cells(text) <= width:
+        return text
+    room = width - len(more)
+    if room <= 0:
+        return more[:width]
+    end = min(len(text), room)
+    while cells(text[:end]) > room:
+        end -= 1
+    return text[:end].rstrip() + more

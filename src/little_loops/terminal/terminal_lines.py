@@ -1,0 +1,199 @@
+"""How a run reads on a terminal: the plain lines, and what there is room for beside them.
+
+The header, how long each action took, why a condition said what it said, what agents cost, and a
+last line that begins with how it ended.
+
+Not here: the plain lines (`reporting.lines`), colours on a screen and what moves (`live`).
+"""
+
+from __future__ import annotations
+
+from little_loops.fsm.events import FINAL_EVENTS
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.values import duration_text
+from little_loops.records import NamedTuple
+from little_loops.reporting.lines import (
+    INDENT,
+    Record,
+    Teller,
+    one_line,
+    signal_name,
+    whole_command,
+)
+
+GOOD, BAD, TAKE_CARE, QUIET, LOUD = "green", "red", "yellow", "dim", "bold"
+
+
+class Line(NamedTuple):
+    """A line; `right` stands at the right edge, the first `styled` characters have a style."""
+
+    text: str
+    right: str = ""
+    style: str = ""
+    styled: int | None = None
+
+
+class Signs(NamedTuple):
+    good: str = "✓"
+    bad: str = "✗"
+    take_care: str = "!"
+    dot: str = "·"
+    cut: str = "…"
+    spinner: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+ASCII = Signs("ok", "FAIL", "warn", "-", "...", "|/-\\")
+
+
+class TerminalTeller:
+    """Turns records into lines for a terminal."""
+
+    def __init__(
+        self, loop: FSMLoop, limit: int, *, ascii_only: bool = False, detailed: bool = False
+    ) -> None:
+        self._detailed = detailed
+        self.signs = ASCII if ascii_only else Signs()
+        self._loop = loop
+        self._plain = Teller(loop.name, limit, ascii_only=ascii_only)
+        self._limit = limit
+        self._has_begun = False
+        self._resumed = False
+        self._cost_usd = 0.0
+
+    def lines(self, record: Record) -> list[Line]:
+        header = [] if self._has_begun else [self._header(record)]
+        self._has_begun = True
+        return header + self._told(record)
+
+    def prints_text(self, record: Record) -> bool:
+        """Whether the action that begins prints for people; most agents print JSON."""
+        return record["action_type"] == "shell" or self._host(record["state"]) == "command"
+
+    def _host(self, name: str) -> str:
+        state = self._loop.states.get(name)
+        return self._loop.host.under(state.host if state else None).name or "claude"
+
+    def _header(self, record: Record) -> Line:
+        parts = [self._loop.name, self._loop.paradigm, f"up to {_times(self._limit)}"]
+        if scope := record.get("scope"):
+            parts.append(f"scope {', '.join(scope)}")
+        return Line(self._joined(parts), style=LOUD, styled=len(self._loop.name))
+
+    def _told(self, record: Record) -> list[Line]:
+        event = record["event"]
+        plain = self._plain.lines(record)
+        if event in FINAL_EVENTS:
+            return [Line(""), self._last(record)]
+        match event:
+            case "resume":
+                self._resumed = True
+                # Going on with an action enters no state, and the next line counts from here.
+                self._plain.iteration = record["iteration"]
+            case "condition_eval":
+                return [Line(f"{INDENT}{one_line(record['reason'])}", style=QUIET)]
+            case "cost":
+                return [self._cost(record)]
+            case "action_start":
+                where = plain[0].partition(f" {self._plain.signs['to']} ")[0]
+                whole = whole_command(record) if self._detailed else []
+                below = (Line(line, style=QUIET) for line in whole)
+                return [Line(plain[0], style=LOUD, styled=len(where)), *below]
+            case "action_complete":
+                return [self._ended(plain[0], record)]
+            case "warning":
+                return [Line(line, style=TAKE_CARE, styled=len("warning:")) for line in plain]
+            case _:
+                pass
+        return [Line(line) for line in plain]
+
+    def _ended(self, text: str, record: Record) -> Line:
+        sign = text.split()[0]
+        style = GOOD if sign == self._plain.signs["good"] else BAD
+        took = duration_text(record["duration_ms"])
+        return Line(text, took, style, len(INDENT) + len(sign))
+
+    def _cost(self, record: Record) -> Line:
+        self._cost_usd += record["cost_usd"] or 0.0
+        turns = record["turns"]
+        used = [f"{turns} turn{'' if turns == 1 else 's'}"] if turns else []
+        used += [f"{count_text(record['tokens'])} tokens"] if record["tokens"] else []
+        used += [money_text(record["cost_usd"])] if record["cost_usd"] else []
+        return Line(f"{INDENT}{self._host(record['state'])}: {', '.join(used)}", style=QUIET)
+
+    def _last(self, record: Record) -> Line:
+        end = ending(record)
+        parts = [f"{end.word}: {end.text}"]
+        if record["reason"] != "max_iterations":  # which has said how many
+            parts.append(_times(record["iterations"]))
+        parts.append(duration_text(record["duration_ms"]))
+        if self._cost_usd:
+            since = " since it was resumed" if self._resumed else ""
+            parts.append(money_text(self._cost_usd) + since)
+        sign = {GOOD: self.signs.good, BAD: self.signs.bad}.get(end.style, self.signs.take_care)
+        text = f"{sign} {self._joined(parts)}"
+        return Line(text, style=end.style, styled=len(f"{sign} {end.word}"))
+
+    def _joined(self, parts: list[str]) -> str:
+        return f" {self.signs.dot} ".join(parts)
+
+
+class End(NamedTuple):
+    word: str
+    text: str
+    style: str
+
+
+def ending(record: Record) -> End:
+    """How it ended; "completed" is said of a success state and nothing else."""
+    state = record["final_state"]
+    text = one_line(record.get("error") or record.get("message") or "")
+    match record["status"], record["reason"]:
+        case "completed", _:
+            return End("completed", state, GOOD)
+        case "failed", "terminal":
+            why = f" ({text})" if text not in ("", "terminal") else ""
+            return End("failed", f"ended in state {state}{why}", BAD)
+        case "failed", "loop_timeout":
+            return End("limit", f"out of time in state {state}", TAKE_CARE)
+        case "failed", "max_iterations" | "max_cost" | "max_tokens":
+            return End("limit", text, TAKE_CARE)
+        case "failed", reason:
+            why = f" ({text})" if text else ""
+            return End("failed", f"{reason} in state {state}{why}", BAD)
+        case "stopped", _:
+            return End("stopped", text or f"in state {state}", TAKE_CARE)
+        case "interrupted", _:
+            return End("interrupted", f"{_by(record)} in state {state}", TAKE_CARE)
+        case "awaiting_continuation", _:
+            why = f" ({text})" if text else ""
+            return End("paused", f"context handoff in state {state}{why}", TAKE_CARE)
+        case _:
+            return End("needs review", text or state, TAKE_CARE)
+
+
+def _by(record: Record) -> str:
+    name = signal_name(record["signal"])
+    return "ctrl-c" if name == "SIGINT" else name
+
+
+def _times(count: int) -> str:
+    return f"{count:,} iteration{'' if count == 1 else 's'}"
+
+
+def count_text(number: int) -> str:
+    """`812`, `41k`, `1.2M`."""
+    if number < 1000:
+        return str(number)
+    return f"{number / 1000:.0f}k" if number < 999_500 else f"{number / 1e6:.1f}M"
+
+
+def money_text(usd: float) -> str:
+    return f"${usd:.2f}" if usd >= 0.005 else "less than $0.01"
+
+
+def live_lines(signs: Signs, elapsed_s: float, doing: str, hint: str) -> list[str]:
+    """What moves while an action runs."""
+    frame = signs.spinner[int(elapsed_s * 10) % len(signs.spinner)]
+    elapsed = duration_text(int(elapsed_s) * 1000) if elapsed_s >= 10 else f"{int(elapsed_s)}s"
+    told = f" {signs.dot} {doing}" if doing else ""
+    return [f"{frame:<{len(INDENT)}}{elapsed}{told}", f"{INDENT}{hint}"]

@@ -1,1 +1,0 @@
-"""Effects: what a run does to the computer it runs on."""

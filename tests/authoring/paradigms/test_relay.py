@@ -1,0 +1,257 @@
+"""Paradigm `relay`, as the document it becomes."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+import yaml
+
+from little_loops.authoring.fields.reader import Reader
+from little_loops.authoring.load import load
+from little_loops.authoring.paradigms import native
+from little_loops.authoring.paradigms.relay import CONTRACT, HANDED_OVER, expand
+from little_loops.authoring.yaml.nodes import Map, node_of, plain, walk
+from little_loops.authoring.yaml.places import Source
+from little_loops.authoring.yaml.source import parse
+from little_loops.fsm.schema import FSMLoop, VerdictWords, outcome_of
+from little_loops.relay import rules, turns
+from little_loops.templates.render import lookup_in, render_shell
+
+EXAMPLE = """\
+paradigm: relay
+name: implement-886
+agent: "/ll:implement specs/886"
+metadata: specs/886/.return-meta.json
+plan: specs/886/plan.md
+max_iterations: 5
+commit: true
+session: sess_123_abc
+"""
+
+COMPILED = """\
+paradigm: relay
+name: implement-886
+max_iterations: 5
+on_handoff: continue
+initial: prepare
+states:
+  prepare:
+    action: >-
+      ll-loop relay prepare --metadata=specs/886/.return-meta.json --plan=specs/886/plan.md
+      --session=sess_123_abc
+    condition: {type: verdict, words: [ready]}
+    on_ready: turn
+  turn:
+    action: /ll:implement specs/886
+    next: settle
+    on_error: settle
+    on_interrupt: settle
+    context:
+      resume_phase: ${captured.prepare.structured.resume_phase}
+      phases_total: ${captured.prepare.structured.phases_total}
+      handoff_path: ${captured.prepare.structured.handoff_path}
+      iteration: ${captured.prepare.structured.iteration}
+      session_id: ${captured.prepare.structured.session_id}
+      plan_path: ${captured.prepare.structured.plan_path}
+      metadata_path: ${captured.prepare.structured.metadata_path}
+      return_metadata: CONTRACT
+    env:
+      LL_RESUME_PHASE: ${captured.prepare.structured.resume_phase}
+      LL_PHASES_TOTAL: ${captured.prepare.structured.phases_total}
+      LL_HANDOFF_PATH: ${captured.prepare.structured.handoff_path}
+      LL_SESSION_ID: ${captured.prepare.structured.session_id}
+      LL_PLAN_PATH: ${captured.prepare.structured.plan_path}
+      LL_METADATA_PATH: ${captured.prepare.structured.metadata_path}
+  settle:
+    action: >-
+      ll-loop relay settle --metadata=specs/886/.return-meta.json --plan=specs/886/plan.md
+      --after=${prev.state} --exit=${prev.exit_code} --output=${captured.turn.file:-}
+    condition: {type: verdict, words: [implemented, partial, review, blocked, failed, invalid]}
+    on_implemented: done
+    on_partial: prepare
+    on_review: review
+    on_blocked: stopped
+    on_failed: stopped
+    on_invalid: prepare
+  done: {action: 'cat "$LL_RUN_DIR/relay-report.txt"', terminal: true, outcome: success}
+  review:
+    action: cat "$LL_RUN_DIR/relay-report.txt"
+    terminal: true
+    outcome: review
+    next: prepare
+  stopped: {action: 'cat "$LL_RUN_DIR/relay-report.txt"', terminal: true, outcome: failure}
+"""
+
+
+def nodes(source: str) -> Map:
+    root = parse(source, "relay.yaml").root
+    assert isinstance(root, Map)
+    return expand(root, "the-stem")
+
+
+def expanded(source: str) -> Any:
+    return plain(nodes(source))
+
+
+def read(source: str) -> FSMLoop:
+    reader = Reader(Source("relay.yaml", tuple(source.splitlines())))
+    loop = native.read(nodes(source), reader, "the-stem").loop
+    assert reader.problems == []
+    assert loop is not None
+    return loop
+
+
+MINIMAL = "{paradigm: relay, agent: ./turn.sh, metadata: meta.json, plan: plan.md}"
+
+
+def test_the_example_of_the_manual() -> None:
+    states = yaml.safe_load(COMPILED)
+    states["states"]["turn"]["context"]["return_metadata"] = CONTRACT
+    assert expanded(EXAMPLE) == states
+
+
+def test_it_reads_back_as_a_machine() -> None:
+    loop = read(EXAMPLE)
+    assert list(loop.states) == ["prepare", "turn", "settle", "done", "review", "stopped"]
+    outcomes = {
+        name: outcome_of(name, state, None) for name, state in loop.states.items() if state.terminal
+    }
+    assert outcomes == {"done": "success", "review": "review", "stopped": "failure"}
+    settle = loop.states["settle"]
+    assert settle.condition == VerdictWords(tuple(settle.on_words))
+
+
+def test_every_word_of_the_rules_has_a_way() -> None:
+    words = read(EXAMPLE).states["settle"].on_words
+    assert set(words) == set(rules.Word.__args__)  # type: ignore[attr-defined] # a Literal
+    assert read(EXAMPLE).states["prepare"].on_words == {turns.READY: "turn"}
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    compiled = expanded(MINIMAL)
+    assert (compiled["name"], compiled["max_iterations"]) == ("the-stem", 5)
+    assert compiled["states"]["prepare"]["action"] == (
+        "ll-loop relay prepare --metadata=meta.json --plan=plan.md"
+    )
+    assert read(MINIMAL).max_iterations == 5
+
+
+def test_no_commits() -> None:
+    states = expanded(f"{MINIMAL[:-1]}, commit: false}}")["states"]
+    for name in ("prepare", "settle"):
+        assert "--plan=plan.md --no-commit" in states[name]["action"]
+
+
+def test_a_directory_of_the_loops_is_for_the_turn() -> None:
+    states = expanded(f"{MINIMAL[:-1]}, cwd: src/api}}")["states"]
+    for name in ("prepare", "settle"):
+        assert states[name]["cwd"] == "."
+        assert "--cwd=src/api" in states[name]["action"]
+    assert "cwd" not in states["turn"]
+
+
+def test_a_directory_of_the_agents() -> None:
+    source = "{agent: {action: ./turn.sh, cwd: tools}, metadata: m, plan: p, cwd: src}"
+    states = expanded(source)["states"]
+    assert "--cwd=tools" in states["prepare"]["action"]
+    assert states["turn"]["cwd"] == "tools"
+
+
+def test_commits_know_the_scope() -> None:
+    states = expanded(f"{MINIMAL[:-1]}, scope: [src, my docs]}}")["states"]
+    assert "--scope=src '--scope=my docs' --after=" in states["settle"]["action"].replace(
+        "--scope='my docs'", "'--scope=my docs'"
+    )
+    assert "--scope" not in states["prepare"]["action"]
+
+
+def test_an_agent_with_fields_of_its_own() -> None:
+    turn = expanded("""
+        agent:
+          action: Go on with the plan
+          action_type: prompt
+          timeout: 2h
+          host: {name: codex}
+          context: {tone: terse, plan_path: elsewhere.md}
+          env: {DEBUG: "1", LL_PLAN_PATH: elsewhere.md}
+          next: nowhere
+        metadata: m.json
+        plan: p.md
+    """)["states"]["turn"]
+    context, env = turn.pop("context"), turn.pop("env")
+    assert turn == {
+        "action": "Go on with the plan",
+        "action_type": "prompt",
+        "timeout": "2h",
+        "host": {"name": "codex"},
+        "next": "settle",
+        "on_error": "settle",
+        "on_timeout": "settle",
+        "on_interrupt": "settle",
+    }
+    assert list(context) == [
+        *("tone", "plan_path"),
+        *(name for name in HANDED_OVER if name != "plan_path"),
+        "return_metadata",
+    ]
+    assert context["plan_path"] == env["LL_PLAN_PATH"] == "elsewhere.md"
+    assert env["DEBUG"] == "1"
+
+
+def test_values_are_quoted_and_stay_what_they_are() -> None:
+    states = expanded("""
+        agent: ./turn.sh
+        metadata: "specs/$${x}/meta.json"
+        plan: "-my plan's.md"
+    """)["states"]
+    action = states["prepare"]["action"]
+    assert action == (
+        "ll-loop relay prepare --metadata='specs/$$${x}/meta.json' "
+        """--plan='-my plan'"'"'s.md'"""
+    )
+    script = render_shell(action, lookup_in({}), {}).text
+    assert shlex.split(script)[3:] == ["--metadata=specs/$${x}/meta.json", "--plan=-my plan's.md"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{paradigm: relay}",
+        "{agent: [a], metadata: {b: c}, plan: 3, commit: maybe, session: [s], scope: {d: e}}",
+        "{agent: {action: a, context: text, env: [e], cwd: [x]}, metadata: m, cwd: [y]}",
+    ],
+)
+def test_odd_shapes_are_the_readers_to_report(source: str) -> None:
+    assert set(expanded(source)["states"]) >= {"prepare", "turn", "settle"}
+
+
+def test_every_piece_stands_somewhere() -> None:
+    assert [node for node in walk(nodes(EXAMPLE)) if node.mark is None] == []
+    root = node_of(yaml.safe_load(EXAMPLE))
+    assert isinstance(root, Map)
+    assert plain(expand(root, "x"))["initial"] == "prepare"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        EXAMPLE,
+        MINIMAL,
+        """
+        paradigm: relay
+        agent: {action: ./turn.sh, timeout: 2h, cwd: tools}
+        metadata: specs/886/meta.json
+        plan: specs/plan.md
+        context: {issue: "886"}
+        scope: [src, specs]
+        commit: false
+        """,
+    ],
+    ids=["the manual's", "minimal", "with everything"],
+)
+def test_nothing_is_wrong_with_the_machine(source: str) -> None:
+    definition = load(source, "relay.yaml", "relay")
+    assert definition.problems == ()
+    assert definition.loop is not None

@@ -1,0 +1,241 @@
+"""`ll-loop init`: what it writes, that it writes nothing over, and how it asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from textwrap import dedent
+
+import pexpect
+import pytest
+
+from little_loops.authoring.load import load
+from little_loops.cli.setup.detect import look_around
+from little_loops.cli.setup.init import TEMPLATES, fill, filled, main
+from tests.project import Project
+from tests.stand_ins import PROJECTS, lay_out, nothing
+
+VALID = "   (valid; its first line is for your editor)"
+
+# ── what it writes ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "none"])
+@pytest.mark.parametrize("kind", PROJECTS)
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_every_template_is_valid_in_every_kind_of_project(tmp_path, name, kind, agent):
+    found = look_around(str(lay_out(tmp_path, PROJECTS[kind])), nothing)
+    agents = () if agent == "none" else (agent,)
+    text = filled(name, found._replace(agents=agents))
+    read = load(text, "x.yaml", "x")
+    assert (read.problems, read.loop and read.loop.name) == ((), TEMPLATES[name].loop)
+    assert read.loop is not None
+    assert read.loop.host.name == ("codex" if agent == "codex" and "host:" in text else None)
+    assert text.startswith("# yaml-language-server: $schema=./.schema.json\n")
+    assert "@" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "result"),
+    [
+        pytest.param("a @x@ b @x@\n", {"x": "1"}, "a 1 b 1\n", id="inside a line"),
+        pytest.param("a:\n    @x@\n", {"x": "1\n 2"}, "a:\n    1\n     2\n", id="several lines"),
+        pytest.param("a\n@x@\nb\n", {"x": ""}, "a\nb\n", id="nothing, no line"),
+        pytest.param("me@x.org @y@\n", {"x": "1"}, "me@x.org @y@\n", id="not ours"),
+    ],
+)
+def test_values_are_filled_in(text, values, result):
+    assert fill(text, values) == result
+
+
+def test_the_first_loop(project: Project):
+    lay_out(project.root, {"test_x.py": "import unittest\n"})
+    (project.root / ".loops").rmdir()
+    done = project.ll("init", "--yes")
+    assert (done.returncode, done.stdout) == (
+        0,
+        dedent("""\
+            wrote .loops/fix-tests.yaml   (valid; its first line is for your editor)
+            wrote .loops/.schema.json   (for your editor; commit it)
+            wrote .loops/.gitignore   (keeps runs out of git)
+            """),
+    )
+    assert done.stderr.splitlines()[0].startswith("Found: python (test_x.py), unittest")
+    assert done.stderr.splitlines()[-1] == "next: ll-loop run fix-tests --dry-run"
+    assert project.file(".loops/.gitignore") == ".running/\n.history/\n"
+    assert project.ll("validate", "--strict").returncode == 0
+
+
+def test_the_schema_beside_it_is_the_one_its_first_line_names(project: Project):
+    import jsonschema
+    import yaml
+
+    for name in TEMPLATES:
+        project.ll("init", "--template", name)
+    schema = json.loads(project.file(".loops/.schema.json"))
+    paths = sorted((project.root / ".loops").glob("*.yaml"))
+    assert len(paths) == len(TEMPLATES)
+    for path in paths:
+        jsonschema.validate(yaml.safe_load(path.read_text()), schema)
+
+
+def test_it_works_in_the_project_of_the_directory_it_is_run_in(project: Project):
+    below = project.root / "a" / "b"
+    below.mkdir(parents=True)
+    done = project.ll("init", "--template", "empty", cwd=below)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (
+        0,
+        f"wrote {project.root}/.loops/my-loop.yaml{VALID}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        pytest.param("my-loop.yaml", "theirs", id="the same file"),
+        pytest.param("my-loop.yml", "theirs", id="the other suffix"),
+        pytest.param(
+            "other.yaml",
+            "name: my-loop\ninitial: a\nstates: {a: {terminal: true}}\n",
+            id="another file with that name in it",
+        ),
+    ],
+)
+def test_nothing_is_written_over(project: Project, file: str, text: str):
+    lay_out(project.root, {f".loops/{file}": text})
+    done = project.ll("init", "--yes", "-q")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"error: the loop `my-loop` is there already: `.loops/{file}`\n"
+        "   = help: nothing is written over; rename it, or take another: `--template NAME`"
+        " with one of tests, lint, types, relay, deploy, empty\n"
+    )
+    assert {path.name for path in (project.root / ".loops").iterdir()} == {file}
+    assert project.file(f".loops/{file}") == text
+
+
+def test_what_lies_beside_loops_stays_as_it_is(project: Project):
+    lay_out(project.root, {".loops/.gitignore": "mine\n", ".loops/.schema.json": "{}"})
+    done = project.ll("init", "--template", "empty", "-q")
+    assert done.stdout.splitlines() == [
+        "wrote .loops/my-loop.yaml   (valid; its first line is for your editor)"
+    ]
+    assert (project.file(".loops/.gitignore"), project.file(".loops/.schema.json")) == (
+        "mine\n",
+        "{}",
+    )
+
+
+# ── asking ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_a_terminal_it_names_the_flags(project: Project):
+    done = project.ll("init", "-q")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: there is no terminal to ask which loop to write\n"
+        "   = help: `--yes` writes `empty`, `--template NAME` one of: empty, relay, deploy\n"
+    )
+    assert list((project.root / ".loops").iterdir()) == []
+
+
+def test_an_unknown_template_is_a_mistake(project: Project):
+    done = project.ll("init", "--template", "nope")
+    assert (done.returncode, "invalid choice: 'nope'" in done.stderr) == (2, True)
+
+
+def asked(project: Project, *answers: str) -> tuple[int | None, str]:
+    """What is said to somebody at a terminal who answers so."""
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "little_loops", "init"],
+        cwd=str(project.root),
+        env=project.environ(),
+        dimensions=(24, 80),
+        encoding="utf-8",
+        timeout=30,
+        echo=False,
+    )
+    said = ""
+    try:
+        for answer in answers:
+            child.expect_exact("[1] ")
+            said += child.before or ""
+            child.send(answer)
+        child.expect(pexpect.EOF)
+        said += child.before or ""
+    finally:
+        child.close(force=True)
+    return child.exitstatus, said.replace("\r\n", "\n")
+
+
+def test_at_a_terminal_it_asks(project: Project):
+    lay_out(project.root, {"pyproject.toml": "[tool.ruff]\n[tool.mypy]\n"})
+    project.loop("fix-lint", "name: fix-lint\ninitial: a\nstates: {a: {terminal: true}}\n")
+    code, said = asked(project, "7\n", "2\n")
+    assert code == 0
+    assert said.partition("Which")[2] == dedent("""\
+         loop first?
+          1) lint until clean              there already
+          2) type errors to zero           python3 -m mypy .
+          3) hand a plan to fresh agents
+          4) deploy, roll back on failure
+          5) empty, to edit
+        a number from 1 to 5
+        wrote .loops/fix-types.yaml   (valid; its first line is for your editor)
+        wrote .loops/.schema.json   (for your editor; commit it)
+        wrote .loops/.gitignore   (keeps runs out of git)
+        warning: no agent CLI is on PATH; the loop asks `claude`
+        next: ll-loop run fix-types --dry-run
+        """).replace("warning: no agent CLI is on PATH; the loop asks `claude`\n", warning())
+
+
+def warning() -> str:
+    from shutil import which
+
+    there = which("claude") or which("codex")
+    return "" if there else "warning: no agent CLI is on PATH; the loop asks `claude`\n"
+
+
+def test_an_empty_answer_takes_the_first(project: Project):
+    code, _ = asked(project, "\n")
+    assert (code, (project.root / ".loops" / "my-loop.yaml").exists()) == (0, True)
+
+
+def test_who_does_not_answer_gets_nothing(project: Project):
+    code, said = asked(project, "\x04")
+    assert (code, said.splitlines()[-1]) == (2, "error: nothing was chosen, nothing was written")
+    assert list((project.root / ".loops").iterdir()) == []
+
+
+def test_it_says_what_to_do_before_the_first_run(project, capsys, monkeypatch):
+    monkeypatch.chdir(project.root)
+    monkeypatch.setenv("HOME", str(project.home))
+    monkeypatch.setenv("PATH", os.fspath(project.home))
+    said = []
+    for name in ("relay", "lint", "deploy"):
+        assert main(["--template", name]) == 0
+        said += capsys.readouterr().err.splitlines()[1:]
+    assert said == [
+        "warning: no agent CLI is on PATH; the loop asks `claude`",
+        "next: write plan.md, then ll-loop run implement-plan --dry-run",
+        "warning: no agent CLI is on PATH; the loop asks `claude`",
+        "next: write your command into .loops/fix-lint.yaml, then ll-loop run fix-lint --dry-run",
+        "next: ll-loop run safe-deploy --dry-run",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "loop"),
+    [
+        ("tests-green", "fix-tests"),
+        ("lint-clean", "fix-lint"),
+        ("types-to-zero", "fix-types"),
+        ("safe-deploy", "safe-deploy"),
+        ("implement-plan", "implement-plan"),
+    ],
+)
+def test_a_template_has_the_names_people_have_for_it(project: Project, word: str, loop: str):
+    assert project.ll("init", "--template", word).returncode == 0
+    assert (project.root / ".loops" / f"{loop}.yaml").exists()

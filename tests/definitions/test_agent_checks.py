@@ -1,0 +1,56 @@
+"""What is said about agents and their hosts: the option that is wrong, not the host around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from little_loops.authoring.load import load
+from little_loops.definitions.agent_checks import agent_problems
+
+LOOP = """\
+{loop}
+initial: ask
+states:
+  ask: {{action: Is it good, action_type: prompt, {state}next: done}}
+  done: {{terminal: true}}
+"""
+OWN = '{name: command, command: [my-agent, "{prompt}"]'
+NO_TURNS = "`host: command` has no `max_turns`; write what your program needs into `command`"
+NO_COST = "`max_cost_usd` cannot bound host `command`, which reports no cost"
+
+
+def row(name: str, loop: str, state: str, *told: str):
+    return pytest.param(loop, state, list(told), id=name)
+
+
+@pytest.mark.parametrize(
+    ("loop", "state", "told"),
+    [
+        row("of the loop", f"host: {OWN}, max_turns: 3}}", "", f"LL230 1 max_turns: {NO_TURNS}"),
+        row("of the state", "", f"host: {OWN}, max_turns: 3}}, ", f"LL230 4 max_turns: {NO_TURNS}"),
+        row("of the loop, for a state", "host: {max_turns: 3}", f"host: {OWN}}}, ",
+            f"LL230 1 max_turns: {NO_TURNS}"),
+        row("none that is written", "host: {name: command}", "",
+            "LL230 1 {name: command}: `host: command` needs a `command` with a `{prompt}` place"),
+        row("a value", "host: {permission_mode: mild}", "",
+            "LL230 1 {permission_mode: mild}: `claude` has no permission mode `mild`; there are"),
+        row("cost nobody reports", f"max_cost_usd: 5\nhost: {OWN}}}", "", f"LL233 1 5: {NO_COST}"),
+        row("tokens nobody reports", f"max_tokens: 5\nhost: {OWN}}}", "",
+            "LL233 1 5: `max_tokens` cannot bound host `command`, which reports no tokens"),
+        row("cost of codex", "host: codex\nmax_tokens: 7\nmax_cost_usd: 5", "",
+            "LL233 3 5: `max_cost_usd` cannot bound host `codex`, which reports no cost"),
+        row("what claude reports", "max_tokens: 7\nmax_cost_usd: 5", ""),
+    ],
+)  # fmt: skip
+def test_the_place_is_what_is_wrong(tmp_path: Path, loop: str, state: str, told: list[str]) -> None:
+    definition = load(LOOP.format(loop=loop, state=state), "a.yaml", "a")
+    assert definition.problems == ()
+    found = []
+    for problem in agent_problems(definition, str(tmp_path)):
+        place = problem.place
+        assert place is not None
+        marked = place.source[place.column - 1 :][: place.length]
+        found.append(f"{problem.code} {place.line} {marked}: {problem.message}")
+    assert [one[: len(words)] for one, words in zip(found, told, strict=True)] == told

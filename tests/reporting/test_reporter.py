@@ -1,0 +1,117 @@
+"""What a run's events are written as, and in how many writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from little_loops.cli.foreground import JsonScreen, LastLine
+from little_loops.reporting.lines import Teller
+from little_loops.reporting.masking import Masker
+from little_loops.reporting.observers import Callback, Onlookers
+from little_loops.reporting.reporter import Reporter
+
+
+def told(event: str, **fields: Any) -> dict[str, Any]:
+    return {"event": event, **fields}
+
+
+STEP = (
+    told("action_complete", state="check", exit_code=0, duration_ms=3, output="", stderr=""),
+    told("transition", **{"from": "check", "to": "fix"}, reason="on_pass"),
+    told("state_enter", state="fix", iteration=1),
+    told("action_start", action="true", state="fix", attempt=1, action_type="shell"),
+)
+LINES = """\
+       ✓ (exit 0)
+       → fix (on_pass)
+[1/9] fix → running true...
+"""
+WARNING = told("warning", message="mind the gap")
+
+
+class Written(list[str]):
+    """Each write; those of the warnings marked."""
+
+    def reporter(self, kind: type[Reporter] = Reporter) -> Reporter:
+        teller = Teller("demo", 9)
+        return kind(self.append, teller, Masker({}), output=True, warn=self.warn)
+
+    def warn(self, text: str) -> None:
+        self.append(f"! {text}")
+
+
+def test_the_lines_of_a_step_are_one_write():
+    written = Written()
+    written.reporter().records(STEP)
+    assert written == [LINES]
+
+
+def test_told_one_by_one_they_are_the_same_lines():
+    written = Written()
+    reporter = written.reporter()
+    for record in STEP:
+        reporter.record(record)
+    assert (len(written), "".join(written)) == (2, LINES)
+
+
+def test_output_that_has_no_newline_yet_stands_before_the_end_of_its_action():
+    written = Written()
+    reporter = written.reporter()
+    reporter.printed("stdout", b"half a")
+    reporter.printed("stdout", b" line")
+    reporter.records(STEP)
+    assert "".join(written).startswith("       | half a line\n       ✓")
+    assert len(written) == 3
+
+
+@pytest.mark.parametrize(
+    ("records", "written"),
+    [
+        pytest.param([*STEP, WARNING], [LINES, "! warning: mind the gap\n"], id="last"),
+        pytest.param([WARNING, *STEP], ["! warning: mind the gap\n", LINES], id="first"),
+    ],
+)
+def test_a_warning_keeps_its_place(records, written):
+    seen = Written()
+    seen.reporter().records(records)
+    assert seen == written
+
+
+def test_steps_without_a_line_are_not_written():
+    written = Written()
+    written.reporter().records([told("state_enter", state="fix", iteration=1)])
+    written.reporter(LastLine).records(STEP)
+    assert written == []
+
+
+def test_what_came_before_a_record_it_cannot_tell_is_written():
+    written = Written()
+    with pytest.raises(KeyError):
+        written.reporter().records([*STEP[:3], told("action_start")])
+    assert written == [LINES.partition("[")[0]]
+
+
+def test_events_for_programs_are_one_write_too():
+    written = Written()
+    screen = JsonScreen(written.append)
+    screen.records([told("iteration", iteration=2), told("cycle", cycle=2)])
+    screen.record(told("cycle", cycle=3))
+    assert written == [
+        '{"event":"iteration","iteration":2}\n{"event":"cycle","cycle":2}\n',
+        '{"event":"cycle","cycle":3}\n',
+    ]
+
+
+def test_an_onlooker_that_wants_them_singly_gets_them_singly_and_one_that_fails_is_let_go():
+    heard: list[str] = []
+
+    def fails(record: dict[str, Any]) -> None:
+        heard.append("fails")
+        raise RuntimeError
+
+    both = Onlookers([Callback(fails), Callback(lambda record: heard.append(record["event"]))])
+    both.records(STEP[:2])
+    both.records(STEP[2:])
+    assert heard == ["fails", "action_complete", "transition", "state_enter", "action_start"]

@@ -1,0 +1,159 @@
+"""The way a run came, from its events."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from little_loops.runs.path_taken import (
+    MOST_BARS,
+    Visit,
+    compressed,
+    letters,
+    measurements,
+    sparkline,
+    units,
+    visits,
+)
+
+
+def enter(state: str):
+    return {"event": "state_enter", "state": state}
+
+
+def eval_of(result: str, reason: str = "", kind: str = "exit_code"):
+    return {"event": "condition_eval", "type": kind, "result": result, "reason": reason}
+
+
+@pytest.mark.parametrize(
+    ("records", "way"),
+    [
+        pytest.param([], [], id="nothing yet"),
+        pytest.param([enter("a")], [Visit("a")], id="just entered"),
+        pytest.param(
+            [enter("a"), {"event": "action_complete", "exit_code": 0}],
+            [Visit("a", "pass")],
+            id="ended well",
+        ),
+        pytest.param(
+            [enter("a"), {"event": "action_complete", "exit_code": 0, "agent": "fail"}],
+            [Visit("a", "fail")],
+            id="an agent that failed",
+        ),
+        pytest.param(
+            [enter("a"), {"event": "action_complete", "exit_code": 0}, eval_of("fail")],
+            [Visit("a", "fail")],
+            id="the condition decides",
+        ),
+        pytest.param(
+            [
+                enter("a"),
+                {"event": "action_complete", "exit_code": 1},
+                {"event": "transition", "from": "a", "to": "b", "reason": "on_error"},
+                enter("b"),
+            ],
+            [Visit("a", "error"), Visit("b")],
+            id="the way tells the verdict",
+        ),
+        pytest.param(
+            [
+                enter("a"),
+                {"event": "action_complete", "exit_code": 1},
+                {"event": "transition", "from": "a", "to": "b", "reason": "next"},
+            ],
+            [Visit("a", "fail")],
+            id="next tells nothing",
+        ),
+        pytest.param(
+            [
+                enter("a"),
+                {"event": "action_interrupted"},
+                {"event": "transition", "from": "a", "to": "b", "reason": "on_interrupt"},
+            ],
+            [Visit("a", "interrupted")],
+            id="interrupted",
+        ),
+        pytest.param(
+            [enter("a"), {"event": "action_interrupted"}, {"event": "action_start"}],
+            [Visit("a")],
+            id="begun once more",
+        ),
+        pytest.param([eval_of("pass")], [], id="the beginning is out of reach"),
+    ],
+)
+def test_visits(records, way):
+    assert visits(records) == way
+
+
+def test_measurements_are_read_from_the_reasons():
+    records = [
+        eval_of("progress", "12 is the first measurement, the target is 0", "convergence"),
+        eval_of("error", "expected a number, got 'x'", "convergence"),
+        eval_of("pass", "7 eq 7", "output_numeric"),
+        enter("apply"),
+        eval_of("progress", "4.5 is nearer to 0 than 12", "convergence"),
+        eval_of("error", "inf", "convergence"),
+        eval_of("target", "0 meets the target 0", "convergence"),
+    ]
+    assert measurements(records) == [12.0, 4.5, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "bars"),
+    [
+        pytest.param([5], "▁", id="one"),
+        pytest.param([3, 3, 3], "▁▁▁", id="flat"),
+        pytest.param([12, 4, 0], "█▃▁", id="down"),
+        pytest.param([0, 1, 2, 3, 4, 5, 6, 7], "▁▂▃▄▅▆▇█", id="up"),
+        pytest.param(list(range(1000)), "▁▁▂▂▃▃▄▄▅▅▆▆▇▇██", id="thinned out"),
+    ],
+)
+def test_sparkline(values, bars):
+    assert sparkline(values) == bars
+
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=60))
+def test_a_sparkline_is_never_longer_than_it_may_be(values):
+    assert len(sparkline(values)) == min(len(values), MOST_BARS)
+
+
+@pytest.mark.parametrize(
+    ("states", "short"),
+    [
+        pytest.param(["measure", "apply"], ["m", "a"], id="first letters"),
+        pytest.param(["check_tests", "check-lint", "fix_lint"], ["ct", "cl", "f"], id="initials"),
+        pytest.param(["check", "clean"], ["check", "clean"], id="whole names"),
+    ],
+)
+def test_letters_tell_states_apart(states, short):
+    assert list(letters(states).values()) == short
+
+
+@given(st.lists(st.from_regex(r"[a-c_]{1,4}", fullmatch=True)))
+def test_no_two_states_have_the_same_letters(states):
+    short = letters(states)
+    assert len(set(short.values())) == len(set(states))
+
+
+@pytest.mark.parametrize(
+    ("way", "text"),
+    [
+        pytest.param("", "", id="nothing"),
+        pytest.param("m a m a m", "m a m a m", id="twice is told"),
+        pytest.param("m a m a m a m", "m a ×3 m", id="three times is counted"),
+        pytest.param("x x x x", "x ×4", id="one state"),
+        pytest.param("a b b b a b b b a b b b", "a b b b ×3", id="the larger unit"),
+        pytest.param("s a b a b a b e", "s a b ×3 e", id="in the middle"),
+    ],
+)
+def test_what_repeats_is_said_once(way, text):
+    assert compressed(way.split()) == text
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=60))
+def test_nothing_is_lost_by_it(words):
+    assert [word for unit, count in units(words) for word in unit * count] == words

@@ -1,0 +1,377 @@
+"""What is said about a value that stands in the wrong place."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from little_loops.templates.render import check_shell
+from little_loops.templates.shell.command_words import GRAMMARS
+from little_loops.templates.shell.positions import Place, Reason
+from little_loops.templates.shell.refusals import why
+
+VALUE = "${captured.n.output}"
+
+
+def told(action: str, context: dict[str, object] | None = None, shell: str = "sh") -> list[str]:
+    return [
+        f"{'warning' if each.warning else 'error'}: {each.message} = {each.help}"
+        for each in check_shell(action.replace("@", VALUE), context or {}, shell)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        pytest.param(
+            "@ --version",
+            "error: `@` stands where the name of a command belongs, and would be run = "
+            "write the command out, and give the value to it as an argument",
+            id="command",
+        ),
+        pytest.param(
+            '$CMD "@"',
+            "error: `@` would be run as a command where what stands before it is empty = "
+            "write the command out, or put what stands before it in double quotes",
+            id="behind what may be empty",
+        ),
+        pytest.param(
+            "sh -c 'echo @'",
+            "error: `@` stands in program text of `sh`, and would be run = "
+            "give it as an argument: `sh -c 'echo \"$1\"' sh @`",
+            id="shell",
+        ),
+        pytest.param(
+            "python3 -c 'print(\"@\")'",
+            "error: `@` stands in program text of `python`, and would be run = "
+            "give it as an argument: `python3 -c 'import sys; print(sys.argv[1])' @`",
+            id="python",
+        ),
+        pytest.param(
+            "perl -e 'print \"@\"'",
+            "error: `@` stands in program text of `perl`, and would be run = "
+            "give it as an argument: `perl -e 'print $ARGV[0]' -- @`",
+            id="perl",
+        ),
+        pytest.param(
+            "awk '/@/' log",
+            "error: `@` stands in program text of `awk`, and would be run = "
+            "give it as a variable: `awk -v value=@ '{ print value }'`",
+            id="awk",
+        ),
+        pytest.param(
+            "sed 's/@/x/' log",
+            "error: `@` stands in program text of `sed`, and would be run = "
+            "`sed` takes no variables: use `awk -v value=@` or a program that does",
+            id="sed",
+        ),
+        pytest.param(
+            "jq '.a == \"@\"' log",
+            "error: `@` stands in program text of `jq`, and would be run = "
+            "give it as a variable: `jq --arg value @ '.name == $value'`",
+            id="jq",
+        ),
+        pytest.param(
+            "eval echo @",
+            "error: `@` stands in program text of `eval`, and would be run = "
+            "run the command itself, with the value as its argument",
+            id="eval",
+        ),
+        pytest.param(
+            "let n=@",
+            "error: `@` stands in program text of `let`, and would be run = "
+            "use `expr @ + 1` to calculate",
+            id="let",
+        ),
+        pytest.param(
+            "trap 'echo @' EXIT",
+            "error: `@` stands in program text of `trap`, and would be run = "
+            "put it into a variable on a line of its own first: `value=@`, "
+            'and use `"$value"` in the trap\'s own text',
+            id="trap",
+        ),
+        pytest.param(
+            "alias x='echo @'",
+            "error: `@` stands in program text of `alias`, and would be run = "
+            "use a function, and give it the value as an argument",
+            id="alias",
+        ),
+        pytest.param(
+            "bash <<'E'\n@\nE",
+            "error: `@` stands in program text of `bash`, and would be run = "
+            "give it as an argument: `bash -c 'echo \"$1\"' bash @`",
+            id="a program in a here-document",
+        ),
+        pytest.param(
+            "read @",
+            "error: `@` stands where the name of a variable belongs, which bash evaluates = "
+            "write the name out",
+            id="name",
+        ),
+        pytest.param(
+            "echo $((@ + 1))",
+            "error: `@` stands in shell arithmetic, where bash runs commands it finds in a value = "
+            "use `expr @ + 1` to calculate, and `[ @ -gt 1 ]` to compare",
+            id="arithmetic",
+        ),
+        pytest.param(
+            "echo $(($(cat @) + 1))",
+            "error: what `$(…)` makes of `@` stands in shell arithmetic, "
+            "where bash runs commands it finds in a value = "
+            'use `expr "$(…)" + 1` to calculate, and `[ "$(…)" -gt 1 ]` to compare',
+            id="arithmetic with what is printed",
+        ),
+        pytest.param(
+            "[[ @ == a ]]",
+            "error: `@` stands in `[[ … ]]`, where bash runs commands it finds in a value = "
+            "use `[ … ]`, or `case @ in …`",
+            id="test",
+        ),
+        pytest.param(
+            "PS4=@",
+            "error: `@` is put into `PS4`, and the shell evaluates what is in there = "
+            "use a variable of your own",
+            id="variable",
+        ),
+        pytest.param(
+            "[ $(cat @) -gt 3 ]",
+            "error: what `$(…)` makes of `@` may be taken for an operator of `[`, "
+            "and bash evaluates what follows `-v` = "
+            "put `$(…)` in double quotes, and write an operator between two values",
+            id="operator",
+        ),
+        pytest.param(
+            'printf "$(cat @)"',
+            "error: what `$(…)` makes of `@` may begin with `-`, "
+            "and `printf` would take it for an option = write `--` before it",
+            id="option",
+        ),
+        pytest.param(
+            'eval "$(cat @)"',
+            "error: what `$(…)` makes of `@` stands in program text of `eval`, and would be run = "
+            "run the command itself, with the value as its argument",
+            id="a substitution",
+        ),
+        pytest.param(
+            "cat @ | sh",
+            "error: what a pipe makes of `@` stands in program text of `sh`, and would be run = "
+            "give it as an argument: `sh -c 'echo \"$1\"' sh @`",
+            id="a pipe",
+        ),
+        pytest.param(
+            "compgen -W @",
+            "error: `@` stands in program text of `compgen`, and would be run = "
+            "give the value to `compgen` as an argument or a variable",
+            id="a program without words of its own",
+        ),
+        pytest.param(
+            "echo `cat @`",
+            "error: `@` stands in backticks = write `$(…)` instead of the backticks",
+            id="backticks",
+        ),
+        pytest.param(
+            "echo ${x:-@}",
+            "error: `@` stands in a `${…}` of the shell's own = "
+            "put it into a variable on a line of its own first: `value=@`",
+            id="parameter",
+        ),
+        pytest.param(
+            "cat <<'E'\n@\nE",
+            "error: `@` stands in a here-document with a quoted delimiter, "
+            "where nothing is replaced = take the quotes off the delimiter, "
+            "and write `\\$` for the shell's own dollar signs",
+            id="literal document",
+        ),
+        pytest.param(
+            "echo $'@'",
+            "error: `@` stands in `$'…'`, where nothing is replaced = use plain double quotes",
+            id="dollar quotes",
+        ),
+        pytest.param(
+            "cat <<@",
+            "error: `@` stands where the delimiter of a here-document belongs = "
+            "write the delimiter out",
+            id="delimiter",
+        ),
+        pytest.param(
+            "echo \\@",
+            "error: `@` stands right after a backslash = "
+            "write `$${` for a literal `${`, or take the backslash away",
+            id="backslash",
+        ),
+        pytest.param(
+            "echo 'a @",
+            "error: the script has a `'` that is not closed, "
+            "so it cannot be told where `@` stands = "
+            "close every quote, bracket and here-document",
+            id="unbalanced",
+        ),
+        pytest.param(
+            "coproc cat @",
+            "error: the script has `coproc`, so it cannot be told for sure where `@` stands = "
+            "put it into a variable on a line of its own first: `value=@`, "
+            "at the top of the script",
+            id="unclear",
+        ),
+    ],
+)
+def test_a_refusal_names_the_place_and_the_way_out(action, message):
+    assert told(action) == [message.replace("@", VALUE)]
+
+
+def test_every_reason_and_every_program_has_its_words():
+    reasons = [reason for reason in get_args(Reason) if reason not in ("", "program")]
+    spoken = [why(Place("bare", reason, "sh"), "y") for reason in reasons]
+    spoken += [why(Place("bare", "program", program), "y") for program in GRAMMARS]
+    assert all(message and help for message, help in spoken)
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        pytest.param(
+            "${captured.n.output:raw} x",
+            "warning: `${captured.n.output:raw}` is put into the script as it is: "
+            "what it holds is run = "
+            "take `:raw` away unless whoever writes this value may run commands here",
+            id="raw",
+        ),
+        pytest.param(
+            "sed -n p @",
+            "warning: `@` is refused where it begins with `-`: "
+            "`sed` would take it for an option = write `--` before it: `-- @`",
+            id="option",
+        ),
+        pytest.param(
+            "n=@; echo $((n + 1))",
+            "warning: `n` gets `@` and is used in shell arithmetic, "
+            "where bash runs commands it finds in a value = "
+            "use `expr` and `[ … ]`, or let nothing but digits through first",
+            id="arithmetic by way of a variable",
+        ),
+        pytest.param(
+            "n=@; [[ $n -eq 1 ]]",
+            "warning: `n` gets `@` and is used in `[[ … ]]`, "
+            "where bash runs commands it finds in a value = "
+            "use `expr` and `[ … ]`, or let nothing but digits through first",
+            id="a test by way of a variable",
+        ),
+        pytest.param(
+            "n=@; [ $n = 1 ]",
+            "warning: `n` gets `@` and may be taken for an operator of `[`, "
+            "and bash evaluates what follows `-v` = put double quotes around `$n`",
+            id="an operator by way of a variable",
+        ),
+        pytest.param(
+            'n=@; printf "$n"',
+            "warning: `n` gets `@` and may begin with `-`, "
+            "and `printf` would take it for an option = write `--` before it",
+            id="an option by way of a variable",
+        ),
+        pytest.param(
+            'n=@; eval "$n"',
+            "warning: `n` gets `@` and is used in program text of `eval`, and would be run = "
+            "let nothing but what you know through first: `case $n in build|test) … esac`",
+            id="a program by way of a variable",
+        ),
+        pytest.param(
+            'echo "\\$${PRICE}"',
+            "warning: `\\$${` gives a literal `${`, whatever stands before it = "
+            'for a dollar sign before a value keep the two apart: `\\$""${`',
+            id="an escape after a backslash",
+        ),
+        pytest.param(
+            "echo $$${HOME}",
+            "warning: `$$${` gives a literal `${`, whatever stands before it = "
+            'for a dollar sign before a value keep the two apart: `$$""${`',
+            id="an escape after a dollar",
+        ),
+    ],
+)
+def test_what_may_stand_but_is_risky_is_a_warning(action, message):
+    assert told(action) == [message.replace("@", VALUE)]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        pytest.param("echo @ '@' \"@\"", id="data among arguments"),
+        pytest.param("# `@`\nls", id="data in a comment"),
+        pytest.param("sed -n p -- @", id="behind two dashes"),
+        pytest.param("sed -n p ${captured.n.file} ${loop.run_dir}", id="paths made by the engine"),
+        pytest.param("echo $((${captured.n.exit_code} + ${state.iteration}))", id="inert"),
+        pytest.param("echo 'it is ${loop.elapsed}", id="inert, whatever the script is like"),
+        pytest.param("${state.name:raw} x", id="inert and raw"),
+        pytest.param("`${context.cmd}`", id="code"),
+        pytest.param("${context.cmd:q} x", id="the author's word as a command"),
+        pytest.param("${context.cmd:words} x", id="the author's words as a command"),
+        pytest.param("awk ${context.cmd:q} f", id="the author's program"),
+        pytest.param("[[ ${context.cmd:q} == x ]]", id="the author's word in a test"),
+        pytest.param("ls @ ${context.list:words}", id="words among arguments"),
+        pytest.param("echo $${a} '$${a}' \"$${a}\" $'$${a}'", id="escapes"),
+        pytest.param("cat <<'E'\n$${a}\nE", id="an escape where nothing is replaced"),
+    ],
+)
+def test_what_is_fine(action):
+    assert told(action, {"cmd": "ls -l", "list": ["a b", "c"]}) == []
+
+
+NO_ROOM = (
+    "error: `@` gives any number of words, and here one word belongs = "
+    "let it stand between blanks, without quotes, among the arguments of a command"
+)
+
+
+@pytest.mark.parametrize(
+    "action",
+    ["echo '@'", 'echo "@"', "A=@ ls", "ls > @", "case @ in a) ;; esac", "cat <<E\n@\nE\n"]
+    + ["awk -v @ p f", "sudo -u @ ls", "[ @ = a ]", "local x=@", "timeout @ ls"],
+)
+def test_words_need_room(action):
+    for reference in ("${captured.n.output:words}", "${context.list:words}"):
+        expected = [NO_ROOM.replace("@", reference)]
+        assert told(action.replace("@", reference), {"list": ["a"]}) == expected
+
+
+def test_the_authors_words_are_data_where_they_hold_data():
+    (said,) = told("${context.cmd:q} x", {"cmd": "ls @".replace("@", VALUE)})
+    assert said.startswith("error: `${context.cmd:q}` stands where the name of a command belongs")
+
+
+@pytest.mark.parametrize("program", ["sh", "python3", "sed -f", "bash -e"])
+def test_the_file_with_what_a_command_printed_is_not_run(program):
+    reference = "${captured.n.file}"
+    name = program.split()[0].removesuffix("3")
+    (said,) = told(f"{program} {reference}")
+    assert said == (
+        f"error: `{reference}` is the file with what a command printed, and `{name}` would run it "
+        "= write `:raw` behind it if whoever prints that may run commands here"
+    )
+    assert told(f"{program} ${{loop.run_dir}}/x.sh") == []
+
+
+@pytest.mark.parametrize(
+    "action",
+    ['eval "$(echo $${a})"', 'sh -c "$(echo ${context.a:q})"', "echo $(($(echo ${context.a:q})))"]
+    + ["echo $(($(echo '$${')))", "echo ${state.name:q} | sh"],
+)
+def test_what_is_carried_elsewhere_matters_for_data_alone(action):
+    assert told(action, {"a": "1"}) == []
+
+
+@pytest.mark.parametrize("action", ["echo `$${`", "echo $(($${))", "echo ${x:-$${y}", "echo '$${"])
+def test_an_escape_needs_a_place_too(action):
+    (said,) = told(action)
+    assert said.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(f"cd x; {VALUE}", VALUE), ("cd x; `${context.a:q}`", "${context.a:q}"), ("`$${`", "$${")],
+)
+def test_a_refusal_points_at_what_the_author_wrote(value, text):
+    action = "say ${context.a}; ${context.b}"
+    (refusal,) = check_shell(action, {"a": "x", "b": value})
+    assert action[refusal.reference.start : refusal.reference.end] == "${context.b}"
+    assert refusal.reference.text == text
