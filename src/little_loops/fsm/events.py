@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from little_loops.fsm.plain import Inline, Masked, keys
-from little_loops.fsm.schema import ActionType
 from little_loops.fsm.state import FileRef, Limits, Result, SignalLine, Status, WaitKind
+from little_loops.fsm.timestamps import timestamp as timestamp
+from little_loops.fsm.timestamps import wall_ms_of as wall_ms_of
 from little_loops.records import NamedTuple
 
 
@@ -43,7 +44,7 @@ class ActionStart(NamedTuple):
     action: Masked[str]
     state: str
     attempt: int
-    action_type: ActionType
+    action_type: str
     terminal: bool = False
     session_id: str | None = None
 
@@ -336,7 +337,7 @@ class EventType(NamedTuple):
     optional: tuple[str, ...] = ()
 
 
-def catalogue() -> dict[str, EventType]:
+def event_types() -> dict[str, EventType]:
     """What each kind means, which fields it always has and which it may have."""
     return {name: _described(kind) for name, kind in KINDS.items()}
 
@@ -344,3 +345,33 @@ def catalogue() -> dict[str, EventType]:
 def _described(kind: Any) -> EventType:
     always, optional = keys(kind)
     return EventType(kind.__doc__, always, optional)
+
+
+# ── the old interface ──────────────────────────────────────────────────────────────────────────
+
+
+class RawEvent(NamedTuple):
+    """One line of the log, its fields not looked at."""
+
+    kind: str
+    fields: Mapping[str, Any]
+    wall_ms: int
+    ran_ms: int
+
+
+def to_record(event: RawEvent, run: str, seq: int) -> dict[str, Any]:
+    """The event as it is written: common fields around its own."""
+    return {
+        "event": event.kind,
+        **event.fields,
+        "ts": timestamp(event.wall_ms),
+        "run": run,
+        "seq": seq,
+        "ran_ms": event.ran_ms,
+    }
+
+
+def from_record(record: Mapping[str, Any]) -> RawEvent:
+    common = ("event", "ts", "run", "seq", "ran_ms")
+    fields = {key: value for key, value in record.items() if key not in common}
+    return RawEvent(record["event"], fields, wall_ms_of(record["ts"]), record["ran_ms"])
