@@ -21,6 +21,7 @@ USAGE = 2
 LIMIT = 3
 PAUSED = 4
 CONFLICT = 5
+STOPPED_BY_ACTION = 6
 INTERNAL = 70
 SIGNALLED = 128  # plus the signal's number
 
