@@ -63,6 +63,10 @@ class UsageError(LittleLoopsError):
     exit_code = USAGE
 
 
+class UnknownLoop(UsageError):
+    """No loop file has this name."""
+
+
 class DefinitionError(UsageError):
     """A loop file has problems; they say what and where."""
 

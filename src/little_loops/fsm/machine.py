@@ -67,7 +67,7 @@ from little_loops.fsm.signals import SIGNALS
 from little_loops.fsm.state import FORMAT, Judgement, LoopState, Result
 from little_loops.fsm.terminal_states import end_in_terminal, warn_of_failure
 from little_loops.fsm.turn import Turn
-from little_loops.fsm.verdicts import judge_action, judge_source
+from little_loops.fsm.verdicts import judge_action, judge_source, with_source
 from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
 from little_loops.records import NamedTuple
 from little_loops.templates.render import TemplateError, Unresolved
@@ -270,6 +270,7 @@ def _route(turn: Turn, judgement: Judgement, *, by_condition: bool = False) -> C
     """Take the way the verdict has, or end for want of one."""
     condition = effective_condition(turn.state)
     if by_condition and condition is not None:
+        judgement = with_source(turn.state, judgement)
         turn.note(_evaluated(turn.run, condition, judgement))
     way = find_way(turn.loop, turn.run, judgement.verdict)
     if way is None:
