@@ -285,10 +285,8 @@ def test_a_script_with_a_nul_is_left_to_whoever_runs_it():
 def test_a_place_without_a_safe_form_is_refused():
     with pytest.raises(Refused) as caught:
         render_shell("${env.A}; eval ${prev.output}; echo ${env.HOME}", LOOKUP, {})
-    assert str(caught.value) == (
-        "`${env.A}` stands where the name of a command belongs, and would be run"
-    )
-    assert caught.value.help == "write the command out, and give the value to it as an argument"
+    assert str(caught.value) == ("`${env.A}` is used as the name of a command, and would be run")
+    assert caught.value.help == "write the command out, and pass the value to it as an argument"
     assert [each.reference.text for each in caught.value.refusals] == [
         "${env.A}",
         "${prev.output}",
@@ -301,7 +299,7 @@ def test_a_value_that_would_be_an_option_is_refused_when_it_comes(value):
     with pytest.raises(Refused) as caught:
         render_shell("sed -n p ${env.A}", lookup, {})
     assert str(caught.value) == (
-        "`${env.A}` is refused where it begins with `-`: `sed` would take it for an option"
+        "`${env.A}` is refused if it begins with `-`: `sed` would read it as an option"
     )
     assert [each.warning for each in caught.value.refusals] == [False]
     assert render_shell("sed -n p -- ${env.A}", lookup, {}).env == {"LL_V1": value}
@@ -471,7 +469,5 @@ def test_what_passes_the_check_is_rendered(action):
 )
 def test_data_in_a_variable_that_the_shell_runs(name, text, refused):
     said = check_variable(name, text, {"data": "${captured.n.output}", "own": "x"})
-    messages = [
-        f"`${{captured.n.output}}` is put into `{name}`, and the shell evaluates what is in there"
-    ]
+    messages = [f"`${{captured.n.output}}` is assigned to `{name}`, which the shell evaluates"]
     assert [each.message for each in said] == (messages if refused else [])

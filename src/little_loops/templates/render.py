@@ -13,8 +13,8 @@ shell.  Modifiers: `:raw` inserts data as it is, `:q` makes any value one word, 
 word (or each element of a list) one argument.  Outside a shell `:q` puts the text in shell quotes,
 and `:words` puts one blank between words.
 
-Not here: the parser (`template`), the author's values (`splicing`), reading a script
-(`script`), files and the environment (the edge hands in a `Lookup`).
+Not here: the parser (`parse`), the author's values (`splice`), reading a script
+(`shell.reader`), files and the environment (the caller passes in a `Lookup`).
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ __all__ = [
     "TooLarge",
     "Unresolved",
     "as_text",
+    "check_held",
     "check_shell",
     "check_variable",
     "classify",
@@ -323,7 +324,7 @@ def check_variable(name: str, text: str, context: Mapping[str, object]) -> list[
     """Say what speaks against a variable of the environment: some hold code for the shell."""
     if "${" not in text:
         return []
-    from little_loops.templates.shell.builtins import EVALUATED  # few variables have values in them
+    from little_loops.templates.shell.rules import EVALUATED  # few variables have values in them
 
     if name not in EVALUATED:
         return []
@@ -332,6 +333,17 @@ def check_variable(name: str, text: str, context: Mapping[str, object]) -> list[
     pieces = (piece for piece in spliced(text, context) if isinstance(piece, Reference | Own))
     place = Place("bare", "variable", name)
     return [said for piece in pieces for said in judged(piece, place) if not said.warning]
+
+
+def check_held(
+    text: str, held: Mapping[str, Reference], context: Mapping[str, object], shell: str = "sh"
+) -> dict[str, Refusal]:
+    """Warn of variables that hold data, and that a script names where the shell evaluates them."""
+    from little_loops.templates.shell.reader import read_script  # few variables hold data
+    from little_loops.templates.shell.refusals import used
+
+    uses = read_script("".join(_marks(spliced(text, context))), shell).uses
+    return {name: used(reference, uses[name]) for name, reference in held.items() if name in uses}
 
 
 class _Standing(NamedTuple):
@@ -343,19 +355,24 @@ class _Standing(NamedTuple):
 def _standing(text: str, context: Mapping[str, object], shell: str) -> list[_Standing]:
     """Each piece of a script with its place; text itself needs none."""
     pieces = spliced(text, context)
-    marks = [piece.replace(HOLE, " ") if isinstance(piece, str) else HOLE for piece in pieces]
+    marks = _marks(pieces)
     follow = [*(mark[:1] for mark in marks[1:]), ""]
     holes = len(pieces) - sum(isinstance(piece, str) for piece in pieces)
     where: Iterable[Place] = [_NO_PLACE] * holes
     if any(_depends_on_place(*each) for each in zip(pieces, follow, strict=False)):
-        from little_loops.templates.shell.script import places  # few scripts must be read
+        from little_loops.templates.shell.reader import read_script  # few scripts must be read
 
-        where = places("".join(marks), shell)
+        where = read_script("".join(marks), shell).places
     left = iter(where)
     return [
         _Standing(piece, _NO_PLACE if isinstance(piece, str) else next(left), following)
         for piece, following in zip(pieces, follow, strict=False)
     ]
+
+
+def _marks(pieces: Sequence[Spliced]) -> list[str]:
+    """The pieces of a script, with `HOLE` for each value."""
+    return [piece.replace(HOLE, " ") if isinstance(piece, str) else HOLE for piece in pieces]
 
 
 def _depends_on_place(piece: Spliced, following: str) -> bool:
