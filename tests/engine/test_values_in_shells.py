@@ -14,6 +14,7 @@ import pytest
 
 from little_loops.templates.render import (
     LARGEST,
+    NotANumber,
     Refused,
     Script,
     check_shell,
@@ -323,6 +324,29 @@ def test_no_value_brings_options_along(action, shell, run):
 def test_words_are_arguments(action, value, output, shell, run):
     script = rendered(action.replace("@", "${captured.x.output:words}"), value, shell)
     assert run(script, shell).output == output
+
+
+NUMBER_PLACES = (
+    *("echo $((@ + 1))", "((@ > 3)); echo 6", "[[ @ -gt 3 ]] && echo 6", "let n=@+1; echo $n"),
+    *(
+        'eval "echo $((@ + 1))"',
+        "n=@; echo $((n + 1))",
+        "declare -i n=@+1; echo $n",
+        "echo `expr @ + 1`",
+    ),
+    *("awk 'BEGIN { print @ + 1 }'", "bash -c 'echo $((@ + 1))'", "cat <<'E'\n@\nE\n:;echo 6"),
+)
+
+
+@pytest.mark.parametrize("action", NUMBER_PLACES)
+def test_a_number_may_stand_anywhere_and_nothing_else_is_one(action, run):
+    for modifier in ("int", "number"):
+        with_number = action.replace("@", f"${{captured.x.output:{modifier}}}")
+        assert check_shell(with_number, {}, "bash") == []
+        assert run(rendered(with_number, " 5\n", "bash"), "bash").output.endswith("6\n")
+        for value in HOSTILE:
+            with pytest.raises(NotANumber):
+                rendered(with_number, value, "bash")
 
 
 DESIGN = lookup_in(

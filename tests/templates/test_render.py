@@ -10,6 +10,7 @@ from little_loops.templates.render import (
     FIELDS,
     NAMESPACES,
     RESULT_FIELDS,
+    NotANumber,
     Refused,
     Script,
     TemplateError,
@@ -80,6 +81,59 @@ LOOKUP = lookup_in(VALUES)
 )
 def test_a_text_is_filled_in(text, result):
     assert render_text(text, LOOKUP, CONTEXT) == result
+
+
+@pytest.mark.parametrize(
+    ("modifier", "value", "text"),
+    [
+        ("int", "5", "5"),
+        ("int", " \t5\r\n", "5"),
+        ("int", "-08", "-8"),
+        ("int", "+3", "3"),
+        ("int", 7, "7"),
+        ("number", "2.50 ", "2.50"),
+        ("number", ".5", ".5"),
+        ("number", "-1e-05", "-1e-05"),
+        ("number", 0.1, "0.1"),
+        ("number", "9" * 1000, "9" * 1000),
+    ],
+)
+def test_numbers_are_inserted_as_they_are(modifier, value, text):
+    lookup = lookup_in({"env": {"A": value}})
+    reference = f"${{env.A:{modifier}}}"
+    assert render_text(f"a {reference} b", lookup, {}) == f"a {text} b"
+    assert render_agent_text(reference, lookup, {}) == text
+    assert render_shell(f"eval {reference}", lookup, {}) == Script(f"eval {text}", {})
+    own = {"n": "${env.A}"}
+    assert render_shell(f"${{context.n:{modifier}}}", lookup, own) == Script(text, {})
+    assert show(reference, lookup, {}) == text
+
+
+@pytest.mark.parametrize(
+    ("modifier", "value", "problem"),
+    [
+        ("int", "5 errors", "a whole number: '5 errors'"),
+        ("int", "", "a whole number: it is empty"),
+        ("int", None, "a whole number: it is empty"),
+        ("int", "1.5", "a whole number: '1.5'"),
+        ("int", True, "a whole number: 'true'"),
+        ("int", "1\n2", "a whole number: '1\\n2'"),
+        ("int", "\u0663", "a whole number: '\u0663'"),
+        ("int", "9" * 1001, f"a whole number: '{'9' * 40}…'"),
+        ("number", "a[$(id)]", "a number: 'a[$(id)]'"),
+        ("number", "nan", "a number: 'nan'"),
+        ("number", "0x10", "a number: '0x10'"),
+        ("number", "1,5", "a number: '1,5'"),
+    ],
+)
+def test_what_is_not_a_number_is_named(modifier, value, problem):
+    lookup = lookup_in({"env": {"A": value}})
+    reference = f"${{env.A:{modifier}}}"
+    for render in (render_text, render_agent_text, render_shell):
+        with pytest.raises(NotANumber) as caught:
+            render(f"echo {reference}", lookup, {})
+        assert str(caught.value) == f"`{reference}` is not {problem}"
+    assert show(f"echo {reference}", lookup, {}) == f"echo {reference}"
 
 
 @pytest.mark.parametrize(
@@ -253,6 +307,10 @@ def test_what_people_are_shown(text, shown):
         pytest.param("echo ${state.iteration}>x", 'echo "2">x', {}, id="no descriptor"),
         pytest.param("echo '${state.iteration}>x'", "echo '2>x'", {}, id="no redirection"),
         pytest.param("echo ${state.name}>x", "echo fix>x", {}, id="no number"),
+        pytest.param("echo ${prev.exit_code:int}>x", 'echo "0">x', {}, id="no descriptor either"),
+        pytest.param("((${prev.exit_code:int}>2))", "((0>2))", {}, id="compared"),
+        pytest.param("echo ${env.A:int:-010}", "echo 10", {}, id="fallback of a number"),
+        pytest.param("echo ${context.a:int:-3}", "echo 3", {}, id="fallback of an own number"),
         pytest.param(
             "echo $${a,b} '$${a}' \"$${a}\" \\$${a} $$${a}",
             "echo '${'a,b} '${a}' \"\\${a}\" \\${a} $\\${a}",

@@ -9,9 +9,10 @@ What is inserted is never scanned again.  Values come without the trailing newli
 printed: the capture dropped it, nothing here drops another.  NUL is dropped from data.
 
 A fallback (`${captured.n.output:-0}`) stands in for a value that is missing, null or empty, as in a
-shell.  Modifiers: `:raw` inserts data as it is, `:q` makes any value one word, `:words` makes each
-word (or each element of a list) one argument.  Outside a shell `:q` puts the text in shell quotes,
-and `:words` puts one blank between words.
+shell.  Modifiers: `:int` and `:number` check a value when it is used, and make it inert; `:raw`
+inserts data as it is, `:q` makes any value one word, `:words` makes each word (or each element of a
+list) one argument.  Outside a shell `:q` puts the text in shell quotes, and `:words` puts one blank
+between words.
 
 Not here: the parser (`parse`), the author's values (`splice`), reading a script
 (`shell.reader`), files and the environment (the caller passes in a `Lookup`).
@@ -29,6 +30,7 @@ from little_loops.templates.parse import (
     FIELDS,
     MODIFIERS,
     NAMESPACES,
+    NUMBERS,
     RESULT_FIELDS,
     SLASH_COMMAND,
     Escape,
@@ -36,12 +38,14 @@ from little_loops.templates.parse import (
     Reference,
     TemplateError,
     classify,
+    number,
     parse,
     references,
     template_errors,
 )
 from little_loops.templates.shell.positions import HOLE, Place, Refusal
 from little_loops.templates.splice import (
+    NotANumber,
     Own,
     Spliced,
     Unresolved,
@@ -60,6 +64,7 @@ __all__ = [
     "RESULT_FIELDS",
     "Escape",
     "Lookup",
+    "NotANumber",
     "Piece",
     "Reference",
     "Refusal",
@@ -201,7 +206,7 @@ def show(text: str, lookup_inert: Lookup, context: Mapping[str, object]) -> str:
 def _shown(piece: Spliced, lookup: Lookup) -> str:
     try:
         return written(piece) if is_data(piece) else _text_of(piece, lookup)
-    except Unresolved:
+    except (Unresolved, NotANumber):
         return written(piece)
 
 
@@ -235,6 +240,8 @@ def _words_of(piece: Reference | Own, lookup: Lookup) -> list[str]:
         words = texts_of(value, modifier)
         is_list = isinstance(value, list | tuple)
     words = [word.replace("\0", "") for word in words]
+    if modifier in NUMBERS:
+        return [_checked(_reference(piece), words[0])]
     if modifier == "words" and not is_list:
         return [word for word in _BLANKS.split(words[0]) if word]
     return words
@@ -250,8 +257,20 @@ def _value(reference: Reference, lookup: Lookup) -> object:
     return reference.fallback if value in (None, "") else value
 
 
+def _checked(reference: Reference, text: str) -> str:
+    found = number(text, reference.modifier or "number")
+    if found is None:
+        raise NotANumber(reference, text)
+    return found
+
+
 def _reference(piece: Reference | Own) -> Reference:
     return piece.reference if isinstance(piece, Own) else piece
+
+
+def _is_inert(piece: Reference | Own) -> bool:
+    """Whether a value is inserted as it is, wherever it stands."""
+    return not is_data(piece) and _reference(piece).modifier in (None, *NUMBERS)
 
 
 def _is_raw(piece: Spliced) -> bool:
@@ -376,7 +395,7 @@ def _marks(pieces: Sequence[Spliced]) -> list[str]:
 
 
 def _depends_on_place(piece: Spliced, following: str) -> bool:
-    if isinstance(piece, Reference) and not is_data(piece) and piece.modifier is None:
+    if isinstance(piece, Reference | Own) and _is_inert(piece):
         return following in ("<", ">")
     return not isinstance(piece, str)
 
@@ -416,10 +435,10 @@ def _in_script(
     words = _words_of(piece, lookup)
     if _is_raw(piece):
         return words[0]
-    if not is_data(piece) and reference.modifier is None:
+    if _is_inert(piece):
         # `echo 3>file` would not print 3.
-        is_descriptor = following in ("<", ">") and place.quote == "bare" and words[0].isdecimal()
-        return f'"{words[0]}"' if is_descriptor else words[0]
+        apart = following in ("<", ">") and place.quote == "bare" and not place.refused
+        return f'"{words[0]}"' if apart and words[0].isdecimal() else words[0]
     if place.option_of and any(word.startswith("-") for word in words):
         from little_loops.templates.shell.refusals import taken_for_option  # rare
 

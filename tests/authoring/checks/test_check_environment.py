@@ -58,6 +58,7 @@ def verdict_on(action: str) -> str:
         pytest.param("printf '%s\\0' \"$COUNT\" | xargs -0I{} sh -c '{}'", "", id="xargs"),
         pytest.param('exec 3<<< "$COUNT"; sh <&3', "", id="a descriptor"),
         # And these are safe.
+        pytest.param("[[ ${captured.count.output:int} -gt 3 ]]", "", id="a number"),
         pytest.param('[ "$COUNT" -gt 3 ] && [[ -n "@" ]]', "", id="plain tests"),
         pytest.param("[[ $COUNT == 3 || -z $COUNT ]]", "", id="texts in a test"),
         pytest.param("sh -c 'echo \"$COUNT\"'", "", id="a variable of a program"),
@@ -74,7 +75,7 @@ ROWS = [
         """\
         initial: count
         env: {A: "${env.A}", B: "3", C: "${context.c}", D: "${env.D}"}
-        context: {c: "${prev.output}"}
+        context: {c: "${env.C}"}
         states:
           count:
             action: echo $((A + B + C))
@@ -90,19 +91,19 @@ ROWS = [
         warning[LL312] 2:11 ${env.A}
           `A` holds `${env.A}`, and is used in shell arithmetic, where bash runs commands it finds \
 in a value
-          help: use `expr` and `[ … ]`, or accept nothing but digits first
+          help: write `${env.A:int}` if it is a whole number
         warning[LL312] 2:34 ${context.c}
-          `C` holds `${prev.output}`, and is used in shell arithmetic, where bash runs commands it \
-finds in a value
-          help: use `expr` and `[ … ]`, or accept nothing but digits first
+          `C` holds `${env.C}`, and is used in shell arithmetic, where bash runs commands it finds \
+in a value
+          help: write `${env.C:int}` if it is a whole number
         warning[LL312] 10:17 ${prev.output:q}
           `E` holds `${prev.output:q}`, and is used in shell arithmetic, where bash runs commands \
 it finds in a value
-          help: use `expr` and `[ … ]`, or accept nothing but digits first
+          help: write `${prev.output:int}` if it is a whole number
         warning[LL312] 11:19 ${env.F}
           `LL_CONTEXT_F` holds `${env.F}`, and is used in shell arithmetic, where bash runs \
 commands it finds in a value
-          help: use `expr` and `[ … ]`, or accept nothing but digits first
+          help: write `${env.F:int}` if it is a whole number
         """,
     ),
     row(

@@ -133,7 +133,7 @@ SCRIPTS = [
         error[LL407] 5:17 ${context.name}
           `${env.NAME}` is compared as a number in `[[ … ]]`, where bash runs commands it finds \
 in a value
-          help: use `[ … ]`
+          help: write `${env.NAME:int}` if it is a whole number
         """,
     ),
     row(
@@ -143,7 +143,7 @@ in a value
         warning[LL312] 6:15 ${prev.output}
           `n` holds `${prev.output}`, and is used in shell arithmetic, where bash runs commands it \
 finds in a value
-          help: use `expr` and `[ … ]`, or accept nothing but digits first
+          help: write `${prev.output:int}` if it is a whole number
         warning[LL307] 6:47 ${prev.stderr:raw}
           `${prev.stderr:raw}` is inserted into the script as it is: what it holds is run
           help: remove `:raw` unless whoever writes this value may run commands here

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from little_loops.templates.render import check_shell
+from little_loops.templates.render import check_shell, references
 from little_loops.templates.shell.positions import Place, Reason
 from little_loops.templates.shell.refusals import why
 from little_loops.templates.shell.rules import GRAMMARS
@@ -81,7 +81,7 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
         pytest.param(
             "let n=@",
             "error: `@` is inside the program text of `let`, and would be run = "
-            "use `expr @ + 1` to calculate",
+            "write `${captured.n.output:int}` if it is a whole number",
             id="let",
         ),
         pytest.param(
@@ -112,13 +112,14 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
         pytest.param(
             "echo $((@ + 1))",
             "error: `@` is used in shell arithmetic, where bash runs commands it finds in a value = "
-            "use `expr @ + 1` to calculate, and `[ @ -gt 1 ]` to compare",
+            "write `${captured.n.output:int}` if it is a whole number",
             id="arithmetic",
         ),
         pytest.param(
             "[[ @ -gt 3 ]]",
             "error: `@` is compared as a number in `[[ … ]]`, "
-            "where bash runs commands it finds in a value = use `[ … ]`",
+            "where bash runs commands it finds in a value = "
+            "write `${captured.n.output:int}` if it is a whole number",
             id="test",
         ),
         pytest.param(
@@ -195,8 +196,9 @@ def test_a_refusal_names_the_place_and_the_way_out(action, message):
 
 def test_every_reason_and_every_program_has_its_words():
     reasons = [reason for reason in get_args(Reason) if reason not in ("", "program")]
-    spoken = [why(Place("bare", reason, "sh"), "y") for reason in reasons]
-    spoken += [why(Place("bare", "program", program), "y") for program in GRAMMARS]
+    (reference,) = references(VALUE)
+    spoken = [why(Place("bare", reason, "sh"), reference) for reason in reasons]
+    spoken += [why(Place("bare", "program", program), reference) for program in GRAMMARS]
     assert all(message and help for message, help in spoken)
 
 
@@ -220,14 +222,14 @@ def test_every_reason_and_every_program_has_its_words():
             "n=@; echo $((n + 1))",
             "warning: `n` holds `@`, and is used in shell arithmetic, "
             "where bash runs commands it finds in a value = "
-            "use `expr` and `[ … ]`, or accept nothing but digits first",
+            "write `${captured.n.output:int}` if it is a whole number",
             id="arithmetic by way of a variable",
         ),
         pytest.param(
             "n=@; [[ $n -eq 1 ]]",
             "warning: `n` holds `@`, and is compared as a number in `[[ … ]]`, "
             "where bash runs commands it finds in a value = "
-            "use `expr` and `[ … ]`, or accept nothing but digits first",
+            "write `${captured.n.output:int}` if it is a whole number",
             id="a test by way of a variable",
         ),
         pytest.param(
@@ -252,7 +254,7 @@ def test_every_reason_and_every_program_has_its_words():
             "[[ $(cat @) -gt 3 ]]",
             "warning: `$(…)` may print `@`, and is compared as a number in `[[ … ]]`, "
             "where bash runs commands it finds in a value = "
-            "use `expr` and `[ … ]`, or accept nothing but digits first",
+            'compare with `[ "$(…)" -gt 1 ]`, and calculate with `expr`',
             id="a substitution in a test",
         ),
         pytest.param(
@@ -283,6 +285,9 @@ def test_what_may_stand_but_is_risky_is_a_warning(action, message):
         pytest.param("echo $((${captured.n.exit_code} + ${state.iteration}))", id="inert"),
         pytest.param("echo 'it is ${loop.elapsed}", id="inert, whatever the script is like"),
         pytest.param("${state.name:raw} x", id="inert and raw"),
+        pytest.param("echo $((${prev.output:int} + 1)) `${env.A:number}`", id="numbers"),
+        pytest.param("[[ ${prev.output:int} -gt ${context.list:int} ]]", id="numbers compared"),
+        pytest.param("n=${prev.output:int}; ((n > 3))", id="a number in a variable"),
         pytest.param("`${context.cmd}`", id="code"),
         pytest.param("${context.cmd:q} x", id="the author's word as a command"),
         pytest.param("${context.cmd:words} x", id="the author's words as a command"),

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from little_loops.templates.parse import Escape, Reference
+from little_loops.templates.parse import NUMBERS, Escape, Reference
 from little_loops.templates.shell.positions import Place, Reason, Refusal, Use
 from little_loops.templates.splice import Own, is_data
 
 _VARIABLE = "assign it to a variable on a line of its own first: `value={text}`"
 
-# What is wrong with a value, and the remedy; `{text}` is the reference, `{of}` the program or
-# whatever else the place knows.
+_WHOLE_NUMBER = "write `{number}` if it is a whole number"
+
+# What is wrong with a value, and the remedy; `{text}` is the reference, `{number}` the same with
+# `:int`, `{of}` the program or whatever else the place knows.
 _WORDS: Mapping[Reason, tuple[str, str]] = {
     "command": (
         "is used as the name of a command, and would be run",
@@ -46,11 +48,11 @@ _WORDS: Mapping[Reason, tuple[str, str]] = {
     ),
     "arithmetic": (
         "is used in shell arithmetic, where bash runs commands it finds in a value",
-        "use `expr {text} + 1` to calculate, and `[ {text} -gt 1 ]` to compare",
+        _WHOLE_NUMBER,
     ),
     "test": (
         "is compared as a number in `[[ … ]]`, where bash runs commands it finds in a value",
-        "use `[ … ]`",
+        _WHOLE_NUMBER,
     ),
     "backticks": ("is inside backticks", "write `$(…)` instead of the backticks"),
     "parameter": ("is inside a `${{…}}` of the shell's own", _VARIABLE),
@@ -98,20 +100,14 @@ _PROGRAM_HELP: Mapping[str, str] = {
         "`{of}` has no variables: use `awk -v value={text}` or a program that does",
     ),
     "eval": "run the command itself, with the value as its argument",
-    "let": "use `expr {text} + 1` to calculate",
+    "let": _WHOLE_NUMBER,
     "trap": _VARIABLE + ', and use `"$value"` in the text of the trap',
     "alias": "use a function, and pass it the value as an argument",
     "source": "write the name of the file out, and pass the value to its commands in a variable",
 }
 
-# The remedy where the value arrives through a variable or `$(…)`.
-_USED_HELP: Mapping[Reason, str] = {
-    "arithmetic": "use `expr` and `[ … ]`, or accept nothing but digits first",
-    "test": "use `expr` and `[ … ]`, or accept nothing but digits first",
-    "option": "write `--` before it",
-    "operator": "put it in double quotes",
-}
 _KNOWN_ONLY = "accept only what you know first: `case ${name} in build|test) … esac`"
+_PRINTED = 'compare with `[ "$(…)" -gt 1 ]`, and calculate with `expr`'
 
 # The author's own words may stand here, but no data.
 _NOT_DATA: tuple[Reason, ...] = (
@@ -126,18 +122,18 @@ def judged(piece: Escape | Reference | Own, place: Place) -> Iterator[Refusal]:
     """The objections to a piece in its place."""
     if isinstance(piece, Escape):
         if place.refused in _NOT_EVEN_ESCAPES:
-            yield Refusal(piece, *why(place, piece.text))
+            yield Refusal(piece, *why(place, piece))
         elif place.refused in ("backslash", "dollar"):
             yield _escape(piece, place)
         return
     reference = piece.reference if isinstance(piece, Own) else piece
     data, modifier = is_data(piece), reference.modifier
-    if place.quote == "comment" or (not data and modifier in (None, "raw")):
+    if place.quote == "comment" or (not data and modifier in (None, "raw", *NUMBERS)):
         return
     if modifier == "raw":
         yield _raw(reference)
     elif place.refused and (data or place.refused not in _NOT_DATA):
-        yield Refusal(reference, *why(place, reference.text))
+        yield Refusal(reference, *why(place, reference))
     elif place.file_of and _holds_output(reference):
         yield _run_as_file(reference, place)
     elif modifier == "words" and not place.splits:
@@ -170,10 +166,27 @@ def _warnings(reference: Reference, place: Place) -> Iterator[Refusal]:
 
 def used(reference: Reference, use: Use) -> Refusal:
     """A value that a variable or `$(…)` carries to where it is evaluated."""
-    message, help = _WORDS[use.reason][0], _USED_HELP.get(use.reason, _KNOWN_ONLY)
     it = f"`{use.name}` holds" if use.name else "`$(…)` may print"
-    said = f"{it} `{reference.text}`, and {message.format(of=use.of)}"
-    return Refusal(reference, said, help.format(name=use.name), warning=True)
+    said = f"{it} `{reference.text}`, and {_WORDS[use.reason][0].format(of=use.of)}"
+    help = _used_help(use).format(name=use.name, number=_as_int(reference))
+    return Refusal(reference, said, help, warning=True)
+
+
+def _used_help(use: Use) -> str:
+    match use.reason:
+        case "arithmetic" | "test":
+            return _WHOLE_NUMBER if use.name else _PRINTED
+        case "option":
+            return "write `--` before it"
+        case "operator":
+            return "put it in double quotes"
+        case _:
+            return _WHOLE_NUMBER if use.of == "let" else _KNOWN_ONLY
+
+
+def _as_int(reference: Reference | Escape) -> str:
+    name = reference.name if isinstance(reference, Reference) else "x.y"
+    return f"${{{name}:int}}"
 
 
 def _holds_output(reference: Reference) -> bool:
@@ -208,13 +221,13 @@ def _raw(reference: Reference) -> Refusal:
     )
 
 
-def why(place: Place, text: str) -> tuple[str, str]:
-    """The message and the remedy for a reference written as `text` in a refused place."""
+def why(place: Place, reference: Reference | Escape) -> tuple[str, str]:
+    """The message and the remedy for a reference in a refused place."""
     reason: Reason = (
         "program" if place.refused == "literal document" and place.of else place.refused
     )
     message, help = _WORDS[reason]
     if reason == "program":
         help = _PROGRAM_HELP.get(place.of, help)
-    said = {"text": text, "of": place.of}
-    return f"`{text}` {message.format(**said)}", help.format(**said)
+    said = {"text": reference.text, "of": place.of, "number": _as_int(reference)}
+    return f"`{reference.text}` {message.format(**said)}", help.format(**said)
