@@ -16,6 +16,7 @@ from little_loops.templates.render import (
     TemplateError,
     TooLarge,
     Unresolved,
+    check_held,
     check_shell,
     check_variable,
     lookup_in,
@@ -529,3 +530,12 @@ def test_data_in_a_variable_that_the_shell_runs(name, text, refused):
     said = check_variable(name, text, {"data": "${captured.n.output}", "own": "x"})
     messages = [f"`${{captured.n.output}}` is assigned to `{name}`, which the shell evaluates"]
     assert [each.message for each in said] == (messages if refused else [])
+
+
+def test_variables_that_hold_data_and_are_named_in_code():
+    held = {name: references(f"${{env.{name}}}")[0] for name in ("A", "B", "C")}
+    said = check_held("echo $((A + 1)) ${context.x}; echo $B", held, {"x": "$((C))"}, "bash")
+    assert [f"{name}: {each.help}" for name, each in said.items()] == [
+        "A: write `${env.A:int}` if it is a whole number",
+        "C: write `${env.C:int}` if it is a whole number",
+    ]

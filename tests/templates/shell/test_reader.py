@@ -350,6 +350,7 @@ def test_a_substitution_in_code_takes_no_value(script, expected):
         pytest.param("declare -i x; x=$(cat @)", "arithmetic", id="an integer"),
         pytest.param("echo $((1 + $(cat @)))", "arithmetic", id="arithmetic"),
         pytest.param("(($(cat @)))", "arithmetic", id="arithmetic command"),
+        pytest.param("echo $(($(( $(cat @) ))))", "arithmetic", id="arithmetic in arithmetic"),
         pytest.param("x=([$(cat @)]=1)", "arithmetic", id="a subscript"),
         pytest.param("[[ $(cat @) -eq 1 ]]", "test", id="double brackets"),
         pytest.param("[ $(cat @) -eq 1 ]", "operator of [", id="brackets, split"),
