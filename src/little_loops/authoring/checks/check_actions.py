@@ -61,12 +61,12 @@ def _commands(script: str, shell: str) -> list[re.Match[str]]:
     found = list(re.finditer(_SLASH_IN_SCRIPT, script))
     if not found or len(script) > MOST_READ:
         return []
-    from little_loops.templates.shell.script import places  # few scripts have such a word
+    from little_loops.templates.shell.reader import read_script  # few scripts have such a word
 
     marked = script.replace(HOLE, " ")
     for each in reversed(found):
         marked = marked[: each.start(1)] + HOLE + marked[each.end(1) :]
-    where = places(marked, shell)
+    where = read_script(marked, shell).places
     return [each for each, at in zip(found, where, strict=True) if at.refused == "command"]
 
 
