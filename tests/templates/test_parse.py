@@ -210,7 +210,11 @@ def test_a_reference_knows_where_it_was_written():
         *[(f"captured.x.{name}", "data") for name in ("output", "stderr", "file", "session_id")],
         *[(f"captured.x.{name}", "data") for name in ("cost_usd", "turns", "structured.exit_code")],
         ("captured.exit_code", "data"),
-        *[(f"{name}:{modifier}", "inert") for name in ("env.A", "context.a") for modifier in NUMBERS],
+        *[
+            (f"{name}:{modifier}", "inert")
+            for name in ("env.A", "context.a")
+            for modifier in NUMBERS
+        ],
         ("captured.structured.exit_code", "inert"),
         ("env.exit_code", "data"),
     ],
