@@ -8,8 +8,8 @@ from contextlib import nullcontext
 from typing import Any
 
 from little_loops.errors import StorageError
-from little_loops.fsm.events import timestamp, wall_ms_of
 from little_loops.fsm.schema import DEFAULT_HOST
+from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
