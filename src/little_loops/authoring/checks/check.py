@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from little_loops.authoring.checks.check_actions import check_deploys, check_prose, check_scripts
+from little_loops.authoring.checks.check_actions import (
+    check_deploys,
+    check_prose,
+    check_scripts,
+    check_shell_features,
+)
 from little_loops.authoring.checks.check_conditions import check_conditions
 from little_loops.authoring.checks.check_environment import (
     check_environment,
@@ -27,6 +32,7 @@ from little_loops.authoring.checks.check_transitions import (
     check_effects,
     check_later,
     check_made,
+    check_outcomes,
     check_reachable,
     check_verdicts,
 )
@@ -60,10 +66,11 @@ CHECKS: tuple[Check, ...] = (
     check_verdicts,
     check_effects,
     check_scripts,
+    check_shell_features,
     check_prose,
     check_deploys,
 )
-PATHS: tuple[Check, ...] = (check_reachable, check_results)
+PATHS: tuple[Check, ...] = (check_reachable, check_outcomes, check_results)
 """What follows from where ways lead: of no use while one of them leads nowhere."""
 
 

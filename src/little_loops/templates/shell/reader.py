@@ -41,6 +41,9 @@ _RESERVED = frozenset(
         *("case", "esac", "{", "}", "!", "[[", "function", "coproc"),
     )
 )
+_OPENS = frozenset(("if", "while", "until", "for", "select", "{"))
+_CLOSES = frozenset(("fi", "done", "}"))
+_BASH_COMMANDS = frozenset(("declare", "let", "mapfile", "readarray", "shopt", "source", "typeset"))
 _PLAIN = re.compile(r"[^ \t\n;&|<>()'\"\\$`\0]+")
 _PLAIN_QUOTED = re.compile(r"[^\"\\$`\0]+")
 _PLAIN_DOCUMENT = re.compile(r"[^\\$`\0]+")
@@ -67,10 +70,16 @@ _PROCESS = "/dev/fd"
 
 
 class Reading(NamedTuple):
-    """The place of each hole, and the variables that are named where the shell evaluates them."""
+    """The place of each hole, and what else a look at the script finds.
+
+    `uses`: variables named where the shell evaluates them.  `bash_only`: what not every `sh` has:
+    from where to where it stands, and its name.  `negated`: where a `!` decides about the exit code of the script.
+    """
 
     places: tuple[Place, ...]
-    uses: Mapping[str, Use]
+    uses: Mapping[str, Use] = {}
+    bash_only: tuple[tuple[int, int, str], ...] = ()
+    negated: tuple[int, ...] = ()
 
 
 def read_script(script: str, shell: str = "sh") -> Reading:
@@ -83,10 +92,11 @@ def read_script(script: str, shell: str = "sh") -> Reading:
     except _Lost as problem:
         lost = Place("bare", problem.reason, problem.what)
         if problem.reason == "unbalanced":
-            return Reading((lost,) * script.count(HOLE), {})
+            return Reading((lost,) * script.count(HOLE))
     uses = reader.look()
     holes = (at for at, char in enumerate(script) if char == HOLE)
-    return Reading(tuple(reader.places.get(at, lost) for at in holes), uses)
+    places = tuple(reader.places.get(at, lost) for at in holes)
+    return Reading(places, uses, tuple(reader.bash_only), tuple(reader.negated))
 
 
 class _Lost(Exception):
@@ -167,6 +177,10 @@ class _Reader:
         self.expanded: list[str] = []
         self.assigned: dict[str, list[int]] = {}  # the holes that a variable gets
         self.programs: list[str] = []  # literal shell scripts inside this one
+        self.bash_only: list[tuple[int, int, str]] = []
+        self.negated: list[int] = []
+        self.compound = 0  # how many `if`, `while`, `{` … are open
+        self.joined = self.ended = False  # whether `&&` or `|`, or an end, precedes a command
 
     def peek(self, ahead: int = 0) -> str:
         at = self.at + ahead
@@ -568,6 +582,10 @@ class _Reader:
 
     # Commands
 
+    def only_bash(self, start: int, stop: int, name: str) -> None:
+        if self.shell != "bash":
+            self.bash_only.append((start, stop, name))
+
     def commands(self, closer: str) -> str:
         """Read commands up to `closer`: `)`, `esac`, or nothing for the end of the script."""
         self.deeper()
@@ -595,21 +613,27 @@ class _Reader:
             return "end"
         if char == ")" and closer != ")":
             _unbalanced("a `)` too many")
+        joins = char == "|" or self.sees("&&")
+        if self.depth == 1 and not self.compound and not (self.joined and char == "\n"):
+            self.joined, self.ended = joins, not joins
         if char == "\n":
             self.newline()
             return ""
         branch = _BRANCH_END.match(self.script, self.at, self.end) if closer == "esac" else None
-        self.at = branch.end() if branch else self.at + 1
+        self.at = branch.end() if branch else self.at + (2 if self.sees("&&") else 1)
         return ";;" if branch else char if char == ")" else ""
 
     def word_of(self, command: _Command, closer: str) -> str:
         start = self.at
+        if self.ended:
+            self.negated.clear()  # another command decides
+        self.joined = self.ended = False
         word = self.word()
         if self.peek() in ("<", ">") and _DESCRIPTOR.fullmatch(self.script, start, self.at):
             return ""
         if command.begins and word.bare and word.text in _RESERVED:
             self.finish(command)
-            return self.reserved(word.text, command, closer)
+            return self.reserved(word, command, closer)
         assignment = _ASSIGNMENT.match(self.script, start, self.at)
         if assignment and not command.words:
             self.assignment(assignment[1], word)
@@ -629,12 +653,22 @@ class _Reader:
         for name, word in declared(command.words):
             self.assign(name, word)
         self.integers = self.integers or makes_integers(command.words)
+        self.bash_command(command.words)
         program = found[-1].of if -1 in found else ""
         for word in command.inputs:
             self.settle(word, "program" if program else "", program)
         for document in command.documents:
             document.program = program
         command.clear()
+
+    def bash_command(self, words: list[Word]) -> None:
+        """Note a builtin, or an option of `set`, that not every `sh` has."""
+        name = words[0].text if words else ""
+        if name in _BASH_COMMANDS:
+            self.only_bash(words[0].start, words[0].stop, name)
+        for word in words[1:] if name == "set" else ():
+            if word.text == "pipefail":
+                self.only_bash(word.start, word.stop, "set -o pipefail")
 
     def assignment(self, name: str, word: Word) -> None:
         if name in EVALUATED:
@@ -645,6 +679,7 @@ class _Reader:
 
     def array(self, name: str) -> None:
         """Read the elements of `name=(…)`."""
+        self.only_bash(self.at, self.at + 1, f"{name}=(…)")
         self.at += 1
         self.lines()
         while (char := self.peek()) != ")":
@@ -663,6 +698,8 @@ class _Reader:
         found = _REDIRECTION.match(self.script, self.at, self.end)
         assert found, "called at a redirection"
         operator = found[0]
+        if operator in ("<<<", "<(", ">(") or operator.startswith("&"):
+            self.only_bash(self.at, found.end(), operator)
         self.at = found.end()
         if operator.startswith("&") and self.shell != "bash":
             _unclear("`&>`, which `sh` may read as `&` and `>`")
@@ -709,8 +746,13 @@ class _Reader:
 
     # Compound commands
 
-    def reserved(self, word: str, command: _Command, closer: str) -> str:
-        match word:
+    def reserved(self, word: Word, command: _Command, closer: str) -> str:
+        self.compound += (word.text in _OPENS) - (word.text in _CLOSES)
+        if word.text in ("[[", "function", "select"):
+            self.only_bash(word.start, word.stop, word.text)
+        match word.text:
+            case "!" if self.depth == 1 and not self.compound:
+                self.negated.append(word.start)
             case "case":
                 self.case()
             case "for" | "select":
@@ -798,6 +840,7 @@ class _Reader:
 
     def arithmetic_command(self) -> None:
         start, part = self.at, _Part()
+        self.only_bash(start, start + 2, "((")
         self.arithmetic(part, "((")
         # To dash this is a subshell in a subshell, where `<<` begins a here-document.
         if "<<" in self.script[start : self.at]:
