@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.commands import RunAction
+from little_loops.fsm.commands import RunAction, RunAgent
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, SignalLine
 from tests.fsm.scripted import (
@@ -159,7 +159,7 @@ class TestLimits:
             loop_timeout: failed, loop_timeout""")
         act = world.commands[1]
         assert isinstance(act, RunAction)
-        assert (ending.reason, act.deadline_ms, act.deadline_of) == (
+        assert (ending.reason, act.job.deadline_ms, act.job.deadline_of) == (
             "loop_timeout",
             60_000,
             "action",
@@ -577,7 +577,7 @@ class TestInterrupts:
         world = ScriptedWorld(loop(CHECK_FIX), [1, Crash])
         crash_and_go_on(world, [0, 0])
         starts = [c for c in world.commands if isinstance(c, RunAction)]
-        assert [(c.state, c.step, c.attempt) for c in starts] == [
+        assert [(c.job.state, c.job.step, c.job.attempt) for c in starts] == [
             ("check", 1, 1),
             ("fix", 2, 1),
             ("fix", 2, 2),
@@ -659,7 +659,7 @@ class TestHandoff:
         assert (run.status, ending.exit_code) == ("awaiting_continuation", 4)
         assert run.continuation_prompt == "3 left"
         run, _ = go_on(world, [0, 0])
-        act = [c for c in world.commands if isinstance(c, RunAction)][2]
+        act = [c.job for c in world.commands if isinstance(c, RunAction)][2]
         assert (act.state, act.attempt, act.continuation) == ("fix", 2, "3 left")
         assert run.continuation_prompt is None
 
@@ -720,7 +720,7 @@ class TestAgents:
             ],
         )
         assert told_lines(world)[-1] == "loop_complete: completed, terminal"
-        asked = [c.words for c in world.commands if isinstance(c, RunAction)]
+        asked = [c.words for c in world.commands if isinstance(c, RunAgent)]
         assert asked == [("pass", "fail"), None, ("pass", "fail")]
 
     @pytest.mark.parametrize(

@@ -60,6 +60,7 @@ EVENTS: dict[str, EventType] = {
             "signal",
             "cut_by",
             "failure",
+            "wait_ms",
             "agent",
         )
         + ("kind", "reason", "verdict", "structured", "session_id", "tokens", "cost_usd", "turns")

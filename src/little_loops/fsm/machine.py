@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from little_loops.fsm import endings
+from little_loops.fsm.actions import type_of
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge
 from little_loops.fsm.conditions import NOT_RUN
 from little_loops.fsm.events import Event
@@ -128,10 +129,16 @@ def _arrive(turn: Turn) -> Command:
 
 def _count_iteration(turn: Turn, *, waits_itself: bool) -> None:
     run, loop = turn.run, turn.loop
-    pause = {"wait_ms": to_ms(loop.backoff)} if loop.backoff and not waits_itself else {}
-    turn.note("iteration", iteration=run.iteration + 1, **pause)
+    wait_ms = 0 if waits_itself else max(to_ms(loop.backoff), _asked_wait_ms(run))
+    turn.note("iteration", iteration=run.iteration + 1, **({"wait_ms": wait_ms} if wait_ms else {}))
     if waits_itself and (wait_ms := retry_wait_ms(loop, turn.state, run.retries)):
         turn.note("retry_wait", state=run.current_state, attempt=run.attempt + 1, wait_ms=wait_ms)
+
+
+def _asked_wait_ms(run: LoopState) -> int:
+    """How long the action of the state that is left wants the next iteration to wait."""
+    left = run.captured.get(run.current_state)
+    return 0 if left is None else left.wait_ms
 
 
 def _enter(turn: Turn) -> Command:
@@ -185,10 +192,10 @@ def _act(turn: Turn) -> Command:
         "action_start",
         action=due.shown,
         state=turn.run.current_state,
-        attempt=due.command.attempt,
-        action_type=due.command.kind,
+        attempt=due.command.job.attempt,
+        action_type=type_of(due.action),
         **({"terminal": True} if state.terminal else {}),
-        **({"session_id": due.command.session_id} if due.command.session_id else {}),
+        **({"session_id": due.session_id} if due.session_id else {}),
     )
     return due.command
 

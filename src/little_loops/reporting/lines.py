@@ -12,6 +12,15 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
+from little_loops.fsm.actions import (
+    Action,
+    Agent,
+    Builtin,
+    Shell,
+    action_told,
+    is_agents,
+    text_of,
+)
 from little_loops.fsm.events import wall_ms_of
 from little_loops.fsm.values import duration_text
 
@@ -44,8 +53,9 @@ class Teller:
         return []
 
     def _action_start(self, record: Record) -> list[str]:
-        self.agent = record["action_type"] != "shell"
-        shown = shortened(record["action"], slash=record["action_type"] == "slash")
+        action = action_told(record)
+        self.agent = is_agents(action)
+        shown = shortened(action)
         where = f"[{self.iteration}/{self.max_iterations}] {record['state']}"
         whole = whole_command(record) if self.detailed else []
         return [f"{where} {self.signs['to']} running {shown}...", *whole]
@@ -229,28 +239,22 @@ def one_line(text: str) -> str:
     return flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
 
 
-RELAY = {
-    "ll-loop relay prepare": "relay: make ready for the turn",
-    "ll-loop relay settle": "relay: see what the turn left",
-    'cat "$LL_RUN_DIR/relay-report.txt"': "relay: show the report",
-}
-"""What a relay does itself, in words instead of commands that nobody types."""
-
-
-def shortened(action: str, *, slash: bool) -> str:
+def shortened(action: Action) -> str:
     """A command's first line; of a slash command its name says enough."""
-    for command, words in RELAY.items():
-        if action.startswith(command):
-            return words
-    line = action.strip().partition("\n")[0]
-    return line.split()[0] if slash and line else one_line(line)
+    line = text_of(action).strip().partition("\n")[0]
+    match action:
+        case Agent(is_slash=True) if line:
+            return line.split()[0]
+        case Shell() | Agent() | Builtin():
+            return one_line(line)
 
 
 def whole_command(record: Record) -> list[str]:
     """All of an action, where its first line is not all of it."""
     lines = record["action"].strip().splitlines()
-    shown = shortened(record["action"], slash=record["action_type"] == "slash")
-    return [] if lines == [shown] else [f"{INDENT}$ {line}" for line in lines]
+    return (
+        [] if lines == [shortened(action_told(record))] else [f"{INDENT}$ {line}" for line in lines]
+    )
 
 
 def signal_name(number: int) -> str:

@@ -8,6 +8,7 @@ Not here: the plain lines (`reporting.lines`), colours on a screen and what move
 
 from __future__ import annotations
 
+from little_loops.fsm.actions import Agent, Builtin, Shell, action_told
 from little_loops.fsm.events import FINAL_EVENTS
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.values import duration_text
@@ -67,7 +68,11 @@ class TerminalTeller:
 
     def prints_text(self, record: Record) -> bool:
         """Whether the action that begins prints for people; most agents print JSON."""
-        return record["action_type"] == "shell" or self._host(record["state"]) == "command"
+        match action_told(record):
+            case Agent():
+                return self._host(record["state"]) == "command"
+            case Shell() | Builtin():
+                return True
 
     def _host(self, name: str) -> str:
         state = self._loop.states.get(name)

@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from little_loops.authoring.checks.check_actions import check_deploys, check_prose, check_scripts
+from little_loops.authoring.checks.check_actions import (
+    check_builtins,
+    check_deploys,
+    check_prose,
+    check_scripts,
+)
 from little_loops.authoring.checks.check_conditions import check_conditions
 from little_loops.authoring.checks.check_filled import check_filled, check_variables
 from little_loops.authoring.checks.check_machine import (
@@ -54,6 +59,7 @@ CHECKS: tuple[Check, ...] = (
     check_variables,
     check_verdicts,
     check_effects,
+    check_builtins,
     check_scripts,
     check_prose,
     check_deploys,

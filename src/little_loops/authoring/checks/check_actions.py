@@ -12,6 +12,7 @@ from little_loops.authoring.checks.inspection import Inspection
 from little_loops.authoring.messages import shown
 from little_loops.authoring.texts import Text
 from little_loops.errors import Problem
+from little_loops.fsm.actions import BUILTINS, Agent, Builtin, Shell, is_script
 from little_loops.fsm.schema import CURRENT, StateConfig
 from little_loops.templates.shell.positions import HOLE
 
@@ -39,10 +40,10 @@ MOST_READ = 20_000
 
 def check_scripts(of: Inspection) -> Iterator[Problem]:
     """A slash command inside a script is no command to any shell."""
-    for name, kind in of.kinds.items():
+    for name, what in of.actions.items():
         action = of.loop.states[name].action or ""
         unsure = of.gaps.in_state(name, "action_type")
-        if kind == "shell" and "/" in action and not unsure:
+        if is_script(what) and "/" in action and not unsure:
             shell = of.loop.states[name].shell or of.loop.shell
             seen = {found[1]: found for found in reversed(_commands(action, shell))}
             for command, found in reversed(seen.items()):
@@ -70,12 +71,31 @@ def _commands(script: str, shell: str) -> list[re.Match[str]]:
     return [each for each, at in zip(found, where, strict=True) if at.refused == "command"]
 
 
+def check_builtins(of: Inspection) -> Iterator[Problem]:
+    """Actions of our own are written by `compile`, for the paradigm that has them."""
+    for name, action in of.actions.items():
+        match action:
+            case Builtin() if of.loop.paradigm != "relay":
+                yield of.error(
+                    "LL216",
+                    "`action_type: builtin` is only for machines that `ll-loop compile` wrote",
+                    *("states", name, "action_type"),
+                    help="use `paradigm: relay`, whose states have these actions",
+                )
+            case Builtin() if action.name not in BUILTINS:
+                message = f"there is no built-in action `{shown(action.name)}`"
+                path = ("states", name, "action")
+                yield of.error("LL216", message, *path, help=of.meant(action.name, BUILTINS))
+            case Shell() | Agent() | Builtin():
+                pass
+
+
 def check_prose(of: Inspection) -> Iterator[Problem]:
     """What is meant for an agent is not given to a shell."""
-    for name, kind in of.kinds.items():
+    for name, what in of.actions.items():
         state = of.loop.states[name]
         said = state.action_type is not None or of.gaps.in_state(name, "action_type")
-        if kind == "shell" and not said and re.match(_PROSE, state.action or ""):
+        if is_script(what) and not said and re.match(_PROSE, state.action or ""):
             a_mapping = "write it as `{action: …, action_type: prompt}`"
             yield of.warning(
                 "LL313",
@@ -93,7 +113,7 @@ def check_deploys(of: Inspection) -> Iterator[Problem]:
         return
     if of.gaps.in_loop("on_interrupt", "on_error"):
         return
-    for name in of.kinds:
+    for name in of.actions:
         state = loop.states[name]
         handled = state.on_interrupt is not None or state.on_error is not None
         if not handled and not of.gaps.unsure(name) and looks_like_a_deploy(name, state):
