@@ -218,6 +218,17 @@ class TestLimits:
         run, ending = begin(world)
         assert (ending.reason, run.current_state) == ("max_cost", "check")
 
+    def test_an_action_that_cannot_be_run_says_so_whatever_was_spent(self):
+        states = {
+            "fix": {"action": "/ll:fix", "next": "odd"},
+            "odd": {"action": "/ll:fix ${context.no}", "next": "fix"},
+        }
+        spent = Says(0, agent="success", cost_usd=0.3)
+        world = ScriptedWorld(loop(states, max_cost_usd=0.1), [spent])
+        run, ending = begin(world)
+        assert (ending.reason, run.current_state) == ("error", "odd")
+        assert "`context.no` has no value" in ending.message
+
     def test_what_an_agent_used_before_it_was_stopped_counts(self):
         states = {"ask": {"action": "/ll:x", "next": "ask"}}
         world = ScriptedWorld(loop(states), [Says(None, agent="cancelled", tokens=60, stop=15)])
@@ -397,6 +408,30 @@ class TestRetry:
         states = {"a": {"action": "x", "next": "$current", "retry": {"backoff": 0}}}
         world = ScriptedWorld(loop(states, max_iterations=2), [0, 0])
         assert "retry" not in story(world)
+
+    @pytest.mark.parametrize(
+        ("backoff", "wait_ms"), [(None, 1500), (1, 1500), (2, 2000)], ids=["none", "less", "more"]
+    )
+    def test_an_action_may_ask_for_a_wait_before_the_next_iteration(self, backoff, wait_ms):
+        asks = Says(0, wait_ms=1500)
+        world = ScriptedWorld(loop(CHECK_FIX, backoff=backoff), [1, asks, 1, 0, 0])
+        assert told_lines(world)[:6] == [
+            "check -> fix (on_fail)",
+            "fix -> check (next)",
+            f"iteration 2, after {wait_ms} ms",
+            "check -> fix (on_fail)",
+            "fix -> check (next)",
+            f"iteration 3, after {backoff}000 ms" if backoff else "iteration 3",
+        ]
+
+    def test_the_wait_an_action_asked_for_outlives_its_process(self):
+        world = ScriptedWorld(loop(CHECK_FIX), [1, Says(0, wait_ms=1500)])
+        world.stops_in_wait = 15
+        run, _ = begin(world)
+        assert run.wait is not None
+        world.stops_in_wait = None
+        go_on(world, [0])
+        assert world.ran_ms == run.ran_ms + 1500 + 1000
 
     def test_backoff_between_iterations(self):
         world = ScriptedWorld(loop(CHECK_FIX, backoff=2), [1, 0, 0])

@@ -80,11 +80,14 @@ class Call(NamedTuple):
 
     def pause(self, seconds: float) -> None:
         left_s = self._left_s()
-        pause_s = seconds if left_s is None else min(seconds, left_s)
+        is_last = left_s is not None and left_s <= seconds
+        pause_s = left_s if is_last and left_s is not None else seconds
         if self.stop is None:
             time.sleep(pause_s)
         elif self.stop.wait(pause_s):
             raise Interrupted("stop")
+        if is_last:
+            raise Interrupted("deadline")
 
     def execute(
         self,
