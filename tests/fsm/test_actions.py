@@ -14,7 +14,7 @@ from little_loops.fsm.actions import (
     Shell,
     action_told,
     is_agents,
-    is_script,
+    is_shells,
     parse_action,
     prompt_sign,
     text_of,
@@ -36,10 +36,10 @@ from tests.fsm import scripted
 )
 def test_each_action(action: Action, word: ActionType, text: str, sign: str, who: str):
     assert (type_of(action), text_of(action), prompt_sign(action, "codex")) == (word, text, sign)
-    assert (is_script(action), is_agents(action)) == (who == "script", who == "agent")
+    assert (is_shells(action), is_agents(action)) == (who == "script", who == "agent")
     read = parse_action(text, word)
     assert (read, type(read)) == (action, type(action))
-    assert action_told({"action": text, "action_type": word}) == action
+    assert action_told(text, word) == action
 
 
 def test_every_word_is_some_actions():
@@ -47,16 +47,8 @@ def test_every_word_is_some_actions():
     assert [type_of(parse_action("x", word)) for word in words] == list(words)
 
 
-@pytest.mark.parametrize(
-    ("record", "action"),
-    [
-        ({"action": "x", "action_type": "dance"}, Shell("x")),
-        ({"action": 3, "action_type": ["shell"]}, Shell("3")),
-        ({}, Shell("None")),
-    ],
-)
-def test_an_event_that_was_edited_by_hand(record: dict[str, Any], action: Action):
-    assert action_told(record) == action
+def test_a_type_of_a_newer_version_is_shown_as_a_command():
+    assert action_told("x", "dance") == Shell("x")
 
 
 @pytest.mark.parametrize("world", [local_world, runner_world, scripted], ids=lambda it: it.__name__)

@@ -111,7 +111,7 @@ def _action(loop: FSMLoop, name: str, action: Action, signs: Signs) -> str:
     text = visible(lines[0][: LONGEST_ACTION + 1])
     if len(lines) > 1 or len(text) > LONGEST_ACTION:
         text = f"{text[:LONGEST_ACTION]}{signs.cut}"
-    host = loop.host.under(loop.states[name].host).name or "claude"
+    host = loop.host.under(loop.states[name].host).host
     return f"{prompt_sign(action, host)}{text}"
 
 

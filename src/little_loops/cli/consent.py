@@ -14,8 +14,8 @@ from typing import Any
 from little_loops.definitions.trust import AgentAction, agree, trust_of
 from little_loops.errors import UsageError
 from little_loops.fsm.actions import Agent, Builtin, Shell, action_of
-from little_loops.fsm.events import timestamp
 from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
+from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.values import author_context
 from little_loops.reporting.escape import visible
 from little_loops.system.clock import wall_ms
@@ -69,7 +69,7 @@ def _of_state(loop: FSMLoop, state: StateConfig, context: Mapping[str, Any]) -> 
 def _to_agree_to(options: HostOptions, action: Agent) -> AgentAction | None:
     from little_loops.hosts.base import host_named  # only agents pay for hosts
 
-    host = host_named(options.name or "claude")
+    host = host_named(options.host)
     asks = host.needs_consent(options.permission_mode)
     return AgentAction(host.name, action.text.strip()) if asks else None
 

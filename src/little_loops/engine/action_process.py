@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from little_loops.fsm.commands import Job
+from little_loops.fsm.signals import SIGNALS
 from little_loops.fsm.state import CutBy, LoopState, SignalLine
 from little_loops.fsm.variables import SESSION_VARIABLES
 from little_loops.records import NamedTuple
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 CONTINUE = "continue.md"
 CONTINUATION_CAP = 8 << 10
-SIGNAL_TYPES = {"CONTEXT_HANDOFF": "handoff", "FATAL_ERROR": "error", "LOOP_STOP": "stop"}
 UNTOLD = ("", "Ready for fresh session")
 """Handoff texts that say nothing: the continuation is in a file, then."""
 
@@ -128,7 +128,7 @@ class Notes(NamedTuple):
     before: Mapping[str, Stamp | None]
 
     def signal_line(self, marker: str, payload: str) -> SignalLine:
-        kind = SIGNAL_TYPES.get(marker, marker)
+        kind = SIGNALS.get(marker, marker)
         if kind == "handoff" and payload in UNTOLD:
             payload = self._written() or payload
         return SignalLine(kind, payload)

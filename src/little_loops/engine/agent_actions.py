@@ -68,7 +68,7 @@ GARNISHED = re.compile(rf"[\s*_`'\"]*{READY}[\s*_`'\".!]*", re.IGNORECASE)
 def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) -> Acted:
     notes = hand_over(at, command.job.continuation)
     env = environment(at, run, command.job, filled.env)
-    host = host_named(command.host.name or "claude")
+    host = host_named(command.host.host)
     request = request_for(at, command, host, _with_continuation(at, command, filled.text))
     request = request._replace(plugin_dirs=_plugin_dirs(at, host, request, env))
     launch = host.build(request)

@@ -9,11 +9,11 @@ Not here: decisions (`machine`), processes and files (`local_world`), the librar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from little_loops.fsm.commands import Command, Ending, Finish
-from little_loops.fsm.events import Event
+from little_loops.fsm.events import Entry, LoopStart
 from little_loops.fsm.evolve import first_state
 from little_loops.fsm.happenings import Happening, Moment
 from little_loops.fsm.machine import advance
@@ -27,7 +27,7 @@ NO_LIMITS = Limits()
 class World(Protocol):
     """Everything a run may do to the computer it runs on."""
 
-    def emit(self, run: LoopState, events: Iterable[Event]) -> None: ...
+    def emit(self, events: Sequence[Entry]) -> None: ...
     def save(self, run: LoopState) -> None: ...
     def perform(self, run: LoopState, command: Command) -> Happening: ...
 
@@ -50,7 +50,7 @@ def drive(
 ) -> tuple[LoopState, Ending]:
     while True:
         step = advance(loop, run, happening)
-        world.emit(step.run, step.events)  # durable: the log is the truth
+        world.emit(step.events)  # durable: the log is the truth
         world.save(step.run)  # a snapshot of it; before the effect, so a crash repeats, never skips
         if isinstance(step.command, Finish):
             return step.run, step.command.ending
@@ -67,12 +67,6 @@ def new_run(
     limits: Limits = NO_LIMITS,
 ) -> LoopState:
     """A run that has not begun: headed for its first state, no event written yet."""
-    given = {name: value for name, value in limits._asdict().items() if value is not None}
-    fields = {
-        "loop": loop.name,
-        "initial": loop.initial,
-        "scope": list(scope or loop.scope),
-        "limits": given,
-    }
-    start = Event("loop_start", fields, at.wall_ms, at.ran_ms)
-    return first_state(run_id, start, {**loop.context, **(context or {})})
+    start = LoopStart(loop.name, loop.initial, scope or loop.scope, limits=limits)
+    entry = Entry(start, at.wall_ms, at.ran_ms, run_id)
+    return first_state(entry, {**loop.context, **(context or {})})

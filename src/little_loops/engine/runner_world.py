@@ -6,11 +6,12 @@ Not here: the loop that drives it (`drive`), runs that survive (`local_world`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from little_loops.engine.drive import Acted, Performers
 from little_loops.engine.resolve import Values, fill, judge_now, without_newline
+from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import (
     Command,
     EndLeftovers,
@@ -21,7 +22,7 @@ from little_loops.fsm.commands import (
     RunShell,
     Wait,
 )
-from little_loops.fsm.events import Event, to_record
+from little_loops.fsm.events import Entry
 from little_loops.fsm.happenings import ActionEnded, Happening, Judged, LeftoversEnded, WaitOver
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import AgentWay, LoopState, Result, SignalLine
@@ -64,10 +65,9 @@ class RunnerWorld:
         self.tell = tell
         self.clock = RunClock()
 
-    def emit(self, run: LoopState, events: Iterable[Event]) -> None:
-        told = tuple(events)
-        for seq, event in enumerate(told, run.seq - len(told) + 1):
-            self.tell(to_record(event, run.run, seq))
+    def emit(self, events: Sequence[Entry]) -> None:
+        for entry in events:
+            self.tell(to_record(entry))
 
     def save(self, run: LoopState) -> None:
         """Nothing is kept."""

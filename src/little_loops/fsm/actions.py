@@ -53,11 +53,10 @@ def parse_action(text: str, declared: ActionType | None) -> Action:
             return Agent(text, is_slash) if is_slash else Shell(text)
 
 
-def action_told(record: Mapping[str, Any]) -> Action:
-    """The action of an `action_start` event, which may have been edited by hand."""
-    declared: Any = record.get("action_type")
-    is_known = declared in get_args(ActionType)
-    return parse_action(str(record.get("action")), declared if is_known else "shell")
+def action_told(text: str, action_type: str) -> Action:
+    """The action of an event; one of a newer version's types is shown as a command."""
+    declared: Any = action_type
+    return parse_action(text, declared if declared in get_args(ActionType) else "shell")
 
 
 def action_of(state: StateConfig, context: Mapping[str, Any]) -> Action:
@@ -104,7 +103,7 @@ def prompt_sign(action: Action, host: str) -> str:
             return ""
 
 
-def is_script(action: Action) -> bool:
+def is_shells(action: Action) -> bool:
     """Whether a shell reads its text: what may stand in it depends on that."""
     match action:
         case Shell():

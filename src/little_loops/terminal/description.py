@@ -59,7 +59,7 @@ def described(loop: FSMLoop, mask: Mask = str) -> list[Described]:
 
 def _state(filling: Filling, name: str, end: str | None, mask: Mask) -> Described:
     loop, state = filling.loop, filling.loop.states[name]
-    host = loop.host.under(state.host).name or "claude"
+    host = loop.host.under(state.host).host
     action = filling.actions.get(name)
     return Described(
         name=name,

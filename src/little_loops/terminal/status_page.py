@@ -9,7 +9,8 @@ from typing import Any
 
 from little_loops.errors import StorageError
 from little_loops.fsm.actions import Action, action_told, prompt_sign, text_of, type_of
-from little_loops.fsm.events import timestamp, wall_ms_of
+from little_loops.fsm.schema import DEFAULT_HOST
+from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
@@ -136,7 +137,7 @@ def _action(closer: Closer) -> Current | None:
             return None
         if record["event"] == "action_start":
             return Current(
-                action_told(record),
+                action_told(str(record.get("action")), str(record.get("action_type"))),
                 str(record.get("state")),
                 _ms(record),
             )
@@ -269,7 +270,7 @@ def _host(machine: dict[str, Any], state: str) -> str:
         host = place.get("host") if isinstance(place, dict) else None
         if isinstance(host, dict) and isinstance(host.get("name"), str):
             return visible(host["name"], newlines=False)
-    return "claude"
+    return DEFAULT_HOST
 
 
 def _path(closer: Closer, style: Style) -> str:

@@ -9,18 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from little_loops.fsm.events import FINAL_EVENTS
+from little_loops.fsm.limit_kinds import BY_REASON
 from little_loops.reporting.escape import visible
 from little_loops.runs.inspect import Seen, is_crashed, ran_ms
 from little_loops.terminal.durations import ago, rough
 from little_loops.terminal.next_step import next_command
 from little_loops.terminal.tables import Style
-
-LIMITS = {
-    "max_iterations": "iterations",
-    "loop_timeout": "time",
-    "max_cost": "cost",
-    "max_tokens": "tokens",
-}
 
 
 def word_of(one: Seen) -> str:
@@ -28,7 +22,7 @@ def word_of(one: Seen) -> str:
     match one.status, one.reason:
         case "interrupted", "crash":
             return "interrupted (crashed)"
-        case "failed", reason if reason in LIMITS:
+        case "failed", reason if reason in BY_REASON:
             return "limit"
         case "awaiting_continuation", _:
             return "paused"
@@ -64,8 +58,8 @@ def ending_of(one: Seen) -> str:
         return word
     where = one.facts.state
     match one.status, one.reason:
-        case "failed", reason if reason in LIMITS:
-            return f"{word} ({LIMITS[reason]})"
+        case "failed", reason if reason in BY_REASON:
+            return f"{word} ({BY_REASON[reason].noun})"
         case "failed", reason if reason not in ("terminal", None):
             return f"{word} ({where}: {reason.replace('_', ' ')})"
         case _:
@@ -75,16 +69,25 @@ def ending_of(one: Seen) -> str:
 def last_words(one: Seen, record: Mapping[str, Any] | None) -> str:
     """The last line of a run that is over, whoever is left to say it."""
     if record is not None and record["event"] in FINAL_EVENTS:
-        from little_loops.reporting.lines import last_line  # only where a run has ended
-
-        try:
-            return visible(last_line(record), newlines=False)
-        except (KeyError, TypeError, ValueError):
-            return f"Loop {word_of(one)}"
+        return _last_line(record) or f"Loop {word_of(one)}"
     if one.facts is None:
         return f"Loop {word_of(one)}: {visible(one.damage or 'no state', newlines=False)}"
     where = visible(one.facts.state, newlines=False)
     return f"Loop {word_of(one).replace(' (crashed)', ': crashed')} in state '{where}'"
+
+
+def _last_line(record: Mapping[str, Any]) -> str | None:
+    """The line of a run's last event, if it can be read."""
+    from little_loops.fsm.codec import decode_event  # only where a run has ended
+    from little_loops.fsm.events import FinalEvent
+    from little_loops.fsm.plain import WrongShape
+    from little_loops.reporting.lines import last_line
+
+    try:
+        event = decode_event(record)
+    except WrongShape:
+        return None
+    return visible(last_line(event), newlines=False) if isinstance(event, FinalEvent) else None
 
 
 def next_step(one: Seen) -> str | None:

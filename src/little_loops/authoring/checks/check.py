@@ -17,7 +17,11 @@ from little_loops.authoring.checks.check_actions import (
     check_scripts,
 )
 from little_loops.authoring.checks.check_conditions import check_conditions
-from little_loops.authoring.checks.check_filled import check_filled, check_variables
+from little_loops.authoring.checks.check_environment import (
+    check_environment,
+    check_variables_in_code,
+)
+from little_loops.authoring.checks.check_filled import check_filled
 from little_loops.authoring.checks.check_machine import (
     check_capture_names,
     check_endings,
@@ -56,7 +60,8 @@ CHECKS: tuple[Check, ...] = (
     check_templates,
     check_context,
     check_filled,
-    check_variables,
+    check_environment,
+    check_variables_in_code,
     check_verdicts,
     check_effects,
     check_builtins,

@@ -12,7 +12,7 @@ from little_loops.authoring.checks.inspection import Inspection
 from little_loops.authoring.messages import shown
 from little_loops.authoring.texts import Text
 from little_loops.errors import Problem
-from little_loops.fsm.actions import BUILTINS, Agent, Builtin, Shell, is_script
+from little_loops.fsm.actions import BUILTINS, Agent, Builtin, Shell, is_shells
 from little_loops.fsm.schema import CURRENT, StateConfig
 from little_loops.templates.shell.positions import HOLE
 
@@ -43,7 +43,7 @@ def check_scripts(of: Inspection) -> Iterator[Problem]:
     for name, what in of.actions.items():
         action = of.loop.states[name].action or ""
         unsure = of.gaps.in_state(name, "action_type")
-        if is_script(what) and "/" in action and not unsure:
+        if is_shells(what) and "/" in action and not unsure:
             shell = of.loop.states[name].shell or of.loop.shell
             seen = {found[1]: found for found in reversed(_commands(action, shell))}
             for command, found in reversed(seen.items()):
@@ -62,12 +62,12 @@ def _commands(script: str, shell: str) -> list[re.Match[str]]:
     found = list(re.finditer(_SLASH_IN_SCRIPT, script))
     if not found or len(script) > MOST_READ:
         return []
-    from little_loops.templates.shell.script import places  # few scripts have such a word
+    from little_loops.templates.shell.reader import read_script  # few scripts have such a word
 
     marked = script.replace(HOLE, " ")
     for each in reversed(found):
         marked = marked[: each.start(1)] + HOLE + marked[each.end(1) :]
-    where = places(marked, shell)
+    where = read_script(marked, shell).places
     return [each for each, at in zip(found, where, strict=True) if at.refused == "command"]
 
 
@@ -95,7 +95,7 @@ def check_prose(of: Inspection) -> Iterator[Problem]:
     for name, what in of.actions.items():
         state = of.loop.states[name]
         said = state.action_type is not None or of.gaps.in_state(name, "action_type")
-        if is_script(what) and not said and re.match(_PROSE, state.action or ""):
+        if is_shells(what) and not said and re.match(_PROSE, state.action or ""):
             a_mapping = "write it as `{action: …, action_type: prompt}`"
             yield of.warning(
                 "LL313",

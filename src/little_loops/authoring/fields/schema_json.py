@@ -48,13 +48,14 @@ from little_loops.authoring.fields.table import (
     CONDITIONS,
     CONSTRAINT,
     HOST,
-    HOSTS,
     LOOP,
     OR_AGAIN,
     PARADIGM_TABLES,
     RETRY,
     STATE,
+    STEP,
 )
+from little_loops.fsm.schema import HOST_NAMES
 
 Schema = dict[str, Any]
 
@@ -86,7 +87,11 @@ def schema() -> Schema:
                 "description": "a command: text, or a mapping with `action` and state fields",
                 "anyOf": [NOT_BLANK, _record(COMMAND)],
             },
-            "host": {"anyOf": [{"enum": list(HOSTS)}, _record(HOST)]},
+            "step": {
+                "description": "a step: text, or a mapping with `action`, `name` and state fields",
+                "anyOf": [NOT_BLANK, _record(STEP)],
+            },
+            "host": {"anyOf": [{"enum": list(HOST_NAMES)}, _record(HOST)]},
             "retry": _record(RETRY),
             "constraint": _record(CONSTRAINT),
             "duration": _duration(zero=False),
@@ -274,6 +279,6 @@ _KINDS: Mapping[type, Callable[[Any], Schema]] = {
     Judge: lambda kind: _ref("condition"),
     Agent: lambda kind: _ref("host"),
     Part: lambda kind: _ref(kind.table),
-    Command: lambda kind: _ref("command"),
+    Command: lambda kind: _ref(kind.table),
     Machine: _machine,
 }

@@ -39,10 +39,9 @@ from little_loops.authoring.fields.kinds import (
     Words,
     table,
 )
-from little_loops.fsm.schema import AS_ERROR, CURRENT
+from little_loops.fsm.schema import AS_ERROR, CURRENT, DEFAULT_HOST, HOST_NAMES
 
 PARADIGMS = ("goal", "convergence", "invariants", "imperative", "relay", "fsm")
-HOSTS = ("claude", "codex", "command")
 TO_STATE = Target()
 OR_AGAIN = Target((CURRENT,))
 ON_RESUME = Target((CURRENT, AS_ERROR))
@@ -56,7 +55,7 @@ _SHELL = Field("shell", OneOf(("sh", "bash")), "the shell that runs shell action
 _GRACE = Field(
     "kill_grace", Time(zero=True), "time between TERM and KILL when an action is ended", "5", "10s"
 )
-_HOST = Field("host", Agent(), "the agent CLI that runs slash commands and prompts", "claude")
+_HOST = Field("host", Agent(), "the agent CLI that runs slash commands and prompts", DEFAULT_HOST)
 _ACTION_SETTINGS = (_ENV, _CWD, _SHELL, _GRACE, _HOST)
 
 COMMON = (
@@ -177,6 +176,12 @@ COMMAND = table(
     *_STATE_SETTINGS[1:],
     *_ACTION_SETTINGS,
 )
+STEP = table(
+    "a step",
+    Field("name", Name("step", STATE_NAME), "names the state made of it", "step_0, step_1, …"),
+    *COMMAND.fields,
+)
+COMMANDS: Mapping[str, Table] = {"command": COMMAND, "step": STEP}
 TRANSITIONS = frozenset(name for field in _TRANSITIONS for name in (field.name, *field.aliases))
 
 RETRY = table(
@@ -189,7 +194,7 @@ RETRY = table(
 
 HOST = table(
     "`host`",
-    Field("name", OneOf(HOSTS), "which agent CLI", "claude"),
+    Field("name", OneOf(HOST_NAMES), "which agent CLI", DEFAULT_HOST),
     Field("model", Str(), "the model it is to use", "the CLI's own", "sonnet"),
     Field("permission_mode", Str(), "a milder mode than skipping permissions", None, "acceptEdits"),
     Field("allow", ListOf(Str()), "tools the agent may use", example="[Read, Edit]"),
@@ -312,7 +317,7 @@ CONSTRAINT = table(
     "a constraint",
     Field("name", Plain(), "names the states made of it", None, "tests-pass", required=True),
     Field("check", Command(), "the command that tells whether it holds", required=True),
-    Field("fix", Command(), "the command that repairs it", required=True),
+    Field("fix", Command(), "the command that repairs it", "a violation ends the run as failed"),
 )
 
 _COMMANDS = ListOf(Command(), 1)
@@ -341,16 +346,27 @@ OWN: Mapping[str, tuple[Field, ...]] = {
             "constraints",
             ListOf(Part("constraint"), 1),
             "what must hold, each with its check and its fix",
+            None,
+            "[{name: tests, check: make test, fix: make fix}]",
             required=True,
         ),
         Field("recheck", OneOf(("all",)), "`all`: after any fix check everything once more"),
     ),
     "imperative": (
-        Field("steps", _COMMANDS, "the commands, in order", required=True),
+        Field(
+            "steps",
+            ListOf(Command("step"), 1),
+            "the commands, in order",
+            None,
+            "[make build, {name: test, action: make test}]",
+            required=True,
+        ),
         Field(
             "condition",
             Judge(),
             "when to stop; `source` names a step, default the first",
+            None,
+            "{type: exit_code, source: step_0}",
             required=True,
             aliases=("until",),
         ),
@@ -375,7 +391,6 @@ OTHER_WORDS = {
     "command": "action",
     "cmd": "action",
     "run": "action",
-    "prompt": "action",
     "script": "action",
     "goto": "next",
     "then": "next",
@@ -406,5 +421,7 @@ OTHER_WORDS = {
     "contains": "pattern",
     "op": "operator",
     "target_value": "target",
+    "target": "toward",
+    "goal_value": "toward",
 }
 """What people call our fields elsewhere; only ever used to suggest."""
