@@ -13,13 +13,13 @@ from typing import Any
 
 from little_loops.definitions.trust import AgentAction, agree, trust_of
 from little_loops.errors import UsageError
-from little_loops.fsm.action_types import action_type
-from little_loops.fsm.schema import FSMLoop, StateConfig
+from little_loops.fsm.actions import Agent, Builtin, Shell, action_of
+from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
 from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.values import author_context
 from little_loops.reporting.escape import visible
 from little_loops.system.clock import wall_ms
-from little_loops.templates.render import TemplateError, Unresolved, splice
+from little_loops.templates.render import TemplateError, Unresolved
 from little_loops.terminal.console import talk
 
 ALLOW = "LL_ALLOW_SKIP_PERMISSIONS"
@@ -56,16 +56,22 @@ def _of_state(loop: FSMLoop, state: StateConfig, context: Mapping[str, Any]) -> 
         return None
     own = author_context(context, state)
     try:
-        if action_type(state, own) == "shell":
-            return None
-        text = splice(state.action, own).strip()
+        action = action_of(state, own)
     except (TemplateError, Unresolved):
         return None  # it will never run
+    match action:
+        case Agent():
+            return _to_agree_to(loop.host.under(state.host), action)
+        case Shell() | Builtin():
+            return None
+
+
+def _to_agree_to(options: HostOptions, action: Agent) -> AgentAction | None:
     from little_loops.hosts.base import host_named  # only agents pay for hosts
 
-    options = loop.host.under(state.host)
     host = host_named(options.host)
-    return AgentAction(host.name, text) if host.needs_consent(options.permission_mode) else None
+    asks = host.needs_consent(options.permission_mode)
+    return AgentAction(host.name, action.text.strip()) if asks else None
 
 
 def can_ask() -> bool:
