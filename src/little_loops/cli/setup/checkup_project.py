@@ -160,7 +160,9 @@ def _asked_for(found: Sequence[FSMLoop]) -> Mapping[tuple[str, tuple[str, ...]],
 def consent(patient: Patient) -> Iterator[Finding]:
     """Whether agents that skip permission prompts may be run."""
     wanted = {
-        action: None for loop in patient.loops.valid for action in actions_to_agree_to(loop, {})
+        action: None
+        for loop in patient.loops.valid
+        for action in actions_to_agree_to(loop, {}, patient.root)
     }
     if not wanted:
         return
