@@ -41,7 +41,9 @@ EVENTS: dict[str, EventType] = {
         ("loop", "initial", "scope"),
         ("limits", "format"),
     ),
-    "state_enter": EventType("a state is entered", ("state", "iteration"), ("step", "reason")),
+    "state_enter": EventType(
+        "a state is entered", ("state", "iteration"), ("step", "reason", "at_limit")
+    ),
     "action_start": EventType(
         "an action is about to run; written before it does",
         ("action", "state", "attempt", "action_type"),
@@ -75,7 +77,9 @@ EVENTS: dict[str, EventType] = {
         "a condition was judged", ("type", "result", "reason"), ("state", "best", "stalled")
     ),
     "signal": EventType("a signal line was found in the output", ("type", "payload"), ("state",)),
-    "transition": EventType("a way was taken", ("from", "to", "reason"), ("retry", "loop_timeout")),
+    "transition": EventType(
+        "a way was taken", ("from", "to", "reason"), ("retry", "loop_timeout", "passed")
+    ),
     "iteration": EventType("a new time around begins", ("iteration",), ("wait_ms",)),
     "cycle": EventType("a `maintain` loop starts again", ("cycle", "wait_ms")),
     "retry_wait": EventType(
@@ -84,15 +88,17 @@ EVENTS: dict[str, EventType] = {
     "host_wait": EventType(
         "waiting for an agent's limit to reset, or for its service",
         ("state", "reason", "until_wall_ms"),
-        ("wait_ms",),
+        ("wait_ms", "least_ms"),
     ),
     "handoff_detected": EventType(
         "an action handed off",
         ("state", "iteration", "continuation"),
-        ("wait_ms",),
+        ("wait_ms", "spawn"),
     ),
     "cost": EventType(
-        "what an agent used", ("state", "tokens", "cost_usd", "turns"), ("iteration",)
+        "what an agent used",
+        ("state", "tokens", "cost_usd", "turns"),
+        ("iteration", "estimated"),
     ),
     "warning": EventType("something to know that changed nothing", ("message",), ("state",)),
     "resume": EventType(

@@ -68,6 +68,7 @@ def _state_enter(run: LoopState, event: Event) -> LoopState:
         attempt=run.attempt if again else 0,
         retries=run.retries + 1 if again else 0,
         visited=_with(run.visited, fields["state"]),
+        at_limit=fields.get("at_limit", False),
         entered_by=fields["reason"],
         move=None,
         wait=None,
@@ -82,6 +83,7 @@ def _action_start(run: LoopState, event: Event) -> LoopState:
         attempt=event.fields["attempt"],
         session_id=event.fields.get("session_id"),
         wait=None,
+        spawns=False,
     )
 
 
@@ -96,20 +98,26 @@ def _action_complete(run: LoopState, event: Event) -> LoopState:
     if fields.get("capture"):
         stored[fields["capture"]] = result
     line = fields.get("signal_line")
-    handed_off = line is not None and line["type"] == "handoff"
-    waits = result.agent == "wait"
-    return run._replace(
+    run = run._replace(
         phase="judging",
         captured={**run.captured, **stored},
         prev_state=fields["state"],
         signal_line=SignalLine(**line) if line else None,
         judgement=None,
-        continuation_prompt=run.continuation_prompt if handed_off else None,
-        continuations=run.continuations if handed_off else 0,
-        handoff_waits=run.handoff_waits if handed_off else 0,
-        host_waits=run.host_waits if waits else 0,
-        host_waiting_since_ms=run.host_waiting_since_ms if waits else None,
     )
+    handed_off = line is not None and line["type"] == "handoff"
+    # A turn that asks for another one has not brought the state any nearer to its end.
+    is_over = result.cut_by != "none" or not (handed_off or result.agent == "wait")
+    return run._replace(**_COUNTED_UNTIL_THE_END) if is_over else run
+
+
+_COUNTED_UNTIL_THE_END: dict[str, Any] = {
+    "continuation_prompt": None,
+    "continuations": 0,
+    "handoff_waits": 0,
+    "host_waits": 0,
+    "host_waited_ms": 0,
+}
 
 
 def _action_interrupted(run: LoopState, event: Event) -> LoopState:
@@ -128,12 +136,19 @@ def _condition_eval(run: LoopState, event: Event) -> LoopState:
 
 def _transition(run: LoopState, event: Event) -> LoopState:
     fields = event.fields
-    move = Move(fields["to"], fields["reason"], fields.get("retry", False))
+    move = Move(
+        fields["to"],
+        fields["reason"],
+        retry=fields.get("retry", False),
+        passed=fields.get("passed", False),
+    )
     return run._replace(
         phase="moving",
         move=move,
         wait=None,
-        timed_out_in=fields.get("loop_timeout", run.timed_out_in),
+        host_waits=0,
+        host_waited_ms=0,
+        timed_out_in=fields.get("loop_timeout"),
     )
 
 
@@ -147,6 +162,7 @@ def _cycle(run: LoopState, event: Event) -> LoopState:
     return run._replace(
         cycle=event.fields["cycle"],
         iteration=1,
+        at_limit=False,
         visited=(),
         metrics={},
         wait=_waiting("maintain", event),
@@ -159,12 +175,17 @@ def _retry_wait(run: LoopState, event: Event) -> LoopState:
 
 def _host_wait(run: LoopState, event: Event) -> LoopState:
     fields = event.fields
-    since = run.host_waiting_since_ms
+    wait = WaitFor("host", until_wall_ms=fields["until_wall_ms"], why=fields["reason"])
+    wait_ms = fields.get("wait_ms", 0)
+    if wait_ms:  # an earlier version waited by the wall clock alone
+        wait = wait._replace(
+            until_ran_ms=event.ran_ms + wait_ms, least_ran_ms=event.ran_ms + fields["least_ms"]
+        )
     return run._replace(
         phase="entered",
-        wait=WaitFor("host", until_wall_ms=fields["until_wall_ms"], why=fields["reason"]),
+        wait=wait,
         host_waits=run.host_waits + 1,
-        host_waiting_since_ms=event.ran_ms if since is None else since,
+        host_waited_ms=run.host_waited_ms + wait_ms,
     )
 
 
@@ -174,7 +195,7 @@ def _handoff_detected(run: LoopState, event: Event) -> LoopState:
         phase="entered",
         continuation_prompt=fields["continuation"],
         continuations=run.continuations + 1,
-        handed_off_ms=event.wall_ms,
+        spawns=fields.get("spawn", False),
         handoff_waits=run.handoff_waits + 1 if fields.get("wait_ms") else 0,
         wait=_waiting("handoff", event),
         signal_line=None,
@@ -188,6 +209,7 @@ def _cost(run: LoopState, event: Event) -> LoopState:
         so_far.tokens + fields["tokens"],
         so_far.cost_usd + fields["cost_usd"],
         so_far.turns + fields["turns"],
+        so_far.estimated_usd + (fields["cost_usd"] if fields.get("estimated") else 0.0),
     )
     return run._replace(costs={**run.costs, fields["state"]: receipt})
 
@@ -201,10 +223,11 @@ def _resume(run: LoopState, event: Event) -> LoopState:
         error=None,
         limits=run.limits._replace(**limits),
         context={**run.context, **fields.get("context", {})},
-        timed_out_in=None,
+        spawns=False,  # whoever resumes is the session that was to be started
+        wait=None if run.status == "awaiting_continuation" else run.wait,
     )
     if "max_continuations" in limits:
-        run = run._replace(continuations=0)
+        run = run._replace(continuations=0, handoff_waits=0)
     if fields.get("again"):
         return run._replace(phase="entered", judgement=None, signal_line=None, wait=None)
     return run
@@ -219,6 +242,8 @@ def _final(run: LoopState, event: Event) -> LoopState:
     )
     if fields["reason"] in ("terminal", "stop_signal", "review"):
         return run._replace(phase="ended")
+    if event.kind == "handoff":
+        return run._replace(wait=None, spawns=False)  # that wait is over
     return run
 
 
