@@ -141,26 +141,21 @@ CODES = {
 
 
 def endings() -> Iterator[tuple[str, str, str, str]]:
-    """The manual's table of endings, with the engine's own statuses and codes."""
-    from little_loops.fsm import endings as of  # only this topic needs it
+    """The manual's table of endings: title, status, exit code, what a resume does."""
+    from little_loops.fsm.endings import ENDINGS  # only this topic needs it
 
-    again, higher, no = "that state again", "with a higher limit", "nothing to resume"
-    for name, ending, after in (
-        ("success state", of.COMPLETED, no),
-        ("failure state", of.FAILURE_STATE, no),
-        ("error", of.failed("error", ""), again),
-        ("an action's timeout", of.failed("timeout", ""), again),
-        ("no transition", of.failed("no_transition", ""), again),
-        ("an agent's login or billing", of.failed("auth", ""), again),
-        ("iterations, cost, tokens", of.limit("max_iterations", ""), higher),
-        ("the loop's timeout", of.LOOP_TIMEOUT, higher),
-        ("LOOP_STOP from an action", of.STOPPED, no),
-        ("handoff: pause, spawn", of.HANDED_OFF, again),
-        ("handoff: terminate", of.TERMINATED, no),
-        ("review", of.REVIEW, "goes on"),
-        ("Ctrl-C", of.interrupted(SIGINT), "by on_interrupt"),
-    ):
-        yield name, ending.status, str(ending.exit_code), after
+    for kind in ENDINGS.values():
+        code = kind.exit_code + SIGINT if kind.status == "interrupted" else kind.exit_code
+        yield kind.title, kind.status, str(code), AFTER[kind.resume]
+
+
+AFTER = {
+    "nothing": "nothing to resume",
+    "same state": "that state again",
+    "higher limit": "with a higher limit",
+    "next state": "the next state",
+    "on_interrupt": "by on_interrupt",
+}
 
 
 # ── environment ────────────────────────────────────────────────────────────────────────────────

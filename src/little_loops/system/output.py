@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
+from little_loops.fsm.signals import SIGNALS
 from little_loops.records import NamedTuple
 from little_loops.system.files import sync_all, write_all
 
@@ -211,7 +212,7 @@ def trim(directory: str, cap: int = RUN_CAP) -> Trimmed:
 
 # --- signals and lines ---
 
-MARKERS = (b"CONTEXT_HANDOFF:", b"FATAL_ERROR:", b"LOOP_STOP:")
+MARKERS = tuple(f"{marker}:".encode() for marker in SIGNALS)
 
 
 class Signal(NamedTuple):
