@@ -84,7 +84,7 @@ class World:
         self.jumps = 0
         self._accident = NOTHING
         self._met = 0
-        self._open_agent = False
+        self._last: Turn | None = None
 
     # ── one process ────────────────────────────────────────────────────────────────────────────
 
@@ -92,10 +92,7 @@ class World:
         """Start the run, or resume what its log says of it; None if the process is gone."""
         self.processes += 1
         self._accident, self._met = accident, 0
-        limits = resumed.get("limits", Limits())
-        self.ledger.process_begins(
-            max_continuations=limits.max_continuations, resumed=self.run is not None
-        )
+        self.ledger.process_begins(resumed=self.run is not None)
         try:
             return self._drive(**resumed)
         except Gone:
@@ -127,9 +124,11 @@ class World:
             record = to_record(event, run.run, seq)
             self.log.append(record)
             self.ledger.records([record])
+            if record["event"] == "action_complete":
+                self._enter_in_book(record["state"])
 
     def _finish(self, run: LoopState, ending: Ending) -> None:
-        self.ledger.process_ends()
+        self.ledger.process_ends(spawns=ending.spawn)
         if ending.spawn:
             self.ledger.session_spawned(run, self.ran_ms)
             dice = self.dice
@@ -149,16 +148,16 @@ class World:
     # ── carrying out ───────────────────────────────────────────────────────────────────────────
 
     def _perform(self, run: LoopState, command: Any) -> Happening:
-        if not isinstance(command, EndLeftovers) and self._due("stop before a command"):
-            return StopAsked(self.now(), 15)
+        is_enough = self.loop.maintain and run.step > 2 * self.nature.stops_after
+        if not isinstance(command, EndLeftovers):
+            if is_enough or self._due("stop before a command"):
+                return StopAsked(self.now(), 15)
         match command:
             case Judge():
                 return Judged(self.now(), self._judge(run))
             case Wait():
                 return self._wait(command)
             case EndLeftovers():
-                if command.ending.spawn:
-                    pass
                 return LeftoversEnded(self.now(), command.ending)
             case _:
                 return self._act(run, command)
@@ -186,7 +185,8 @@ class World:
             return self._cut(turn, took_ms, is_agent, "stop", stop=15)
         if late:
             return self._cut(turn, took_ms, is_agent, command.deadline_of)
-        return self._ended(turn, is_agent)
+        self._last = turn
+        return self._said(turn, is_agent)
 
     def _results(self, step: int) -> int:
         """How many results this step has had."""
@@ -206,17 +206,23 @@ class World:
             # A CLI that is cut has told its tokens so far, at most, and never what they cost.
             fields |= {"agent": "error", "tokens": turn.tokens}
             self.ledger.agent_used(TRUE_COST_USD, "a turn that was cut")
-        if stop is None:
-            self.ledger.ended()
+        self._last = None
         return ActionEnded(self.now(), Result(None, took_ms, **fields), stop=stop)
 
-    def _ended(self, turn: Turn, is_agent: bool) -> ActionEnded:
-        if turn.hands_off:
+    def _enter_in_book(self, state: str) -> None:
+        """What an action's result means, once it is in the log; before, a crash may lose it."""
+        turn = self._last
+        is_over = self.run is not None and self.run.timed_out_in is not None
+        if turn is None or is_over or self.loop.states[state].terminal:
+            self.ledger.ended()
+        elif turn.hands_off:
             self.ledger.handed_off(turn.takes_ms, self.ran_ms)
         elif turn.agent == "wait":
             self.ledger.limited(self.ran_ms)
         else:
             self.ledger.ended()
+
+    def _said(self, turn: Turn, is_agent: bool) -> ActionEnded:
         if not is_agent:
             return ActionEnded(self.now(), Result(turn.exit_code, turn.takes_ms), turn.line)
         self.ledger.agent_used(turn.cost_usd or 0.0, "a turn")
@@ -251,11 +257,11 @@ class World:
         self._crash("crash in a wait")
         if self._due("stop in a wait"):
             return StopAsked(self.now(), 15)
-        began, announced = self.ran_ms, _left_ms(command, self.now())
+        began = self.ran_ms
         if self.dice.random() < 0.3:
             self.jump(self.dice.choice([-DAY_MS, -60_000, 60_000, DAY_MS]))
         wait_until(command, cast(Any, self), cast(Any, _Sleeper(self)))
-        self.ledger.waited(max(announced, 0), self.ran_ms - began)
+        self.ledger.waited(command.wait.kind, self.ran_ms - began, self.ran_ms)
         return WaitOver(self.now())
 
 
@@ -271,16 +277,6 @@ class _Sleeper:
         # A wait by the wall looks at the clock every minute; here it is enough to sleep on.
         self.world._pass(left)
         return self.world.ran_ms > self.until
-
-
-def _left_ms(command: Wait, at: Moment) -> int:
-    """How long a wait is going to last, as anybody who looks at it now must think."""
-    wait, lefts = command.wait, []
-    if wait.until_wall_ms is not None:
-        lefts.append(wait.until_wall_ms - at.wall_ms)
-    if wait.until_ran_ms is not None:
-        lefts.append(wait.until_ran_ms - at.ran_ms)
-    return max(lefts)
 
 
 def rebuilt(log: Sequence[Record], loop: FSMLoop) -> LoopState | None:
@@ -384,6 +380,7 @@ def _check_prefix(world: World, cut: int) -> bool:
 
 
 def _since_last_start(log: Sequence[Record]) -> Iterable[Record]:
-    """So much of a log that the book knows whether an action is open."""
+    """So much of a log that the book knows what is allowed and whether an action is open."""
     starts = [n for n, record in enumerate(log) if record["event"] == "action_start"]
-    return log[starts[-1] :] if starts else ()
+    resumes = [record for record in log[: starts[-1]] if record["event"] == "resume"] if starts else []
+    return [*resumes, *log[starts[-1] :]] if starts else ()

@@ -85,6 +85,7 @@ def _action_start(run: LoopState, event: Event) -> LoopState:
         session_id=event.fields.get("session_id"),
         wait=None,
         spawns=False,
+        owes="session_id" in event.fields,
     )
 
 
@@ -212,7 +213,7 @@ def _cost(run: LoopState, event: Event) -> LoopState:
         so_far.turns + fields["turns"],
         so_far.estimated_usd + (fields["cost_usd"] if fields.get("estimated") else 0.0),
     )
-    return run._replace(costs={**run.costs, fields["state"]: receipt})
+    return run._replace(costs={**run.costs, fields["state"]: receipt}, owes=False)
 
 
 def _resume(run: LoopState, event: Event) -> LoopState:
@@ -230,7 +231,8 @@ def _resume(run: LoopState, event: Event) -> LoopState:
     if "max_continuations" in limits:
         run = run._replace(continuations=0, handoff_waits=0)
     if fields.get("again"):
-        return run._replace(phase="entered", judgement=None, signal_line=None, wait=None)
+        again = {"phase": "entered", "judgement": None, "signal_line": None, "wait": None}
+        return run._replace(**again, host_waits=0, host_waited_ms=0)
     return run
 
 

@@ -8,22 +8,26 @@ from __future__ import annotations
 from little_loops.fsm import endings
 from little_loops.fsm.commands import Ending, EndLeftovers, Wait
 from little_loops.fsm.limits import exceeded, wait_for
+from little_loops.fsm.record_events import note_receipt
+from little_loops.fsm.spending import spawned, with_receipt
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.waits import spacing_ms
 
 
-def hand_off(turn: Turn, continuation: str) -> EndLeftovers | Wait | None:
+def hand_off(turn: Turn, continuation: str, *, may_spawn: bool) -> EndLeftovers | Wait | None:
     run, loop = turn.run, turn.loop
     if loop.on_handoff == "terminate":
         return EndLeftovers(endings.TERMINATED._replace(message="the action handed off"))
     rest = _rest(turn)
-    spacing = 0 if rest is not None else spacing_ms(run, turn.at)
+    spacing = 0 if rest is not None else spacing_ms(run, turn.result.duration_ms)
+    spawns = may_spawn and rest is None and loop.on_handoff == "spawn"
     turn.note(
         "handoff_detected",
         state=run.current_state,
         iteration=run.iteration,
         continuation=continuation,
         **({"wait_ms": spacing} if spacing else {}),
+        **({"spawn": True} if spawns else {}),
     )
     if rest is not None:
         return EndLeftovers(rest)
@@ -51,13 +55,18 @@ def _goes_on_alone(turn: Turn) -> bool:
 
 def _spent(turn: Turn) -> Ending | None:
     """What the agents have used up; a fresh session would only use more."""
-    ending = exceeded(turn.loop, turn.run, turn.at, turn.run.current_state)
+    run = turn.run
+    if turn.loop.on_handoff == "spawn":
+        run = with_receipt(run, spawned())
+    ending = exceeded(turn.loop, run, turn.at, run.current_state)
     # Time that is up is seen by the next action's deadline, which knows the loop's `on_timeout`.
     return None if ending is None or ending.reason == "loop_timeout" else ending
 
 
 def after_handoff(turn: Turn) -> EndLeftovers | None:
-    if turn.loop.on_handoff == "spawn":
-        message = "a fresh session goes on with it"
-        return EndLeftovers(endings.HANDED_OFF._replace(spawn=True, message=message))
-    return None
+    """The session that is to be started, on the account by then; None where this process goes on."""
+    if not turn.run.spawns:
+        return None
+    note_receipt(turn, spawned())
+    message = "a fresh session goes on with it"
+    return EndLeftovers(endings.HANDED_OFF._replace(spawn=True, message=message))

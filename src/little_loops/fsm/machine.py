@@ -29,12 +29,14 @@ from little_loops.fsm.happenings import (
     StopAsked,
     WaitOver,
 )
+from little_loops.fsm.last_check import has_passed, is_used_up, may_judge, way_to_judgement
 from little_loops.fsm.limits import exceeded, iterations_allowed, wait_for
 from little_loops.fsm.next_action import action_due
 from little_loops.fsm.record_events import (
     note_cut,
     note_end,
     note_ended,
+    note_debt,
     note_lost,
     note_not_begun,
     note_resume,
@@ -118,9 +120,11 @@ def _arrive(turn: Turn) -> Command:
     """Go where the run is headed, unless a limit or a wait stands before it."""
     move = turn.run.move
     assert move is not None, "a moving run is headed somewhere"
+    if is_used_up(turn.loop, turn.run, move):
+        if may_judge(turn.loop, turn.run, move):
+            return _enter(turn, at_limit=True)
+        return _out_of_iterations(turn)
     if move.target in turn.run.visited:
-        if turn.run.iteration >= iterations_allowed(turn.loop, turn.run):
-            return _out_of_iterations(turn)
         _count_iteration(turn, waits_itself=move.retry)
     if turn.run.wait is not None:
         return wait_for(turn.loop, turn.run, turn.at)
@@ -135,12 +139,10 @@ def _count_iteration(turn: Turn, *, waits_itself: bool) -> None:
         turn.note("retry_wait", state=run.current_state, attempt=run.attempt + 1, wait_ms=wait_ms)
 
 
-def _enter(turn: Turn) -> Command:
+def _enter(turn: Turn, *, at_limit: bool = False) -> Command:
     run, move = turn.run, turn.run.move
     assert move is not None, "a moving run is headed somewhere"
-    target = turn.loop.states[move.target]
-    limited = target.action is not None and run.timed_out_in is None
-    if limited and (ending := exceeded(turn.loop, run, turn.at, move.target)) is not None:
+    if (ending := exceeded(turn.loop, run, turn.at, move.target)) is not None:
         return _out_of(turn, ending, move.target)
     turn.note(
         "state_enter",
@@ -148,6 +150,7 @@ def _enter(turn: Turn) -> Command:
         iteration=run.iteration,
         step=run.step if move.retry else run.step + 1,
         reason=move.reason,
+        **({"at_limit": True} if at_limit else {}),
     )
     return _act(turn)
 
@@ -163,6 +166,8 @@ def _times(count: int) -> str:
 
 
 def _out_of(turn: Turn, ending: Ending, next_state: str) -> Command:
+    if turn.run.timed_out_in is not None:
+        return EndLeftovers(endings.LOOP_TIMEOUT)
     if ending.reason == "loop_timeout":
         return _time_is_up(turn, next_state)
     return EndLeftovers(ending)
@@ -216,8 +221,11 @@ def _ended(turn: Turn, ended: ActionEnded) -> Command:
     return _settle(turn)
 
 
-def _settle(turn: Turn) -> Command:
-    """Stop, timeout, signal line, host, condition: the first that speaks decides."""
+def _settle(turn: Turn, *, may_spawn: bool = True) -> Command:
+    """Stop, timeout, signal line, host, condition: the first that speaks decides.
+
+    `may_spawn`: a resume is itself the fresh session that a handoff asks for.
+    """
     run, result = turn.run, turn.result
     if run.timed_out_in is not None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
@@ -227,7 +235,7 @@ def _settle(turn: Turn) -> Command:
     if result.cut_by == "loop":
         return _time_is_up(turn, run.current_state)
     if result.cut_by == "none" and run.signal_line is not None and run.signal_line.type in OBEYED:
-        return _obey(turn)
+        return _obey(turn, may_spawn=may_spawn)
     if result.agent in ("auth", "billing"):
         return EndLeftovers(endings.failed(result.agent, result.reason or result.agent))
     if result.agent == "wait":
@@ -235,11 +243,11 @@ def _settle(turn: Turn) -> Command:
     return _judge_or_ask(turn, judge_action(turn.state, run))
 
 
-def _obey(turn: Turn) -> Command:
+def _obey(turn: Turn, *, may_spawn: bool) -> Command:
     line = turn.run.signal_line
     assert line is not None, "there is a signal line to obey"
     if line.type == "handoff":
-        return hand_off(turn, line.payload) or _act(turn)
+        return hand_off(turn, line.payload, may_spawn=may_spawn) or _act(turn)
     if line.type == "stop":
         return EndLeftovers(endings.STOPPED._replace(message=line.payload))
     return _route(turn, Judgement(ERROR, line.payload or "FATAL_ERROR"))
@@ -262,7 +270,9 @@ def _wait_for_host(turn: Turn, result: Result) -> Command:
         "host_wait",
         state=turn.run.current_state,
         reason=wait.reason,
-        until_wall_ms=wait.until_wall_ms,
+        until_wall_ms=turn.at.wall_ms + wait.wait_ms,
+        wait_ms=wait.wait_ms,
+        least_ms=wait.least_ms,
     )
     return wait_for(turn.loop, turn.run, turn.at)
 
@@ -282,9 +292,13 @@ def _route(turn: Turn, judgement: Judgement, *, by_condition: bool = False) -> C
             reason=judgement.reason,
             **memory,
         )
+    if turn.run.timed_out_in is not None:
+        return EndLeftovers(endings.LOOP_TIMEOUT)
     way = find_way(turn.loop, turn.run, judgement.verdict)
     if way is None:
         return _no_way(turn, judgement)
+    if has_passed(turn.run, judgement.verdict):
+        return _take(turn, way_to_judgement(turn.loop, turn.run, way), passed=True)
     return _take(turn, way)
 
 
@@ -369,6 +383,9 @@ def _stopped(turn: Turn, signal: int) -> Command:
 def _resume(turn: Turn, resumed: Resumed) -> Command:
     before = turn.run
     note_resume(turn, resumed)
+    if before.phase == "running":
+        note_lost(turn)
+    note_debt(turn, resumed)
     if resumed.from_state is not None:
         return _take(turn, Way(resumed.from_state, "resume"))
     if before.status == "needs_review":
@@ -387,7 +404,7 @@ def _go_on(turn: Turn) -> Command:
         case "entered":
             return _act_if_allowed(turn) if run.wait is None else wait_for(turn.loop, run, turn.at)
         case "judging":
-            return _settle(turn)
+            return _settle(turn, may_spawn=False)
         case "judged":
             assert run.judgement is not None, "a judged run has its judgement"
             return _route(turn, run.judgement)
@@ -407,8 +424,6 @@ def _act_if_allowed(turn: Turn) -> Command:
 
 
 def _after_interrupt(turn: Turn) -> Command:
-    if turn.run.phase == "running":
-        note_lost(turn)
     wish = turn.state.on_interrupt or turn.loop.on_interrupt
     if wish == CURRENT:
         return _act_if_allowed(turn)

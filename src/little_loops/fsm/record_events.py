@@ -7,8 +7,10 @@ from typing import Any
 from little_loops.fsm import endings
 from little_loops.fsm.happenings import ActionEnded, LeftoversEnded, Resumed
 from little_loops.fsm.limits import time_left_ms
-from little_loops.fsm.state import LoopState, Result, result_to_dict
+from little_loops.fsm.spending import lost, used
+from little_loops.fsm.state import LoopState, Receipt, Result, result_to_dict
 from little_loops.fsm.turn import Turn
+from little_loops.fsm.waits import left_ms
 
 KEPT_OF_A_CUT = (
     *("exit_code", "duration_ms", "output", "stderr", "output_file", "stderr_file", "signal"),
@@ -24,22 +26,23 @@ def note_ended(turn: Turn, ended: ActionEnded) -> None:
         **({"signal_line": line._asdict()} if line else {}),
         **({"capture": turn.state.capture} if turn.state.capture else {}),
     )
-    _note_cost(turn, ended.result)
+    note_receipt(turn, used(turn.loop, turn.run, ended.result))
     for warning in ended.warnings:
         turn.note("warning", message=warning, state=turn.run.current_state)
     if line is not None:
         turn.note("signal", state=turn.run.current_state, **line._asdict())
 
 
-def _note_cost(turn: Turn, result: Result) -> None:
-    if result.tokens or result.cost_usd:
+def note_receipt(turn: Turn, receipt: Receipt | None) -> None:
+    if receipt is not None:
         turn.note(
             "cost",
             state=turn.run.current_state,
-            tokens=result.tokens,
-            cost_usd=result.cost_usd or 0.0,
-            turns=result.turns or 0,
+            tokens=receipt.tokens,
+            cost_usd=receipt.cost_usd,
+            turns=receipt.turns,
             iteration=turn.run.iteration,
+            **({"estimated": True} if receipt.estimated_usd else {}),
         )
 
 
@@ -53,7 +56,7 @@ def note_cut(turn: Turn, result: Result) -> None:
         cause="stop",
         **told,
     )
-    _note_cost(turn, result)
+    note_receipt(turn, used(turn.loop, turn.run, result))
 
 
 def note_not_begun(turn: Turn) -> None:
@@ -71,6 +74,17 @@ def note_lost(turn: Turn) -> None:
     """Nobody was left to write how the action ended."""
     run = turn.run
     turn.note("action_interrupted", state=run.current_state, attempt=run.attempt, cause="crash")
+
+
+def note_debt(turn: Turn, resumed: Resumed) -> None:
+    """What the last turn used, where its runner was gone before it could write that down."""
+    run = turn.run
+    if not run.owes:
+        return
+    if run.phase == "interrupted":
+        note_receipt(turn, lost(turn.loop, run, resumed.lost_tokens))
+    elif run.phase == "judging":
+        note_receipt(turn, used(turn.loop, run, turn.result))
 
 
 def note_resume(turn: Turn, resumed: Resumed) -> None:
@@ -92,30 +106,27 @@ def note_resume(turn: Turn, resumed: Resumed) -> None:
 
 def _wait_left(turn: Turn) -> dict[str, object]:
     """What it waits for before it does anything, and how long."""
-    wait, at = turn.run.wait, turn.at
-    if wait is None:
+    wait = turn.run.wait
+    if wait is None or turn.run.status == "awaiting_continuation":
         return {}
-    ran_left, wall_left = (
-        (wait.until_ran_ms or 0) - at.ran_ms,
-        (wait.until_wall_ms or 0) - at.wall_ms,
-    )
-    left_ms = max(ran_left, wall_left)
-    return {"wait": wait.kind, "wait_ms": left_ms} if left_ms > 0 else {}
+    wait_ms = left_ms(wait, turn.at)
+    return {"wait": wait.kind, "wait_ms": wait_ms} if wait_ms > 0 else {}
 
 
 def _is_once_more(turn: Turn, resumed: Resumed, limits: dict[str, Any]) -> bool:
     """The state that failed is what is done next."""
     run = turn.run
-    if run.status != "failed" or resumed.from_state is not None:
+    if resumed.from_state is not None or run.timed_out_in is not None:
         return False
     now_limited = run._replace(limits=run.limits._replace(**limits))
     has_time = time_left_ms(turn.loop, now_limited, turn.at) != 0
-    return has_time and (run.reason in endings.REDO or _cut_by_time(run))
+    failed = run.status == "failed" and run.reason in endings.REDO
+    return has_time and (failed or _cut_by_time(run))
 
 
 def _cut_by_time(run: LoopState) -> bool:
     """The loop's time ran out during an action, not on the way to one."""
-    return run.reason == "loop_timeout" and run.phase == "judging"
+    return run.phase == "judging" and run.captured[run.current_state].cut_by == "loop"
 
 
 def note_end(turn: Turn, ended: LeftoversEnded) -> None:

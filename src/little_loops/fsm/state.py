@@ -183,6 +183,7 @@ class LoopState(NamedTuple):
     host_waits: int = 0
     host_waited_ms: int = 0
     at_limit: bool = False
+    owes: bool = False
     timed_out_in: str | None = None
     session_id: str | None = None
     ran_ms: int = 0
