@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
 from little_loops.engine.drive import new_run
@@ -32,7 +33,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Judgement, Limits, LoopState, Result
 from little_loops.system.waiting import wait_until
 from tests.simulation.budget_loops import Nature, Turn, budget_loop
-from tests.simulation.ledger import Broken, Ledger
+from tests.simulation.ledger import FINAL, Broken, Ledger, hold
 
 START_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
 DAY_MS = 86_400_000
@@ -376,7 +377,46 @@ def _check_prefix(world: World, cut: int) -> bool:
     copy.ledger.records(_since_last_start(copy.log))
     copy.ledger.comes_to_rest()
     copy.process()
+    _check_path(world.log, cut, copy)
     return True
+
+
+def _check_path(log: Sequence[Record], cut: int, copy: World) -> None:
+    """A process that is cut between two actions, and resumed, goes the way it would have gone."""
+    rest = list(takewhile(lambda record: record["event"] != "resume", log[cut:]))
+    is_whole = bool(rest) and rest[-1]["event"] in FINAL and rest[-1]["event"] != "loop_interrupted"
+    if not is_whole or _may_go_another_way(log[:cut]):
+        return
+    expected, found = _path(rest), _path(copy.log[cut:])
+    if "…" in (*expected, *found):
+        shared = min(len(expected), len(found)) - 1
+        expected, found = expected[:shared], found[:shared]
+    hold(8, expected == found, f"cut after event {cut} it went {found}, not {expected}")
+
+
+def _may_go_another_way(log: Sequence[Record]) -> bool:
+    """An action was cut (`on_interrupt` decides), or handed off (the resume is its new session),
+    or what a person typed behind `resume` was lost."""
+    marks = [each["event"] for each in log if each["event"] not in ("cost", "signal", "warning")]
+    return marks[-1] in ("action_start", "action_interrupted", "handoff_detected", "resume")
+
+
+def _path(records: Sequence[Record]) -> list[str]:
+    """The way taken, up to the first wait whose length depends on the clock, or a handoff."""
+    path = []
+    for record in records:
+        match record["event"]:
+            case "host_wait" | "handoff_detected":
+                return [*path, "…"]
+            case "transition":
+                path.append(f"{record['from']} -> {record['to']}")
+            case "action_complete":
+                path.append(f"{record['state']}: {record['exit_code']}")
+            case name if name in FINAL:
+                path.append(f"{record['status']}, {record['reason']}")
+            case _:
+                pass
+    return path
 
 
 def _since_last_start(log: Sequence[Record]) -> Iterable[Record]:

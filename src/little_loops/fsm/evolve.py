@@ -49,7 +49,22 @@ def evolve(run: LoopState, event: Event) -> LoopState:
     change = CHANGES.get(event.kind)
     if change is not None:
         run = change(run, event)
-    return run._replace(updated_at=timestamp(event.wall_ms), ran_ms=event.ran_ms, seq=run.seq + 1)
+    return run._replace(
+        updated_at=timestamp(event.wall_ms),
+        ran_ms=event.ran_ms,
+        seq=run.seq + 1,
+        owes=_owes(run, event),
+    )
+
+
+def _owes(run: LoopState, event: Event) -> bool:
+    """An agent's turn is over, and what it used is not on the account yet.
+
+    The next event puts it there, if it used anything: only a crash comes between the two.
+    """
+    if event.kind in ("action_complete", "action_interrupted"):
+        return run.session_id is not None and event.fields.get("started", True)
+    return run.owes and event.kind == "resume"
 
 
 def replay(run: LoopState, events: Iterable[Event]) -> LoopState:
@@ -85,7 +100,6 @@ def _action_start(run: LoopState, event: Event) -> LoopState:
         session_id=event.fields.get("session_id"),
         wait=None,
         spawns=False,
-        owes="session_id" in event.fields,
     )
 
 
@@ -213,7 +227,7 @@ def _cost(run: LoopState, event: Event) -> LoopState:
         so_far.turns + fields["turns"],
         so_far.estimated_usd + (fields["cost_usd"] if fields.get("estimated") else 0.0),
     )
-    return run._replace(costs={**run.costs, fields["state"]: receipt}, owes=False)
+    return run._replace(costs={**run.costs, fields["state"]: receipt})
 
 
 def _resume(run: LoopState, event: Event) -> LoopState:

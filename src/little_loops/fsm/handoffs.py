@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from little_loops.fsm import endings
 from little_loops.fsm.commands import Ending, EndLeftovers, Wait
-from little_loops.fsm.limits import exceeded, wait_for
+from little_loops.fsm.limits import cost_left_usd, exceeded, wait_for
 from little_loops.fsm.record_events import note_receipt
-from little_loops.fsm.spending import spawned, with_receipt
+from little_loops.fsm.spending import SESSION_USD
+from little_loops.fsm.state import Receipt
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.waits import spacing_ms
 
@@ -55,18 +56,25 @@ def _goes_on_alone(turn: Turn) -> bool:
 
 def _spent(turn: Turn) -> Ending | None:
     """What the agents have used up; a fresh session would only use more."""
-    run = turn.run
-    if turn.loop.on_handoff == "spawn":
-        run = with_receipt(run, spawned())
-    ending = exceeded(turn.loop, run, turn.at, run.current_state)
+    ending = exceeded(turn.loop, turn.run, turn.at, turn.run.current_state)
+    if ending is None and turn.loop.on_handoff == "spawn":
+        return _no_room_for_session(turn)
     # Time that is up is seen by the next action's deadline, which knows the loop's `on_timeout`.
     return None if ending is None or ending.reason == "loop_timeout" else ending
+
+
+def _no_room_for_session(turn: Turn) -> Ending | None:
+    left = cost_left_usd(turn.loop, turn.run)
+    if left is None or left > SESSION_USD:
+        return None
+    message = f"${left:g} of ${turn.loop.max_cost_usd:g} are left, a session may use ${SESSION_USD:g}"
+    return endings.failed("max_cost", message)
 
 
 def after_handoff(turn: Turn) -> EndLeftovers | None:
     """The session that is to be started, on the account by then; None where this process goes on."""
     if not turn.run.spawns:
         return None
-    note_receipt(turn, spawned())
+    note_receipt(turn, Receipt(0, SESSION_USD, 0, SESSION_USD))
     message = "a fresh session goes on with it"
     return EndLeftovers(endings.HANDED_OFF._replace(spawn=True, message=message))

@@ -30,7 +30,7 @@ from little_loops.fsm.happenings import (
     WaitOver,
 )
 from little_loops.fsm.last_check import has_passed, is_used_up, may_judge, way_to_judgement
-from little_loops.fsm.limits import exceeded, iterations_allowed, wait_for
+from little_loops.fsm.limits import exceeded, iterations_allowed, time_left_ms, wait_for
 from little_loops.fsm.next_action import action_due
 from little_loops.fsm.record_events import (
     note_cut,
@@ -391,7 +391,17 @@ def _resume(turn: Turn, resumed: Resumed) -> Command:
     if before.status == "needs_review":
         return _take(turn, Way(turn.state.next or turn.loop.initial, "next"))
     if before.timed_out_in is not None:
+        return _resume_timed_out(turn, before)
+    return _go_on(turn)
+
+
+def _resume_timed_out(turn: Turn, before: LoopState) -> Command:
+    """With more time where it was going; without, the `on_timeout` state comes to its end."""
+    assert before.timed_out_in is not None, "the loop's time was up"
+    if time_left_ms(turn.loop, turn.run, turn.at) != 0:
         return _take(turn, Way(before.timed_out_in, "resume"))
+    if before.status == "failed":
+        return EndLeftovers(endings.LOOP_TIMEOUT)
     return _go_on(turn)
 
 
@@ -409,7 +419,7 @@ def _go_on(turn: Turn) -> Command:
             assert run.judgement is not None, "a judged run has its judgement"
             return _route(turn, run.judgement)
         case "moving":
-            return _arrive(turn)
+            return _arrive(turn) if run.timed_out_in is None else _enter(turn)
         case "ended":
             # Only a crash between the final event and the archive leaves a run here.
             return end_in_terminal(turn) or _arrive(turn)
@@ -427,6 +437,6 @@ def _after_interrupt(turn: Turn) -> Command:
     wish = turn.state.on_interrupt or turn.loop.on_interrupt
     if wish == CURRENT:
         return _act_if_allowed(turn)
-    if wish == AS_ERROR:
+    if wish == AS_ERROR or turn.run.timed_out_in is not None:
         return _route(turn, Judgement(ERROR, "the action was interrupted"))
     return _take(turn, Way(wish, "on_interrupt"))

@@ -79,12 +79,10 @@ def note_lost(turn: Turn) -> None:
 def note_debt(turn: Turn, resumed: Resumed) -> None:
     """What the last turn used, where its runner was gone before it could write that down."""
     run = turn.run
-    if not run.owes:
-        return
-    if run.phase == "interrupted":
-        note_receipt(turn, lost(turn.loop, run, resumed.lost_tokens))
-    elif run.phase == "judging":
-        note_receipt(turn, used(turn.loop, run, turn.result))
+    if run.owes:
+        is_known = run.phase == "judging"
+        receipt = used(turn.loop, run, turn.result) if is_known else None
+        note_receipt(turn, receipt if is_known else lost(turn.loop, run, resumed.lost_tokens))
 
 
 def note_resume(turn: Turn, resumed: Resumed) -> None:

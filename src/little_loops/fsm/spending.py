@@ -40,17 +40,6 @@ def lost(loop: FSMLoop, run: LoopState, tokens: int) -> Receipt | None:
     return Receipt(tokens, estimate, 0, estimate) if tokens or estimate else None
 
 
-def spawned() -> Receipt:
-    return Receipt(0, SESSION_USD, 0, SESSION_USD)
-
-
-def with_receipt(run: LoopState, receipt: Receipt) -> LoopState:
-    """The run with that on its account."""
-    so_far = run.costs.get(run.current_state, Receipt())
-    total = Receipt(*(old + new for old, new in zip(so_far, receipt, strict=True)))
-    return run._replace(costs={**run.costs, run.current_state: total})
-
-
 def _estimated_usd(loop: FSMLoop, run: LoopState, tokens: int) -> float:
     host = loop.host.under(loop.states[run.current_state].host)
     if host.host not in WITH_PRICES:
