@@ -128,6 +128,7 @@ def _state(dice: random.Random, names: tuple[str, ...], places: tuple[str, ...])
     state |= _maybe(dice, 0.4, retry={"max": dice.randint(1, 3), "backoff": 0.1})
     state |= _maybe(dice, 0.2, on_interrupt=dice.choice([*places, "$error", "$current"]))
     state |= _maybe(dice, 0.2, capture_exit=True)
+    state |= _maybe(dice, 0.3, check=True)
     state |= _maybe(dice, 0.15, host=_host(dice))
     if action == "x" and dice.random() < 0.3:
         state["condition"] = {"type": "output_numeric", "target": "${state.iteration}"}

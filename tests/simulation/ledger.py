@@ -13,11 +13,13 @@ the engine's own counters, and raises `Broken` at the first entry that breaks a 
 5. No wait lasts longer than it announced, whatever happens to the wall clock.
 6. Every action in the log has an end before the next one starts or the run says how it ended.
 7. No process runs for ever, and none ends by a bug.
+8. Every prefix of every log is a place to continue from: a process that is cut between two actions
+   and resumed goes the way it would have gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from little_loops.fsm.events import wall_ms_of
@@ -29,6 +31,7 @@ QUICK_MS = 10_000
 LONGEST_SPACING_MS = 60_000
 LONGEST_HOST_WAIT_MS = 600_000
 MOST_COMMANDS = 3_000
+LAWS = range(1, 9)
 FINAL = ("loop_complete", "loop_error", "loop_timeout", "loop_paused", "loop_interrupted", "handoff")
 
 
@@ -40,16 +43,12 @@ class Broken(AssertionError):
         self.law = law
 
 
-def hold(law: int, is_kept: bool, what: str) -> None:
-    if not is_kept:
-        raise Broken(law, what)
-
-
 class Ledger:
     """What an onlooker knows of one run."""
 
-    def __init__(self, loop: FSMLoop) -> None:
+    def __init__(self, loop: FSMLoop, laws: Collection[int] = LAWS) -> None:
         self.loop = loop
+        self.laws = laws
         self.agents = 0
         self.sessions = 0
         self.waited_ms = 0
@@ -66,6 +65,10 @@ class Ledger:
         self._did_something = False
         self._until_ran_ms = 0  # the end of the wait for a host, by the clock of the run
 
+    def hold(self, law: int, is_kept: bool, what: str) -> None:
+        if not is_kept and law in self.laws:
+            raise Broken(law, what)
+
     # ── processes ──────────────────────────────────────────────────────────────────────────────
 
     def process_begins(self, *, resumed: bool) -> None:
@@ -75,14 +78,14 @@ class Ledger:
 
     def command(self) -> None:
         self._commands += 1
-        hold(7, self._commands <= MOST_COMMANDS, "a process that does not come to its end")
+        self.hold(7, self._commands <= MOST_COMMANDS, "a process that does not come to its end")
 
     def process_ends(self, *, spawns: bool) -> None:
         """It has said how the run ended."""
         is_useful = self._did_something or not spawns
-        hold(1, is_useful, "a resume that only started another session")
-        hold(6, not self._open_action, "an action without an end")
-        hold(4, not self._owes, f"nobody paid for {self._owes}")
+        self.hold(1, is_useful, "a resume that only started another session")
+        self.hold(6, not self._open_action, "an action without an end")
+        self.hold(4, not self._owes, f"nobody paid for {self._owes}")
 
     # ── agents and sessions ────────────────────────────────────────────────────────────────────
 
@@ -91,7 +94,7 @@ class Ledger:
 
     def agent_starts(self, run: LoopState, ran_ms: int) -> None:
         self.agents += 1
-        hold(4, not self._owes, f"an agent starts, and nobody paid for {self._owes}")
+        self.hold(4, not self._owes, f"an agent starts, and nobody paid for {self._owes}")
         self._check_budget(run)
         self._check_gap(ran_ms)
         if self._continues:
@@ -105,8 +108,8 @@ class Ledger:
     def _session_starts(self) -> None:
         self._in_a_row += 1
         self._continues = False
-        hold(2, self._in_a_row <= self._handoffs, "a session without a handoff that asks for it")
-        hold(
+        self.hold(2, self._in_a_row <= self._handoffs, "a session without a handoff that asks for it")
+        self.hold(
             2,
             self._in_a_row <= self._allowed,
             f"{self._in_a_row} sessions in a row, {self._allowed} are allowed",
@@ -116,15 +119,15 @@ class Ledger:
         cost = sum(receipt.cost_usd for receipt in run.costs.values())
         tokens = sum(receipt.tokens for receipt in run.costs.values())
         limit, most = self.loop.max_cost_usd, self.loop.max_tokens
-        hold(4, limit is None or cost < limit, f"an agent starts with ${cost} of ${limit} used")
-        hold(4, most is None or tokens < most, f"an agent starts with {tokens} of {most} tokens")
+        self.hold(4, limit is None or cost < limit, f"an agent starts with ${cost} of ${limit} used")
+        self.hold(4, most is None or tokens < most, f"an agent starts with {tokens} of {most} tokens")
 
     def _check_gap(self, ran_ms: int) -> None:
         if self._gap is None:
             return
         since, least = self._gap
         self._gap = None
-        hold(3, ran_ms - since >= least, f"started after {ran_ms - since} ms, not {least}")
+        self.hold(3, ran_ms - since >= least, f"started after {ran_ms - since} ms, not {least}")
 
     def agent_used(self, cost_usd: float, whose: str) -> None:
         """What a turn really used; `whose` is for the message."""
@@ -166,7 +169,7 @@ class Ledger:
         self.waited_ms += lasted_ms
         self._did_something = self._did_something or lasted_ms > 0
         over = ran_ms - self._until_ran_ms if kind == "host" and lasted_ms else 0
-        hold(5, over <= 0, f"waited {over} ms longer than it was announced")
+        self.hold(5, over <= 0, f"waited {over} ms longer than it was announced")
 
     # ── the log ────────────────────────────────────────────────────────────────────────────────
 
@@ -177,10 +180,10 @@ class Ledger:
     def _record(self, record: Record) -> None:
         match record["event"]:
             case "action_start":
-                hold(6, not self._open_action, "an action starts before the last one has an end")
+                self.hold(6, not self._open_action, "an action starts before the last one has an end")
                 self._open_action = True
             case "action_complete" | "action_interrupted":
-                hold(6, self._open_action, "an end without a start")
+                self.hold(6, self._open_action, "an end without a start")
                 self._open_action = False
             case "cost" if record["cost_usd"] > 0:
                 self._owes = ""
@@ -193,7 +196,7 @@ class Ledger:
                 self._gap = None
                 self._limits = 0
             case name if name in FINAL:
-                hold(6, not self._open_action, "the run says how it ended, its action does not")
+                self.hold(6, not self._open_action, "the run says how it ended, its action does not")
             case _:
                 pass
 

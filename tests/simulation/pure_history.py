@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
@@ -33,7 +33,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Judgement, Limits, LoopState, Result
 from little_loops.system.waiting import wait_until
 from tests.simulation.budget_loops import Nature, Turn, budget_loop
-from tests.simulation.ledger import FINAL, Broken, Ledger, hold
+from tests.simulation.ledger import FINAL, LAWS, Broken, Ledger
 
 START_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
 DAY_MS = 86_400_000
@@ -71,11 +71,13 @@ class Session(NamedTuple):
 class World:
     """Everything around one run."""
 
-    def __init__(self, loop: FSMLoop, nature: Nature, dice: random.Random) -> None:
+    def __init__(
+        self, loop: FSMLoop, nature: Nature, dice: random.Random, laws: Collection[int] = LAWS
+    ) -> None:
         self.loop = loop
         self.nature = nature
         self.dice = dice
-        self.ledger = Ledger(loop)
+        self.ledger = Ledger(loop, laws)
         self.wall_ms = START_MS
         self.ran_ms = 0
         self.log: list[Record] = []
@@ -100,7 +102,7 @@ class World:
             self.run = rebuilt(self.log, self.loop)
             self.ran_ms = self.run.ran_ms if self.run is not None else 0
             return None
-        except (Broken, RecursionError):
+        except Broken:
             raise
         except Exception as error:
             raise Broken(7, f"a bug: {error!r}") from error
@@ -304,9 +306,9 @@ class Figures(NamedTuple):
     prefixes: int = 0
 
 
-def play(seed: int, *, prefixes: int = 4) -> Figures:
+def play(seed: int, laws: Collection[int] = LAWS, *, prefixes: int = 4) -> Figures:
     dice = random.Random(seed)
-    world = World(budget_loop(dice), Nature(seed, dice.randint(4, 20)), dice)
+    world = World(budget_loop(dice), Nature(seed, dice.randint(4, 20)), dice, laws)
     while world.processes < MOST_PROCESSES and _can_go_on(world):
         _next_process(world)
     cuts = _check_prefixes(world, dice, prefixes)
@@ -367,7 +369,7 @@ def _check_prefixes(world: World, dice: random.Random, count: int) -> int:
 
 def _check_prefix(world: World, cut: int) -> bool:
     """A log cut anywhere is continued by the next resume, and comes to an end in words."""
-    copy = World(world.loop, world.nature, random.Random(cut))
+    copy = World(world.loop, world.nature, random.Random(cut), world.ledger.laws)
     copy.log = [dict(record) for record in world.log[:cut]]
     copy.run = rebuilt(copy.log, world.loop)
     assert copy.run is not None
@@ -391,14 +393,15 @@ def _check_path(log: Sequence[Record], cut: int, copy: World) -> None:
     if "…" in (*expected, *found):
         shared = min(len(expected), len(found)) - 1
         expected, found = expected[:shared], found[:shared]
-    hold(8, expected == found, f"cut after event {cut} it went {found}, not {expected}")
+    copy.ledger.hold(8, expected == found, f"cut after event {cut} it went {found}, not {expected}")
 
 
 def _may_go_another_way(log: Sequence[Record]) -> bool:
     """An action was cut (`on_interrupt` decides), or handed off (the resume is its new session),
-    or what a person typed behind `resume` was lost."""
+    what a person typed behind `resume` was lost, or the clock was set in a wait."""
     marks = [each["event"] for each in log if each["event"] not in ("cost", "signal", "warning")]
-    return marks[-1] in ("action_start", "action_interrupted", "handoff_detected", "resume")
+    cuts = ("action_start", "action_interrupted", "handoff_detected", "resume", "host_wait")
+    return marks[-1] in cuts
 
 
 def _path(records: Sequence[Record]) -> list[str]:

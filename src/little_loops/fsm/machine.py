@@ -55,7 +55,12 @@ from little_loops.fsm.schema import (
 )
 from little_loops.fsm.signals import SIGNALS
 from little_loops.fsm.state import FORMAT, Judgement, LoopState, Result
-from little_loops.fsm.terminal_states import end_in_terminal, warn_of_failure
+from little_loops.fsm.terminal_states import (
+    MAINTAIN,
+    end_in_terminal,
+    note_cycle,
+    warn_of_failure,
+)
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.verdicts import judge_action, judge_source
 from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
@@ -135,7 +140,13 @@ def _count_iteration(turn: Turn, *, waits_itself: bool) -> None:
     run, loop = turn.run, turn.loop
     pause = {"wait_ms": to_ms(loop.backoff)} if loop.backoff and not waits_itself else {}
     turn.note("iteration", iteration=run.iteration + 1, **pause)
-    if waits_itself and (wait_ms := retry_wait_ms(loop, turn.state, run.retries)):
+    if waits_itself:
+        _note_retry_wait(turn)
+
+
+def _note_retry_wait(turn: Turn) -> None:
+    run = turn.run
+    if wait_ms := retry_wait_ms(turn.loop, turn.state, run.retries):
         turn.note("retry_wait", state=run.current_state, attempt=run.attempt + 1, wait_ms=wait_ms)
 
 
@@ -419,12 +430,24 @@ def _go_on(turn: Turn) -> Command:
             assert run.judgement is not None, "a judged run has its judgement"
             return _route(turn, run.judgement)
         case "moving":
+            _make_up_wait(turn)
             return _arrive(turn) if run.timed_out_in is None else _enter(turn)
         case "ended":
             # Only a crash between the final event and the archive leaves a run here.
             return end_in_terminal(turn) or _arrive(turn)
         case _:
             assert_never(run.phase)
+
+
+def _make_up_wait(turn: Turn) -> None:
+    """A cut may come between a transition and the wait that belongs to it."""
+    run, move = turn.run, turn.run.move
+    if move is None or run.wait is not None:
+        return
+    if move.reason == MAINTAIN:
+        note_cycle(turn)
+    elif move.retry and move.target not in run.visited:
+        _note_retry_wait(turn)
 
 
 def _act_if_allowed(turn: Turn) -> Command:

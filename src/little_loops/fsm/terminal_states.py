@@ -10,6 +10,8 @@ from little_loops.fsm.turn import Turn
 from little_loops.fsm.verdicts import judge_action
 from little_loops.fsm.waits import to_ms
 
+MAINTAIN = "on_maintain"
+
 
 def warn_of_failure(turn: Turn) -> None:
     """A terminal state's action changes nothing any more; that it failed is worth a word."""
@@ -33,9 +35,14 @@ def end_in_terminal(turn: Turn) -> EndLeftovers | None:
     if not loop.maintain:
         return EndLeftovers(endings.COMPLETED)
     target = state.on_maintain or loop.initial
-    turn.note("transition", **{"from": run.current_state, "to": target}, reason="on_maintain")
-    turn.note("cycle", cycle=run.cycle + 1, wait_ms=to_ms(loop.maintain_interval))
+    turn.note("transition", **{"from": run.current_state, "to": target}, reason=MAINTAIN)
+    note_cycle(turn)
     return None
+
+
+def note_cycle(turn: Turn) -> None:
+    wait_ms = to_ms(turn.loop.maintain_interval)
+    turn.note("cycle", cycle=turn.run.cycle + 1, wait_ms=wait_ms)
 
 
 def _way_in(entered_by: str | None) -> str:
