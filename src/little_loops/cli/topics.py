@@ -18,6 +18,7 @@ from little_loops.errors import (
     OK,
     PAUSED,
     SIGNALLED,
+    STOPPED_BY_ACTION,
     USAGE,
     UsageError,
 )
@@ -128,12 +129,13 @@ def exit_codes(width: int) -> Iterator[str]:
 
 
 CODES = {
-    OK: "done: the run reached a success state, or an action asked it to stop",
+    OK: "done: the run reached a success state",
     FAILED: "the run failed, or a file could not be read or written",
     USAGE: "a mistake on the command line or in a loop file; nothing was run",
     LIMIT: "a limit was reached: iterations, time, cost or tokens",
     PAUSED: "the run waits for you: a context handoff, or a review",
     CONFLICT: "another run has the name, or works on an overlapping scope",
+    STOPPED_BY_ACTION: "an action printed LOOP_STOP: the run ended early, which is not a success",
     INTERNAL: "a bug in ll-loop; LL_TRACEBACK=1 shows where",
     SIGNALLED + SIGINT: "stopped by Ctrl-C; the state is saved",
     SIGNALLED + SIGTERM: "stopped by `ll-loop stop` or SIGTERM; the state is saved",

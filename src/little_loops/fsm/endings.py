@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from little_loops.errors import FAILED, LIMIT, OK, PAUSED, SIGNALLED
+from little_loops.errors import FAILED, LIMIT, OK, PAUSED, SIGNALLED, STOPPED_BY_ACTION
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Status
@@ -46,7 +46,13 @@ _ROWS: Final = (
         "the loop's timeout", "failed", "loop_timeout", "loop_timeout", LIMIT, "higher limit"
     ),
     EndingKind(
-        "LOOP_STOP from an action", "stopped", "stop_signal", "loop_complete", OK, "nothing", True
+        "LOOP_STOP from an action",
+        "stopped",
+        "stop_signal",
+        "loop_complete",
+        STOPPED_BY_ACTION,
+        "nothing",
+        True,
     ),
     EndingKind(
         "handoff: pause, spawn", "awaiting_continuation", "handoff", "handoff", PAUSED, "same state"

@@ -62,7 +62,7 @@ from little_loops.fsm.terminal_states import (
     warn_of_failure,
 )
 from little_loops.fsm.turn import Turn
-from little_loops.fsm.verdicts import judge_action, judge_source
+from little_loops.fsm.verdicts import judge_action, judge_source, with_source
 from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
 from little_loops.records import NamedTuple
 from little_loops.templates.render import TemplateError, Unresolved
@@ -295,6 +295,7 @@ def _route(turn: Turn, judgement: Judgement, *, by_condition: bool = False) -> C
     """Take the way the verdict has, or end for want of one."""
     condition = effective_condition(turn.state)
     if by_condition and condition is not None:
+        judgement = with_source(turn.state, judgement)
         memory = judgement.metric._asdict() if judgement.metric else {}
         turn.note(
             "condition_eval",
