@@ -62,7 +62,7 @@ def _shell_turn(dice: random.Random) -> Turn:
 def _agents_turn(dice: random.Random) -> Turn:
     kind = dice.choices(
         ["success", "fail", "error", "handoff", "wait", "auth", "billing", "broken"],
-        weights=[34, 12, 6, 24, 18, 2, 1, 3],
+        weights=[30, 12, 6, 32, 16, 1, 1, 2],
     )[0]
     tokens, cost = dice.choice([(0, None), (0, 0.0), (700, 0.02), (90_000, 0.4), (5_000, None)])
     takes_ms = dice.choice([0, 3, 40, 1500, 9000, 30_000])
@@ -74,7 +74,9 @@ def _agents_turn(dice: random.Random) -> Turn:
             return Turn(0, takes_ms, SignalLine("error", "broken"), "success", tokens, cost)
         case "wait":
             reset_ms = dice.choice(RESETS_MS)
-            return Turn(2, takes_ms, None, "wait", *dice.choice([(0, None), (tokens, cost)]), reset_ms)
+            return Turn(
+                2, takes_ms, None, "wait", *dice.choice([(0, None), (tokens, cost)]), reset_ms
+            )
         case _:
             code = {"success": 0, "fail": 1}.get(kind, 2)
             return Turn(code, takes_ms, None, kind, tokens, cost)
@@ -92,16 +94,16 @@ def budget_loop(dice: random.Random) -> FSMLoop:
     states["failed"] = {"terminal": True, **_maybe(dice, 0.3, action="x")}
     states["look"] = {"terminal": True, "outcome": "review", "next": dice.choice(names)}
     fields: dict[str, Any] = {
-        "max_iterations": dice.randint(1, 8),
+        "max_iterations": dice.randint(1, 10),
         "on_handoff": dice.choice(["pause", "continue", "continue", "terminate", "spawn", "spawn"]),
         "max_continuations": dice.randint(1, 3),
         **_maybe(dice, 0.25, on_error=dice.choice(places)),
-        **_maybe(dice, 0.35, timeout=dice.choice([0.5, 5, 40])),
+        **_maybe(dice, 0.3, timeout=dice.choice([0.5, 5, 40, 900])),
         **_maybe(dice, 0.35, on_timeout=dice.choice(places)),
         **_maybe(dice, 0.2, backoff=0.5),
         **_maybe(dice, 0.2, maintain=True, maintain_interval=1.0),
-        **_maybe(dice, 0.35, max_cost_usd=dice.choice([0.01, 0.3, 1.0])),
-        **_maybe(dice, 0.25, max_tokens=dice.choice([500, 6_000, 200_000])),
+        **_maybe(dice, 0.35, max_cost_usd=dice.choice([0.01, 0.3, 2.0, 9.0])),
+        **_maybe(dice, 0.25, max_tokens=dice.choice([500, 6_000, 900_000])),
         **_maybe(dice, 0.3, on_interrupt=dice.choice([*places, "$error", "$current"])),
         **_maybe(dice, 0.3, host=_host(dice)),
     }
@@ -119,7 +121,7 @@ def _state(dice: random.Random, names: tuple[str, ...], places: tuple[str, ...])
     kind = dice.random()
     if kind < 0.15:
         return _decision(dice, places)
-    action = dice.choice(["/x", "/x", "x", "x"])
+    action = dice.choice(["/x", "/x", "/x", "x"])
     state: dict[str, Any] = {"action": action, "next": dice.choice(names)}
     for field, likely in (("on_pass", 0.5), ("on_fail", 0.6), ("on_error", 0.6)):
         state |= _maybe(dice, likely, **{field: dice.choice([*places, "$current"])})

@@ -32,7 +32,14 @@ LONGEST_SPACING_MS = 60_000
 LONGEST_HOST_WAIT_MS = 600_000
 MOST_COMMANDS = 3_000
 LAWS = range(1, 9)
-FINAL = ("loop_complete", "loop_error", "loop_timeout", "loop_paused", "loop_interrupted", "handoff")
+FINAL = (
+    "loop_complete",
+    "loop_error",
+    "loop_timeout",
+    "loop_paused",
+    "loop_interrupted",
+    "handoff",
+)
 
 
 class Broken(AssertionError):
@@ -59,6 +66,8 @@ class Ledger:
         self._limits = 0  # usage limits reported since the last end of an action
         self._gap: tuple[int, int] | None = None  # since when, and how much at least
         self._owes = ""  # whose use is not on the account yet
+        self._has_used = False  # whether the last turn used anything
+        self._paid = 0  # how often something was put on the account since
         self._continues = False  # the next agent is a session started to continue
         self._open_action = False
         self._commands = 0
@@ -100,15 +109,18 @@ class Ledger:
         if self._continues:
             self._session_starts()
 
-    def session_spawned(self, run: LoopState, ran_ms: int) -> None:
+    def session_spawned(self, ran_ms: int) -> None:
         self.sessions += 1
+        self.hold(4, self._paid > int(self._has_used), "nobody paid for a spawned session")
         self._check_gap(ran_ms)
         self._session_starts()
 
     def _session_starts(self) -> None:
         self._in_a_row += 1
         self._continues = False
-        self.hold(2, self._in_a_row <= self._handoffs, "a session without a handoff that asks for it")
+        self.hold(
+            2, self._in_a_row <= self._handoffs, "a session without a handoff that asks for it"
+        )
         self.hold(
             2,
             self._in_a_row <= self._allowed,
@@ -119,8 +131,12 @@ class Ledger:
         cost = sum(receipt.cost_usd for receipt in run.costs.values())
         tokens = sum(receipt.tokens for receipt in run.costs.values())
         limit, most = self.loop.max_cost_usd, self.loop.max_tokens
-        self.hold(4, limit is None or cost < limit, f"an agent starts with ${cost} of ${limit} used")
-        self.hold(4, most is None or tokens < most, f"an agent starts with {tokens} of {most} tokens")
+        self.hold(
+            4, limit is None or cost < limit, f"an agent starts with ${cost} of ${limit} used"
+        )
+        self.hold(
+            4, most is None or tokens < most, f"an agent starts with {tokens} of {most} tokens"
+        )
 
     def _check_gap(self, ran_ms: int) -> None:
         if self._gap is None:
@@ -131,11 +147,8 @@ class Ledger:
 
     def agent_used(self, cost_usd: float, whose: str) -> None:
         """What a turn really used; `whose` is for the message."""
-        self._owes = whose if cost_usd > 0 else ""
-
-    def session_used(self) -> None:
-        """A session that is about to be spawned costs something too."""
-        self._owes = "a spawned session"
+        self._has_used = cost_usd > 0
+        self._owes = whose if self._has_used else ""
 
     # ── how actions ended ──────────────────────────────────────────────────────────────────────
 
@@ -180,13 +193,17 @@ class Ledger:
     def _record(self, record: Record) -> None:
         match record["event"]:
             case "action_start":
-                self.hold(6, not self._open_action, "an action starts before the last one has an end")
+                self.hold(
+                    6, not self._open_action, "an action starts before the last one has an end"
+                )
                 self._open_action = True
             case "action_complete" | "action_interrupted":
+                self._paid = 0
                 self.hold(6, self._open_action, "an end without a start")
                 self._open_action = False
             case "cost" if record["cost_usd"] > 0:
                 self._owes = ""
+                self._paid += 1
             case "resume":
                 self._resume(record)
             case "host_wait":
@@ -196,7 +213,9 @@ class Ledger:
                 self._gap = None
                 self._limits = 0
             case name if name in FINAL:
-                self.hold(6, not self._open_action, "the run says how it ended, its action does not")
+                self.hold(
+                    6, not self._open_action, "the run says how it ended, its action does not"
+                )
             case _:
                 pass
 

@@ -37,7 +37,7 @@ from tests.simulation.ledger import FINAL, LAWS, Broken, Ledger
 
 START_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
 DAY_MS = 86_400_000
-MOST_PROCESSES = 14
+MOST_PROCESSES = 16
 TRUE_COST_USD = 0.2
 """What a turn used that could not say so."""
 Record = dict[str, Any]
@@ -116,7 +116,7 @@ class World:
             self._append(step.run, step.events)
             self.run = run = step.run
             if isinstance(step.command, Finish):
-                self._finish(run, step.command.ending)
+                self._finish(step.command.ending)
                 return step.command.ending
             self.ledger.command()
             happening = self._perform(run, step.command)
@@ -130,10 +130,10 @@ class World:
             if record["event"] == "action_complete":
                 self._enter_in_book(record["state"])
 
-    def _finish(self, run: LoopState, ending: Ending) -> None:
+    def _finish(self, ending: Ending) -> None:
         self.ledger.process_ends(spawns=ending.spawn)
         if ending.spawn:
-            self.ledger.session_spawned(run, self.ran_ms)
+            self.ledger.session_spawned(self.ran_ms)
             dice = self.dice
             self.sessions.append(Session(dice.choice([0, 1, 1, 1, 2, 3]), dice.choice([5, 20_000])))
         self.ledger.comes_to_rest()
@@ -308,7 +308,7 @@ class Figures(NamedTuple):
 
 def play(seed: int, laws: Collection[int] = LAWS, *, prefixes: int = 4) -> Figures:
     dice = random.Random(seed)
-    world = World(budget_loop(dice), Nature(seed, dice.randint(4, 20)), dice, laws)
+    world = World(budget_loop(dice), Nature(seed, dice.randint(6, 25)), dice, laws)
     while world.processes < MOST_PROCESSES and _can_go_on(world):
         _next_process(world)
     cuts = _check_prefixes(world, dice, prefixes)
@@ -425,5 +425,7 @@ def _path(records: Sequence[Record]) -> list[str]:
 def _since_last_start(log: Sequence[Record]) -> Iterable[Record]:
     """So much of a log that the book knows what is allowed and whether an action is open."""
     starts = [n for n, record in enumerate(log) if record["event"] == "action_start"]
-    resumes = [record for record in log[: starts[-1]] if record["event"] == "resume"] if starts else []
+    resumes = (
+        [record for record in log[: starts[-1]] if record["event"] == "resume"] if starts else []
+    )
     return [*resumes, *log[starts[-1] :]] if starts else ()

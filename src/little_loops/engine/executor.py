@@ -21,7 +21,7 @@ from little_loops.engine.drive import (
     drive,
     new_run,
 )
-from little_loops.engine.handoff_handler import HandoffHandler
+from little_loops.engine.handoff_handler import HandoffBehavior, HandoffHandler
 from little_loops.engine.process_actions import run_simply
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.happenings import Started
@@ -91,11 +91,16 @@ def handled_by(loop: FSMLoop, handler: HandoffHandler | None) -> FSMLoop:
     return loop._replace(on_handoff=handler.behavior.value if handler else "pause")
 
 
+def _is_asked(handler: HandoffHandler, ending: Ending) -> bool:
+    """One session for each handoff that spawns; none past the limit, none for a command."""
+    return ending.spawn or handler.behavior is not HandoffBehavior.SPAWN
+
+
 def result_of(
     run: LoopState, ending: Ending, handler: HandoffHandler | None = None
 ) -> ExecutionResult:
     handed_off = ending.reason == "handoff"
-    if handed_off and handler is not None:
+    if handed_off and handler is not None and _is_asked(handler, ending):
         handler.handle(run.loop, run.continuation_prompt)
     return ExecutionResult(
         final_state=run.current_state,

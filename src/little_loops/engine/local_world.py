@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from little_loops.engine.drive import Actor, act_filled
 from little_loops.engine.resolve import Values, judge_now
@@ -38,6 +38,9 @@ from little_loops.system.output import Scanner, SignalScanner
 from little_loops.system.stops import STOPS, StopFlag
 from little_loops.system.waiting import wait_until
 
+if TYPE_CHECKING:
+    from little_loops.engine.handoff_handler import HandoffHandler
+
 Record = dict[str, Any]
 HEARD_TOGETHER_S = 0.2
 MASKED = {
@@ -51,7 +54,8 @@ class Surroundings(NamedTuple):
 
     `owns_process`: nothing else goes on in it, so that every orphan below it is the run's.  `actor`
     makes whoever runs the actions, where that is not to be the real thing; `clock` makes the run's
-    clock, given the milliseconds it has run before; `scanner` looks for signals in one output.
+    clock, given the milliseconds it has run before; `scanner` looks for signals in one output;
+    `handoff` starts the session of a handoff that spawns, where somebody brings a handler.
     """
 
     environ: Mapping[str, str]
@@ -64,6 +68,7 @@ class Surroundings(NamedTuple):
     actor: Callable[[RunWriter], Actor] | None = None
     clock: Callable[[int], RunClock] = RunClock
     scanner: Callable[[], Scanner] = SignalScanner
+    handoff: HandoffHandler | None = None
 
 
 class RunWorld:

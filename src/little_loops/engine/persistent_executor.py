@@ -54,13 +54,21 @@ class PersistentExecutor:
         return self._result(resume(loop, Wish(self.root, self.fsm.name), self._surroundings()))
 
     def _result(self, ran: Ran) -> ExecutionResult:
-        return result_of(ran.run, ran.ending, self.handoff_handler)
+        # A session was started when the claim was given up.
+        handler = None if ran.ending.spawn else self.handoff_handler
+        return result_of(ran.run, ran.ending, handler)
 
     def _surroundings(self) -> Surroundings:
         told = [] if self.event_callback is None else [Callback(self.event_callback)]
         actor = None if self.action_runner is None else self._actor
         scanner = _scanner_of(self.signal_detector)
-        return Surroundings(os.environ, onlookers=told, actor=actor, scanner=scanner)
+        return Surroundings(
+            os.environ,
+            onlookers=told,
+            actor=actor,
+            scanner=scanner,
+            handoff=self.handoff_handler,
+        )
 
     def _actor(self, writer: RunWriter) -> RunnerActor:
         def keep(command: RunAction, output: str) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from little_loops.fsm import endings
 from little_loops.fsm.commands import Ending, EndLeftovers, Wait
 from little_loops.fsm.limits import cost_left_usd, exceeded, wait_for
 from little_loops.fsm.record_events import note_receipt
-from little_loops.fsm.spending import SESSION_USD
-from little_loops.fsm.state import Receipt
+from little_loops.fsm.spending import session
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.waits import spacing_ms
 
@@ -64,10 +63,11 @@ def _spent(turn: Turn) -> Ending | None:
 
 
 def _no_room_for_session(turn: Turn) -> Ending | None:
-    left = cost_left_usd(turn.loop, turn.run)
-    if left is None or left > SESSION_USD:
+    left, receipt = cost_left_usd(turn.loop, turn.run), session(turn.loop, turn.run)
+    if left is None or receipt is None or left > receipt.cost_usd:
         return None
-    message = f"${left:g} of ${turn.loop.max_cost_usd:g} are left, a session may use ${SESSION_USD:g}"
+    needs = f"a session may use ${receipt.cost_usd:g}"
+    message = f"${left:g} of ${turn.loop.max_cost_usd:g} are left, {needs}"
     return endings.failed("max_cost", message)
 
 
@@ -75,6 +75,6 @@ def after_handoff(turn: Turn) -> EndLeftovers | None:
     """The session that is to be started, on the account by then; None where this process goes on."""
     if not turn.run.spawns:
         return None
-    note_receipt(turn, Receipt(0, SESSION_USD, 0, SESSION_USD))
+    note_receipt(turn, session(turn.loop, turn.run))
     message = "a fresh session goes on with it"
     return EndLeftovers(endings.HANDED_OFF._replace(spawn=True, message=message))

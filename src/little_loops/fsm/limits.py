@@ -62,7 +62,9 @@ def _cost(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Endi
         return None
     spent = f"the agents have used ${_spent_usd(run):g} of ${loop.max_cost_usd:g}"
     guessed = sum(receipt.estimated_usd for receipt in run.costs.values())
-    return endings.failed("max_cost", f"{spent}, ${guessed:g} of it estimated" if guessed else spent)
+    return endings.failed(
+        "max_cost", f"{spent}, ${guessed:g} of it estimated" if guessed else spent
+    )
 
 
 def _tokens(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Ending | None:

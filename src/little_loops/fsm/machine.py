@@ -34,9 +34,9 @@ from little_loops.fsm.limits import exceeded, iterations_allowed, time_left_ms, 
 from little_loops.fsm.next_action import action_due
 from little_loops.fsm.record_events import (
     note_cut,
+    note_debt,
     note_end,
     note_ended,
-    note_debt,
     note_lost,
     note_not_begun,
     note_resume,

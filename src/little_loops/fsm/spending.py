@@ -8,7 +8,7 @@ starts.
 from __future__ import annotations
 
 from little_loops.fsm.limits import cost_left_usd
-from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.schema import FSMLoop, HostOptions
 from little_loops.fsm.state import LoopState, Receipt, Result
 
 TOKEN_USD = 3e-6
@@ -40,12 +40,25 @@ def lost(loop: FSMLoop, run: LoopState, tokens: int) -> Receipt | None:
     return Receipt(tokens, estimate, 0, estimate) if tokens or estimate else None
 
 
+def session(loop: FSMLoop, run: LoopState) -> Receipt | None:
+    """What a session counts that is spawned to resume the run."""
+    if _host(loop, run).host not in WITH_PRICES:
+        return None
+    return Receipt(0, SESSION_USD, 0, SESSION_USD)
+
+
+def _host(loop: FSMLoop, run: LoopState) -> HostOptions:
+    return loop.host.under(loop.states[run.current_state].host)
+
+
 def _estimated_usd(loop: FSMLoop, run: LoopState, tokens: int) -> float:
-    host = loop.host.under(loop.states[run.current_state].host)
+    host = _host(loop, run)
     if host.host not in WITH_PRICES:
         return 0.0
     guess = tokens * _token_usd(run) if tokens else REQUEST_USD
-    allowed = [limit for limit in (host.max_cost_usd, cost_left_usd(loop, run)) if limit is not None]
+    allowed = [
+        limit for limit in (host.max_cost_usd, cost_left_usd(loop, run)) if limit is not None
+    ]
     return max(0.0, min([guess, *allowed]))
 
 
