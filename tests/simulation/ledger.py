@@ -19,12 +19,12 @@ the engine's own counters, and raises `Broken` at the first entry that breaks a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from little_loops.fsm.events import wall_ms_of
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
+from little_loops.fsm.timestamps import wall_ms_of
 
 Record = Mapping[str, Any]
 QUICK_MS = 10_000
@@ -186,7 +186,7 @@ class Ledger:
 
     # ── the log ────────────────────────────────────────────────────────────────────────────────
 
-    def records(self, records: Sequence[Record]) -> None:
+    def records(self, records: Iterable[Record]) -> None:
         for record in records:
             self._record(record)
 

@@ -13,9 +13,9 @@ from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
 from little_loops.engine.drive import new_run
+from little_loops.fsm.codec import from_record, to_record
 from little_loops.fsm.commands import Ending, EndLeftovers, Finish, Judge, Wait
 from little_loops.fsm.endings import not_resumable
-from little_loops.fsm.events import Event, from_record, to_record
 from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.happenings import (
     ActionEnded,
@@ -113,7 +113,7 @@ class World:
         run = self.run if self.run is not None else new_run(self.loop, "run-1", at)
         while True:
             step = advance(self.loop, run, happening)
-            self._append(step.run, step.events)
+            self._append([to_record(entry) for entry in step.events])
             self.run = run = step.run
             if isinstance(step.command, Finish):
                 self._finish(step.command.ending)
@@ -121,10 +121,9 @@ class World:
             self.ledger.command()
             happening = self._perform(run, step.command)
 
-    def _append(self, run: LoopState, events: Sequence[Event]) -> None:
-        for seq, event in enumerate(events, run.seq - len(events) + 1):
+    def _append(self, records: Sequence[Record]) -> None:
+        for record in records:
             self._crash("crash at an event")
-            record = to_record(event, run.run, seq)
             self.log.append(record)
             self.ledger.records([record])
             if record["event"] == "action_complete":
@@ -287,7 +286,7 @@ def rebuilt(log: Sequence[Record], loop: FSMLoop) -> LoopState | None:
     if not log:
         return None
     records = json.loads(json.dumps(log))
-    run = first_state(records[0]["run"], from_record(records[0]), loop.context)
+    run = first_state(from_record(records[0]), loop.context)
     for record in records:
         run = evolve(run, from_record(record))
     return LoopState.from_dict(json.loads(json.dumps(run.to_dict())))
@@ -406,7 +405,7 @@ def _may_go_another_way(log: Sequence[Record]) -> bool:
 
 def _path(records: Sequence[Record]) -> list[str]:
     """The way taken, up to the first wait whose length depends on the clock, or a handoff."""
-    path = []
+    path: list[str] = []
     for record in records:
         match record["event"]:
             case "host_wait" | "handoff_detected":

@@ -360,6 +360,33 @@ _WARNINGS = (
         _ONE_ACTION.format("Review the last commit"),
         _ONE_ACTION.format("Review the last commit\n    action_type: prompt"),
     ),
+    Code(
+        "LL315",
+        "a feature of bash in a script for sh",
+        "Actions are run by `sh`, which on many systems is a smaller shell than bash: `[[`, `((`, "
+        "arrays, `<<<`, `<(…)` or `set -o pipefail` fail there. `shell: bash` runs the action, or "
+        "all actions of the loop, with bash.",
+        _ONE_ACTION.format("set -o pipefail; pytest | tee log"),
+        _ONE_ACTION.format("set -o pipefail; pytest | tee log\n    shell: bash"),
+    ),
+    Code(
+        "LL316",
+        "a negated command that passes on errors",
+        "`! grep x src` passes if nothing is found (exit code 1), but also if `src` does not exist "
+        "(2) or there is no `grep` (127). Test for the exit code that you mean.",
+        _ONE_ACTION.format("'! grep -rn \"print(\" src'"),
+        _ONE_ACTION.format("'grep -rn \"print(\" src; test $? -eq 1'"),
+    ),
+    Code(
+        "LL317",
+        "a failed check that ends as a success",
+        "A terminal state is a success unless its name or its `outcome` says otherwise. This one is "
+        "reached only when a check fails. If that is what you mean, `outcome: success` says so.",
+        "initial: check\nstates:\n  check: {action: pytest, on_pass: done, on_fail: gave_up}\n"
+        "  done: {terminal: true}\n  gave_up: {terminal: true}\n",
+        "initial: check\nstates:\n  check: {action: pytest, on_pass: done, on_fail: gave_up}\n"
+        "  done: {terminal: true}\n  gave_up: {terminal: true, outcome: failure}\n",
+    ),
 )
 
 _TEMPLATES = (

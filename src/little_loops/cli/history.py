@@ -89,7 +89,7 @@ def began_ms(one: Seen) -> int:
     """When it began: by its name where its files cannot tell."""
     if one.facts is not None:
         return one.facts.started_ms
-    from little_loops.fsm.events import wall_ms_of  # only for a damaged run
+    from little_loops.fsm.timestamps import wall_ms_of  # only for a damaged run
 
     day, _, clock = (one.files.stem or "")[:19].partition("T")
     return wall_ms_of(f"{day}T{clock.replace('-', ':')}Z")

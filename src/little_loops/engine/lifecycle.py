@@ -18,14 +18,15 @@ from little_loops.engine.drive import drive, new_run
 from little_loops.engine.local_world import RunWorld, SessionNote, Surroundings
 from little_loops.engine.process_actions import Place, ProcessActor
 from little_loops.errors import ConflictError, DamagedRun, StorageError, UsageError
+from little_loops.fsm.codec import from_record
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.endings import not_resumable
-from little_loops.fsm.events import from_record, timestamp, wall_ms_of
 from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits, LoopState
+from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.fsm.values import written_env
 from little_loops.records import NamedTuple
 from little_loops.reporting.lines import Teller
@@ -304,10 +305,8 @@ def _state_of(loaded: Loaded, files: RunFiles) -> LoopState:
         if loaded.snapshot is not None:
             run = LoopState.from_dict(loaded.snapshot)
         else:
-            first = next(loaded.records)
-            context = (loaded.run_json or {}).get("context", {})
-            event = from_record(first)
-            run = evolve(first_state(first["run"], event, context), event)
+            first = from_record(next(loaded.records))
+            run = evolve(first_state(first, (loaded.run_json or {}).get("context", {})), first)
         for record in loaded.records:
             run = evolve(run, from_record(record))
         return LoopState.from_dict(run.to_dict())  # an event may hold anything, a run may not

@@ -23,6 +23,7 @@ from little_loops.fsm.values import author_context, values_of
 from little_loops.records import NamedTuple
 from little_loops.templates.render import (
     Lookup,
+    NotANumber,
     Reference,
     Refused,
     TemplateError,
@@ -142,7 +143,7 @@ def _field(name: str) -> Iterator[None]:
     """Whatever cannot be filled in here is of this field."""
     try:
         yield
-    except (Unresolved, TemplateError, Refused, TooLarge, OSError) as problem:
+    except (Unresolved, NotANumber, TemplateError, Refused, TooLarge, OSError) as problem:
         raise Unfilled(f"`{name}`: {problem}") from None
 
 

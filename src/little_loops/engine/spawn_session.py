@@ -18,9 +18,9 @@ from typing import Any
 from uuid import uuid4
 
 from little_loops.errors import StorageError
-from little_loops.fsm.events import timestamp
 from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.spending import SESSION_USD
+from little_loops.fsm.timestamps import timestamp
 from little_loops.hosts.base import Request, environment, host_named
 from little_loops.hosts.programs import find_program
 from little_loops.runs.storage import SPAWN, RunFiles, make_folder

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from little_loops.fsm import endings
 from little_loops.fsm.commands import Ending, EndLeftovers, Wait
+from little_loops.fsm.events import HandoffDetected
 from little_loops.fsm.limits import cost_left_usd, exceeded, wait_for
 from little_loops.fsm.record_events import note_receipt
 from little_loops.fsm.spending import session
@@ -21,14 +22,8 @@ def hand_off(turn: Turn, continuation: str, *, may_spawn: bool) -> EndLeftovers 
     rest = _rest(turn)
     spacing = 0 if rest is not None else spacing_ms(run, turn.result.duration_ms)
     spawns = may_spawn and rest is None and loop.on_handoff == "spawn"
-    turn.note(
-        "handoff_detected",
-        state=run.current_state,
-        iteration=run.iteration,
-        continuation=continuation,
-        **({"wait_ms": spacing} if spacing else {}),
-        **({"spawn": True} if spawns else {}),
-    )
+    here = run.current_state
+    turn.note(HandoffDetected(here, run.iteration, continuation, spacing, spawns))
     if rest is not None:
         return EndLeftovers(rest)
     return wait_for(turn.loop, turn.run, turn.at) if spacing else after_handoff(turn)

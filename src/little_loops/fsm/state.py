@@ -16,17 +16,13 @@ Not here: files (`runs.storage`), decisions (`machine`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from operator import contains
-from typing import Any, Literal, TypeVar, get_args
+from collections.abc import Mapping
+from typing import Any, Literal
 
+from little_loops.fsm.plain import Masked, Written, WrongShape, decode
 from little_loops.records import NamedTuple
 
 FORMAT = 1
-NOT_OF_THE_RUN = ("format", "log", "handed_off_ms", "host_waiting_since_ms")
-"""What a state file says beside the run: its version, where in the log it stands, and two numbers of
-earlier versions that nothing reads any more."""
 
 Status = Literal[
     "running",
@@ -50,7 +46,7 @@ class FileRef(NamedTuple):
     path: str
     size: int
     sha256: str
-    truncated: bool = False
+    truncated: Written[bool] = False
 
 
 class Result(NamedTuple):
@@ -64,20 +60,20 @@ class Result(NamedTuple):
 
     exit_code: int | None
     duration_ms: int
-    output: str | None = ""
-    stderr: str | None = ""
+    output: Written[Masked[str | None]] = ""
+    stderr: Written[Masked[str | None]] = ""
     output_file: FileRef | None = None
     stderr_file: FileRef | None = None
-    tail: str | None = None
+    tail: Masked[str | None] = None
     open_ended: bool = False
     signal: int | None = None
     cut_by: CutBy = "none"
-    failure: str | None = None
+    failure: Masked[str | None] = None
     agent: AgentWay | None = None
     kind: str | None = None
-    reason: str | None = None
+    reason: Masked[str | None] = None
     verdict: str | None = None
-    structured: Any = None
+    structured: Masked[Any] = None
     session_id: str | None = None
     tokens: int = 0
     cost_usd: float | None = None
@@ -92,7 +88,7 @@ class SignalLine(NamedTuple):
     """
 
     type: str
-    payload: str
+    payload: Masked[str]
 
 
 class Metric(NamedTuple):
@@ -141,13 +137,23 @@ class Limits(NamedTuple):
     timeout: float | None = None
     max_continuations: int | None = None
 
+    def under(self, given: Limits) -> Limits:
+        """These limits, with those that are given instead."""
+        return self._replace(
+            **{name: item for name, item in given._asdict().items() if item is not None}
+        )
+
 
 class Judgement(NamedTuple):
-    """A verdict with its reason; the log, the screen and an error all quote it."""
+    """A verdict with its reason; the log, the screen and an error all quote it.
+
+    `value` is the number that was measured, if the condition is about one.
+    """
 
     verdict: str
     reason: str = ""
     metric: Metric | None = None
+    value: float | None = None
 
 
 class LoopState(NamedTuple):
@@ -196,29 +202,10 @@ class LoopState(NamedTuple):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LoopState:
-        """Read what `to_dict` wrote.  Raises KeyError, TypeError or ValueError on anything else."""
-        fields = {key: value for key, value in data.items() if key not in NOT_OF_THE_RUN}
+        """Read what `to_dict` wrote.  Raises `WrongShape` on anything else."""
         if data.get("format") != FORMAT:
-            raise ValueError(f"format {data.get('format')!r} is not {FORMAT}")
-        fields["scope"] = tuple(data["scope"])
-        fields["visited"] = tuple(data["visited"])
-        for name, kind in _NESTED.items():
-            fields[name] = _fitting(kind(**data[name])) if data[name] is not None else None
-        fields["judgement"] = _judgement(data["judgement"])
-        for name, kind in (("metrics", Metric), ("costs", Receipt)):
-            fields[name] = {key: _fitting(kind(**item)) for key, item in data[name].items()}
-        fields["captured"] = {
-            name: _fitting(result_from_dict(item)) for name, item in data["captured"].items()
-        }
-        return _going_together(_fitting(cls(**fields)))
-
-
-_NESTED: dict[str, Any] = {
-    "move": Move,
-    "wait": WaitFor,
-    "signal_line": SignalLine,
-    "limits": Limits,
-}
+            raise WrongShape(f"{data.get('format')!r} is not {FORMAT}", "format")
+        return _going_together(decode(cls, data))
 
 
 _ALWAYS = Result._fields[:4]
@@ -235,55 +222,6 @@ def result_to_dict(result: Result) -> dict[str, Any]:
     return plain
 
 
-def result_from_dict(data: Mapping[str, Any]) -> Result:
-    fields = dict(data)
-    for name in ("output_file", "stderr_file"):
-        if fields.get(name) is not None:
-            fields[name] = FileRef(**fields[name])
-    return Result(**fields)
-
-
-def _judgement(data: Mapping[str, Any] | None) -> Judgement | None:
-    if data is None:
-        return None
-    metric = _fitting(Metric(**data["metric"])) if data["metric"] is not None else None
-    return _fitting(Judgement(data["verdict"], data["reason"], metric))
-
-
-# A file may have been edited by hand: what does not fit is found here, not in the middle of a run.
-
-_FITS: dict[str, Callable[[Any], bool]] = {
-    "None": lambda value: value is None,
-    "str": lambda value: type(value) is str,
-    "bool": lambda value: type(value) is bool,
-    "int": lambda value: type(value) is int,
-    "float": lambda value: type(value) in (int, float),
-    "tuple[str, ...]": lambda value: all(type(each) is str for each in value),
-    "Mapping[str, Any]": lambda value: isinstance(value, Mapping),
-    **{
-        name: partial(contains, get_args(words))
-        for name, words in (
-            *(("Status", Status), ("Phase", Phase), ("WaitKind", WaitKind)),
-            *(("CutBy", CutBy), ("AgentWay", AgentWay)),
-        )
-    },
-}
-
-
-Record = TypeVar("Record")
-
-
-def _fitting(record: Record) -> Record:
-    """The record, if every plain field of it is what its annotation says."""
-    for name, kind in type(record).__annotations__.items():
-        value = getattr(record, name)
-        text = str(getattr(kind, "__forward_arg__", kind))
-        tests = [_FITS.get(each) for each in text.split(" | ")]
-        if not any(test is None or test(value) for test in tests):
-            raise TypeError(f"`{name}` cannot be {value!r}")
-    return record
-
-
 def _going_together(run: LoopState) -> LoopState:
     """The run, if it has what its phase is about."""
     needed = {
@@ -292,9 +230,9 @@ def _going_together(run: LoopState) -> LoopState:
         "judged": run.judgement is not None,
     }
     if not needed.get(run.phase, True):
-        raise ValueError(f"the run is `{run.phase}`, and does not say what")
+        raise WrongShape(f"the run is `{run.phase}`, and does not say what")
     if run.prev_state is not None and run.prev_state not in run.captured:
-        raise ValueError(f"there is no result of `{run.prev_state}`, the state before")
+        raise WrongShape(f"there is no result of `{run.prev_state}`, the state before")
     return run
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from little_loops.fsm import endings
 from little_loops.fsm.commands import EndLeftovers
+from little_loops.fsm.events import Cycle, RunWarning, Transition
 from little_loops.fsm.schema import FAILURE_WAYS, PASS, outcome_of
 from little_loops.fsm.state import Judgement
 from little_loops.fsm.turn import Turn
@@ -11,6 +12,8 @@ from little_loops.fsm.verdicts import judge_action
 from little_loops.fsm.waits import to_ms
 
 MAINTAIN = "on_maintain"
+LEAST_INTERVAL_MS = 1000
+"""Also of a loop that no reader has checked."""
 
 
 def warn_of_failure(turn: Turn) -> None:
@@ -18,7 +21,7 @@ def warn_of_failure(turn: Turn) -> None:
     judged = judge_action(turn.state, turn.run)
     if isinstance(judged, Judgement) and judged.verdict != PASS:
         message = f"the action of `{turn.run.current_state}` failed: {judged.reason}"
-        turn.note("warning", message=message, state=turn.run.current_state)
+        turn.note(RunWarning(message, turn.run.current_state))
 
 
 def end_in_terminal(turn: Turn) -> EndLeftovers | None:
@@ -35,14 +38,14 @@ def end_in_terminal(turn: Turn) -> EndLeftovers | None:
     if not loop.maintain:
         return EndLeftovers(endings.COMPLETED)
     target = state.on_maintain or loop.initial
-    turn.note("transition", **{"from": run.current_state, "to": target}, reason=MAINTAIN)
+    turn.note(Transition(run.current_state, target, MAINTAIN))
     note_cycle(turn)
     return None
 
 
 def note_cycle(turn: Turn) -> None:
-    wait_ms = to_ms(turn.loop.maintain_interval)
-    turn.note("cycle", cycle=turn.run.cycle + 1, wait_ms=wait_ms)
+    wait_ms = max(to_ms(turn.loop.maintain_interval), LEAST_INTERVAL_MS)
+    turn.note(Cycle(turn.run.cycle + 1, wait_ms))
 
 
 def _way_in(entered_by: str | None) -> str:

@@ -284,7 +284,7 @@ def _started(running: Folder, files: RunFiles) -> str:
 
 
 def _now() -> str:
-    from little_loops.fsm.events import timestamp  # listing needs no dates
+    from little_loops.fsm.timestamps import timestamp  # listing needs no dates
     from little_loops.system.clock import wall_ms
 
     return timestamp(wall_ms())[:19]
@@ -326,7 +326,7 @@ def prune(
 
 
 def _is_before(files: RunFiles, then_ms: int | None) -> bool:
-    from little_loops.fsm.events import wall_ms_of  # listing needs no dates
+    from little_loops.fsm.timestamps import wall_ms_of  # listing needs no dates
 
     if then_ms is None:
         return True

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from little_loops.errors import CONFLICT, FAILED, StorageError, UsageError
-from little_loops.fsm.events import FINAL_EVENTS, timestamp, wall_ms_of
+from little_loops.fsm.events import FINAL_EVENTS
+from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.records import NamedTuple
 from little_loops.runs.claims import holders, waiting
 from little_loops.runs.history import Run, current_runs, newest, past_runs
@@ -325,11 +326,9 @@ def exit_code_of(one: Seen) -> int:
         return FAILED  # nobody was left to say how it ended
     from little_loops.fsm.endings import exit_code_of_end  # only where it is asked for
 
-    told: dict[str, Any] = {"status": one.status, "reason": one.reason, "signal": 15}
     last = last_told(one.files, 1)
-    if last and isinstance(last[0].get("signal"), int):
-        told["signal"] = last[0]["signal"]
-    return exit_code_of_end(told)
+    signal = last[0].get("signal") if last else None
+    return exit_code_of_end(one.status, one.reason, signal if isinstance(signal, int) else 15)
 
 
 def ran_ms(one: Seen, now: int) -> int:

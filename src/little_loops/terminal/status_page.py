@@ -8,10 +8,10 @@ from contextlib import nullcontext
 from typing import Any
 
 from little_loops.errors import StorageError
-from little_loops.fsm.events import timestamp, wall_ms_of
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import DEFAULT_HOST
 from little_loops.fsm.state import WaitFor
+from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.fsm.values import duration_text
 from little_loops.fsm.waits import left_ms
 from little_loops.records import NamedTuple
@@ -260,9 +260,10 @@ def _doing(action: Action, more: Details, style: Style, now: int) -> list[str]:
 
 
 def _waiting(wait: dict[str, Any], ran: int, now: int) -> str:
-    ends = {name: wait.get(name) for name in ("until_ran_ms", "until_wall_ms", "least_ran_ms")}
-    known = {name: end for name, end in ends.items() if type(end) is int}
-    left = left_ms(WaitFor("host", **known), Moment(now, ran))
+    ends = [wait.get(name) for name in ("until_ran_ms", "until_wall_ms", "least_ran_ms")]
+    until_ran, until_wall, least_ran = (end if type(end) is int else None for end in ends)
+    known = WaitFor("host", until_ran, until_wall, least_ran_ms=least_ran)
+    left = left_ms(known, Moment(now, ran))
     why = wait.get("why") or f"before the next {_BEFORE.get(str(wait.get('kind')), 'step')}"
     return f"{rough(left)} more: {visible(one_line(str(why)), newlines=False)}"
 

@@ -69,16 +69,25 @@ def ending_of(one: Seen) -> str:
 def last_words(one: Seen, record: Mapping[str, Any] | None) -> str:
     """The last line of a run that is over, whoever is left to say it."""
     if record is not None and record["event"] in FINAL_EVENTS:
-        from little_loops.reporting.lines import last_line  # only where a run has ended
-
-        try:
-            return visible(last_line(record), newlines=False)
-        except (KeyError, TypeError, ValueError):
-            return f"Loop {word_of(one)}"
+        return _last_line(record) or f"Loop {word_of(one)}"
     if one.facts is None:
         return f"Loop {word_of(one)}: {visible(one.damage or 'no state', newlines=False)}"
     where = visible(one.facts.state, newlines=False)
     return f"Loop {word_of(one).replace(' (crashed)', ': crashed')} in state '{where}'"
+
+
+def _last_line(record: Mapping[str, Any]) -> str | None:
+    """The line of a run's last event, if it can be read."""
+    from little_loops.fsm.codec import decode_event  # only where a run has ended
+    from little_loops.fsm.events import FinalEvent
+    from little_loops.fsm.plain import WrongShape
+    from little_loops.reporting.lines import last_line
+
+    try:
+        event = decode_event(record)
+    except WrongShape:
+        return None
+    return visible(last_line(event), newlines=False) if isinstance(event, FinalEvent) else None
 
 
 def next_step(one: Seen) -> str | None:

@@ -10,27 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from little_loops.templates.shell.positions import HOLE, Place, Use
-from little_loops.templates.shell.script import places
+from little_loops.templates.shell.reader import read_script
 
 
 def told(script: str, shell: str = "sh") -> list[str]:
     """Each place in few words: how it is quoted, `+` if it may be split, or why it is refused."""
     script = script.replace("@", HOLE).replace("¤", "@")
-    return [in_words(place) for place in places(script, shell)]
+    return [in_words(place) for place in read_script(script, shell).places]
 
 
 def in_words(place: Place) -> str:
     if place.refused:
-        through = f" through {place.through}" if place.through else ""
-        return f"no: {place.refused}" + (f" ({place.of})" if place.of else "") + through
+        return f"no: {place.refused}" + (f" ({place.of})" if place.of else "")
     said = place.quote + ("+" if place.splits else "")
     said += f", option of {place.option_of}" if place.option_of else ""
     said += f", run by {place.file_of}" if place.file_of else ""
-    return said + (f", {used(place.evaluated)}" if place.evaluated else "")
+    return said + (f", {used(place.used)}" if place.used else "")
 
 
 def used(use: Use) -> str:
-    return f"{use.name} is {use.reason}" + (f" of {use.of}" if use.of else "")
+    return f"{use.name or '$(…)'} is {use.reason}" + (f" of {use.of}" if use.of else "")
 
 
 @pytest.mark.parametrize(
@@ -117,6 +116,11 @@ def used(use: Use) -> str:
         pytest.param('echo $"a" "$" $ @', ["bare+"], id="lonely dollars"),
         pytest.param("echo a; echo b & echo c | cat && ls || ls @", ["bare+"], id="operators"),
         pytest.param("printf '%s' @ | tee -a @", ["bare+", "bare+"], id="pipe"),
+        pytest.param('[[ -n "@" ]]', ["double"], id="a text in double brackets"),
+        pytest.param(
+            "[[ @ == '@' && (\n@ < b) ]]; ls @", ["bare", "single", "bare", "bare+"], id="texts"
+        ),
+        pytest.param("[[ 1 -lt 2 && -n @ || @ ]]", ["bare"] * 2, id="beside numbers"),
     ],
 )
 def test_values_may_stand(script, expected):
@@ -156,8 +160,10 @@ def test_values_may_stand(script, expected):
         ),
         pytest.param("a=([@]=1 @)", ["no: arithmetic", "bare+"], id="subscript in an array"),
         pytest.param("declare -i n; n=@", ["no: arithmetic"], id="integer variable"),
-        pytest.param("[[ @ == '@' ]]", ["no: test", "no: test"], id="double brackets"),
-        pytest.param("[[ a == b && (\n@ < b) ]]; echo @", ["no: test", "bare+"], id="all of it"),
+        pytest.param("[[ @ -gt 3 ]]", ["no: test"], id="a number in double brackets"),
+        pytest.param("[[ a && (\n3 -le '@') ]]", ["no: test"], id="on the right"),
+        pytest.param('[[ -v @ || -R "@" ]]', ["no: name"] * 2, id="a name in double brackets"),
+        pytest.param("[[ `cat @` ]]", ["no: backticks"], id="backticks in double brackets"),
         pytest.param('echo ${x:-@} "${x#@}"', ["no: parameter"] * 2, id="the shell's own"),
         pytest.param("echo ${x:-'@'} ${x:-\"@\"}", ["no: parameter"] * 2, id="quoted in it"),
         pytest.param("cat <<'E'\n@\nE", ["no: literal document"], id="quoted here-document"),
@@ -232,14 +238,13 @@ def test_what_is_not_balanced_is_refused_from_the_start(script, what):
             "cat <<EF\nE\\\nF\n", "the delimiter of a here-document over two lines", id="in two"
         ),
         pytest.param(
-            "x=$(cat <<E)\na\nE", "a here-document that goes on behind `$(…)`", id="goes on"
+            "x=$(cat <<E)\na\nE", "a here-document that continues after `$(…)`", id="goes on"
         ),
         pytest.param(
-            "cat <<E $(ls\n)\na\nE", "a here-document that goes on behind `$(…)`", id="goes before"
+            "cat <<E $(ls\n)\na\nE", "a here-document that continues after `$(…)`", id="goes before"
         ),
         pytest.param("$(" * 50 + ")" * 50, "more than 40 levels of nesting", id="deep"),
         pytest.param("$((" * 50 + "))" * 50, "more than 40 levels of nesting", id="sums"),
-        pytest.param("{ " * 101 + ":", "more than 100 levels of nesting", id="groups"),
         pytest.param('"${x:-' * 50 + '}"' * 50, "more than 40 levels of nesting", id="braces"),
     ],
 )
@@ -249,11 +254,9 @@ def test_where_shells_differ_what_follows_is_refused(script, what):
 
 @pytest.mark.parametrize("script", ["echo $'it\\'s' '@'", "ls &> x @", "ls &>> x @"])
 def test_where_only_sh_is_unclear_bash_is_not(script):
-    assert [place.refused for place in places(script.replace("@", HOLE), "sh")] == ["unclear"]
-    assert [place.refused for place in places(script.replace("@", HOLE), "bash")] == [""]
-
-
-NUMBERS = ["bare, n is arithmetic", "bare, m is arithmetic"]
+    for shell, refused in (("sh", "unclear"), ("bash", "")):
+        (place,) = read_script(script.replace("@", HOLE), shell).places
+        assert place.refused == refused
 
 
 @pytest.mark.parametrize(
@@ -262,139 +265,100 @@ NUMBERS = ["bare, n is arithmetic", "bare, m is arithmetic"]
         pytest.param("n=@; echo $((n + 1))", ["bare, n is arithmetic"], id="arithmetic"),
         pytest.param("n=@; (( n > 3 ))", ["bare, n is arithmetic"], id="arithmetic command"),
         pytest.param("n=@; [[ $n -gt 3 ]]", ["bare, n is test"], id="double brackets"),
+        pytest.param("n=@; [[ n -gt 3 ]]", ["bare, n is test"], id="a name is enough"),
         pytest.param("n=@; [[ -z $n || $n =~ ^[0-9]+ ]]", ["bare"], id="texts are not evaluated"),
-        pytest.param("n=@; [[ -v $n ]]", ["bare, n is test"], id="names are"),
-        pytest.param("[[ `cat @` ]]", ["no: backticks"], id="backticks in a test"),
+        pytest.param("n=@; [[ -v $n ]]", ["bare, n is name"], id="names are"),
+        pytest.param("n=@; [[ -v n ]]", ["bare"], id="asking for a variable is fine"),
+        pytest.param("n=@; let n+=1", ["bare, n is program of let"], id="let"),
+        pytest.param(
+            'n=@; let "x = $n"', ["bare, n is program of let"], id="let with a dollar sign"
+        ),
         pytest.param("n=@ m=@; echo $((m))", ["bare", "bare, m is arithmetic"], id="the right one"),
         pytest.param("n=`@`; echo $((n))", ["no: backticks"], id="refused anyway"),
         pytest.param('n=@; [ "$n" -gt 3 ]', ["bare"], id="brackets evaluate nothing"),
         pytest.param("n=@; [ $n -gt 3 ]", ["bare, n is operator of ["], id="unless it is split"),
-        pytest.param("echo ${x:n} ${y[m]}; n=@ m=@", NUMBERS, id="offsets and subscripts"),
-        pytest.param("n=@ m=@; echo ${y[¤]:$n} ${y[*]} ${#y[m]}", NUMBERS, id="of arrays"),
-        pytest.param("n=@ m=@; a[n]=1 b=([m]=2)", NUMBERS, id="assigned elements"),
-        pytest.param(
-            "n=@; echo ${n} ${n:-1} ${n%.} ${#n} ${n¤Q} ${n[0]} ${n:0:1}", ["bare"], id="not"
-        ),
-        pytest.param("n=@; echo ${!n}", ["bare, n is arithmetic"], id="a name in a variable"),
-        pytest.param("n=@; echo ${n¤P}", ["bare, n is arithmetic"], id="a prompt"),
-        pytest.param(
-            "declare -i n; read n <<< @", ["bare, n is arithmetic"], id="an integer is read"
-        ),
+        pytest.param("n=@; echo ${n} ${n:-1} ${n%.} ${#n} ${n¤Q} ${n[0]}", ["bare"], id="not"),
         pytest.param('x=@; eval "$x"', ["bare, x is program of eval"], id="eval"),
-        pytest.param('eval "$x"; x=@', ["bare, x is program of eval"], id="whatever comes first"),
+        pytest.param('eval "$x"; x=@', ["bare, x is program of eval"], id="in any order"),
+        pytest.param("x=@; eval 'echo \"$x\"'", ["bare"], id="eval of a literal text"),
+        pytest.param("x=@; eval '((x))'", ["bare, x is arithmetic"], id="arithmetic in that"),
+        pytest.param("x=@; bash -c '[[ $x -eq 1 ]]'", ["bare, x is test"], id="in a shell"),
         pytest.param('eval "`echo $x`"; x=@', ["bare, x is program of eval"], id="in backticks"),
+        pytest.param('awk "/$x/" f; x=@', ["bare, x is program of awk"], id="awk"),
+        pytest.param("awk '/$x/' f; x=@", ["bare"], id="not expanded"),
         pytest.param("x=@; $x", ["bare, x is command"], id="a command"),
+        pytest.param("x=@; $x sed p f", ["bare, x is command"], id="a command, or nothing"),
         pytest.param("x=@; read $x", ["bare, x is name of read"], id="a name"),
         pytest.param('x=@; printf "$x"', ["bare, x is option of printf"], id="an option"),
+        pytest.param('x=@; printf -- "$x"', ["bare"], id="behind two dashes"),
         pytest.param("x=@; sh <<E\n$x\nE", ["bare, x is program of sh"], id="a document"),
         pytest.param("x=@; PS4=$x", ["bare, x is variable of PS4"], id="a prompt's text"),
-        pytest.param("x=@; y=$x; z=a$y; sh -c $z", ["bare, x is program of sh"], id="over others"),
-        pytest.param("x=@; y=$x; y=$y; $z", ["bare"], id="in a circle"),
-        pytest.param("x=$(cat @); $x", ["bare+, x is command"], id="by a substitution"),
-        pytest.param(": ${x:=$(cat @)}; $x", ["bare+, x is command"], id="by default"),
         pytest.param("export x=@; $x", ["bare, x is command"], id="exported"),
+        pytest.param("export y x=@; $y", ["bare"], id="another one exported"),
         pytest.param("x=(a @); ${x[1]}", ["bare+, x is command"], id="in an array"),
         pytest.param("for x in a @; do $x; done", ["bare+, x is command"], id="in a loop"),
-        pytest.param("read -r x <<< @; $x", ["bare, x is command"], id="read"),
-        pytest.param("read x <<E\n@\nE\n$x", ["document, x is command"], id="from a document"),
-        pytest.param(
-            "cat @ | while read x; do $x; done", ["bare+, x is command"], id="from a pipe"
-        ),
-        pytest.param("while read x; do $x; done < @", ["bare, x is command"], id="into a group"),
-        pytest.param(
-            "cat <<E | while read x\n@\nE\ndo $x; done", ["document, x is command"], id="both"
-        ),
-        pytest.param('set -- @; eval "$¤"', ["bare+, 1 is program of eval"], id="set"),
-        pytest.param('f() { eval "$1"; }; f @', ["bare+, 1 is program of eval"], id="a function"),
-        pytest.param("f() { ${2}; }; f @", ["bare+, 1 is command"], id="in braces"),
-        pytest.param("f() { ${¤:1}; }; f @", ["bare+, 1 is command"], id="some of them"),
-        pytest.param('f() { echo "$1"; }; f @', ["bare+"], id="a harmless function"),
     ],
 )
-def test_a_variable_that_is_evaluated_later(script, expected):
+def test_a_variable_with_a_value_that_is_named_in_code(script, expected):
     assert told(script) == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "use"),
+    [
+        pytest.param("(( COUNT > 3 ))", "COUNT is arithmetic", id="arithmetic"),
+        pytest.param("[[ $COUNT -gt 3 ]]", "COUNT is test", id="double brackets"),
+        pytest.param('sh -c "echo $COUNT"', "COUNT is program of sh", id="a program"),
+        pytest.param("sh -c 'echo \"$COUNT\"'", None, id="a variable of a program"),
+        pytest.param("bash -c '(( COUNT ))'", "COUNT is arithmetic", id="arithmetic of a program"),
+        pytest.param('[ "$COUNT" -gt 3 ]', None, id="brackets"),
+    ],
+)
+def test_the_variables_named_in_code_are_known_without_a_value(script, use):
+    found = read_script(script, "bash").uses.get("COUNT")
+    assert (used(found) if found else None) == use
 
 
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        pytest.param('eval "$(cat @)"', "no: program (eval)", id="eval"),
-        pytest.param("eval a\"$(cat '@')\"b", "no: program (eval)", id="part of a word"),
-        pytest.param('eval "$(echo "$(cat @)")"', "no: program (eval)", id="deeper"),
-        pytest.param('eval "${x:-$(cat @)}"', "no: program (eval)", id="in an expansion"),
-        pytest.param('sh -c "$(cat @)"', "no: program (sh)", id="sh"),
-        pytest.param('sed "s/a/$(cat @)/" f', "no: program (sed)", id="sed"),
-        pytest.param("sed $(cat @) p f", "no: program (sed)", id="options of sed"),
-        pytest.param("$(cat @) x", "no: command", id="a command"),
-        pytest.param("$(cat @) sed p", "no: command", id="a command, or nothing"),
-        pytest.param("a/$(cat @) x", "no: command", id="in a path"),
-        pytest.param("read $(cat @)", "no: name (read)", id="a name"),
-        pytest.param("declare -i x=$(cat @)", "no: name (declare)", id="an integer"),
-        pytest.param("declare -i x; x=$(cat @)", "no: arithmetic", id="an integer, later"),
-        pytest.param("OPTIND=$(cat @)", "no: variable (OPTIND)", id="an integer of the shell's"),
-        pytest.param("echo $((1 + $(cat @)))", "no: arithmetic", id="arithmetic"),
-        pytest.param("(($(cat @)))", "no: arithmetic", id="arithmetic command"),
-        pytest.param("echo ${x:$(cat @)}", "no: arithmetic", id="an offset"),
-        pytest.param("x=([$(cat @)]=1)", "no: arithmetic", id="a subscript"),
-        pytest.param("[[ $(cat @) -eq 1 ]]", "no: test", id="double brackets"),
-        pytest.param("[ $(cat @) -eq 1 ]", "no: operator ([)", id="brackets, split"),
-        pytest.param('printf "$(cat @)"', "no: option (printf)", id="an option"),
-        pytest.param('sed -n p "$(cat @)"', "no: option (sed)", id="an option of sed"),
-        pytest.param("sh <<E\n$(cat @)\nE", "no: program (sh)", id="a document"),
-        pytest.param('sh <<< "$(cat @)"', "no: program (sh)", id="a here-string"),
+        pytest.param('eval "$(cat @)"', "program (eval)", id="eval"),
+        pytest.param("eval a\"$(cat '@')\"b", "program (eval)", id="part of a word"),
+        pytest.param('eval "$(echo "$(cat @)")"', "program (eval)", id="deeper"),
+        pytest.param('eval "${x:-$(cat @)}"', "program (eval)", id="in an expansion"),
+        pytest.param('sed "s/a/$(cat @)/" f', "program (sed)", id="sed"),
+        pytest.param("sed $(cat @) p f", "program (sed)", id="options of sed"),
+        pytest.param("$(cat @) x", "command", id="a command"),
+        pytest.param("$(cat @) sed p", "command", id="a command, or nothing"),
+        pytest.param("a/$(cat @) x", "command", id="in a path"),
+        pytest.param("read $(cat @)", "name (read)", id="a name"),
+        pytest.param("declare -i x=$(cat @)", "name (declare)", id="an integer"),
+        pytest.param("OPTIND=$(cat @)", "variable (OPTIND)", id="an integer of the shell's"),
+        pytest.param("sh <<E\n$(cat @)\nE", "program (sh)", id="a document"),
+        pytest.param('sh <<< "$(cat @)"', "program (sh)", id="a here-string"),
+        pytest.param("sh < <(cat @)", "program (sh)", id="a process as input"),
+        pytest.param("source <(cat @)", "program (source)", id="a process"),
     ],
 )
-def test_what_a_substitution_prints_stands_where_that_stands(script, expected):
-    assert told(script, "bash") == [f"{expected} through `$(…)`"]
+def test_a_substitution_in_code_takes_no_value(script, expected):
+    assert told(script, "bash") == [f"no: {expected}"]
 
 
 @pytest.mark.parametrize(
-    "script",
+    ("script", "expected"),
     [
-        pytest.param("[ $(cat @ | wc -l) -gt 3 ]", id="lines"),
-        pytest.param("[ $(cat @ | wc -l | tr -d ' ') -gt 3 ]", id="lines without blanks"),
-        pytest.param("[ $(cat @ | grep -c error) -gt 3 ]", id="matches"),
-        pytest.param("[ $(cat @ | grep -ic '^e [0-9]' || true) -gt 3 ]", id="matches or nothing"),
-        pytest.param("[ $(cat @ | grep -c error || echo 0) -gt 3 ]", id="matches or none"),
-        pytest.param("echo $(($(cat @ | wc) + $(cat x | wc -l)))", id="in arithmetic"),
-        pytest.param("[[ $(cat @ | wc -l) -gt 3 ]]", id="in double brackets"),
-        pytest.param("n=$(cat @ | wc -l); echo $((n + 1))", id="in a variable"),
-        pytest.param('$(echo "$(cat @)" | wc -l)', id="by way of another"),
-        pytest.param("eval $(cat x; : | wc -l)$(cat @ | wc -l)", id="beside another"),
-        pytest.param("(cat @ | wc -l) | sh", id="in a subshell"),
+        pytest.param("declare -i x; x=$(cat @)", "arithmetic", id="an integer"),
+        pytest.param("echo $((1 + $(cat @)))", "arithmetic", id="arithmetic"),
+        pytest.param("(($(cat @)))", "arithmetic", id="arithmetic command"),
+        pytest.param("echo $(($(( $(cat @) ))))", "arithmetic", id="arithmetic in arithmetic"),
+        pytest.param("x=([$(cat @)]=1)", "arithmetic", id="a subscript"),
+        pytest.param("[[ $(cat @) -eq 1 ]]", "test", id="double brackets"),
+        pytest.param("[ $(cat @) -eq 1 ]", "operator of [", id="brackets, split"),
+        pytest.param('printf "$(cat @)"', "option of printf", id="an option"),
     ],
 )
-def test_what_is_counted_is_a_number(script):
-    assert told(script, "bash") == ["bare+"]
-
-
-@pytest.mark.parametrize(
-    "commands",
-    [
-        pytest.param("< @", id="a file"),
-        pytest.param("<<E\n@\nE\n", id="a document"),
-        pytest.param("wc -l @", id="a file's name"),
-        pytest.param("grep -c x* @", id="names of files"),
-        pytest.param("grep -c @", id="what may be an option"),
-        pytest.param("grep -c '@'", id="the same, in quotes"),
-        pytest.param('grep -c "$x"$(cat @)', id="any number of words"),
-        pytest.param("grep -cH x @", id="names of files besides"),
-        pytest.param("tr -d x < @", id="not counted"),
-        pytest.param("cat @ | wc -l | tee", id="handed on"),
-        pytest.param("wc -l; cat @", id="and something else"),
-        pytest.param("cat @ && wc -l", id="something else first"),
-        pytest.param("wc -l > >(cat @)", id="something else on the way"),
-        pytest.param("if x; then cat @; fi", id="in a compound command"),
-        pytest.param("(cat @)", id="in a subshell"),
-        pytest.param("wc() { cat; }; cat @ | wc", id="by a function of that name"),
-    ],
-)
-def test_what_is_not_only_counted_stands_where_it_is_printed(commands):
-    assert told(f"$( {commands})", "bash") == ["no: command through `$(…)`"]
-
-
-def test_what_is_run_before_it_is_counted_is_run():
-    assert told("[ $(echo @ | sh | wc -l) -gt 3 ]") == ["no: program (sh) through a pipe"]
+def test_a_substitution_that_should_be_a_number(script, expected):
+    assert told(script, "bash") == [f"bare+, $(…) is {expected}"]
 
 
 @pytest.mark.parametrize(
@@ -402,14 +366,12 @@ def test_what_is_run_before_it_is_counted_is_run():
     [
         pytest.param('echo "$(cat @)" $(cat @)', ["bare+"] * 2, id="arguments"),
         pytest.param('x=$(cat @); [ "$x" = "$(cat @)" ]', ["bare+"] * 2, id="compared"),
+        pytest.param('[[ -n $(cat @) && "$(cat @)" == x ]]', ["bare+"] * 2, id="texts"),
         pytest.param("echo ${x:-$(cat @)} ${x#$(cat @)}", ["bare+"] * 2, id="expansions"),
         pytest.param('printf -- "$(cat @)"', ["bare+"], id="behind two dashes"),
         pytest.param('printf "$x @" "$(cat @)"', ["double", "bare+"], id="beside an option"),
         pytest.param('printf "@$(cat x)"', ["double, option of printf"], id="before another"),
-        pytest.param(
-            'printf "$(cat @)@"', ["no: option (printf) through `$(…)`", "double"], id="in one word"
-        ),
-        pytest.param('eval "$(ls # \'@\n)"', ["comment"], id="in a comment"),
+        pytest.param('eval "$(ls # \'@\n)"', ["comment"], id="comment"),
         pytest.param("diff <(cat @) <(cat @)", ["bare+"] * 2, id="as files"),
     ],
 )
@@ -418,87 +380,34 @@ def test_a_substitution_may_stand_where_a_value_may(script, expected):
 
 
 @pytest.mark.parametrize(
-    ("script", "expected"),
+    "script",
     [
-        pytest.param("cat @ | sh", "(sh)", id="one command"),
-        pytest.param("cat @ | tee x | sh -x", "(sh)", id="several"),
-        pytest.param("cat @ |& sh", "(sh)", id="with its errors"),
-        pytest.param("cat @ |\n# then\nsh", "(sh)", id="over lines"),
-        pytest.param("cat @ | sudo -u me bash -s", "(bash)", id="by a prefix"),
-        pytest.param("cat @ | ssh host bash -s", "(bash)", id="somewhere else"),
-        pytest.param("cat @ | python3 -", "(python)", id="python"),
-        pytest.param("cat @ | sh /dev/stdin", "(sh)", id="as a file"),
-        pytest.param("cat @ | . /dev/stdin", "(source)", id="sourced"),
-        pytest.param("cat @ | awk -f - x", "(awk)", id="a program's file"),
-        pytest.param("cat @ | sed --file=/dev/stdin x", "(sed)", id="the same, glued"),
-        pytest.param("cat @ | (cd x; sh)", "(sh)", id="into a subshell"),
-        pytest.param("cat @ | { cat | sh; }", "(sh)", id="into a group"),
-        pytest.param("cat @ | if :; then sh; fi", "(sh)", id="into an if"),
-        pytest.param("cat @ | case a in a) sh;; esac", "(sh)", id="into a case"),
-        pytest.param("cat @ | echo $(sh)", "(sh)", id="into a substitution"),
-        pytest.param("{ :; cat @; } | sh", "(sh)", id="out of a group"),
-        pytest.param("(cat @; ls) | sh", "(sh)", id="out of a subshell"),
-        pytest.param("for x in a; do cat @; done | sh", "(sh)", id="out of a loop"),
-        pytest.param("f() { sh; }; cat @ | f", "(sh)", id="into a function"),
-        pytest.param("function f { sh; }; cat @ | f", "(sh)", id="into a function in words"),
-        pytest.param("function f() { sh; }; cat @ | f", "(sh)", id="into one with both"),
-        pytest.param("cat @ > >(sh)", "(sh)", id="into a process"),
-        pytest.param("cat @ | tee >(sh) x", "(sh)", id="into a process on the way"),
-        pytest.param("cat @ | xargs sh -c", "(sh)", id="xargs"),
-        pytest.param("cat @ | xargs env", "(xargs)", id="xargs and a prefix"),
-        pytest.param("cat @ | xargs -I{} sh -c 'x {}'", "(sh)", id="xargs with a mark"),
+        pytest.param("cat @ | sh", id="a pipe into a program"),
+        pytest.param("cat @ | while read x; do $x; done", id="a variable that is read"),
+        pytest.param('f() { eval "$1"; }; f @', id="an argument of a function"),
+        pytest.param('set -- @; eval "$1"', id="a positional parameter"),
+        pytest.param("cat @ | xargs -0I{} sh -c 'x {}'", id="xargs"),
+        pytest.param("x=$(cat @); $x", id="a variable with what a command printed"),
+        pytest.param("cat @ > >(sh)", id="a process that reads"),
+        pytest.param("exec 3< <(cat @); sh <&3", id="a descriptor"),
     ],
 )
-def test_what_a_pipe_carries_into_a_program_is_its_text(script, expected):
-    assert told(script, "bash") == [f"no: program {expected} through a pipe"]
+def test_what_a_script_does_with_a_value_later_is_not_followed(script):
+    assert told(script, "bash") == ["bare+"]
 
 
 @pytest.mark.parametrize(
     "script",
     [
-        pytest.param("cat <<E | sh\n@\nE", id="a pipe"),
-        pytest.param("cat <<E |\n@\nE\ncat | sh", id="a pipe behind it"),
-        pytest.param("{ sh; } <<E\n@\nE", id="a group"),
-        pytest.param("(sh) <<E\n@\nE", id="a subshell"),
-        pytest.param("case a in a) sh;; esac <<E\n@\nE", id="a case"),
-        pytest.param("while :; do sh; done <<< @", id="a here-string into a loop"),
-        pytest.param("f() { sh; }; f <<< @", id="into a function"),
-        pytest.param("f() { sh; } <<< @", id="into each call of it"),
+        pytest.param("sh <<E\n@\nE", id="a document"),
+        pytest.param("sh <<< @", id="a here-string"),
         pytest.param("sh < @", id="a file"),
-        pytest.param("sh < <(cat @)", id="what is a file"),
         pytest.param("ssh host sh <<E\n@\nE", id="somewhere else"),
     ],
 )
 def test_what_is_on_the_input_of_a_program_is_its_text(script):
-    (place,) = places(script.replace("@", HOLE), "bash")
+    (place,) = read_script(script.replace("@", HOLE), "bash").places
     assert (place.refused, place.of) == ("program", "sh")
-
-
-@pytest.mark.parametrize(
-    ("script", "expected"),
-    [
-        pytest.param("cat @ | grep x || ls | sh", ["bare+"], id="another pipeline"),
-        pytest.param("cat @; ls | sh", ["bare+"], id="another command"),
-        pytest.param("cat @ & ls | sh", ["bare+"], id="in the background"),
-        pytest.param("cat @\nls | sh", ["bare+"], id="another line"),
-        pytest.param("if cat @; then ls | sh; else ls | sh; fi", ["bare+"], id="another branch"),
-        pytest.param("{ cat @; ls; }; ls | sh", ["bare+"], id="another group"),
-        pytest.param("cat @ | sh x", ["bare+"], id="a script reads it"),
-        pytest.param("cat @ | python3 -c pass @", ["bare+", "bare+"], id="a program reads it"),
-        pytest.param("cat @ | python3 -m json.tool", ["bare+"], id="a module reads it"),
-        pytest.param("ls | sh -s -- @", ["bare+"], id="an argument"),
-        pytest.param("cat @ | xargs -n 1 echo", ["bare+"], id="xargs"),
-        pytest.param("cat @ | xargs -I{} mv {} x", ["bare+"], id="xargs with a mark"),
-        pytest.param("cat @ | xargs", ["bare+"], id="xargs alone"),
-        pytest.param("while read x; do ls; done < <(cat @)", ["bare+"], id="read in a loop"),
-        pytest.param("cat <<E | tr a b\n@\nE", ["document"], id="a harmless reader"),
-        pytest.param("grep sh <<< @", ["bare"], id="no program but its name"),
-        pytest.param("} | sh; echo @", ["bare+"], id="a brace out of place"),
-        pytest.param("f() (sh); cat @ | g", ["bare+"], id="another function"),
-    ],
-)
-def test_a_pipe_into_something_else_is_fine(script, expected):
-    assert told(script, "bash") == expected
 
 
 @pytest.mark.parametrize(
@@ -507,28 +416,13 @@ def test_a_pipe_into_something_else_is_fine(script, expected):
         pytest.param("sh @", ["bare+, option of sh, run by sh"], id="sh"),
         pytest.param("sh -e -- @", ["bare+"], id="behind two dashes"),
         pytest.param("sed -f @ x", ["bare, run by sed"], id="sed"),
-        pytest.param("sh <(cat @)", ["no: program (sh) through `<(…)`"], id="a process"),
-        pytest.param("sed -f <(cat @) x", ["no: program (sed) through `<(…)`"], id="sed and one"),
-        pytest.param("source <(cat @)", ["no: program (source) through `$(…)`"], id="sourced"),
         pytest.param("cat <(cat @)", ["bare+"], id="not run"),
+        pytest.param("sh <(cat @)", ["no: program (sh)"], id="a process"),
+        pytest.param("sed -f <(cat @) x", ["no: program (sed)"], id="sed and a process"),
+        pytest.param("sed p <(cat @)", ["bare+"], id="a process as input"),
     ],
 )
 def test_files_that_are_run(script, expected):
-    assert told(script, "bash") == expected
-
-
-@pytest.mark.parametrize(
-    ("script", "expected"),
-    [
-        pytest.param("x=(a); declare x=@", ["no: name"], id="before"),
-        pytest.param("declare x=@; x=(a)", ["no: name"], id="behind"),
-        pytest.param("declare -a x; local x=@", ["no: name"], id="declared"),
-        pytest.param("mapfile x; declare x=@", ["no: name"], id="read"),
-        pytest.param("x=(a); export x=@", ["bare"], id="exported"),
-        pytest.param("x=(a); declare y=@", ["bare"], id="another"),
-    ],
-)
-def test_what_is_declared_may_be_a_list(script, expected):
     assert told(script, "bash") == expected
 
 
@@ -536,11 +430,9 @@ def test_of_a_script_that_is_not_balanced_no_more_is_told():
     assert told("n=@; echo $((n)) '") == ["no: unbalanced (a `'` that is not closed)"]
 
 
-def test_where_the_reader_is_lost_nothing_is_under_way():
-    """What was read already may be going somewhere that cannot be seen."""
+def test_where_the_reader_is_lost_no_later_value_may_stand():
     lost = "no: unclear (`coproc`)"
-    assert told('echo @\neval "$(cat @; coproc sh)"') == ["bare+", lost]
-    assert told("cat @ | coproc sh") == [lost]
+    assert told("echo @\nls @ $(cat @; coproc sh @)") == ["bare+", lost, "bare+", lost]
 
 
 def test_a_script_no_shell_can_be_given_is_not_read():

@@ -1,32 +1,21 @@
 """Which words of a command are code.
 
-`@` is where a value will be put, `$` what the shell fills in, `&` a `$(…)` with a value in it,
-`&&` the same in quotes, `<` a `<(…)` with one.
+`@` is where a value will be inserted, `$` what the shell expands.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
 
-from little_loops.templates.shell.command_words import GRAMMARS, findings
 from little_loops.templates.shell.positions import HOLE
-from little_loops.templates.shell.roles import PRINTED, PROCESS, UNKNOWN
-
-
-class Word(NamedTuple):
-    text: str
-    bare: bool = True
+from little_loops.templates.shell.rules import GRAMMARS, declared, findings, makes_integers
+from little_loops.templates.shell.words import UNKNOWN, Word
 
 
 def words(line: str) -> list[Word]:
     """Words between blanks; `_` is a blank inside one, `~` stands for the empty word."""
-    marks = str.maketrans({"@": HOLE, "$": UNKNOWN, "_": " ", "~": "", "&": PRINTED, "<": PROCESS})
-    return [
-        Word(text.replace("&&", "&").translate(marks), "_" not in text and "&&" not in text)
-        for text in line.split()
-    ]
+    marks = str.maketrans({"@": HOLE, "$": UNKNOWN, "_": " ", "~": ""})
+    return [Word(text.translate(marks), "_" not in text) for text in line.split()]
 
 
 def told(line: str) -> str:
@@ -34,7 +23,7 @@ def told(line: str) -> str:
     found = findings(words(line))
     roles = []
     for at, text in enumerate(line.split()):
-        if not {"@", "&", "<"}.isdisjoint(text):
+        if "@" in text:
             finding = found.get(at)
             roles.append(f"{text} {finding.role} {finding.of}".strip() if finding else text)
     if -1 in found:
@@ -177,23 +166,29 @@ def told(line: str) -> str:
         ("printf -v @ %s", "@ name printf"),
         ("printf -v@ %s", "-v@ name printf"),
         ("printf", ""),
-        # what a substitution prints
-        ("&", "& command"),
-        ("& sed p", "& command"),
-        ("a/& x", "a/& command"),
-        ("$ & x", "& vanishing"),
-        ("echo & &&", "&, &&"),
-        ("sh -c &&", "&& program sh"),
-        ("sh -e&& x", "-e&& program sh"),
-        ("sh --&& x", "--&& program sh"),
-        ("sh &&", "&& script sh"),
-        ("sed & p", "& program sed"),
-        ("sed p &&", "&& option sed"),
+        ("compgen -W @", "@ program compgen"),
+        ("complete -C @ x", "@ program complete"),
+        ("jobs -x @", "@ program jobs"),
+        (". @", "@ program source"),
+        ("source -- @ @", "@ program source, @"),
+        ("source", ""),
+        (". /dev/stdin @", "@, input source"),
+        ("wait @ -n -p @", "@, @ name wait"),
+        ("local x+=@", "x+=@ value local"),
+        ("export PS4=@", "PS4=@ variable PS4"),
+        ("declare OPTIND+=@", "OPTIND+=@ variable OPTIND"),
+        # tests
+        ("test @", "@ value test"),
+        ("test -n @", "@ value test"),
+        ("test ! -R @", "@ name test"),
+        ("test @ = @", "@ value test, @ value test"),
+        ("test @ -gt 3 -a @ -lt 5", "@ value test, @ value test"),
+        ("test @ @", "@ operator test, @ operator test"),
+        ("test ! @ @", "@ operator test, @ operator test"),
+        ("test -@ a@", "-@ operator test, a@ operator test"),
+        ("test a@ @", "a@ value test, @ value test"),
+        ("test @ x", "@ value test"),
         # files that are run
-        ("sh <", "< script sh"),
-        ("sh -s <", "< option sh, input sh"),
-        ("perl -e 1 <", "< option perl"),
-        ("awk -f <", "< file awk"),
         ("awk -f", ""),
         ("awk -f - @", "@ option awk, input awk"),
         ("awk -f/dev/stdin @", "@ option awk, input awk"),
@@ -210,17 +205,8 @@ def told(line: str) -> str:
         ("env ENV=@ ls", "ENV=@ variable ENV"),
         # xargs
         ("xargs", ""),
-        ("xargs sh -c", "input sh"),
-        ("xargs -n 1 sh -c echo", ""),
-        ("xargs env", "input xargs"),
-        ("xargs xargs sh -c", "input sh"),
-        ("xargs -I % sh -c echo_%", "input sh"),
-        ("xargs -I% sh -c echo_%", "input sh"),
-        ("xargs -i sh -c {}", "input sh"),
-        ("xargs --replace sed s/{}/x/ f", "input sed"),
-        ("xargs --replace=% rm %", ""),
+        ("xargs -I {} sh -c @", "@ program sh"),
         ("xargs -I", ""),
-        ("xargs -I % % @", "@, input xargs"),
         # standard input that is handed on
         ("ssh host bash -s", "input bash"),
         ("docker exec -i box sh", "input sh"),
@@ -248,3 +234,31 @@ def test_the_closed_list():
         *("awk", "bash", "dash", "gawk", "gsed", "jq", "mawk", "nawk"),
         *("perl", "python", "sed", "sh"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("", ""),
+        ("echo x=@", ""),
+        ("export x=@ -n y", "x"),
+        ("local x=@ y+=@", "x y"),
+    ],
+)
+def test_what_is_assigned_in_arguments(line, names):
+    assert " ".join(name for name, _ in declared(words(line))) == names
+
+
+@pytest.mark.parametrize(
+    ("line", "does"),
+    [
+        ("declare -i x", True),
+        ("builtin declare -ri x", True),
+        ("declare -n x", True),
+        ("declare -r x", False),
+        ("grep -i x", False),
+        ("", False),
+    ],
+)
+def test_what_makes_integers_of_variables(line, does):
+    assert makes_integers(words(line)) is does

@@ -1,10 +1,10 @@
-"""Say which words of a command are code: its name, and the program text some commands take.
+"""Which words of a command are code: its name, and the program text some commands take.
 
-The list of programs is closed (eval, sh, bash and dash -c, python -c, perl -e, awk, sed, jq), plus
-the shell's own words (`shell_builtins`).  What other programs do with their arguments is the
-author's affair.
+The list of programs is closed: eval, sh, bash and dash -c, python -c, perl -e, awk, sed, jq, and
+the builtins whose operands bash evaluates (`let`, `trap`, names like `a[$(id)]`, `test -v`).  What
+other programs do with their arguments is up to the author.
 
-Not here: reading a script (`script`), what is said about it (`shell_refusals`).
+Not here: reading a script (`reader`), messages (`refusals`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from little_loops.records import NamedTuple
-from little_loops.templates.shell.builtins import INPUT_FILE, TAKES_CODE, assigned, builtin
 from little_loops.templates.shell.positions import HOLE
-from little_loops.templates.shell.roles import PRINTED, UNKNOWN, VALUES, Finding, Role, Word
+from little_loops.templates.shell.words import UNKNOWN, Finding, Role, Word
 
 Option: TypeAlias = Literal[
     "program",  # its value is program text
@@ -37,7 +36,7 @@ class Grammar(NamedTuple):
     long: Mapping[str, Option] = {}
     long_values: Mapping[str, int] = {}
     operand: bool = False  # the first operand is the program unless an option gave it
-    permutes: bool = False  # options are also looked for behind operands
+    permutes: bool = False  # options may follow operands
     options_run: bool = True  # an option can bring a program along
     reads_input: bool = False  # without operand and program it runs its standard input
     signs: tuple[str, ...] = ("-",)
@@ -84,13 +83,12 @@ GRAMMARS: Mapping[str, Grammar] = {
     "python": _PYTHON,
     "perl": _PERL,
 }
-# Their option says plainly that code follows, so they are found behind any other program too:
+# Their option says plainly that code follows, so they are also found behind any other program:
 # `docker run image sh -c …`, `find . -exec sh -c … \;`.
 _FOUND_ANYWHERE = ("sh", "bash", "dash", "python", "perl")
 _NEAR = 100
 _RUNS_NEXT = ("-exec", "-execdir", "-ok", "-okdir")
-
-# Programs that hand their standard input on to a command among their arguments.
+# Programs that pass their standard input on to a command among their arguments.
 _CARRIES_INPUT = ("ssh", "docker", "podman", "kubectl", "su", "chroot", "nsenter", "lxc", "incus")
 
 # Programs that run the rest of their line, with the letters of options that take a word.
@@ -113,11 +111,38 @@ PREFIXES: Mapping[str, str] = {
     "flock": "wE",
     "chroot": "",
 }
-_OPERAND_FIRST = ("timeout", "flock", "chroot")  # behind it the command begins
-_RUNS_CODE = (*GRAMMARS, *PREFIXES, *TAKES_CODE)
+_OPERAND_FIRST = ("timeout", "flock", "chroot")  # the command begins after it
+
+_TAKES_CODE = ("eval", "let", "trap", "alias", "compgen", "complete", "bind", "enable", "jobs")
+_DECLARES = ("declare", "typeset", "local", "readonly", "export")
+_TESTS = ("test", "[")
+_EVERY_OPERAND: Mapping[str, Role] = {
+    **dict.fromkeys(_TAKES_CODE, "program"),
+    **dict.fromkeys(("read", "unset", "getopts", "mapfile", "readarray"), "name"),
+    **dict.fromkeys(_TESTS, "value"),
+}
+_FIRST_OPERAND: Mapping[str, Role] = {"source": "program", "printf": "option"}
+_AFTER_OPTION: Mapping[tuple[str, str], Role] = {
+    ("read", "-p"): "value",
+    ("wait", "-p"): "name",
+    ("printf", "-v"): "name",
+    **{(name, option): "name" for name in _TESTS for option in ("-v", "-R")},
+}
+EVALUATED = frozenset(
+    (
+        *("BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"),
+        *("RANDOM", "SRANDOM", "OPTIND", "HISTCMD", "SECONDS", "LINENO"),
+    )
+)
+"""Variables whose value the shell runs, or evaluates when it is assigned."""
+_RUNS_CODE = (*GRAMMARS, *PREFIXES, *_TAKES_CODE)
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
 _PYTHON_NAME = re.compile(r"python[0-9.]*")
+_INPUT_FILE = re.compile(r"(?:.*[=f])?(?:-|/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+)")
+"""The name of the standard input as a file, or an option with it."""
+# The rest of a word without its values, where these could make it `-v` or `-R`.
+_NEARLY_OPERATOR = ("", "-", "v", "-v", "R", "-R")
 
 
 def findings(words: Sequence[Word]) -> dict[int, Finding]:
@@ -128,14 +153,27 @@ def findings(words: Sequence[Word]) -> dict[int, Finding]:
     return found
 
 
+def declared(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
+    """The assignments among the arguments of `export`, `local` and the like."""
+    if words and words[0].text in _DECLARES:
+        for word in words[1:]:
+            if found := _ASSIGNMENT.match(word.text):
+                yield found[1], word
+
+
+def makes_integers(words: Sequence[Word]) -> bool:
+    """Whether some variables evaluate what is assigned to them from here on."""
+    declares = any(word.text in _DECLARES for word in words[:2])
+    return declares and any(re.match(r"-\w*[in]", word.text) for word in words)
+
+
 def _all(words: Sequence[Word]) -> Iterator[Finding]:
     first = yield from _prefixes(words)
-    yield from _fed_by_xargs(words, first)
     if first >= len(words):
         return
     name = _name(words[first].text)
     yield Finding(first, "command", "")
-    yield from builtin(name, words, first + 1)
+    yield from _builtin(name, words, first + 1)
     if name in GRAMMARS:
         yield from _operands(words, first + 1, name)
     for start, end, other in _inner_commands(words, first + 1):
@@ -144,54 +182,6 @@ def _all(words: Sequence[Word]) -> Iterator[Finding]:
                 yield each._replace(at=start + each.at)
             elif each.role == "input" and name in _CARRIES_INPUT:
                 yield each
-
-
-class _Piped(NamedTuple):
-    """A word with what `xargs` reads in it."""
-
-    text: str
-    bare: bool = False
-
-
-def _fed_by_xargs(words: Sequence[Word], first: int) -> Iterator[Finding]:
-    """`xargs` puts what it reads behind a command, or with `-I` wherever its mark stands."""
-    names = [_name(word.text) for word in words[:first]]
-    if "xargs" not in names:
-        return
-    at = len(names) - names[::-1].index("xargs")
-    begins = _end_of_options(words, at)
-    mark = _xargs_mark([word.text for word in words[at:begins]])
-    line: list[Word] = list(words[begins:])
-    piped = [each for each, word in enumerate(line) if mark and mark in word.text]
-    for each in piped:
-        line[each] = _Piped(line[each].text.replace(mark, PRINTED))
-    if not mark and line:
-        piped = [len(line)]
-        line.append(_Piped(PRINTED))
-    found = findings(line)
-    for each in piped:
-        if each in found and found[each].role in ("command", "vanishing", "program", "name"):
-            yield Finding(-1, "input", found[each].of or "xargs")
-
-
-def _end_of_options(words: Sequence[Word], at: int) -> int:
-    options = _prefix_options(words, at, "xargs")
-    while True:
-        try:
-            next(options)
-        except StopIteration as end:
-            return int(end.value)
-
-
-def _xargs_mark(options: Sequence[str]) -> str:
-    for at, text in enumerate(options):
-        if text == "-I":
-            return options[at + 1] if at + 1 < len(options) else ""
-        if text.startswith(("-I", "--replace=")):
-            return text.removeprefix("-I").removeprefix("--replace=")
-        if text in ("-i", "--replace"):
-            return "{}"
-    return ""
 
 
 def _inner_commands(words: Sequence[Word], at: int) -> Iterator[tuple[int, int, str]]:
@@ -209,20 +199,24 @@ def _inner_commands(words: Sequence[Word], at: int) -> Iterator[tuple[int, int, 
 
 def _name(text: str) -> str:
     base = text.rpartition("/")[2]
+    if base == ".":
+        return "source"
     return "python" if _PYTHON_NAME.fullmatch(base) else base
 
 
+# Before the command
+
+
 def _prefixes(words: Sequence[Word]) -> Generator[Finding, None, int]:
-    """Skip `sudo -u me env A=b` and the like; gives the index of the command they run."""
+    """Skip `sudo -u me env A=b` and the like; returns the index of the command they run."""
     at = 0
     while at < len(words):
         name = _name(words[at].text)
-        if after := _behind_what_may_vanish(words, at):
-            if PRINTED in words[at].text:
-                yield Finding(at, "command", "")
+        if after := _after_expansions(words, at):
+            yield Finding(at, "command", "")
             at = after
             yield Finding(at, "vanishing", "")
-        elif name not in PREFIXES or _only_asks(words, at):
+        elif name not in PREFIXES or _only_looks_up(words, at):
             return at
         else:
             at = yield from _prefix_options(words, at + 1, name)
@@ -232,23 +226,21 @@ def _prefixes(words: Sequence[Word]) -> Generator[Finding, None, int]:
     return at
 
 
-def _behind_what_may_vanish(words: Sequence[Word], at: int) -> int:
-    """Unquoted, `$SUDO $TIME` may be empty: then the word behind them is the command."""
-    if not _is_expansion(words[at]):
-        return 0
-    after = at + 1
-    while after < len(words) and _is_expansion(words[after]) and PRINTED not in words[after].text:
+def _after_expansions(words: Sequence[Word], at: int) -> int:
+    """Unquoted, `$SUDO $TIME` may be empty: then the word after them is the command."""
+    after = at
+    while after < len(words) and _is_expansion(words[after]):
         after += 1
-    following = words[after].text if after < len(words) else ""
-    return after if following.startswith(VALUES) or _name(following) in _RUNS_CODE else 0
+    following = words[after].text if at < after < len(words) else ""
+    return after if following.startswith(HOLE) or _name(following) in _RUNS_CODE else 0
 
 
 def _is_expansion(word: Word) -> bool:
-    return word.bare and bool(word.text) and set(word.text) <= {UNKNOWN, PRINTED}
+    return word.bare and bool(word.text) and set(word.text) == {UNKNOWN}
 
 
-def _only_asks(words: Sequence[Word], at: int) -> bool:
-    """`command -v name` looks a command up and runs nothing."""
+def _only_looks_up(words: Sequence[Word], at: int) -> bool:
+    """`command -v name` runs nothing."""
     following = words[at + 1].text if at + 1 < len(words) else ""
     return words[at].text == "command" and following in ("-v", "-V")
 
@@ -266,11 +258,67 @@ def _prefix_options(words: Sequence[Word], at: int, name: str) -> Generator[Find
                 yield Finding(at + 1, "value", name)
                 at += 1
         elif _ASSIGNMENT.match(text):
-            yield assigned(at, text, name)
+            yield _assigned(at, text, name)
         else:
             return at
         at += 1
     return at
+
+
+# Builtins
+
+
+def _builtin(name: str, words: Sequence[Word], at: int) -> Iterator[Finding]:
+    """The operands of a builtin that bash evaluates."""
+    if name in _DECLARES:
+        yield from _declared(name, words, at)
+        return
+    every = _EVERY_OPERAND.get(name)
+    first = at + (name == "source" and at < len(words) and words[at].text == "--")
+    for each in range(at, len(words)):
+        role = _AFTER_OPTION.get((name, words[each - 1].text), every)
+        if each == first and role is None:
+            role = _FIRST_OPERAND.get(name)
+        if name in _TESTS and role == "value" and _may_be_operation(words, at, each):
+            role = "operator"
+        if name == "printf" and each == at and words[at].text.startswith("-v"):
+            role = "name"
+        if role is not None:
+            yield Finding(each, role, name)
+    if name == "source" and first < len(words) and _INPUT_FILE.fullmatch(words[first].text):
+        yield Finding(-1, "input", name)
+
+
+def _may_be_operation(words: Sequence[Word], first: int, at: int) -> bool:
+    """Whether two values in a row may be an operator and its operand; bash evaluates that of `-v`."""
+    after = at > first and _may_be_operator(words[at - 1]) and HOLE in words[at].text
+    before = at + 1 < len(words) and _may_be_operator(words[at]) and HOLE in words[at + 1].text
+    return after or before
+
+
+def _may_be_operator(word: Word) -> bool:
+    return HOLE in word.text and word.text.replace(HOLE, "") in _NEARLY_OPERATOR
+
+
+def _declared(name: str, words: Sequence[Word], at: int) -> Iterator[Finding]:
+    rest = range(at, len(words))
+    # With -a, -A, -i or -n bash evaluates the value as well; export never evaluates a name.
+    evaluates = any(re.match(r"-\w*[aAin]", words[each].text) for each in rest)
+    for each in rest:
+        plain = name == "export" or _ASSIGNMENT.match(words[each].text)
+        if plain and not evaluates:
+            yield _assigned(each, words[each].text, name)
+        else:
+            yield Finding(each, "name", name)
+
+
+def _assigned(at: int, text: str, of: str) -> Finding:
+    """`NAME=value` as an argument; some names make code of it."""
+    name = text.partition("=")[0].rstrip("+")
+    return Finding(at, "variable", name) if name in EVALUATED else Finding(at, "value", of)
+
+
+# Programs with a program among their arguments
 
 
 def _operands(words: Sequence[Word], at: int, name: str) -> Iterator[Finding]:
@@ -291,7 +339,7 @@ def _operands(words: Sequence[Word], at: int, name: str) -> Iterator[Finding]:
         elif word.text == "-" or not word.text.startswith(grammar.signs):
             yield from _operand(word, at, name, wanted, given or reads)
             wanted = wanted and not word.text
-            given = given or not INPUT_FILE.fullmatch(word.text)
+            given = given or not _INPUT_FILE.fullmatch(word.text)
             if not grammar.permutes:
                 break
             at += 1
@@ -310,7 +358,7 @@ def _operands(words: Sequence[Word], at: int, name: str) -> Iterator[Finding]:
 def _reads(step: _Step, words: Sequence[Word]) -> bool:
     """`awk -f -`: the program is on the standard input."""
     files = (each.at for each in step.findings if each.role == "file" and each.at < len(words))
-    return any(INPUT_FILE.fullmatch(words[at].text) for at in files)
+    return any(_INPUT_FILE.fullmatch(words[at].text) for at in files)
 
 
 def _operand(word: Word, at: int, name: str, wanted: bool, given: bool) -> Iterator[Finding]:
@@ -324,7 +372,7 @@ def _operand(word: Word, at: int, name: str, wanted: bool, given: bool) -> Itera
 
 
 class _Step(NamedTuple):
-    """What one option did, and where to go on."""
+    """The effect of one option, and the index of the next word to read."""
 
     next: int
     findings: tuple[Finding, ...] = ()
@@ -339,7 +387,7 @@ def _option(text: str, at: int, name: str, grammar: Grammar) -> _Step:
         return _long_option(text, at, name, grammar)
     asks = reads = False
     for place, letter in enumerate(text[1:], start=2):
-        if letter in (HOLE, UNKNOWN, PRINTED):
+        if letter in (HOLE, UNKNOWN):
             return _Step(at + 1, (Finding(at, "program", name),))
         option = grammar.letters.get(letter)
         if option == "glued":
@@ -352,7 +400,7 @@ def _option(text: str, at: int, name: str, grammar: Grammar) -> _Step:
 
 def _long_option(text: str, at: int, name: str, grammar: Grammar) -> _Step:
     option, glued, _ = text.partition("=")
-    if not {HOLE, UNKNOWN, PRINTED}.isdisjoint(option):
+    if HOLE in option or UNKNOWN in option:
         return _Step(at + 1, (Finding(at, "program", name),))
     for full, kind in grammar.long.items():
         if len(option) > 3 and full.startswith(option):  # `--expr` is enough for GNU programs
