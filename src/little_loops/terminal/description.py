@@ -102,8 +102,6 @@ def _settings(state: StateConfig) -> Iterator[str]:
         yield f"timeout {seconds_text(state.timeout)}"
     if state.retry is not None:
         yield "retry" if state.retry.max is None else f"retry at most {state.retry.max} times"
-    if state.check:
-        yield "check"
     if state.capture_exit:
         yield "judged later"
     if state.cwd is not None:
