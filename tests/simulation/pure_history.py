@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from little_loops.engine.drive import new_run
 from little_loops.fsm.codec import from_record, to_record
-from little_loops.fsm.commands import Ending, EndLeftovers, Finish, Judge, Wait
+from little_loops.fsm.commands import Ending, EndLeftovers, Finish, Judge, RunAgent, Wait
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.happenings import (
@@ -169,12 +169,12 @@ class World:
         return Judgement(self.nature.verdict(run.step, judged, ("pass", "fail", "fail", "error")))
 
     def _act(self, run: LoopState, command: Any) -> ActionEnded:
-        is_agent = command.kind != "shell"
-        turn = self.nature.turn(command.step, self._results(command.step), is_agent=is_agent)
+        is_agent, job = isinstance(command, RunAgent), command.job
+        turn = self.nature.turn(job.step, self._results(job.step), is_agent=is_agent)
         self.ledger.action_starts()
         if is_agent:
             self.ledger.agent_starts(run, self.ran_ms)
-        deadline = command.deadline_ms
+        deadline = job.deadline_ms
         late = deadline is not None and turn.takes_ms >= deadline
         took_ms = turn.takes_ms if not late else cast(int, deadline)
         if self._due("crash in an action"):
@@ -186,7 +186,7 @@ class World:
         if self._due("stop in an action"):
             return self._cut(turn, took_ms, is_agent, "stop", stop=15)
         if late:
-            return self._cut(turn, took_ms, is_agent, command.deadline_of)
+            return self._cut(turn, took_ms, is_agent, job.deadline_of)
         self._last = turn
         return self._said(turn, is_agent)
 

@@ -206,6 +206,14 @@ _MACHINE = (
         _CAPTURE.format("echo").replace("next: report", "capture_exit: true\n    next: report"),
     ),
     Code(
+        "LL216",
+        "a built-in action in a file of your own",
+        "Some steps of a paradigm are actions of ll-loop itself. `ll-loop compile` writes them into "
+        "the machine of such a loop; a file of your own has shell commands and agents.",
+        _ONE_ACTION.format("relay.prepare\n    action_type: builtin"),
+        _ONE_ACTION.format("pytest"),
+    ),
+    Code(
         "LL230",
         "options a host cannot take",
         "Each host has its own rules for its options; the message says which one is broken.",
