@@ -659,6 +659,7 @@ class TestInterrupts:
             go_on(world, [0, 0], from_state="fix", orphans=("sleep 9 (pid 4)",), context={"a": 1})
         assert told(world) == is_told("""
             resume in check
+            check interrupted by crash
             check -> fix (resume)
             fix -> check (next)
             iteration 2

@@ -202,4 +202,6 @@ def _comparable(loop: FSMLoop) -> dict[str, dict[str, object]]:
     plain = loop.to_dict()
     for name in ("description", "paradigm"):
         plain.pop(name, None)
+    for state in plain["states"].values():
+        state.pop("check", None)  # earlier versions did not write it when they compiled a loop
     return plain

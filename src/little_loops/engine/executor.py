@@ -9,7 +9,7 @@ from typing import Any
 
 from little_loops.engine.default_runner import DefaultActionRunner as DefaultActionRunner
 from little_loops.engine.drive import drive, new_run
-from little_loops.engine.handoff_handler import HandoffHandler
+from little_loops.engine.handoff_handler import HandoffBehavior, HandoffHandler
 from little_loops.engine.runner_world import ActionResult as ActionResult
 from little_loops.engine.runner_world import ActionRunner as ActionRunner
 from little_loops.engine.runner_world import EventCallback, RunnerActions, RunnerWorld
@@ -67,11 +67,16 @@ def handled_by(loop: FSMLoop, handler: HandoffHandler | None) -> FSMLoop:
     return loop._replace(on_handoff=handler.behavior.value if handler else "pause")
 
 
+def _is_asked(handler: HandoffHandler, ending: Ending) -> bool:
+    """One session for each handoff that spawns; none past the limit, none for a command."""
+    return ending.spawn or handler.behavior is not HandoffBehavior.SPAWN
+
+
 def result_of(
     run: LoopState, ending: Ending, handler: HandoffHandler | None = None
 ) -> ExecutionResult:
     handed_off = ending.reason == "handoff"
-    if handed_off and handler is not None:
+    if handed_off and handler is not None and _is_asked(handler, ending):
         handler.handle(run.loop, run.continuation_prompt)
     return ExecutionResult(
         final_state=run.current_state,

@@ -390,17 +390,17 @@ def _workplace(
 
 def _hand_on(ran: Ran, loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
     """Where the ending asks for a fresh session, start it now that the claim is given up."""
-    if not ran.ending.spawn or around.performers:
+    if not ran.ending.spawn or (around.performers and around.handoff is None):
         return ran
     # Only a handoff starts sessions.
-    from little_loops.engine.handoff_handler import HandoffBehavior, HandoffHandler
+    from little_loops.engine.handoff_handler import SPAWNING
     from little_loops.engine.spawn_session import Spawner
 
     options = loop.host.under(loop.states[ran.run.current_state].host)
     # It is the same run that goes on: what was agreed to for it still holds.
     agreed = {"LL_ALLOW_SKIP_PERMISSIONS": "1"} if wish.skip_permissions else {}
-    spawner = Spawner(ran.files, options, {**around.environ, **agreed})
-    handler = HandoffHandler(HandoffBehavior.SPAWN, spawner.start)
+    spawner = Spawner(ran.files, options, {**around.environ, **agreed}, ran.run.seq)
+    handler = (around.handoff or SPAWNING).started_by(spawner.start)
     handler.handle(ran.files.name, ran.run.continuation_prompt)
     return ran
 

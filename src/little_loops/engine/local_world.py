@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from little_loops.engine.action_output import Trimmer
 from little_loops.engine.action_process import Workplace
@@ -54,6 +54,9 @@ from little_loops.system.output import Scanner, SignalScanner
 from little_loops.system.stops import STOPS, StopFlag
 from little_loops.system.waiting import wait_until
 
+if TYPE_CHECKING:
+    from little_loops.engine.handoff_handler import HandoffHandler
+
 HEARD_TOGETHER_S = 0.2
 
 
@@ -62,7 +65,8 @@ class Surroundings(NamedTuple):
 
     `owns_process`: nothing else goes on in it, so that every orphan below it is the run's.
     `performers` carry out commands where that is not to be the real thing; `clock` makes the run's
-    clock, given the milliseconds it has run before; `scanner` looks for signals in one output.
+    clock, given the milliseconds it has run before; `scanner` looks for signals in one output;
+    `handoff` starts the session of a handoff that spawns, where somebody brings a handler.
     """
 
     environ: Mapping[str, str]
@@ -75,6 +79,7 @@ class Surroundings(NamedTuple):
     performers: Mapping[type[Command], Performer] = {}
     clock: Callable[[int], RunClock] = RunClock
     scanner: Callable[[], Scanner] = SignalScanner
+    handoff: HandoffHandler | None = None
 
 
 class LocalWorld:

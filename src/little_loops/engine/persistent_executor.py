@@ -56,7 +56,9 @@ class PersistentExecutor:
         return self._result(resume(loop, Wish(self.root, self.fsm.name), self._surroundings()))
 
     def _result(self, ran: Ran) -> ExecutionResult:
-        return result_of(ran.run, ran.ending, self.handoff_handler)
+        # A session was started when the claim was given up.
+        handler = None if ran.ending.spawn else self.handoff_handler
+        return result_of(ran.run, ran.ending, handler)
 
     def _surroundings(self) -> Surroundings:
         told = [] if self.event_callback is None else [Callback(self.event_callback)]
@@ -65,6 +67,7 @@ class PersistentExecutor:
             onlookers=told,
             performers={} if self.action_runner is None else self._performers(self.action_runner),
             scanner=_scanner_of(self.signal_detector),
+            handoff=self.handoff_handler,
         )
 
     def _performers(self, runner: ActionRunner) -> Performers:

@@ -172,6 +172,7 @@ class StateConfig(NamedTuple):
     outcome: Outcome | None = None
     capture: str | None = None
     capture_exit: bool = False
+    check: bool = False
     timeout: float | None = None
     retry: Retry | None = None
     context: Mapping[str, Any] = {}

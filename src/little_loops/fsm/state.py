@@ -23,8 +23,6 @@ from little_loops.fsm.plain import Masked, Written, WrongShape, decode
 from little_loops.records import NamedTuple
 
 FORMAT = 1
-NOT_OF_THE_RUN = ("format", "log")
-"""What a state file says beside the run: its version, and where in the log it stands."""
 
 Status = Literal[
     "running",
@@ -108,23 +106,30 @@ class Move(NamedTuple):
     target: str
     reason: str
     retry: bool = False
+    passed: bool = False
+    """A check passed after the last iteration: what it leads to may be checked too."""
 
 
 class WaitFor(NamedTuple):
-    """A wait that outlives the process: by running time, or by the wall clock."""
+    """A wait that outlives the process: over when either clock says so.
+
+    Before `least_ran_ms` it is not over whatever the wall clock says: that may have been set.
+    """
 
     kind: WaitKind
     until_ran_ms: int | None = None
     until_wall_ms: int | None = None
     why: str = ""
+    least_ran_ms: int | None = None
 
 
 class Receipt(NamedTuple):
-    """What the agents of one state have used."""
+    """What the agents of one state have used; `estimated_usd` is the part nobody reported."""
 
     tokens: int = 0
     cost_usd: float = 0.0
     turns: int = 0
+    estimated_usd: float = 0.0
 
 
 class Limits(NamedTuple):
@@ -181,10 +186,12 @@ class LoopState(NamedTuple):
     metrics: Mapping[str, Metric] = {}
     continuation_prompt: str | None = None
     continuations: int = 0
-    handed_off_ms: int | None = None
+    spawns: bool = False
     handoff_waits: int = 0
     host_waits: int = 0
-    host_waiting_since_ms: int | None = None
+    host_waited_ms: int = 0
+    at_limit: bool = False
+    owes: bool = False
     timed_out_in: str | None = None
     session_id: str | None = None
     ran_ms: int = 0

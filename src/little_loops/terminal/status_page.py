@@ -9,9 +9,12 @@ from typing import Any
 
 from little_loops.errors import StorageError
 from little_loops.fsm.actions import Action, action_told, prompt_sign, text_of, type_of
+from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import DEFAULT_HOST
+from little_loops.fsm.state import WaitFor
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.fsm.values import duration_text
+from little_loops.fsm.waits import left_ms
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import one_line
@@ -64,8 +67,16 @@ def details(one: Seen) -> Details:
     return Details(
         machine if isinstance(machine, dict) else {},
         heard_ms,
-        _session(note) if one.status == "awaiting_continuation" else None,
+        _session(note) if _is_awaited(one, note) else None,
     )
+
+
+def _is_awaited(one: Seen, note: dict[str, Any]) -> bool:
+    """Nobody has resumed the run since the session was started."""
+    if one.status != "awaiting_continuation" or one.facts is None:
+        return False
+    seq = note.get("seq")
+    return type(seq) is not int or one.facts.seq <= seq
 
 
 def _read(raw: bytes | None) -> dict[str, Any]:
@@ -249,12 +260,10 @@ def _doing(action: Current, more: Details, style: Style, now: int) -> list[str]:
 
 
 def _waiting(wait: dict[str, Any], ran: int, now: int) -> str:
-    if isinstance(wait.get("until_wall_ms"), int):
-        left = wait["until_wall_ms"] - now
-    elif isinstance(wait.get("until_ran_ms"), int):
-        left = wait["until_ran_ms"] - ran
-    else:
-        left = 0
+    ends = [wait.get(name) for name in ("until_ran_ms", "until_wall_ms", "least_ran_ms")]
+    until_ran, until_wall, least_ran = (end if type(end) is int else None for end in ends)
+    known = WaitFor("host", until_ran, until_wall, least_ran_ms=least_ran)
+    left = left_ms(known, Moment(now, ran))
     why = wait.get("why") or f"before the next {_BEFORE.get(str(wait.get('kind')), 'step')}"
     return f"{rough(left)} more: {visible(one_line(str(why)), newlines=False)}"
 

@@ -121,6 +121,8 @@ def time(reader: Reader, kind: Time, node: Node, label: str) -> Any:
         return value
     if value < 0 or (value == 0 and not kind.zero):
         return _too_small(reader, node, label, 0, not kind.zero)
+    if value < kind.least:
+        return _too_small(reader, node, label, kind.least, False)
     if value > LONGEST_S:
         message = f"{label} is longer than ten years"
         return reader.note("LL104", message, node.mark, _TIMES)
