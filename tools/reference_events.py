@@ -84,7 +84,7 @@ SAMPLES: tuple[Event, ...] = (
 
 MEANINGS = {
     "action": "the action, secrets masked; data from outside is shown as its reference",
-    "action_type": "`shell`, `slash` or `prompt`",
+    "action_type": "`shell`, `slash` or `prompt`; `builtin` for a step of a relay's own",
     "again": "the state that failed is run once more",
     "agent": "what the host made of the agent's end: success, fail, error, handoff, wait, auth or billing",
     "attempt": "counts the attempts of this step from 1",
@@ -145,7 +145,7 @@ MEANINGS = {
     "value": "the number that was measured",
     "verdict": "the verdict an agent gave",
     "wait": "what a resumed run waits for: `backoff`, `retry`, `maintain`, `host` or `handoff`",
-    "wait_ms": "how long it waits",
+    "wait_ms": "how long it waits; of an action, how long it wants the next iteration to wait",
 }
 
 

@@ -5,44 +5,20 @@ Not here: the loop that drives a machine (`drive`), runs that survive (`lifecycl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from little_loops.engine.drive import (
-    ActionResult as ActionResult,
-)
-from little_loops.engine.drive import (
-    ActionRunner as ActionRunner,
-)
-from little_loops.engine.drive import (
-    EventCallback,
-    RunnerActor,
-    RunnerWorld,
-    drive,
-    new_run,
-)
+from little_loops.engine.default_runner import DefaultActionRunner as DefaultActionRunner
+from little_loops.engine.drive import drive, new_run
 from little_loops.engine.handoff_handler import HandoffHandler
-from little_loops.engine.process_actions import run_simply
+from little_loops.engine.runner_world import ActionResult as ActionResult
+from little_loops.engine.runner_world import ActionRunner as ActionRunner
+from little_loops.engine.runner_world import EventCallback, RunnerActions, RunnerWorld
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.happenings import Started
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.signal_detector import SignalDetector
 from little_loops.fsm.state import LoopState, result_to_dict
 from little_loops.records import NamedTuple
-
-
-class DefaultActionRunner:
-    """Runs shell actions with `sh`, slash commands and prompts with `claude`."""
-
-    def run(
-        self,
-        action: str,
-        *,
-        timeout: float | None = None,
-        action_type: str = "shell",
-        env: Mapping[str, str] | None = None,
-    ) -> ActionResult:
-        return run_simply(action, timeout, action_type, env or {})
 
 
 class ExecutionResult(NamedTuple):
@@ -73,8 +49,8 @@ class FSMExecutor:
         self.handoff_handler = handoff_handler
 
     def run(self) -> ExecutionResult:
-        actor = RunnerActor(self.action_runner, self.signal_detector)
-        world = RunnerWorld(self.fsm, actor, self._tell)
+        actions = RunnerActions(self.action_runner, self.signal_detector)
+        world = RunnerWorld(self.fsm, actions, self._tell)
         loop = handled_by(self.fsm, self.handoff_handler)
         at = world.clock.now()
         run = new_run(loop, "in-memory", at)

@@ -9,18 +9,20 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from little_loops.engine.drive import ActionRunner, EventCallback, RunnerActor
+from little_loops.engine.action_output import kept_output
+from little_loops.engine.drive import Performers
 from little_loops.engine.executor import ExecutionResult, handled_by, result_of
 from little_loops.engine.handoff_handler import HandoffBehavior, HandoffHandler
 from little_loops.engine.lifecycle import Ran, Wish, resume, start
-from little_loops.engine.local_world import Surroundings
-from little_loops.engine.process_actions import kept_output
-from little_loops.fsm.commands import RunAction
+from little_loops.engine.local_world import LocalWorld, Surroundings
+from little_loops.engine.runner_world import ActionRunner, EventCallback, RunnerActions
+from little_loops.fsm.commands import Job, RunAgent, RunShell
+from little_loops.fsm.happenings import ActionEnded
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.signal_detector import SignalDetector
+from little_loops.fsm.state import LoopState
 from little_loops.reporting.observers import Callback
 from little_loops.runs.project import project_of
-from little_loops.runs.storage import RunWriter
 from little_loops.system.output import LineScanner, Scanner, Signal, SignalScanner, Stream
 
 
@@ -58,18 +60,28 @@ class PersistentExecutor:
 
     def _surroundings(self) -> Surroundings:
         told = [] if self.event_callback is None else [Callback(self.event_callback)]
-        actor = None if self.action_runner is None else self._actor
-        scanner = _scanner_of(self.signal_detector)
-        return Surroundings(os.environ, onlookers=told, actor=actor, scanner=scanner)
+        return Surroundings(
+            os.environ,
+            onlookers=told,
+            performers={} if self.action_runner is None else self._performers(self.action_runner),
+            scanner=_scanner_of(self.signal_detector),
+        )
 
-    def _actor(self, writer: RunWriter) -> RunnerActor:
-        def keep(command: RunAction, output: str) -> dict[str, Any]:
-            stream = Stream(writer.files.data, f"{command.step:05}-{command.attempt}.out")
-            stream.feed(output.encode("utf-8", "replace"))
-            return kept_output(stream.close())
+    def _performers(self, runner: ActionRunner) -> Performers:
+        def act(world: LocalWorld, run: LoopState, command: RunShell | RunAgent) -> ActionEnded:
+            actions = RunnerActions(runner, self.signal_detector, _keep_in(world.run_dir))
+            return world.ended(actions.act(command, world.values(run)))
 
-        assert self.action_runner is not None, "without one the real thing runs"
-        return RunnerActor(self.action_runner, self.signal_detector, keep)
+        return {RunShell: act, RunAgent: act}
+
+
+def _keep_in(run_dir: str) -> Callable[[Job, str], dict[str, Any]]:
+    def keep(job: Job, output: str) -> dict[str, Any]:
+        stream = Stream(run_dir, f"{job.step:05}-{job.attempt}.out")
+        stream.feed(output.encode("utf-8", "replace"))
+        return kept_output(stream.close())
+
+    return keep
 
 
 def _scanner_of(detector: SignalDetector) -> Callable[[], Scanner]:

@@ -6,12 +6,13 @@ What agents have used up forbids another agent, not the check that tells what th
 from __future__ import annotations
 
 from little_loops.fsm import endings
-from little_loops.fsm.action_types import action_type
+from little_loops.fsm.actions import action_of, is_agents
 from little_loops.fsm.commands import Ending, Wait
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState
 from little_loops.fsm.values import author_context
+from little_loops.templates.render import TemplateError, Unresolved
 
 
 def iterations_allowed(loop: FSMLoop, run: LoopState) -> int:
@@ -68,7 +69,10 @@ def _tokens(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> En
 
 
 def _is_agents(state: StateConfig, run: LoopState) -> bool:
-    return action_type(state, author_context(run.context, state)) != "shell"
+    try:
+        return is_agents(action_of(state, author_context(run.context, state)))
+    except (TemplateError, Unresolved):  # it cannot be run at all, which is told when it is due
+        return False
 
 
 GUARDS = (_time, _cost, _tokens)

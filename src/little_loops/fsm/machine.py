@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from little_loops.fsm import endings
+from little_loops.fsm.actions import type_of
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge
 from little_loops.fsm.conditions import NOT_RUN
 from little_loops.fsm.events import (
@@ -133,9 +134,16 @@ def _arrive(turn: Turn) -> Command:
 
 def _count_iteration(turn: Turn, *, waits_itself: bool) -> None:
     run, loop = turn.run, turn.loop
-    turn.note(Iteration(run.iteration + 1, 0 if waits_itself else to_ms(loop.backoff)))
+    wait_ms = 0 if waits_itself else max(to_ms(loop.backoff), _asked_wait_ms(run))
+    turn.note(Iteration(run.iteration + 1, wait_ms))
     if waits_itself and (wait_ms := retry_wait_ms(loop, turn.state, run.retries)):
         turn.note(RetryWait(run.current_state, run.attempt + 1, wait_ms))
+
+
+def _asked_wait_ms(run: LoopState) -> int:
+    """How long the action of the state that is left wants the next iteration to wait."""
+    left = run.captured.get(run.current_state)
+    return 0 if left is None else left.wait_ms
 
 
 def _enter(turn: Turn) -> Command:
@@ -185,10 +193,10 @@ def _act(turn: Turn) -> Command:
         ActionStart(
             due.shown,
             turn.run.current_state,
-            command.attempt,
-            command.kind,
+            command.job.attempt,
+            type_of(due.action),
             state.terminal,
-            command.session_id,
+            due.session_id,
         )
     )
     return command

@@ -56,7 +56,8 @@ class Result(NamedTuple):
 
     `output` and `stderr` hold short texts; a longer one is only in its file, and `tail` is its
     end, for people.  `open_ended`: no newline was dropped from the end of `output`.  `failure` says
-    why an action could not be run at all.  The second half is an agent's: `agent` is what its host
+    why an action could not be run at all, `wait_ms` how long it wants the next iteration to wait.
+    The second half is an agent's: `agent` is what its host
     made of the end, which the machine knows only as one of a few ways to go on.
     """
 
@@ -71,6 +72,7 @@ class Result(NamedTuple):
     signal: int | None = None
     cut_by: CutBy = "none"
     failure: Masked[str | None] = None
+    wait_ms: int = 0
     agent: AgentWay | None = None
     kind: str | None = None
     reason: Masked[str | None] = None

@@ -8,12 +8,13 @@ from contextlib import nullcontext
 from typing import Any
 
 from little_loops.errors import StorageError
+from little_loops.fsm.actions import Action, action_told, prompt_sign, text_of, type_of
 from little_loops.fsm.schema import DEFAULT_HOST
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
-from little_loops.reporting.lines import RELAY, one_line
+from little_loops.reporting.lines import one_line
 from little_loops.runs.inspect import Closer, Facts, Seen, as_json, ran_ms, texts_of
 from little_loops.runs.last_output import last_heard_ms
 from little_loops.runs.path_taken import BAD, GOOD, Visit, visits
@@ -93,8 +94,8 @@ def document(closer: Closer, now: int) -> dict[str, Any]:
     action = _action(closer)
     return as_json(one, now) | {
         "max_iterations": _limit(one, more.machine),
-        "action": action.text if action else None,
-        "action_type": action.kind if action else None,
+        "action": text_of(action.what) if action else None,
+        "action_type": type_of(action.what) if action else None,
         "last_output_at": None if more.last_output_ms is None else timestamp(more.last_output_ms),
         "path": [visit._asdict() for visit in visits(closer.records)[-VISITS:]],
         "wait": _wait(closer),
@@ -119,14 +120,15 @@ def _limit(one: Seen, machine: dict[str, Any]) -> int | None:
     return limit if type(limit) is int else None
 
 
-class Action(NamedTuple):
-    text: str
-    kind: str
+class Current(NamedTuple):
+    """The action under way."""
+
+    what: Action
     state: str
     started_ms: int
 
 
-def _action(closer: Closer) -> Action | None:
+def _action(closer: Closer) -> Current | None:
     """The action under way."""
     if closer.seen.status != "running":
         return None
@@ -134,9 +136,8 @@ def _action(closer: Closer) -> Action | None:
         if record["event"] in ("action_complete", "action_interrupted"):
             return None
         if record["event"] == "action_start":
-            return Action(
-                str(record.get("action")),
-                str(record.get("action_type")),
+            return Current(
+                action_told(str(record.get("action")), str(record.get("action_type"))),
                 str(record.get("state")),
                 _ms(record),
             )
@@ -238,10 +239,9 @@ def _iteration(facts: Facts, limit: int | None) -> str:
     return f"iteration {facts.iteration}{of}{cycle}"
 
 
-def _doing(action: Action, more: Details, style: Style, now: int) -> list[str]:
-    lead = "$" if action.kind == "shell" else f"{_host(more.machine, action.state)}:"
-    shown = next((RELAY[own] for own in RELAY if action.text.startswith(own)), None)
-    text = visible(shown or f"{lead} {one_line(action.text)}", newlines=False)
+def _doing(action: Current, more: Details, style: Style, now: int) -> list[str]:
+    sign = prompt_sign(action.what, _host(more.machine, action.state))
+    text = visible(f"{sign}{one_line(text_of(action.what))}", newlines=False)
     if style.width is not None:
         text = cut(text, max(style.width - LABEL - 2, 10), style.signs.more)
     heard = more.last_output_ms

@@ -145,6 +145,52 @@ ACTIONS = [
         """,
     ),
     row(
+        "built-in actions in a file of one's own",
+        """\
+        initial: a
+        states:
+          a: {action: relay.prepare, action_type: builtin, next: done}
+          done: {terminal: true}
+        """,
+        """
+        error[LL216] 3:43 builtin
+          `action_type: builtin` is only for machines that `ll-loop compile` wrote
+          help: use `paradigm: relay`, whose states have these actions
+        """,
+    ),
+    row(
+        "a built-in action that there is not",
+        """\
+        paradigm: relay
+        initial: a
+        states:
+          a: {action: relay.prepared, action_type: builtin, next: b}
+          b: {action: make, next: c}
+          c: {action: /review, next: d}
+          d: {action: relay.report, action_type: builtin, next: done}
+          done: {terminal: true}
+        """,
+        """
+        error[LL216] 4:15 relay.prepared
+          there is no built-in action `relay.prepared`
+          help: did you mean `relay.prepare`?
+        """,
+    ),
+    row(
+        "a built-in action for an agent",
+        """\
+        paradigm: relay
+        plan: plan.md
+        metadata: meta.json
+        agent: {action: relay.prepare, action_type: builtin}
+        """,
+        """
+        error[LL105] 4:45 builtin
+          `action_type` wants `shell`, `slash` or `prompt`, not `builtin`
+          help: without `action_type` it is: slash if it begins like `/name`, else shell
+        """,
+    ),
+    row(
         "deploys of a loop that is careful as a whole",
         """\
         initial: deploy

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from little_loops.authoring.checks.check_actions import (
+    check_builtins,
     check_deploys,
     check_prose,
     check_scripts,
@@ -65,6 +66,7 @@ CHECKS: tuple[Check, ...] = (
     check_variables_in_code,
     check_verdicts,
     check_effects,
+    check_builtins,
     check_scripts,
     check_shell_features,
     check_prose,

@@ -13,6 +13,7 @@ from little_loops.authoring.checks.references import covered
 from little_loops.authoring.messages import shown
 from little_loops.authoring.texts import Text
 from little_loops.errors import Problem
+from little_loops.fsm.actions import BUILTINS, Agent, Builtin, Shell, is_shells
 from little_loops.fsm.schema import CURRENT, ExitCode, StateConfig
 from little_loops.templates.shell.positions import HOLE
 
@@ -47,10 +48,10 @@ MOST_READ = 20_000
 
 def check_scripts(of: Inspection) -> Iterator[Problem]:
     """A slash command inside a script is no command to any shell."""
-    for name, kind in of.kinds.items():
+    for name, what in of.actions.items():
         action = of.loop.states[name].action or ""
         unsure = of.gaps.in_state(name, "action_type")
-        if kind == "shell" and "/" in action and not unsure:
+        if is_shells(what) and "/" in action and not unsure:
             shell = of.loop.states[name].shell or of.loop.shell
             seen = {found[1]: found for found in reversed(_commands(action, shell))}
             for command, found in reversed(seen.items()):
@@ -101,11 +102,11 @@ def check_shell_features(of: Inspection) -> Iterator[Problem]:
 
 def _scripts(of: Inspection, pattern: str) -> Iterator[tuple[str, str]]:
     """The shell actions in which a pattern occurs."""
-    for name, kind in of.kinds.items():
-        action = of.loop.states[name].action or ""
+    for name, action in of.actions.items():
+        script = of.loop.states[name].action or ""
         unsure = of.gaps.in_state(name, "action_type", "shell") or of.gaps.in_loop("shell")
-        if kind == "shell" and not unsure and re.search(pattern, action):
-            yield name, action
+        if is_shells(action) and not unsure and re.search(pattern, script):
+            yield name, script
 
 
 def _references(of: Inspection, action: str) -> list[tuple[int, int]]:
@@ -135,12 +136,31 @@ def _negated(of: Inspection, text: Text, at: int) -> Problem:
     )
 
 
+def check_builtins(of: Inspection) -> Iterator[Problem]:
+    """Actions of our own are written by `compile`, for the paradigm that has them."""
+    for name, action in of.actions.items():
+        match action:
+            case Builtin() if of.loop.paradigm != "relay":
+                yield of.error(
+                    "LL216",
+                    "`action_type: builtin` is only for machines that `ll-loop compile` wrote",
+                    *("states", name, "action_type"),
+                    help="use `paradigm: relay`, whose states have these actions",
+                )
+            case Builtin() if action.name not in BUILTINS:
+                message = f"there is no built-in action `{shown(action.name)}`"
+                path = ("states", name, "action")
+                yield of.error("LL216", message, *path, help=of.meant(action.name, BUILTINS))
+            case Shell() | Agent() | Builtin():
+                pass
+
+
 def check_prose(of: Inspection) -> Iterator[Problem]:
     """What is meant for an agent is not given to a shell."""
-    for name, kind in of.kinds.items():
+    for name, what in of.actions.items():
         state = of.loop.states[name]
         said = state.action_type is not None or of.gaps.in_state(name, "action_type")
-        if kind == "shell" and not said and re.match(_PROSE, state.action or ""):
+        if is_shells(what) and not said and re.match(_PROSE, state.action or ""):
             a_mapping = "write it as `{action: …, action_type: prompt}`"
             yield of.warning(
                 "LL313",
@@ -158,7 +178,7 @@ def check_deploys(of: Inspection) -> Iterator[Problem]:
         return
     if of.gaps.in_loop("on_interrupt", "on_error"):
         return
-    for name in of.kinds:
+    for name in of.actions:
         state = loop.states[name]
         handled = state.on_interrupt is not None or state.on_error is not None
         if not handled and not of.gaps.unsure(name) and looks_like_a_deploy(name, state):

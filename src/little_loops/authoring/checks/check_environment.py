@@ -47,7 +47,7 @@ def _evaluated(of: Inspection, each: Text) -> Iterator[Problem]:
 def check_variables_in_code(of: Inspection) -> Iterator[Problem]:
     """A variable that holds data should not be named where the shell evaluates it."""
     lexed, reported = 0, set[Path]()
-    for name in of.kinds:
+    for name in of.actions:
         state = of.loop.states[name]
         action = Text(state.action or "", ("states", name, "action"), name)
         if not is_script(of, action) or not isinstance(of.filled(name, action.text), tuple):

@@ -15,6 +15,7 @@ from little_loops.authoring.checks.inspection import Inspection
 from little_loops.authoring.checks.references import covered
 from little_loops.authoring.texts import Text, templates
 from little_loops.errors import Problem
+from little_loops.fsm.actions import is_shells
 from little_loops.templates.render import (
     Escape,
     Reference,
@@ -98,7 +99,7 @@ def _is_sound(of: Inspection) -> bool:
 def is_script(of: Inspection, each: Text) -> bool:
     """A text that a shell reads, as far as that can be said."""
     name = str(each.state)
-    if each.path[2:] != ("action",) or of.kinds[name] != "shell":
+    if each.path[2:] != ("action",) or not is_shells(of.actions[name]):
         return False
     return not (of.gaps.in_loop("shell") or of.gaps.in_state(name, "shell", "action_type"))
 

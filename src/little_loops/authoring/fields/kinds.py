@@ -60,7 +60,10 @@ class Time(NamedTuple):
 
 
 class OneOf(NamedTuple):
+    """One of these words; `made` are words that only `compile` writes."""
+
     words: tuple[str, ...]
+    made: tuple[str, ...] = ()
 
 
 class Name(NamedTuple):

@@ -156,7 +156,7 @@ def one_of(reader: Reader, kind: OneOf, node: Node, label: str) -> Any:
     value = (
         node.text if isinstance(node, Text) and plain_scalar else text(reader, _STR, node, label)
     )
-    if value is INVALID or value in kind.words:
+    if value is INVALID or value in kind.words or value in kind.made:
         return value
     message = f"{label} wants {listed(kind.words)}, not `{shown(value)}`"
     return reader.note("LL105", message, node.mark, reader.meant(value, kind.words))

@@ -266,7 +266,7 @@ _KINDS: Mapping[type, Callable[[Any], Schema]] = {
     Whole: _whole,
     Num: _num,
     Time: lambda kind: _ref("duration_or_zero" if kind.zero else "duration"),
-    OneOf: lambda kind: {"enum": list(kind.words)},
+    OneOf: lambda kind: {"enum": [*kind.words, *kind.made]},
     Name: _name,
     Target: _target,
     InProject: lambda kind: NOT_BLANK,

@@ -45,6 +45,7 @@ PARADIGMS = ("goal", "convergence", "invariants", "imperative", "relay", "fsm")
 TO_STATE = Target()
 OR_AGAIN = Target((CURRENT,))
 ON_RESUME = Target((CURRENT, AS_ERROR))
+ACTION_TYPES = ("shell", "slash", "prompt")
 OPERATORS = OneOf(("eq", "ne", "lt", "le", "gt", "ge"))
 
 # What the loop and a state both say about an action.
@@ -117,7 +118,7 @@ _STATE_SETTINGS = (
     ),
     Field(
         "action_type",
-        OneOf(("shell", "slash", "prompt")),
+        OneOf(ACTION_TYPES),
         "who runs the action",
         "slash if it begins like `/name`, else shell",
     ),
@@ -161,7 +162,13 @@ _TRANSITIONS = (
     ),
 )
 STATE = table(
-    "a state", *_STATE_SETTINGS[:3], *_TRANSITIONS, *_STATE_SETTINGS[3:], *_ACTION_SETTINGS
+    "a state",
+    _STATE_SETTINGS[0],
+    _STATE_SETTINGS[1]._replace(kind=OneOf(ACTION_TYPES, made=("builtin",))),
+    _STATE_SETTINGS[2],
+    *_TRANSITIONS,
+    *_STATE_SETTINGS[3:],
+    *_ACTION_SETTINGS,
 )
 COMMAND = table(
     "a command",
