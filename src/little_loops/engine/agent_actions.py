@@ -29,7 +29,10 @@ from little_loops.engine.action_process import (
 )
 from little_loops.engine.drive import Acted
 from little_loops.engine.resolve import Filled
+from little_loops.errors import StorageError
 from little_loops.fsm.commands import RunAgent
+from little_loops.fsm.schema import HostOptions
+from little_loops.fsm.spending import LOST
 from little_loops.fsm.state import AgentWay, LoopState, Result, SignalLine
 from little_loops.hosts.base import (
     Activity,
@@ -51,6 +54,7 @@ from little_loops.hosts.base import environment as with_launch
 from little_loops.hosts.programs import find_program
 from little_loops.system import process
 from little_loops.system.clock import wall_ms
+from little_loops.system.files import Folder
 from little_loops.system.output import LineSplitter, Stream
 
 EXIT_CODES = {"pass": 0, "fail": 1}
@@ -219,6 +223,20 @@ class AgentTurn:
                 self._line(line)
         stderr = (raw.stderr or "")[-STDERR_TAIL:]
         return self._reader.finish(ended.exit_code, ended.signal, stderr, cut_by)
+
+
+def reported(data: Folder, options: HostOptions, step: int, attempt: int) -> Result:
+    """What a turn had said it used, by as much of its stream as was kept."""
+    request = Request(action="", kind="prompt", cwd="", session_id="")
+    reader = host_named(options.host).reader(request)
+    with suppress(OSError, StorageError):
+        with open(data.open(f"{step:05}-{attempt}.jsonl", os.O_RDONLY), "rb") as kept:
+            for line in kept:
+                reader.feed(line)
+    outcome = reader.finish(None, SIGKILL, "", "stop")
+    return LOST._replace(
+        tokens=outcome.tokens.total, cost_usd=outcome.cost_usd, turns=outcome.turns
+    )
 
 
 def _result(at: Workplace, command: RunAgent, raw: Result, outcome: Outcome) -> Result:

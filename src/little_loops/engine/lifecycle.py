@@ -25,7 +25,7 @@ from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import UNFINISHED, Limits, LoopState
+from little_loops.fsm.state import UNFINISHED, Limits, LoopState, Result
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.fsm.values import written_env
 from little_loops.records import NamedTuple
@@ -178,8 +178,19 @@ def _resume(loop: FSMLoop | None, wish: Wish, around: Surroundings, before: Look
         orphans = _end_orphans(run, machine, writer)
         clock = _clock(around, run.ran_ms + _ran_on_ms(run, files))
         context = {**_changed_context(before, loop), **wish.context}
-        happening = Resumed(clock.now(), orphans, wish.from_state, wish.limits, context)
+        lost = _lost_turn(run, machine, writer)
+        happening = Resumed(clock.now(), orphans, wish.from_state, wish.limits, context, lost)
         return _carry_out(machine, run, happening, wish, around, writer, clock)
+
+
+def _lost_turn(run: LoopState, loop: FSMLoop, writer: RunWriter) -> Result | None:
+    """What an agent had reported whose runner was killed."""
+    if run.phase != "running" or run.session_id is None:
+        return None
+    from little_loops.engine.agent_actions import reported  # only agents pay for hosts
+
+    options = loop.host.under(loop.states[run.current_state].host)
+    return reported(writer.data, options, run.step, run.attempt)
 
 
 def _clock(around: Surroundings, before_ms: int) -> RunClock:

@@ -24,7 +24,7 @@ class Started(NamedTuple):
 class Resumed(NamedTuple):
     """A run goes on, in this process or another one; what was left of its action is gone.
 
-    `lost_tokens`: what the turn had reported whose end nobody saw.
+    `lost`: what is known of an agent's turn whose end nobody saw.
     """
 
     at: Moment
@@ -32,7 +32,7 @@ class Resumed(NamedTuple):
     from_state: str | None = None
     limits: Limits = Limits()
     context: Mapping[str, Any] = {}
-    lost_tokens: int = 0
+    lost: Result | None = None
 
 
 class ActionEnded(NamedTuple):

@@ -16,7 +16,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.happenings import ActionEnded, LeftoversEnded, Resumed
 from little_loops.fsm.limits import time_left_ms
-from little_loops.fsm.spending import lost, used
+from little_loops.fsm.spending import LOST, used
 from little_loops.fsm.state import LoopState, Receipt, Result, WaitKind
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.waits import left_ms
@@ -68,9 +68,8 @@ def note_debt(turn: Turn, resumed: Resumed) -> None:
     """What the last turn used, where its runner was gone before it could write that down."""
     run = turn.run
     if run.owes:
-        is_known = run.phase == "judging"
-        receipt = used(turn.loop, run, turn.result) if is_known else None
-        note_receipt(turn, receipt if is_known else lost(turn.loop, run, resumed.lost_tokens))
+        result = turn.result if run.phase == "judging" else resumed.lost or LOST
+        note_receipt(turn, used(turn.loop, run, result))
 
 
 def _interrupted(run: LoopState, cause: Literal["stop", "crash"]) -> ActionInterrupted:

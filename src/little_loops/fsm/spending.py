@@ -19,6 +19,8 @@ SESSION_USD = 0.25
 """What a spawned session may spend; it only has to type one command."""
 WITH_PRICES = ("claude",)
 """Hosts that report what a turn cost, so that a missing report is a gap to fill."""
+LOST = Result(None, 0, cut_by="stop", agent="error")
+"""A turn of which nothing is known but that it began."""
 
 
 def used(loop: FSMLoop, run: LoopState, result: Result) -> Receipt | None:
@@ -32,12 +34,6 @@ def used(loop: FSMLoop, run: LoopState, result: Result) -> Receipt | None:
     if tokens or result.cost_usd:
         return Receipt(tokens, result.cost_usd or 0.0, turns)
     return None
-
-
-def lost(loop: FSMLoop, run: LoopState, tokens: int) -> Receipt | None:
-    """What a turn has used whose end nobody was there to see."""
-    estimate = _estimated_usd(loop, run, tokens)
-    return Receipt(tokens, estimate, 0, estimate) if tokens or estimate else None
 
 
 def session(loop: FSMLoop, run: LoopState) -> Receipt | None:
