@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import random
 import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -16,15 +17,11 @@ SOURCES = ROOT / "src"
 
 
 class Module:
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        parts = file.relative_to(SOURCES).with_suffix("").parts
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text
+        parts = Path(path).with_suffix("").parts[1:]
         self.name = ".".join(parts).removesuffix(".__init__")
-        self.path = str(file.relative_to(ROOT))
-
-    @cached_property
-    def text(self) -> str:
-        return self.file.read_text()
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -35,42 +32,44 @@ class Module:
         return mutants(self.tree)
 
 
-def pure_modules(settings: dict[str, Any]) -> list[Module]:
-    """A name in the contract is a module or a whole package.
+def read_settings() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
-    A module that the contract exempts with `name -> *` is one of the façades of a package.
-    """
-    contract = next(
-        each for each in settings["tool"]["importlinter"]["contracts"] if each["id"] == "pure"
-    )
-    named = contract["source_modules"]
-    exempt = {
-        importer
-        for importer, _, imported in (
-            line.partition(" -> ") for line in contract.get("ignore_imports", [])
-        )
-        if imported.endswith("*")
-    }
-    files = sorted(file for name in named for file in _files(name))
-    modules = [Module(file) for file in dict.fromkeys(files)]
+
+def pure_modules(settings: dict[str, Any]) -> list[Module]:
+    """A name in the contract is a module or a whole package, less those exempted by `name -> *`."""
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if each["id"] == "pure")
+    imports = (line.partition(" -> ") for line in contract.get("ignore_imports", []))
+    exempt = {importer for importer, _, imported in imports if imported.endswith("*")}
+    files = {file for name in contract["source_modules"] for file in _files(name)}
+    modules = [Module(str(file.relative_to(ROOT)), file.read_text()) for file in sorted(files)]
     return [module for module in modules if module.name not in exempt]
 
 
 def _files(name: str) -> Iterator[Path]:
-    place = SOURCES.joinpath(*name.removesuffix(".*").removesuffix(".**").split("."))
+    place = SOURCES.joinpath(*name.rstrip(".*").split("."))
     if place.is_dir():
         yield from place.rglob("*.py")
     else:
         yield place.with_suffix(".py")
 
 
-def read_settings() -> dict[str, Any]:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text())
-
-
 def test_files(modules: Iterable[Module]) -> list[Path]:
-    """The tests of a package stand in the folder of its name, those of a module beside it."""
-    tests = ROOT / "tests"
-    tops = {module.name.split(".")[1] for module in modules}
-    found = [file for top in tops for file in (tests / top).rglob("test_*.py")]
-    return sorted(found + [file for top in tops for file in tests.glob(f"test_{top}.py")])
+    """`tests/` has a folder or a file for every part of the package."""
+    parts = {module.name.split(".")[1] for module in modules}
+    patterns = [each for part in parts for each in (f"{part}/**/test_*.py", f"test_{part}.py")]
+    return sorted(file for pattern in patterns for file in (ROOT / "tests").glob(pattern))
+
+
+def sample(modules: list[Module], size: int, seed: int) -> list[tuple[Module, Mutant]]:
+    """Each module has a share by its length, and at least one."""
+    lines = {module: module.text.count("\n") for module in modules}
+    chance = random.Random(seed)
+    picked = []
+    for module in modules:
+        share = max(1, round(size * lines[module] / sum(lines.values())))
+        mutants = chance.sample(module.mutants, min(share, len(module.mutants)))
+        picked += [(module, mutant) for mutant in mutants]
+    chance.shuffle(picked)
+    return picked

@@ -148,23 +148,29 @@ def _of_fields(node: ast.AST, inner: Spot, spot: Spot) -> Iterator[Mutant]:
     """Bodies are walked as statements; a function's own belong to it, a branch's to its scope."""
     within = inner if isinstance(node, ast.FunctionDef | ast.ClassDef) else spot
     for field in _fields(node):
-        value = getattr(node, field)
-        match value:
+        match getattr(node, field):
             case [ast.stmt(), *_]:
                 yield from _of_body(node, field, within)
-            case list():
-                for index, child in enumerate(value):
-                    if isinstance(child, ast.AST):
-                        yield from _of_node((node, field, index), child, inner, spot)
-            case ast.AST():
-                yield from _of_node((node, field, None), value, inner, spot)
+            case list(children):
+                for index, child in enumerate(children):
+                    yield from _of_node((node, field, index), child, inner, spot)
+            case child:
+                yield from _of_node((node, field, None), child, inner, spot)
 
 
-def _of_node(place: Place, node: ast.AST, inner: Spot, spot: Spot) -> Iterator[Mutant]:
-    if isinstance(node, ast.Call) and _name(node.func) in TYPE_MAKERS:
-        return
+def _of_node(place: Place, node: object, inner: Spot, spot: Spot) -> Iterator[Mutant]:
+    match node:
+        case ast.Call(func) if _name(func) in TYPE_MAKERS:
+            return
+        case ast.Constant() if isinstance(place[0], ast.JoinedStr):
+            return
+        case ast.AST():
+            pass
+        case _:
+            return
     if isinstance(node, ast.match_case | ast.ExceptHandler):
-        inner = inner._replace(lines=range(_line(node), node.body[0].lineno))
+        lines = range(_line(node), max(node.body[0].lineno, _line(node) + 1))
+        inner = inner._replace(lines=lines)
     yield from _made(place, node, inner)
     yield from _of_fields(node, inner, spot)
 
@@ -188,7 +194,7 @@ def _seen_around(place: Place, node: ast.Constant, new: ast.AST) -> tuple[str, s
     _put(place, new)
     after = ast.unparse(parent)
     _put(place, node)
-    return _difference(before, after)
+    return _around_change(before, after)
 
 
 def _fields(node: ast.AST) -> Iterator[str]:
@@ -196,8 +202,6 @@ def _fields(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.ClassDef() | ast.FunctionDef() | ast.arguments() | ast.arg() | ast.AnnAssign():
             yield from (field for field in node._fields if field not in skipped)
-        case ast.JoinedStr():
-            yield "values"
         case ast.FormattedValue():
             yield "value"
         case ast.Subscript() if isinstance(node.ctx, ast.Load):
@@ -231,13 +235,9 @@ def _is_type_checking(test: ast.expr) -> bool:
 
 def _header(statement: ast.stmt) -> range:
     """The lines of a statement without those of the statements in it."""
-    inner = [each.lineno for each in ast.walk(statement) if _is_inner(each, statement)]
+    inner = [each.lineno for each in ast.walk(statement) if isinstance(each, ast.stmt)][1:]
     end = min(inner, default=(statement.end_lineno or statement.lineno) + 1)
     return range(statement.lineno, max(end, statement.lineno + 1))
-
-
-def _is_inner(node: ast.AST, statement: ast.stmt) -> bool:
-    return isinstance(node, ast.stmt) and node is not statement
 
 
 def _bound(statement: ast.stmt) -> frozenset[str]:
@@ -264,102 +264,90 @@ def _name(node: ast.AST) -> str:
 
 def edits(node: ast.AST) -> Iterator[Edit]:
     match node:
+        case ast.If() | ast.While() | ast.For() | ast.Match():
+            yield from _compound_edits(node)
         case ast.stmt():
-            yield from _statement_edits(node)
+            yield from _simple_edits(node)
         case ast.expr():
             for new in _variants(node):
-                yield Edit(new, *_difference(ast.unparse(node), ast.unparse(new)))
-        case ast.comprehension():
-            for index, test in enumerate(node.ifs):
-                new = _without(node, "ifs", index)
-                yield Edit(new, f"if {ast.unparse(test)}", "no filter")
-        case ast.match_case(guard=ast.expr() as guard):
-            yield Edit(_with(node, guard=None), f"if {ast.unparse(guard)}", "no guard")
-        case ast.MatchOr():
-            two = len(node.patterns) == 2
-            fewer = _alone(node.patterns) if two else _one_fewer(node, "patterns")
-            for pattern, new in zip(node.patterns, fewer, strict=True):
-                yield Edit(new, _case(pattern), "no alternative")
-        case ast.ExceptHandler():
-            new = _with(node, body=[ast.Raise()])
-            yield Edit(new, "except", "except: raise")
+                yield _difference(node, new)
         case _:
-            return
+            yield from _part_edits(node)
 
 
-def _statement_edits(node: ast.stmt) -> Iterator[Edit]:
+def _compound_edits(node: ast.If | ast.While | ast.For | ast.Match) -> Iterator[Edit]:
     match node:
-        case ast.Expr() | ast.Raise():
-            yield Edit(ast.Pass(), _short(ast.unparse(node)), "pass")
-        case ast.Return(ast.expr() as value):
-            if not isinstance(value, ast.Constant):
-                new = ast.Return(ast.Constant(None))
-                yield Edit(new, _short(ast.unparse(node)), "return None")
-        case ast.If(test) if not _is_type_checking(test):
-            yield from _fixed_tests(node, "if", (True, False))
+        case ast.If(test):
+            if not _is_type_checking(test):
+                yield from _fixed_tests(node, "if", (True, False))
         case ast.While():
             yield from _fixed_tests(node, "while", (False,))
         case ast.For():
-            new = _with(node, iter=ast.Tuple([], ast.Load()))
-            yield Edit(new, f"for … in {_short(ast.unparse(node.iter))}", "for … in ()")
-        case ast.AugAssign(op=op):
-            for swapped in SWAPPED.get(type(op), ()):
-                new = _with(node, op=swapped())
-                yield Edit(new, *_difference(ast.unparse(node), ast.unparse(new)))
-        case ast.Continue():
-            yield Edit(ast.Break(), "continue", "break")
-        case ast.Break():
-            yield Edit(ast.Continue(), "break", "continue")
-        case ast.Match():
-            yield from _fewer_cases(node)
-        case _:
-            return
+            nothing = _with(node, iter=ast.Tuple([], ast.Load()))
+            yield Edit(nothing, f"for … in {_short(node.iter)}", "for … in ()")
+        case ast.Match(cases=cases):
+            for case, fewer in zip(cases, _one_fewer(node, "cases"), strict=True):
+                unreachable = any(_name(each) == "assert_never" for each in ast.walk(case))
+                if len(cases) > 1 and not unreachable:
+                    yield Edit(fewer, f"case {_short(case.pattern)}", "no case")
 
 
 def _fixed_tests(node: ast.If | ast.While, word: str, values: tuple[bool, ...]) -> Iterator[Edit]:
     for value in values:
         new = _with(node, test=ast.Constant(value))
-        yield Edit(new, f"{word} {_short(ast.unparse(node.test))}", f"{word} {value}")
+        yield Edit(new, f"{word} {_short(node.test)}", f"{word} {value}")
 
 
-def _fewer_cases(node: ast.Match) -> Iterator[Edit]:
-    for index, case in enumerate(node.cases):
-        unreachable = any(_name(each) == "assert_never" for each in ast.walk(case))
-        if len(node.cases) > 1 and not unreachable:
-            yield Edit(_without(node, "cases", index), _case(case.pattern), "no case")
+def _simple_edits(node: ast.stmt) -> Iterator[Edit]:
+    match node:
+        case ast.Expr() | ast.Raise():
+            yield Edit(ast.Pass(), _short(node), "pass")
+        case ast.Return(ast.expr() as value) if not isinstance(value, ast.Constant):
+            yield Edit(ast.Return(ast.Constant(None)), _short(node), "return None")
+        case ast.AugAssign(op=op):
+            yield from (_difference(node, _with(node, op=other())) for other in _swapped(op))
+        case ast.Continue():
+            yield Edit(ast.Break(), "continue", "break")
+        case ast.Break():
+            yield Edit(ast.Continue(), "break", "continue")
+        case _:
+            return
 
 
-def _case(pattern: ast.pattern) -> str:
-    return f"case {_short(ast.unparse(pattern))}"
+def _part_edits(node: ast.AST) -> Iterator[Edit]:
+    match node:
+        case ast.comprehension(ifs=ifs):
+            for test, fewer in zip(ifs, _one_fewer(node, "ifs"), strict=True):
+                yield Edit(fewer, f"if {_short(test)}", "no filter")
+        case ast.match_case(guard=ast.expr() as guard):
+            yield Edit(_with(node, guard=None), f"if {_short(guard)}", "no guard")
+        case ast.MatchOr(patterns=patterns):
+            for pattern, rest in zip(patterns, _but_one(node, "patterns"), strict=True):
+                yield Edit(rest, f"case {_short(pattern)}", "no alternative")
+        case ast.ExceptHandler():
+            caught = f"except {ast.unparse(node.type)}" if node.type else "except"
+            yield Edit(_with(node, body=[ast.Raise()]), caught, f"{caught}: raise")
+        case _:
+            return
 
 
-def _variants(node: ast.expr) -> Iterator[ast.expr]:
+# ── edits of expressions ───────────────────────────────────────────────────────────────────────
+
+
+def _variants(node: ast.expr) -> Iterator[ast.AST]:
     match node:
         case ast.Constant():
             yield from _other_constants(node)
-        case ast.Compare():
-            yield from _other_comparisons(node)
-        case ast.BoolOp(op, values):
-            yield from (_with(node, op=swapped()) for swapped in _swapped(op))
-            yield from _alone(values) if len(values) == 2 else _one_fewer(node, "values")
-        case ast.BinOp(op=op):
-            yield from (_with(node, op=swapped()) for swapped in _swapped(op))
-        case ast.UnaryOp(ast.Not() | ast.USub(), operand):
-            yield operand
-        case ast.IfExp(body=body, orelse=orelse):
-            yield from (body, orelse)
+        case ast.Compare() | ast.BoolOp() | ast.BinOp() | ast.UnaryOp():
+            yield from _other_operations(node)
+        case ast.IfExp():
+            yield from (node.body, node.orelse)
         case ast.Call():
             yield from _other_calls(node)
-        case ast.Dict():
-            for index in range(len(node.keys)):
-                yield _with(_without(node, "keys", index), values=_but(node.values, index))
-        case ast.Set() if len(node.elts) == 1:
-            return  # without its element it would be a dictionary
-        case ast.Set() | ast.List(ctx=ast.Load()) | ast.Tuple(ctx=ast.Load()):
-            yield from _one_fewer(node, "elts")
         case ast.Slice():
-            yield from (_with(node, lower=None) for _ in [node.lower] if node.lower)
-            yield from (_with(node, upper=None) for _ in [node.upper] if node.upper)
+            yield from (_with(node, **{end: None}) for end in _ends(node))
+        case ast.Dict() | ast.Set() | ast.List() | ast.Tuple():
+            yield from _other_displays(node)
         case _:
             return
 
@@ -380,10 +368,23 @@ def _is_prose(text: str) -> bool:
     return bool(re.search(r"[^\W\d_]", text) and re.search(r"\s", text))
 
 
-def _other_comparisons(node: ast.Compare) -> Iterator[ast.expr]:
-    for index, op in enumerate(node.ops):
-        for swapped in _swapped(op):
-            yield _with(node, ops=[*node.ops[:index], swapped(), *node.ops[index + 1 :]])
+def _other_operations(
+    node: ast.Compare | ast.BoolOp | ast.BinOp | ast.UnaryOp,
+) -> Iterator[ast.AST]:
+    match node:
+        case ast.Compare(ops=ops):
+            for index, op in enumerate(ops):
+                for other in _swapped(op):
+                    yield _with(node, ops=[*ops[:index], other(), *ops[index + 1 :]])
+        case ast.BoolOp(op):
+            yield from (_with(node, op=other()) for other in _swapped(op))
+            yield from _but_one(node, "values")
+        case ast.BinOp(op=op):
+            yield from (_with(node, op=other()) for other in _swapped(op))
+        case ast.UnaryOp(ast.Not() | ast.USub(), operand):
+            yield operand
+        case _:
+            return
 
 
 def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
@@ -399,18 +400,30 @@ def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
             return
 
 
-def _alone(pair: list[Node]) -> Iterator[Node]:
-    """What is left of a pair without its first, and without its second."""
-    yield from reversed(pair)
+def _ends(node: ast.Slice) -> list[str]:
+    return [end for end in ("lower", "upper") if getattr(node, end) is not None]
+
+
+def _other_displays(node: ast.Dict | ast.Set | ast.List | ast.Tuple) -> Iterator[ast.expr]:
+    match node:
+        case ast.Dict():
+            for values, fewer in zip(
+                _all_but_one(node.values), _one_fewer(node, "keys"), strict=True
+            ):
+                yield _with(fewer, values=values)
+        case ast.Set() if len(node.elts) == 1:
+            return  # without its element it would be a dictionary
+        case ast.Set() | ast.List(ctx=ast.Load()) | ast.Tuple(ctx=ast.Load()):
+            yield from _one_fewer(node, "elts")
+        case _:
+            return
+
+
+# ── changed copies ─────────────────────────────────────────────────────────────────────────────
 
 
 def _swapped(op: ast.AST) -> tuple[type[ast.AST], ...]:
     return SWAPPED.get(type(op), ())
-
-
-def _one_fewer(node: Node, field: str) -> Iterator[Node]:
-    for index in range(len(getattr(node, field))):
-        yield _without(node, field, index)
 
 
 def _with(node: Node, **changes: Any) -> Node:
@@ -420,23 +433,33 @@ def _with(node: Node, **changes: Any) -> Node:
     return new
 
 
-def _without(node: Node, field: str, index: int) -> Node:
-    return _with(node, **{field: _but(getattr(node, field), index)})
+def _one_fewer(node: Node, field: str) -> Iterator[Node]:
+    yield from (_with(node, **{field: rest}) for rest in _all_but_one(getattr(node, field)))
 
 
-def _but(parts: list[Any], index: int) -> list[Any]:
-    return parts[:index] + parts[index + 1 :]
+def _but_one(node: ast.AST, field: str) -> Iterator[ast.AST]:
+    """The same for what must have two parts at least: the other one of a pair stands alone."""
+    for rest in _all_but_one(getattr(node, field)):
+        yield rest[0] if len(rest) == 1 else _with(node, **{field: rest})
+
+
+def _all_but_one(parts: list[Any]) -> Iterator[list[Any]]:
+    yield from (parts[:index] + parts[index + 1 :] for index in range(len(parts)))
 
 
 # ── showing an edit ────────────────────────────────────────────────────────────────────────────
 
 
-def _short(text: str) -> str:
-    line = " ".join(text.split())
+def _short(node: ast.AST) -> str:
+    line = " ".join(ast.unparse(node).split())
     return line if len(line) <= 3 * CONTEXT else f"{line[: 3 * CONTEXT]}…"
 
 
-def _difference(before: str, after: str) -> tuple[str, str]:
+def _difference(node: ast.AST, new: ast.AST) -> Edit:
+    return Edit(new, *_around_change(ast.unparse(node), ast.unparse(new)))
+
+
+def _around_change(before: str, after: str) -> tuple[str, str]:
     """Both texts, without what is the same far from the change."""
     before, after = " ".join(before.split()), " ".join(after.split())
     shorter = min(len(before), len(after))

@@ -128,7 +128,7 @@ class Coverage:
                 for path, line in lines:
                     if test or (path, line) not in loading:
                         self.tests_of_line[path, line] |= tests
-        self.uses = Uses(modules, self.tests_of_file)
+        self.uses = Uses(modules, {file: (ROOT / file).read_text() for file in traces})
 
     def tests_of(self, path: str, mutant: Mutant) -> dict[str, float]:
         """The tests to run, quickest first, with their times."""
@@ -156,14 +156,14 @@ class Coverage:
 class Uses:
     """Where a name is used: in functions of the package, in other names, in test files."""
 
-    def __init__(self, modules: list[Module], tests: Iterable[str]) -> None:
+    def __init__(self, modules: list[Module], tests: dict[str, str]) -> None:
         self.lines: dict[str, set[Line]] = defaultdict(set)
         self.names: dict[str, set[str]] = defaultdict(set)
         self.files: dict[str, set[str]] = defaultdict(set)
         for module in modules:
             self._read(module)
-        for file in tests:
-            for name, _ in _used(ast.parse((ROOT / file).read_text())):
+        for file, text in tests.items():
+            for name, _ in _used(ast.parse(text)):
                 self.files[name].add(file)
 
     def _read(self, module: Module) -> None:

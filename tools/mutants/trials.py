@@ -17,6 +17,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
@@ -80,6 +81,7 @@ def outcomes(tasks: Iterable[Task], jobs: int) -> Iterator[tuple[Any, int]]:
         for sentinel in {*ended, *late}:
             child, key, _ = running.pop(sentinel)
             _end_group(child.pid)
+            child.kill()  # it may not have a group of its own yet
             child.join()
             yield key, child.exitcode
 
@@ -95,10 +97,8 @@ def _child(work: Callable[[], int]) -> None:
 
 
 def _end_group(pid: int) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 # ── running tests ──────────────────────────────────────────────────────────────────────────────
@@ -135,13 +135,13 @@ class Selection:
         signal.setitimer(signal.ITIMER_PROF, limit_s)
 
 
-def trial(key: Any, module: Module, mutant: Mutant, tests: dict[str, float]) -> Task:
+def trial(module: Module, mutant: Mutant, tests: dict[str, float]) -> Task:
     def work() -> int:
         mutant.apply()
         sys.meta_path.insert(0, Substitute(module))
         return run_tests(dict.fromkeys(_file(name) for name in tests), Selection(tests))
 
-    return Task(key, work, START_S + SLOWER * sum(tests.values()))
+    return Task((module, mutant), work, START_S + SLOWER * sum(tests.values()))
 
 
 def _file(nodeid: str) -> str:
@@ -160,9 +160,10 @@ class Substitute:
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name != self.module.name:
             return None
-        loader = _FromTree(name, str(self.module.file))
+        file = str(ROOT / self.module.path)
+        loader = _FromTree(name, file)
         loader.tree = self.module.tree
-        return spec_from_file_location(name, self.module.file, loader=loader)
+        return spec_from_file_location(name, file, loader=loader)
 
 
 class _FromTree(SourceFileLoader):
