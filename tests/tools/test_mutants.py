@@ -8,11 +8,11 @@ from textwrap import dedent
 
 import pytest
 
+from tools.mutants.children import Task, outcomes
 from tools.mutants.modules import Module, pure_modules, read_settings, sample
 from tools.mutants.mutators import mutants
 from tools.mutants.report import Result, read_expected, report, score
 from tools.mutants.tracing import Uses
-from tools.mutants.trials import Task, outcomes
 
 
 def titles(source: str) -> list[str]:

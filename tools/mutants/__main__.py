@@ -11,7 +11,7 @@ from pathlib import Path
 from tools.mutants.modules import ROOT, Module, pure_modules, read_settings, sample, test_files
 from tools.mutants.report import Result, read_expected, report, score
 from tools.mutants.tracing import trace
-from tools.mutants.trials import load_heavy_modules, outcomes, trial
+from tools.mutants.trials import load_heavy_modules, results
 
 AT_LEAST = 0.9
 EXPECTED = ROOT / "tools" / "mutants_survivors.txt"
@@ -26,10 +26,10 @@ def main(words: Sequence[str] | None = None) -> int:
     if not chosen:
         print("mutants: no such pure module", file=sys.stderr)
         return 2
-    results = _try(everything, chosen, args)
+    found = _try(everything, chosen, args)
     expected = read_expected(EXPECTED.read_text())
-    print(*report(results, expected, everything), sep="\n")
-    return 0 if score(results, expected) >= AT_LEAST else 1
+    print(*report(found, expected, everything), sep="\n")
+    return 0 if score(found, expected) >= AT_LEAST else 1
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -56,16 +56,15 @@ def _try(everything: list[Module], chosen: list[Module], args: argparse.Namespac
     else:
         picked = sample(chosen, args.sample, args.seed)
     load_heavy_modules()
-    traced = trace(test_files(everything), everything, args.jobs)
-    tasks = (
-        trial(module, mutant, traced.tests_of(module.path, mutant)) for module, mutant in picked
-    )
-    results = []
-    for (module, mutant), code in outcomes(tasks, args.jobs):
-        results.append(Result(module, mutant, code not in NOTHING_FAILED))
-        if not results[-1].killed:
-            print(f"{len(results)} of {len(picked)}: {results[-1]}", file=sys.stderr, flush=True)
-    return results
+    files = test_files(everything)
+    traced = trace(files, everything, args.jobs)
+    trials = [traced.trial(number, *each) for number, each in enumerate(picked)]
+    found = []
+    for trial, code in results(trials, files, args.jobs):
+        found.append(Result(trial.module, trial.mutant, code not in NOTHING_FAILED))
+        if not found[-1].killed:
+            print(f"{len(found)} of {len(picked)}: {found[-1]}", file=sys.stderr, flush=True)
+    return found
 
 
 if __name__ == "__main__":

@@ -55,11 +55,12 @@ def _files(name: str) -> Iterator[Path]:
         yield place.with_suffix(".py")
 
 
-def test_files(modules: Iterable[Module]) -> list[Path]:
+def test_files(modules: Iterable[Module]) -> list[str]:
     """`tests/` has a folder or a file for every part of the package."""
     parts = {module.name.split(".")[1] for module in modules}
     patterns = [each for part in parts for each in (f"{part}/**/test_*.py", f"test_{part}.py")]
-    return sorted(file for pattern in patterns for file in (ROOT / "tests").glob(pattern))
+    files = (file for pattern in patterns for file in (ROOT / "tests").glob(pattern))
+    return sorted(str(file.relative_to(ROOT)) for file in files)
 
 
 def sample(modules: list[Module], size: int, seed: int) -> list[tuple[Module, Mutant]]:

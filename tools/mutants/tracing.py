@@ -21,13 +21,17 @@ from typing import Any
 import coverage
 import pytest
 
+from tools.mutants.children import Task, outcomes
 from tools.mutants.modules import ROOT, SOURCES, Module
 from tools.mutants.mutators import Mutant
-from tools.mutants.trials import Task, outcomes, run_tests
+from tools.mutants.trials import Trial, run_tests
 
 CACHE = ROOT / ".cache" / "mutants"
 BUDGET_S = 20.0
 """Only the quickest tests of a line are run, as many as need this long together."""
+
+NO_FILE = ""
+"""Stands for a trace of the package alone, while its modules are loaded."""
 
 Line = tuple[str, int]
 
@@ -61,29 +65,24 @@ class Traced:
         return found
 
 
-def trace(files: Iterable[Path], modules: list[Module], jobs: int) -> Coverage:
+def trace(files: list[str], modules: list[Module], jobs: int) -> Coverage:
     """Results are kept in the cache, by all that a test file may depend on."""
     CACHE.mkdir(parents=True, exist_ok=True)
     common = _digest(sorted([*SOURCES.rglob("*.py"), *_support_files()]))
-    kept = {file: CACHE / f"{_digest([file], common)}.json" for file in files}
-    wanted = {None: CACHE / f"{common}.json"} | kept
-    tasks = [_tracing(file, place, modules) for file, place in wanted.items() if not place.exists()]
+    kept = {file: CACHE / f"{_digest([ROOT / file], common)}.json" for file in files}
+    kept[NO_FILE] = CACHE / f"{common}.json"
+    tasks = [_tracing(file, place, modules) for file, place in kept.items() if not place.exists()]
     for file, code in outcomes(tasks, jobs):
         if code:
             sys.exit(f"mutants: the tests of {file} fail without any mutant (exit code {code})")
-    loading = json.loads(wanted[None].read_text())
-    return Coverage(
-        {file.relative_to(ROOT).as_posix(): json.loads(kept[file].read_text()) for file in kept},
-        {(path, line) for path, line in loading["lines"][""]},
-        modules,
-    )
+    traces = {file: json.loads(place.read_text()) for file, place in kept.items()}
+    return Coverage(traces, modules)
 
 
 def _support_files() -> Iterator[Path]:
-    tests = (ROOT / "tests").rglob("*")
-    yield from (
-        file for file in tests if file.suffix in (".py", ".yaml") and "test_" not in file.name
-    )
+    for file in (ROOT / "tests").rglob("*"):
+        if file.suffix in (".py", ".yaml") and not file.name.startswith("test_"):
+            yield file
 
 
 def _digest(files: Iterable[Path], salt: str = "") -> str:
@@ -93,17 +92,17 @@ def _digest(files: Iterable[Path], salt: str = "") -> str:
     return digest.hexdigest()[:24]
 
 
-def _tracing(file: Path | None, place: Path, modules: list[Module]) -> Task:
+def _tracing(file: str, place: Path, modules: list[Module]) -> Task:
     def work() -> int:
         sys.dont_write_bytecode = False  # the trials will load the same tests many times
         traced = Traced()
         traced.tracer.start()
-        if file is None:
+        if file == NO_FILE:
             code = 0
             for module in modules:
                 import_module(module.name)
         else:
-            code = run_tests([str(file)], traced)
+            code = run_tests([file], traced)
         traced.tracer.stop()
         if code == 0:
             draft = place.with_suffix(f".{os.getpid()}")
@@ -115,41 +114,46 @@ def _tracing(file: Path | None, place: Path, modules: list[Module]) -> Task:
 
 
 class Coverage:
-    def __init__(self, traces: dict[str, Any], loading: set[Line], modules: list[Module]) -> None:
-        self.loading = loading
+    def __init__(self, traces: dict[str, Any], modules: list[Module]) -> None:
+        self.loading = {(path, line) for path, line in traces.pop(NO_FILE)["lines"][""]}
+        self.collecting: set[Line] = set()
         self.seconds: dict[str, float] = {}
         self.tests_of_line: dict[Line, set[str]] = defaultdict(set)
         self.tests_of_file = {file: set(trace["seconds"]) for file, trace in traces.items()}
         for file, trace in traces.items():
             self.seconds |= trace["seconds"]
             for test, lines in trace["lines"].items():
-                # What ran while tests were collected is in the parameters of any of them.
-                tests = {test} if test else self.tests_of_file[file]
-                for path, line in lines:
-                    if test or (path, line) not in loading:
-                        self.tests_of_line[path, line] |= tests
+                self._add(file, test, {(path, line) for path, line in lines})
         self.uses = Uses(modules, {file: (ROOT / file).read_text() for file in traces})
 
-    def tests_of(self, path: str, mutant: Mutant) -> dict[str, float]:
-        """The tests to run, quickest first, with their times."""
-        lines = {(path, line) for line in mutant.lines}
+    def _add(self, file: str, test: str, lines: set[Line]) -> None:
+        tests = {test}
+        if not test:
+            # What ran while the tests of a file were collected may be in the parameters of any.
+            tests = self.tests_of_file[file]
+            lines -= self.loading
+            self.collecting |= lines
+        for line in lines:
+            self.tests_of_line[line] |= tests
+
+    def trial(self, number: int, module: Module, mutant: Mutant) -> Trial:
+        lines = {(module.path, line) for line in mutant.lines}
+        tests = {test for line in lines for test in self.tests_of_line.get(line, ())}
         if lines & self.loading:
             used, files = self.uses.of(mutant.names)
-            lines |= used
-            tests = {test for file in files for test in self.tests_of_file[file]}
-        else:
-            tests = set()
-        tests |= {test for line in lines for test in self.tests_of_line.get(line, ())}
-        return self._within_budget(tests)
+            tests |= {test for line in used for test in self.tests_of_line.get(line, ())}
+            tests |= {test for file in files for test in self.tests_of_file[file]}
+        quick = not lines & (self.loading | self.collecting)
+        return Trial(number, module, mutant, self._quickest(tests), quick)
 
-    def _within_budget(self, tests: set[str]) -> dict[str, float]:
+    def _quickest(self, tests: set[str]) -> dict[str, float]:
         chosen: dict[str, float] = {}
         spent = 0.0
         for seconds, test in sorted((self.seconds[test], test) for test in tests):
-            if chosen and spent + seconds > BUDGET_S:
+            spent += seconds
+            if chosen and spent > BUDGET_S:
                 break
             chosen[test] = seconds
-            spent += seconds
         return chosen
 
 
