@@ -30,7 +30,7 @@ def test_a_new_cycle_measures_from_scratch():
         "done": {"terminal": True},
         "failed": {"terminal": True},
     }
-    outputs = [Says(output="3"), Says(output="0"), Says(output="5"), Stop(15)]
+    outputs: list[Says | Stop] = [Says(output="3"), Says(output="0"), Says(output="5"), Stop(15)]
     world = ScriptedWorld(loop(converge, maintain=True), outputs)
     begin(world)
     judged = [record for record in world.log if record["event"] == "condition_eval"]
