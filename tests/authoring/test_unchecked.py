@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from little_loops.authoring.check import check
+from little_loops.authoring.checks.check import check
 from little_loops.authoring.load import load
-from little_loops.authoring.places import Places, Source
+from little_loops.authoring.yaml.places import Places, Source
 from little_loops.fsm.schema import FSMLoop, StateConfig
 
 NOWHERE = Places(Source("", ()), None)
@@ -19,7 +19,7 @@ SCRIPTS = (
     "not everything was checked: "
     "the loop has more than 150,000 characters of shell scripts with values in them"
 )
-EVAL = "`${env.A}` stands in program text of `eval`, and would be run"
+EVAL = "`${env.A}` is inside the program text of `eval`, and would be run"
 UNKNOWN = "`context` has no `typo`"
 
 

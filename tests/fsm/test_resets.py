@@ -54,7 +54,7 @@ PLAIN = Says(takes_ms=1000)
             [FAST, FAST, FAST, SLOW, FAST], [0, 1000, 2000, 0, 1000], id="a slow one resets it"
         ),
         pytest.param(
-            [FAST, FAST, FAST, PLAIN, FAST], [0, 1000, 2000, 1000], id="a plain end resets it"
+            [FAST, FAST, FAST, PLAIN, FAST], [0, 1000, 2000, 0], id="a plain end resets it"
         ),
     ],
 )

@@ -7,9 +7,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from little_loops.fsm.actions import SIGNAL_TYPES
 from little_loops.fsm.signal_detector import SignalDetector
-from little_loops.world.output import SignalScanner
+from little_loops.fsm.signals import SIGNALS
+from little_loops.system.output import SignalScanner
 
 MARKERS = ("CONTEXT_HANDOFF:", "FATAL_ERROR:", "LOOP_STOP:")
 NEARLY = ("LOOP_STOP", "LOOP_STOP :", "loop_stop:", "CONTEXT_", "HANDOFF:", "_", ":")
@@ -36,6 +36,6 @@ def test_the_scanner_finds_what_the_detector_finds(chunks):
         scanner.feed(chunk)
     scanned = scanner.found
     detected = SignalDetector().detect_first(b"".join(chunks).decode("utf-8", "replace"))
-    assert (scanned and (SIGNAL_TYPES[scanned.kind], scanned.payload)) == (
+    assert (scanned and (SIGNALS[scanned.kind], scanned.payload)) == (
         detected and (detected.signal_type, detected.payload)
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from little_loops.authoring.checks import inspection
 from little_loops.authoring.checks.references import MOST_IN_ONE, beginning, read
+from little_loops.authoring.filling import MOST_REFERENCES
 from little_loops.authoring.load import load
 
 
