@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from little_loops.engine.drive import Acted
 from little_loops.engine.lifecycle import Ran, Wish, resume, start
 from little_loops.engine.local_world import Surroundings
-from little_loops.engine.process_actions import kept_output
 from little_loops.engine.resolve import Filled
+from little_loops.engine.streams import kept_output
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.commands import RunAction
 from little_loops.fsm.schema import FSMLoop

@@ -14,7 +14,7 @@ from little_loops.engine.executor import ExecutionResult, handled_by, result_of
 from little_loops.engine.handoff_handler import HandoffBehavior, HandoffHandler
 from little_loops.engine.lifecycle import Ran, Wish, resume, start
 from little_loops.engine.local_world import Surroundings
-from little_loops.engine.process_actions import kept_output
+from little_loops.engine.streams import kept_output
 from little_loops.fsm.commands import RunAction
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.signal_detector import SignalDetector
