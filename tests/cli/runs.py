@@ -20,8 +20,9 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.runs.claims import Claim, claim
 from little_loops.runs.history import archive
+from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import resolve_scope
-from little_loops.runs.storage import RunFiles, create
+from little_loops.runs.storage import create
 from tests.project import until
 
 NOW = wall_ms_of("2026-11-15T12:00:00.000Z")

@@ -22,8 +22,9 @@ from little_loops.fsm.commands import RunAction
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
 from little_loops.runs.history import newest
-from little_loops.runs.storage import RunFiles, RunWriter, events
-from little_loops.system.output import Stream
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.output_files import RunOutput
+from little_loops.runs.storage import RunWriter, events
 from tests.simulation.disk import Disk, Fault, Killed, heard
 from tests.simulation.engine import Clock, Stop, descriptors_closed
 
@@ -73,9 +74,10 @@ class Answering:
         told = dict(answer)
         line = told.pop("line", None)
         assert self.writer is not None
-        stream = Stream(self.writer.files.data, f"{command.step:05}-{command.attempt}.out")
-        stream.feed(told.pop("output", "").encode())
-        kept = kept_output(stream.close())
+        raw = told.pop("output", "").encode()
+        kept = kept_output(
+            RunOutput(self.writer.data).keep(command.step, command.attempt, raw, "out")
+        )
         fields = {"exit_code": 0, "duration_ms": 1000, **kept, **told}
         return Acted(Result(**fields), SignalLine(*line) if line else None)
 

@@ -15,7 +15,8 @@ import pytest
 from little_loops.engine.lifecycle import find, look
 from little_loops.fsm.state import FORMAT, LoopState
 from little_loops.runs.history import current_runs
-from little_loops.runs.storage import RunFiles, events
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.storage import events
 from tests.recorded.playing import NAME, lay_out, play, told
 from tests.recorded.record import STORIES
 from tests.simulation.child import in_child

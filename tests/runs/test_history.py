@@ -23,7 +23,8 @@ from little_loops.runs.history import (
     runs,
     settle,
 )
-from little_loops.runs.storage import RunFiles, create, load
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.storage import create, load
 from tests.engine.faults import KILLED, REFUSED, SURVIVED, attempts, die, failing_with, outcome
 
 STARTED = "2026-01-15T10:30:00.000Z"

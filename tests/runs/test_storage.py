@@ -12,16 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from little_loops.errors import DamagedRun, LostOwnership, StorageError, UsageError
-from little_loops.runs.storage import (
-    RunFiles,
-    create,
-    events,
-    find_folder,
-    last_events,
-    load,
-    make_folder,
-    reopen,
-)
+from little_loops.runs.folders import find_folder, make_folder
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.storage import create, events, last_events, load, reopen
 
 RUN = {"run": "r1", "loop": {"name": "fix"}}
 

@@ -12,13 +12,9 @@ from functools import partial
 
 import pytest
 
-from little_loops.runs.storage import (
-    RunFiles,
-    create,
-    load,
-    make_folder,
-    reopen,
-)
+from little_loops.runs.folders import make_folder
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.storage import create, load, reopen
 from tests.engine.faults import KILLED, REFUSED, SURVIVED, attempts, die, failing_with, outcome
 
 RUN = {"run": "r1", "loop": {"name": "fix"}}

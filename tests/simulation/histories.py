@@ -21,7 +21,8 @@ from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.runs.history import newest, past_runs
-from little_loops.runs.storage import RunFiles, events
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.storage import events
 from little_loops.system.files import SYNC, WRITE
 from tests.fsm.test_laws import never_twice, ways
 from tests.simulation.disk import Disk, Fault, Killed, PowerCut, heard

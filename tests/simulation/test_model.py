@@ -33,7 +33,8 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED
 from little_loops.runs.claims import Claim
 from little_loops.runs.history import past_runs, runs, settle
-from little_loops.runs.storage import RunFiles, events
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.storage import events
 from tests.engine.claimants import hold
 from tests.simulation.child import in_child
 from tests.simulation.disk import Disk, Fault, Killed, PowerCut, heard

@@ -11,7 +11,7 @@ import pytest
 from little_loops.engine.lifecycle import find
 from little_loops.fsm.schema import FSMLoop
 from little_loops.runs.history import past_runs
-from little_loops.runs.storage import RunFiles
+from little_loops.runs.layout import RunFiles
 from little_loops.system.files import SYNC, WRITE
 from tests.simulation.child import in_child
 from tests.simulation.disk import Disk, Fault, Killed, PowerCut, heard

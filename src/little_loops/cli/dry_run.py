@@ -28,8 +28,8 @@ from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import Masker
 from little_loops.runs.claims import holders, nesting, waiting
 from little_loops.runs.holders import Holder
+from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import resolve_scope, run_name, show_scope
-from little_loops.runs.storage import RunFiles
 from little_loops.terminal.console import ascii_only, print_json, say
 from little_loops.terminal.description import (
     WIDEST,

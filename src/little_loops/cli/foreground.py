@@ -23,8 +23,8 @@ from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Onlooker, Onlookers, Record
 from little_loops.reporting.reporter import Reporter
 from little_loops.runs.claims import WaitStopped
+from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import find_project
-from little_loops.runs.storage import RunFiles
 from little_loops.system.files import to_json
 from little_loops.system.stops import StopFlag, listen
 from little_loops.terminal.ci import (

@@ -13,8 +13,8 @@ from little_loops.errors import OK, UsageError
 from little_loops.reporting.escape import visible
 from little_loops.runs.history import prune
 from little_loops.runs.inspect import Seen, all_past, newest_seen
+from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import find_project
-from little_loops.runs.storage import RunFiles
 from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.tables import style_for

@@ -16,9 +16,10 @@ from little_loops.errors import StorageError, UsageError
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import one_line
+from little_loops.runs.folders import find_folder
 from little_loops.runs.inspect import Seen, all_current, as_json, newest_seen
+from little_loops.runs.layout import HISTORY
 from little_loops.runs.project import is_loop_name, is_run_name, loop_files
-from little_loops.runs.storage import HISTORY, find_folder
 from little_loops.terminal.durations import ago, compact, moment
 from little_loops.terminal.summaries import signed, since, word_of
 from little_loops.terminal.tables import Column, Style, table

@@ -40,7 +40,7 @@ from little_loops.hosts.base import (
 from little_loops.hosts.programs import find_program
 from little_loops.system import process
 from little_loops.system.clock import wall_ms
-from little_loops.system.output import LineSplitter, Stream
+from little_loops.system.output import LineSplitter
 
 if TYPE_CHECKING:
     from little_loops.engine.process_actions import ProcessActor
@@ -66,7 +66,7 @@ def run_agent(actor: ProcessActor, command: RunAction, text: str, env: Mapping[s
     if why_not:
         return Acted(Result(None, 0, failure=why_not))
     turn = AgentTurn(actor, host.reader(request))
-    streams = actor.streams(command, turn.hear, suffix="jsonl")
+    streams = actor.streams(command, turn.hear, is_agent=True)
     plan = host.stop_plan(command.kill_grace_s)
     cut_by: Cut
     try:
@@ -206,10 +206,8 @@ class AgentTurn:
 
 def _result(actor: ProcessActor, command: RunAction, raw: Result, outcome: Outcome) -> Result:
     way: AgentWay = way_of(outcome) or "error"
-    text = Stream(actor.place.run_dir, f"{command.step:05}-{command.attempt}.text")
-    text.feed(outcome.text.encode("utf-8", "replace"))
     return raw._replace(
-        **actor.kept(text),
+        **actor.kept(command, outcome.text),
         exit_code=_exit_code(way, outcome),
         signal=None,
         agent=way,

@@ -35,8 +35,10 @@ from little_loops.reporting.reporter import Reporter
 from little_loops.runs import storage
 from little_loops.runs.claims import Claim, alive, claim, nested_in, nesting
 from little_loops.runs.history import archive, newest, past_runs, restore, settle
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.output_files import RunOutput, rescue
 from little_loops.runs.project import resolve_scope
-from little_loops.runs.storage import Loaded, RunFiles, RunWriter
+from little_loops.runs.storage import Loaded, RunWriter
 from little_loops.system import process_tree
 from little_loops.system.clock import RunClock, wall_ms
 from little_loops.system.own_command import path_with_own_command
@@ -346,7 +348,11 @@ def _carry_out(
         else:
             session = SessionNote(writer.data)
             stack.callback(session.close)
-            actor = _process_actor(run, wish, around, writer, onlookers, masker, session)
+            if run.seq:
+                rescue(writer.data, run.step, run.attempt)
+            output = RunOutput(writer.data, masker)
+            stack.callback(output.close)
+            actor = _process_actor(run, wish, around, writer, onlookers, output, session)
         world = RunWorld(loop, writer, actor, clock, masker, onlookers, around)
         run, ending = drive(loop, run, happening, world)
     writer.save(run.to_dict(), sync=True)
@@ -369,7 +375,7 @@ def _process_actor(
     around: Surroundings,
     writer: RunWriter,
     onlookers: Onlookers,
-    masker: Masker,
+    output: RunOutput,
     session: SessionNote,
 ) -> ProcessActor:
     if around.owns_process:
@@ -381,7 +387,7 @@ def _process_actor(
         {**around.environ, **nested, "PATH": path},
         stop=around.stop,
         onlookers=onlookers,
-        holds_secret=lambda data: masker.mask_bytes(data) != data,
+        output=output,
         skip_permissions=wish.skip_permissions,
         on_started=session.keep,
         scanner=around.scanner,

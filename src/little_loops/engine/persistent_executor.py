@@ -19,9 +19,10 @@ from little_loops.fsm.commands import RunAction
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.signal_detector import SignalDetector
 from little_loops.reporting.observers import Callback
+from little_loops.runs.output_files import RunOutput
 from little_loops.runs.project import project_of
 from little_loops.runs.storage import RunWriter
-from little_loops.system.output import LineScanner, Scanner, Signal, SignalScanner, Stream
+from little_loops.system.output import LineScanner, Scanner, Signal, SignalScanner
 
 
 class PersistentExecutor:
@@ -64,9 +65,10 @@ class PersistentExecutor:
 
     def _actor(self, writer: RunWriter) -> RunnerActor:
         def keep(command: RunAction, output: str) -> dict[str, Any]:
-            stream = Stream(writer.files.data, f"{command.step:05}-{command.attempt}.out")
-            stream.feed(output.encode("utf-8", "replace"))
-            return kept_output(stream.close())
+            raw = output.encode("utf-8", "replace")
+            return kept_output(
+                RunOutput(writer.data).keep(command.step, command.attempt, raw, "out")
+            )
 
         assert self.action_runner is not None, "without one the real thing runs"
         return RunnerActor(self.action_runner, self.signal_detector, keep)

@@ -18,19 +18,20 @@ from typing import Any, cast
 
 from little_loops.engine.drive import Acted, ActionResult
 from little_loops.engine.resolve import Filled
-from little_loops.engine.streams import Streams, close, kept_output
+from little_loops.engine.streams import Streams, kept_output
 from little_loops.fsm.commands import RunAction
 from little_loops.fsm.schema import ActionType, HostOptions
 from little_loops.fsm.state import CutBy, FileRef, LoopState, SignalLine
 from little_loops.fsm.variables import SESSION_VARIABLES
 from little_loops.records import NamedTuple
 from little_loops.reporting.observers import Onlooker
+from little_loops.runs.layout import CONTINUE
+from little_loops.runs.output_files import RunOutput, trim
 from little_loops.system import process
-from little_loops.system.files import failure
-from little_loops.system.output import Scanner, SignalScanner, Stream, trim
+from little_loops.system.files import Folder, failure
+from little_loops.system.output import Scanner, SignalScanner
 from little_loops.system.stops import StopFlag
 
-CONTINUE = "continue.md"
 TRIM_AFTER = 64 << 20
 CONTINUATION_CAP = 8 << 10
 SIGNAL_TYPES = {"CONTEXT_HANDOFF": "handoff", "FATAL_ERROR": "error", "LOOP_STOP": "stop"}
@@ -55,7 +56,7 @@ class ProcessActor:
         *,
         stop: StopFlag | None = None,
         onlookers: Onlooker | None = None,
-        holds_secret: Callable[[bytes], bool] = lambda _: False,
+        output: RunOutput | None = None,
         skip_permissions: bool = False,
         on_started: Callable[[int], None] | None = None,
         scanner: Callable[[], Scanner] = SignalScanner,
@@ -66,7 +67,7 @@ class ProcessActor:
         self.environ = {name: value for name, value in environ.items() if name not in dropped}
         self.stop = stop
         self.onlookers = onlookers or Onlooker()
-        self.holds_secret = holds_secret
+        self.output = output or _output_in(place.run_dir)
         self.skip_permissions = skip_permissions
         self.on_started = on_started
         self.scanner = scanner
@@ -126,19 +127,15 @@ class ProcessActor:
         return Acted(result, None if found is None else self.signal_line(found.kind, found.payload))
 
     def streams(
-        self, command: RunAction, listen: Callable[[bytes], None], suffix: str = "out"
+        self, command: RunAction, listen: Callable[[bytes], None], *, is_agent: bool = False
     ) -> Streams:
-        name = f"{command.step:05}-{command.attempt}"
-        out = Stream(self.place.run_dir, f"{name}.{suffix}")
-        err = Stream(self.place.run_dir, f"{name}.err")
-        shown = suffix == "out"  # the stream of an agent is for programs, and always kept
-        if not shown:
-            out.spill()
-        return Streams(out, err, listen, self.onlookers, self.holds_secret, shown=shown)
+        output = self.output.action(command.step, command.attempt)
+        return Streams(output, listen, self.onlookers, is_agent=is_agent)
 
-    def kept(self, stream: Stream) -> dict[str, Any]:
-        """The fields of a result that say where a text is."""
-        return kept_output(close(stream, self.holds_secret))
+    def kept(self, command: RunAction, text: str) -> dict[str, Any]:
+        """The fields of a result that say where an agent's answer is."""
+        raw = text.encode("utf-8", "replace")
+        return kept_output(self.output.keep(command.step, command.attempt, raw, "text"))
 
     def run(
         self,
@@ -194,6 +191,12 @@ class ProcessActor:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as stream:
             stream.write(text)
+
+
+def _output_in(directory: str) -> RunOutput:
+    folder = Folder.at(directory)
+    assert folder is not None, "a run has its directory"
+    return RunOutput(folder)
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

@@ -1,6 +1,6 @@
 """Keep what an action prints, and turn it into the fields of a result.
 
-Not here: running the action (`process_actions`), how output is stored (`system.output`).
+Not here: running the action (`process_actions`), how output is stored (`runs.output_files`).
 """
 
 from __future__ import annotations
@@ -12,85 +12,75 @@ from typing import Any
 from little_loops.engine.resolve import without_newline
 from little_loops.fsm.state import CutBy, FileRef, Result
 from little_loops.reporting.observers import Onlooker
+from little_loops.runs.output_files import INLINE, ActionOutput, Output
 from little_loops.system import process
-from little_loops.system.files import failure
-from little_loops.system.output import INLINE, Output, Stream
 
 TAIL = 400
 
 
 class Streams:
-    """Both streams of one action, kept, watched and scanned."""
+    """Both streams of one action, kept, watched and scanned.
+
+    What a shell action prints is its output.  What an agent's program prints is its stream of
+    events, for programs; what the agent said is found in it by whoever listens.
+    """
 
     def __init__(
         self,
-        out: Stream,
-        err: Stream,
+        output: ActionOutput,
         listen: Callable[[bytes], None],
         onlookers: Onlooker,
-        holds_secret: Callable[[bytes], bool],
         *,
-        shown: bool,
+        is_agent: bool,
     ) -> None:
-        self._shown = shown
-        self._out = out
-        self._err = err
+        self._output = output
         self._listen = listen
         self._onlookers = onlookers
-        self._holds_secret = holds_secret
+        self._is_agent = is_agent
 
     def stdout(self, chunk: bytes) -> None:
-        self._out.feed(chunk)
+        self._output.stdout(chunk)
         self._listen(chunk)
-        if self._shown:
+        if not self._is_agent:
             self._onlookers.printed("stdout", chunk)
 
     def stderr(self, chunk: bytes) -> None:
-        self._err.feed(chunk)
+        self._output.stderr(chunk)
         self._onlookers.printed("stderr", chunk)
 
     def result(self, ended: process.Ended | process.CannotStart, cut_by: CutBy) -> Result:
-        out, err = close(self._out, self._holds_secret), close(self._err, self._holds_secret)
+        suffix = "jsonl" if self._is_agent else "out"
+        out, err, order, order_file = self._output.end(suffix=suffix, always_kept=self._is_agent)
         if isinstance(ended, process.CannotStart):
             return Result(None, 0, failure=ended.reason)
+        of_stdout = {"stream_file": file_of(out)} if self._is_agent else shell_output(out)
         return Result(
             exit_code=ended.exit_code,
             duration_ms=ended.duration_ms,
             stderr=None if err.text is None else without_newline(err.text),
-            stderr_file=_file(err),
+            stderr_file=file_of(err),
+            stderr_open_ended=_is_open_ended(err),
+            order=order,
+            order_file=order_file,
             signal=ended.signal,
             cut_by=cut_by,
-            **kept_output(out),
-            **structured_output(out),
+            **of_stdout,
         )
 
 
-def close(stream: Stream, holds_secret: Callable[[bytes], bool]) -> Output:
-    """A text that holds a secret goes to its file: events are masked, results are not.
-
-    So do bytes that the text would not bring back: a file has them as they were.
-    """
-    inline = stream.inline
-    try:
-        if inline and (holds_secret(inline) or not _comes_back(inline)):
-            stream.spill()
-        return stream.close()
-    except OSError as error:
-        raise failure(error, "write", "the output") from error
-
-
-def _comes_back(data: bytes) -> bool:
-    try:
-        return data.decode() != "\n"  # without its newline it would be nothing at all
-    except UnicodeDecodeError:
-        return False
+def shell_output(out: Output) -> dict[str, Any]:
+    return {**kept_output(out), **structured_output(out)}
 
 
 def kept_output(out: Output) -> dict[str, Any]:
+    """The fields of a result that say what its output is, or where."""
     if out.text is not None:
-        text = without_newline(out.text)
-        return {"output": text, "open_ended": bool(text) and text == out.text}
-    return {"output": None, "output_file": _file(out), "tail": (out.tail or out.head)[-TAIL:]}
+        return {"output": without_newline(out.text), "open_ended": _is_open_ended(out)}
+    return {"output": None, "output_file": file_of(out), "tail": out.tail[-TAIL:]}
+
+
+def _is_open_ended(out: Output) -> bool:
+    return bool(out.text) and without_newline(out.text or "") == out.text
 
 
 def structured_output(out: Output) -> dict[str, Any]:
@@ -105,8 +95,8 @@ def structured_output(out: Output) -> dict[str, Any]:
     return {"structured": told, "verdict": verdict if isinstance(verdict, str) else None}
 
 
-def _file(output: Output) -> FileRef | None:
+def file_of(output: Output) -> FileRef | None:
     if output.path is None:
         return None
     assert output.sha256 is not None, "a file has its hash"
-    return FileRef(output.path, output.size, output.sha256, output.truncated)
+    return FileRef(output.path, output.size, output.sha256, output.truncated, output.has_secrets)

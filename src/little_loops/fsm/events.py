@@ -57,19 +57,22 @@ EVENTS: dict[str, EventType] = {
             "stderr_file",
             "tail",
             "open_ended",
+            "stderr_open_ended",
+            "order",
+            "order_file",
             "signal",
             "cut_by",
             "failure",
             "agent",
         )
         + ("kind", "reason", "verdict", "structured", "session_id", "tokens", "cost_usd", "turns")
-        + ("retry_at_ms", "signal_line", "capture"),
+        + ("retry_at_ms", "stream_file", "signal_line", "capture"),
     ),
     "action_interrupted": EventType(
         "an action was cut short, or was lost with its runner",
         ("state", "attempt", "cause"),
         ("started", "exit_code", "signal", "duration_ms", "output", "stderr", "output_file")
-        + ("stderr_file",),
+        + ("stderr_file", "stream_file", "open_ended", "stderr_open_ended", "order", "order_file"),
     ),
     "condition_eval": EventType(
         "a condition was judged", ("type", "result", "reason"), ("state", "best", "stalled")

@@ -12,6 +12,7 @@ from little_loops.fsm.turn import Turn
 
 KEPT_OF_A_CUT = (
     *("exit_code", "duration_ms", "output", "stderr", "output_file", "stderr_file", "signal"),
+    *("stream_file", "open_ended", "stderr_open_ended", "order", "order_file"),
 )
 
 

@@ -24,13 +24,13 @@ from typing import Protocol, Self
 from little_loops.errors import ConflictError, LittleLoopsError, StorageError, UsageError
 from little_loops.fsm.scope import contains, overlaps
 from little_loops.records import NamedTuple
+from little_loops.runs.folders import find_folder, make_folder
 from little_loops.runs.holders import Holder, from_bytes, this_process, to_bytes
-from little_loops.runs.project import check_run_name, is_run_name, show_scope
-from little_loops.runs.storage import PID, RUNNING, find_folder, make_folder
+from little_loops.runs.layout import PID, QUEUE, RUNNING, named
+from little_loops.runs.project import check_run_name, show_scope
 from little_loops.system.files import Folder, failure, write_all
 from little_loops.system.lock_files import guarded, has_name, held, hold, looking
 
-QUEUE = ".queue"
 RELEASE_WAIT_S = 2.0
 POLL_S = 0.1
 DEEPEST = 16
@@ -391,10 +391,8 @@ def _tickets(folder: Folder, root: str, *, tidy: bool = False) -> list[_Ticket]:
 
 def _live(folder: Folder, root: str) -> list[Holder]:
     found = []
-    for name in folder.names():
-        run = name.removesuffix(PID)
-        if run != name and is_run_name(run):
-            raw = held(folder, name)
-            if raw is not None:
-                found.append(from_bytes(raw, run, root))
+    for name in named(folder.names(), PID):
+        raw = held(folder, name + PID)
+        if raw is not None:
+            found.append(from_bytes(raw, name, root))
     return found

@@ -16,9 +16,10 @@ from typing import Self
 
 from little_loops.errors import UsageError
 from little_loops.runs.claims import alive
+from little_loops.runs.folders import open_file
 from little_loops.runs.inspect import Seen, newest_seen
 from little_loops.runs.journal import Record, Records
-from little_loops.runs.storage import EVENTS, LOG, RunFiles
+from little_loops.runs.layout import EVENTS, LOG
 from little_loops.system.files import failure
 
 CHUNK = 1 << 16
@@ -114,7 +115,7 @@ def open_events(root: str, one: Seen, most: int | None = None) -> tuple[Seen, Gr
 
 def _open(root: str, one: Seen, suffix: str) -> tuple[Seen, int]:
     for _ in range(LOOKS):
-        descriptor = _open_now(one.files, suffix)
+        descriptor = open_file(one.files, suffix)
         if descriptor is not None:
             return one, descriptor
         # It has ended and moved, or has just begun and is about to write.
@@ -125,17 +126,6 @@ def _open(root: str, one: Seen, suffix: str) -> tuple[Seen, int]:
             time.sleep(POLL_S)
         one = again
     raise UsageError(f"`{one.files.path(suffix)}` is missing")
-
-
-def _open_now(files: RunFiles, suffix: str) -> int | None:
-    folder = files.folder()
-    if folder is None:
-        return None
-    with folder:
-        try:
-            return folder.open(files.base + suffix, os.O_RDONLY)
-        except FileNotFoundError:
-            return None
 
 
 def until_it_runs(root: str, name: str, one: Seen) -> Seen:

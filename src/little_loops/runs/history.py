@@ -22,33 +22,30 @@ from typing import Any, Literal
 from little_loops.errors import StorageError, UsageError
 from little_loops.records import NamedTuple
 from little_loops.runs.claims import alive, holders
+from little_loops.runs.folders import find_folder, folder_of, make_folder
 from little_loops.runs.holders import Holder
-from little_loops.runs.project import check_run_name, is_run_name
-from little_loops.runs.storage import (
+from little_loops.runs.layout import (
     DATA,
     EVENTS,
     HISTORY,
     LOG,
+    MOVING,
     RUNNING,
     SPAWN,
     STATE,
+    STEM,
     RunFiles,
-    Saved,
-    Unusable,
-    events,
-    find_folder,
-    is_blank,
-    make_folder,
-    read_state,
+    named,
+    stem_order,
 )
+from little_loops.runs.project import check_run_name, is_run_name
+from little_loops.runs.storage import Saved, Unusable, events, is_blank, read_state
 from little_loops.system.files import Folder, failure
 from little_loops.system.lock_files import guarded
 
 NO_SNAPSHOT = "killed before its first snapshot; `resume` reads it from the log"
-MOVING = ".moving"
 PRUNED = ".pruned-"
-_STEM = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d+))?")
-_MOVE = rf"(archive|restore):({_STEM.pattern})"
+_MOVE = rf"(archive|restore):({STEM.pattern})"
 _STARTED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _PART = "|".join(map(re.escape, (DATA, LOG, SPAWN, EVENTS, STATE))) + r"(\.damaged-\d+)?"
 
@@ -77,13 +74,7 @@ def current_runs(root: str) -> list[Run]:
         return []
     living = {holder.name: holder for holder in holders(root)}
     with folder:
-        names = {
-            name.removesuffix(end)
-            for name in folder.names()
-            for end in (STATE, EVENTS)
-            if name.endswith(end)
-        }
-        names = {name for name in names if is_run_name(name)} | living.keys()
+        names = {*named(folder.names(), STATE, EVENTS), *living}
         found = (_look(folder, RunFiles(root, name), living.get(name)) for name in sorted(names))
         return [run for run in found if run is not None]
 
@@ -113,7 +104,7 @@ def past_runs(root: str, name: str | None = None, limit: int | None = None) -> l
 def newest(root: str, name: str) -> Run | None:
     """The run that a name means: the current one, else the last of the past ones."""
     files = RunFiles(root, name)
-    folder = files.folder()
+    folder = folder_of(files)
     if folder is not None:
         holder = alive(root, name)
         with folder:
@@ -152,7 +143,7 @@ def _past(root: str, name: str | None = None) -> list[RunFiles]:
     in_motion = _in_motion(root)
     kept = sorted(files for files in found if in_motion.get(files.name) != files.stem)
     # Of runs that began in the same second, whatever the order, it is always the same.
-    return sorted(kept, key=lambda files: _order(files.stem or ""), reverse=True)
+    return sorted(kept, key=lambda files: stem_order(files.stem or ""), reverse=True)
 
 
 def _stems(history: Folder, name: str) -> set[str]:
@@ -160,12 +151,7 @@ def _stems(history: Folder, name: str) -> set[str]:
     if folder is None:
         return set()
     with folder:
-        return {match[0] for each in folder.names() if (match := _STEM.match(each)) is not None}
-
-
-def _order(stem: str) -> tuple[str, int]:
-    match = _STEM.fullmatch(stem)
-    return (match[1], int(match[2] or 1)) if match else ("", 0)
+        return {match[0] for each in folder.names() if (match := STEM.match(each)) is not None}
 
 
 def _in_motion(root: str) -> dict[str, str]:
@@ -301,8 +287,8 @@ def _free_stem(history: Folder, started: str) -> str:
     Two runs that began in the same second are told apart by a number; so is one that, by a clock
     which was set back, began before those it followed.
     """
-    taken = {match[0] for each in history.names() if (match := _STEM.match(each)) is not None}
-    stamp, number = max(map(_order, taken), default=("", 0))
+    taken = {match[0] for each in history.names() if (match := STEM.match(each)) is not None}
+    stamp, number = max(map(stem_order, taken), default=("", 0))
     return started if started > stamp else f"{stamp}-{number + 1}"
 
 
@@ -330,7 +316,7 @@ def _is_before(files: RunFiles, then_ms: int | None) -> bool:
 
     if then_ms is None:
         return True
-    day, _, clock = _order(files.stem or "")[0].partition("T")
+    day, _, clock = stem_order(files.stem or "")[0].partition("T")
     try:
         return wall_ms_of(f"{day}T{clock.replace('-', ':')}Z") < then_ms
     except ValueError:  # a month 99: not a name of ours, and not ours to delete by its age

@@ -20,18 +20,12 @@ from little_loops.errors import CONFLICT, FAILED, StorageError, UsageError
 from little_loops.fsm.events import FINAL_EVENTS, timestamp, wall_ms_of
 from little_loops.records import NamedTuple
 from little_loops.runs.claims import holders, waiting
+from little_loops.runs.folders import find_folder
 from little_loops.runs.history import Run, current_runs, newest, past_runs
 from little_loops.runs.holders import Holder
+from little_loops.runs.layout import RUNNING, RunFiles
 from little_loops.runs.run_texts import Texts, has_texts, texts
-from little_loops.runs.storage import (
-    RUNNING,
-    RunFiles,
-    Saved,
-    Unusable,
-    find_folder,
-    last_events,
-    read_state,
-)
+from little_loops.runs.storage import Saved, Unusable, last_events, read_state
 from little_loops.system.files import Folder
 from little_loops.system.lock_files import looking
 

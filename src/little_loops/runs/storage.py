@@ -25,130 +25,28 @@ from typing import Any
 from little_loops.errors import DamagedRun, LostOwnership, StorageError
 from little_loops.fsm.state import FORMAT
 from little_loops.records import NamedTuple
+from little_loops.runs.folders import folder_of, make_folder, open_file
 from little_loops.runs.journal import Journal, Record, Records, tail
-from little_loops.runs.project import check_run_name, loops_of
+from little_loops.runs.layout import DATA, EVENTS, LOG, RUN_JSON, RUNNING, STATE, RunFiles
+from little_loops.runs.project import check_run_name
 from little_loops.system.files import Folder, Stamp, to_json
 
-RUNNING = ".running"
-HISTORY = ".history"
-STATE = ".state.json"
-EVENTS = ".events.jsonl"
-LOG = ".log"
-PID = ".pid"
-DATA = ".d"
-SPAWN = ".spawn.json"
-RUN_JSON = "run.json"
-LARGEST = 64 << 20
+MAX_BYTES = 64 << 20
 
 Check = Callable[[dict[str, Any]], object]
 """Raises KeyError, TypeError, ValueError or AttributeError on a snapshot it cannot use."""
 
 
-class RunFiles(NamedTuple):
-    """The places of one run's files; with a stem, those of a past run."""
-
-    root: str
-    name: str
-    stem: str | None = None
-
-    @property
-    def directory(self) -> str:
-        if self.stem is None:
-            return os.path.join(self.root, loops_of(self.root), RUNNING)
-        return os.path.join(self.root, loops_of(self.root), HISTORY, self.name)
-
-    @property
-    def base(self) -> str:
-        return self.stem or self.name
-
-    def path(self, suffix: str) -> str:
-        return os.path.join(self.directory, self.base + suffix)
-
-    @property
-    def pid(self) -> str:
-        return self.path(PID)
-
-    @property
-    def state(self) -> str:
-        return self.path(STATE)
-
-    @property
-    def events(self) -> str:
-        return self.path(EVENTS)
-
-    @property
-    def log(self) -> str:
-        return self.path(LOG)
-
-    @property
-    def data(self) -> str:
-        """The run's own directory: `LL_RUN_DIR`."""
-        return self.path(DATA)
-
-    @property
-    def run_json(self) -> str:
-        return os.path.join(self.data, RUN_JSON)
-
-    @property
-    def spawn(self) -> str:
-        return self.path(SPAWN)
-
-    def folder(self) -> Folder | None:
-        check_run_name(self.name)
-        if self.stem is None:
-            return find_folder(self.root, RUNNING)
-        return find_folder(self.root, HISTORY, self.name)
-
-    def open_events(self) -> int | None:
-        folder = self.folder()
-        if folder is None:
-            return None
-        with folder:
-            try:
-                return folder.open(self.base + EVENTS, os.O_RDONLY)
-            except FileNotFoundError:
-                return None
-
-
-def find_folder(root: str, *names: str) -> Folder | None:
-    """A folder below `.loops`, no link in between; nothing is made."""
-    folder = Folder.at(root)
-    for name in (loops_of(root), *names):
-        if folder is None:
-            return None
-        with folder:
-            folder = folder.child(name)
-    return folder
-
-
-def make_folder(root: str, *names: str) -> Folder:
-    """A folder below `.loops`, private; made where it is not there."""
-    home = Folder.at(root)
-    if home is None:
-        raise StorageError(f"`{root}` is gone")
-    with home, home.make(loops_of(root), mode=0o777) as loops:
-        _ignore(loops)
-        folder = loops.make(names[0])
-    for name in names[1:]:
-        with folder:
-            folder = folder.make(name)
-    return folder
-
-
-def _ignore(loops: Folder) -> None:
-    """Keep runs out of git, in this clone and the next."""
-    name = ".gitignore"
-    if loops.stamp(name) is None:
-        lines = f"{RUNNING}/\n{HISTORY}/\n".encode()
-        loops.replace(name, lines, f"{name}.tmp-{os.urandom(8).hex()}", mode=0o644)
+def _opened(files: RunFiles) -> Callable[[], int | None]:
+    return lambda: open_file(files, EVENTS)
 
 
 def events(files: RunFiles, offset: int = 0) -> Records:
-    return Records(files.open_events, offset)
+    return Records(_opened(files), offset)
 
 
 def last_events(files: RunFiles, count: int) -> list[Record]:
-    return tail(files.open_events, count)
+    return tail(_opened(files), count)
 
 
 class Saved(NamedTuple):
@@ -169,7 +67,7 @@ class Unusable(NamedTuple):
 def read_state(folder: Folder, base: str, check: Check | None = None) -> Saved | Unusable | None:
     """What is in a state file; None if there is none."""
     name = base + STATE
-    raw = folder.read(name, LARGEST)
+    raw = folder.read(name, MAX_BYTES)
     if raw is None:
         return None
     return _parse_state(raw, folder.place(name), check)
@@ -245,7 +143,7 @@ class Loaded(NamedTuple):
 
 def load(files: RunFiles, check: Check | None = None) -> Loaded | None:
     """Read a run back; None if nothing of it was ever recorded.  Writes nothing."""
-    folder = files.folder()
+    folder = folder_of(files)
     if folder is None:
         return None
     with folder:
@@ -264,7 +162,7 @@ def _read_run_json(folder: Folder, base: str) -> dict[str, Any] | None:
     if data is None:
         return None
     with data:
-        raw = data.read(RUN_JSON, LARGEST)
+        raw = data.read(RUN_JSON, MAX_BYTES)
     try:
         kept = json.loads(raw or b"")
     except (ValueError, RecursionError):
@@ -280,7 +178,7 @@ def _behind(files: RunFiles, saved: Saved) -> Iterator[Record]:
 
 def _ends_with(files: RunFiles, offset: int, seq: int) -> bool:
     """Is that event the last one up to there?  After a loss of power the log may be shorter."""
-    last = tail(files.open_events, 1, end=offset)
+    last = tail(_opened(files), 1, end=offset)
     return [record["seq"] for record in last] == [seq]
 
 

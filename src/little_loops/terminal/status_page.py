@@ -13,10 +13,12 @@ from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import RELAY, one_line
+from little_loops.runs.folders import folder_of
 from little_loops.runs.inspect import Closer, Facts, Seen, as_json, ran_ms, texts_of
 from little_loops.runs.last_output import last_heard_ms
+from little_loops.runs.layout import DATA, LOG, RUN_JSON, SPAWN
 from little_loops.runs.path_taken import BAD, GOOD, Visit, visits
-from little_loops.runs.storage import DATA, LARGEST, LOG, RUN_JSON, SPAWN
+from little_loops.runs.storage import MAX_BYTES
 from little_loops.system.process_table import SYSTEM
 from little_loops.terminal.durations import ago, moment, rough
 from little_loops.terminal.summaries import count, ending_of, money, signed, word_of
@@ -47,7 +49,7 @@ class Details(NamedTuple):
 
 def details(one: Seen) -> Details:
     try:
-        folder = None if one.status == "queued" else one.files.folder()
+        folder = None if one.status == "queued" else folder_of(one.files)
         if folder is None:
             return Details({}, None, None)
         with folder:
@@ -55,7 +57,7 @@ def details(one: Seen) -> Details:
             data = folder.child(one.files.base + DATA)
             with data or nullcontext():
                 heard_ms = last_heard_ms(folder, one.files.base + LOG, data)
-                kept = _read(data.read(RUN_JSON, LARGEST)) if data is not None else {}
+                kept = _read(data.read(RUN_JSON, MAX_BYTES)) if data is not None else {}
     except StorageError:
         return Details({}, None, None)
     machine = kept.get("loop")

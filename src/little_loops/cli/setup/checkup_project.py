@@ -19,10 +19,11 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.values import author_context
 from little_loops.hosts.base import HOST_NAMES, host_named
 from little_loops.runs.claims import holders
+from little_loops.runs.folders import find_folder
 from little_loops.runs.holders import from_bytes
 from little_loops.runs.inspect import Seen, all_current, is_crashed, standing_still
+from little_loops.runs.layout import PID, RUNNING
 from little_loops.runs.project import is_run_name, loop_files
-from little_loops.runs.storage import PID, RUNNING, find_folder
 
 MOST_NAMES = 5
 ANY_LOOP = {"name": "any", "initial": "end", "states": {"end": {"terminal": True}}}
