@@ -21,6 +21,7 @@ USAGE = 2
 LIMIT = 3
 PAUSED = 4
 CONFLICT = 5
+STOPPED_BY_ACTION = 6
 INTERNAL = 70
 SIGNALLED = 128  # plus the signal's number
 
@@ -60,6 +61,10 @@ class UsageError(LittleLoopsError):
     """The command was asked for something that is not there or not allowed."""
 
     exit_code = USAGE
+
+
+class UnknownLoop(UsageError):
+    """No loop file has this name."""
 
 
 class DefinitionError(UsageError):

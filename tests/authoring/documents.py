@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from little_loops.authoring.fields import kinds, table
+from little_loops.fsm.schema import HOST_NAMES
 
 Data = st.SearchStrategy[Any]
 
@@ -127,7 +128,7 @@ OF_KIND: dict[type, Callable[[Any], Data]] = {
         of_kind(kind.item), min_size=max(1, kind.least), max_size=3
     ),
     kinds.Judge: conditions,
-    kinds.Agent: lambda kind: st.sampled_from(table.HOSTS) | record(table.HOST.fields),
+    kinds.Agent: lambda kind: st.sampled_from(HOST_NAMES) | record(table.HOST.fields),
     kinds.Part: lambda kind: record(table.PARTS[kind.table].fields),
     kinds.Command: lambda kind: LINES | record(table.COMMAND.fields),
 }

@@ -168,7 +168,7 @@ ROWS = {
         "stopped",
         "stop_signal",
         "loop_complete",
-        0,
+        6,
         "Loop stopped: that is enough (1 iteration, T)",
         NOTHING,
         "error: there is nothing to resume in `row`: an action asked it to stop\n",

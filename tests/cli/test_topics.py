@@ -13,7 +13,6 @@ from little_loops.authoring.fields.table import CONDITIONS
 from little_loops.cli.commands import ALIASES, HIDDEN, VERBS, help_page
 from little_loops.cli.topics import CODES, GIVEN, READ, TOPICS, WIDTH, endings, page, rows
 from little_loops.definitions.settings import SETTINGS
-from little_loops.fsm.endings import exit_code_of_end
 from little_loops.templates.parse import FIELDS, MODIFIERS, NAMESPACES
 from tests.project import Project
 
@@ -54,19 +53,9 @@ def test_the_front_page_names_all_topics():
     assert f"ll-loop help {' | '.join(TOPICS)}" in help_page()
 
 
-def test_the_table_of_endings_says_what_the_engine_does():
-    reasons = {
-        "error": "error",
-        "an action's timeout": "timeout",
-        "no transition": "no_transition",
-        "an agent's login or billing": "auth",
-        "iterations, cost, tokens": "max_iterations",
-        "the loop's timeout": "loop_timeout",
-    }
-    for name, status, code, _ in endings():
-        end = {"status": status, "reason": reasons.get(name, "terminal"), "signal": 2}
-        assert str(exit_code_of_end(end)) == code, name
-        assert int(code) in CODES, name
+def test_every_exit_code_in_the_table_of_endings_is_explained():
+    for title, _, code, _ in endings():
+        assert int(code) in CODES, title
 
 
 def test_every_variable_of_the_source_is_told_or_internal():

@@ -190,7 +190,7 @@ def test_a_run_inside_another_that_is_stopped_can_go_on(project: Project):
     ("says", "code", "status"),
     [
         pytest.param("echo CONTEXT_HANDOFF: more to do", 4, "awaiting_continuation", id="handoff"),
-        pytest.param("echo LOOP_STOP: enough", 0, "stopped", id="stop"),
+        pytest.param("echo LOOP_STOP: enough", 6, "stopped", id="stop"),
         pytest.param("exit 3", 1, "failed", id="error"),
     ],
 )

@@ -136,7 +136,7 @@ def test_a_run_headed_for_a_state_that_is_gone_cannot_be_resumed(headed):
         endings.TERMINATED,
         endings.LOOP_TIMEOUT,
         endings.failed("error", "why"),
-        endings.limit("max_cost", "why"),
+        endings.failed("max_cost", "why"),
         endings.interrupted(2),
     ],
     ids=lambda ending: f"{ending.status}-{ending.reason}",

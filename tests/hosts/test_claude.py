@@ -6,7 +6,7 @@ import pytest
 
 from little_loops.fsm.schema import HostOptions
 from little_loops.hosts.base import Request
-from little_loops.hosts.claude import CLAUDE
+from little_loops.hosts.claude import HOST
 from little_loops.hosts.verdicts import schema_for
 
 ID = "11111111-1111-4111-8111-111111111111"
@@ -70,11 +70,11 @@ PLAIN = Request("go", "prompt", "/project", ID)
     ],
 )
 def test_the_command_line(options, flags):
-    assert CLAUDE.build(PLAIN._replace(**options)).argv == (*ALWAYS, *flags)
+    assert HOST.build(PLAIN._replace(**options)).argv == (*ALWAYS, *flags)
 
 
 def test_a_verdict_is_asked_for_by_schema():
-    argv = CLAUDE.build(PLAIN._replace(words=("done", "blocked"))).argv
+    argv = HOST.build(PLAIN._replace(words=("done", "blocked"))).argv
     assert json.loads(argv[-1].removeprefix("--json-schema=")) == schema_for(("done", "blocked"))
 
 
@@ -90,11 +90,11 @@ def test_a_verdict_is_asked_for_by_schema():
     ],
 )
 def test_the_prompt_goes_in_by_stdin(kind, action, stdin):
-    assert CLAUDE.build(PLAIN._replace(kind=kind, action=action)).stdin == stdin
+    assert HOST.build(PLAIN._replace(kind=kind, action=action)).stdin == stdin
 
 
 def test_the_environment():
-    launch = CLAUDE.build(PLAIN._replace(env={"A": "1"}))
+    launch = HOST.build(PLAIN._replace(env={"A": "1"}))
     assert launch.env == {"CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR": "1", "A": "1"}
     assert launch.env_unless_set == {"CLAUDE_CODE_MAX_RETRIES": "2"}
     assert (launch.session_id, launch.files) == (ID, {})
@@ -114,14 +114,14 @@ def test_the_environment():
     ],
 )
 def test_what_is_a_slash_command(action, taken):
-    assert CLAUDE.recognises(action) is taken
+    assert HOST.recognises(action) is taken
 
 
 @pytest.mark.parametrize(
     ("mode", "asks"), [(None, True), ("bypassPermissions", True), ("acceptEdits", False)]
 )
 def test_what_needs_consent(mode, asks):
-    assert CLAUDE.needs_consent(mode) is asks
+    assert HOST.needs_consent(mode) is asks
 
 
 PERMISSIONS = "permissions are set by `permission_mode`, `allow` and `deny`"
@@ -174,9 +174,9 @@ ENGINE = "is set by the engine or by an option of its own"
     ],
 )
 def test_options(options, problems):
-    assert CLAUDE.check_options(options) == problems
+    assert HOST.check_options(options) == problems
 
 
 def test_probe():
-    probe = CLAUDE.probe(lambda name: f"/bin/{name}", lambda argv: (0, "2.1.197 (Claude Code)"))
+    probe = HOST.probe(lambda name: f"/bin/{name}", lambda argv: (0, "2.1.197 (Claude Code)"))
     assert probe == ("/bin/claude", "2.1.197", True, "")

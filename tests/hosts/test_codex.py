@@ -6,7 +6,7 @@ import pytest
 
 from little_loops.fsm.schema import HostOptions
 from little_loops.hosts.base import Request, argv_with_files
-from little_loops.hosts.codex import CODEX
+from little_loops.hosts.codex import HOST
 from little_loops.hosts.verdicts import schema_for
 
 ALWAYS = ("codex", "exec", "--json", "--skip-git-repo-check")
@@ -40,13 +40,13 @@ PLAIN = Request("go", "prompt", "/project", "ours")
     ],
 )
 def test_the_command_line(options, flags):
-    launch = CODEX.build(PLAIN._replace(**options))
+    launch = HOST.build(PLAIN._replace(**options))
     assert launch.argv == (*ALWAYS, *flags, "-")
     assert (launch.stdin, launch.session_id, launch.files) == (b"go", None, {})
 
 
 def test_a_verdict_is_asked_for_by_a_file():
-    launch = CODEX.build(PLAIN._replace(words=("pass", "fail"), env={"A": "1"}))
+    launch = HOST.build(PLAIN._replace(words=("pass", "fail"), env={"A": "1"}))
     argv = (*ALWAYS, "-s", "read-only", "--output-schema", "/run/verdict.schema.json", "-")
     assert argv_with_files(launch, "/run") == argv
     assert json.loads(launch.files["verdict.schema.json"]) == schema_for(("pass", "fail"))
@@ -119,15 +119,15 @@ PERMISSIONS = "permissions are set by `permission_mode`"
     ],
 )
 def test_options(options, problems):
-    assert CODEX.check_options(options) == problems
+    assert HOST.check_options(options) == problems
 
 
 def test_the_rest():
-    assert CODEX.recognises("/review") is False
-    assert [CODEX.needs_consent(mode) for mode in (None, "bypassPermissions", "auto")] == [
+    assert HOST.recognises("/review") is False
+    assert [HOST.needs_consent(mode) for mode in (None, "bypassPermissions", "auto")] == [
         True,
         True,
         False,
     ]
-    probe = CODEX.probe(lambda name: f"/bin/{name}", lambda argv: (0, "codex-cli 0.166.0"))
+    probe = HOST.probe(lambda name: f"/bin/{name}", lambda argv: (0, "codex-cli 0.166.0"))
     assert probe == ("/bin/codex", "0.166.0", True, "")

@@ -4,7 +4,7 @@ import pytest
 
 from little_loops.fsm.schema import HostOptions
 from little_loops.hosts.base import Request
-from little_loops.hosts.command import COMMAND
+from little_loops.hosts.command import HOST
 
 PLAIN = Request("fix it; rm -rf /", "prompt", "/project", "ours", env={"A": "1"})
 ASKS = (
@@ -37,7 +37,7 @@ ASKS = (
     ],
 )
 def test_the_command_line(command, words, argv, stdin):
-    launch = COMMAND.build(PLAIN._replace(command=command, words=words))
+    launch = HOST.build(PLAIN._replace(command=command, words=words))
     assert (launch.argv, launch.stdin, launch.env) == (argv, stdin, {"A": "1"})
     assert launch.session_id is None
 
@@ -82,7 +82,7 @@ def test_the_command_line(command, words, argv, stdin):
     ],
 )
 def test_options(options, problems):
-    assert COMMAND.check_options(options) == problems
+    assert HOST.check_options(options) == problems
 
 
 @pytest.mark.parametrize(
@@ -97,15 +97,15 @@ def test_probe(command, probe):
     def run(argv):
         raise AssertionError("nothing is known about its options")
 
-    assert COMMAND.probe({"aider": "/bin/aider"}.get, run, command) == probe
+    assert HOST.probe({"aider": "/bin/aider"}.get, run, command) == probe
 
 
 def test_it_has_no_slash_commands_and_asks_for_no_consent():
-    assert COMMAND.recognises("/fix") is False
-    assert COMMAND.needs_consent(None) is False
+    assert HOST.recognises("/fix") is False
+    assert HOST.needs_consent(None) is False
 
 
 def test_the_program_is_named_in_the_outcome():
-    reader = COMMAND.reader(PLAIN._replace(command=("/opt/bin/aider", "{prompt}")))
+    reader = HOST.reader(PLAIN._replace(command=("/opt/bin/aider", "{prompt}")))
     assert reader.finish(0).reason == "`aider` printed nothing"
-    assert COMMAND.reader(PLAIN).finish(0).reason == "`command` printed nothing"
+    assert HOST.reader(PLAIN).finish(0).reason == "`command` printed nothing"

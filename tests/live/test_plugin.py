@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from little_loops.hosts.base import Outcome, Request
-from little_loops.hosts.claude import CLAUDE
+from little_loops.hosts.claude import HOST
 from little_loops.hosts.plugin import is_enabled, plugin_directory
 from tests.live.agents import ROOT, Stage, events_of, texts_of
 from tests.live.fake_model import OK, Call, FakeModel, Rule, Say
@@ -84,7 +84,7 @@ def test_it_can_be_installed_from_the_repository(stage: Stage):
 
 
 def names_seen(stage: Stage) -> set[str]:
-    launch = CLAUDE.build(Request("go", "prompt", str(stage.root), str(uuid4())))
+    launch = HOST.build(Request("go", "prompt", str(stage.root), str(uuid4())))
     said = stage.program(*launch.argv, stdin=launch.stdin)
     init = next(event for event in events_of(said.stdout) if event.get("subtype") == "init")
     return set(init["slash_commands"])
@@ -204,11 +204,11 @@ def converse(
         permission_mode="dontAsk",
         allow=allow,
     )
-    launch = CLAUDE.build(request)
+    launch = HOST.build(request)
     started, resumed = f"--session-id={session_id}", f"--resume={session_id}"
     argv = [resumed if resumes and word == started else word for word in launch.argv]
     said = stage.program(*argv, stdin=launch.stdin)
-    reader = CLAUDE.reader(request)
+    reader = HOST.reader(request)
     for line in said.stdout.splitlines():
         reader.feed(line)
     return reader.finish(said.returncode)

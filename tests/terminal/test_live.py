@@ -16,7 +16,9 @@ from little_loops.fsm.events import EVENTS
 from little_loops.fsm.schema import FSMLoop, HostOptions
 from little_loops.reporting.masking import Masker
 from little_loops.terminal.last_line import WINDOW, LastOutput
-from little_loops.terminal.live import Hints, LiveScreen, Terminal, console_on, fit
+from little_loops.terminal.live import Hints, LiveScreen, Terminal
+from little_loops.terminal.screen import Screen
+from little_loops.terminal.tables import cut
 from little_loops.terminal.terminal_lines import TerminalTeller
 from tests.cli.paper import Paper
 
@@ -62,7 +64,7 @@ class Stage:
         self._encoding = encoding
         self.screen = LiveScreen(
             Terminal(
-                console_on(self._stream, colour=colour),
+                Screen(self._stream, colour=colour),
                 lambda: (self.width, self.height),
                 lambda: self.is_ours,
             ),
@@ -561,4 +563,4 @@ def test_no_piece_of_a_secret_is_ever_shown(before, after, cuts):
 def test_what_is_cut_fits(line, room):
     from rich.cells import cell_len
 
-    assert cell_len(fit(line, room, "…")) <= max(room, 1)
+    assert cell_len(cut(line, room, "…")) <= max(room, 1)

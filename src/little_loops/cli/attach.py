@@ -133,7 +133,7 @@ def _screen(args: Args, one: Seen, stack: ExitStack) -> tuple[Onlooker, Callable
     limit = given or (machine.max_iterations if machine else DEFAULT_ITERATIONS)
     if machine is None or args.json or args.quiet or not live_wanted(os.environ):
         return _plain_screen(args, one.loop, limit), lambda _: None
-    from little_loops.terminal.live import Hints, LiveScreen, terminal  # rich
+    from little_loops.terminal.live import Hints, LiveScreen, terminal  # only a terminal
     from little_loops.terminal.terminal_lines import TerminalTeller  # only on a terminal
 
     class Watching(Hints):

@@ -64,7 +64,7 @@ def _of_state(loop: FSMLoop, state: StateConfig, context: Mapping[str, Any]) -> 
     from little_loops.hosts.base import host_named  # only agents pay for hosts
 
     options = loop.host.under(state.host)
-    host = host_named(options.name or "claude")
+    host = host_named(options.host)
     return AgentAction(host.name, text) if host.needs_consent(options.permission_mode) else None
 
 

@@ -162,14 +162,14 @@ def hosts_of(loop: FSMLoop, trust: Trust, allowed: str | None) -> list[HostSeen]
 
 def _what_matters(options: HostOptions) -> HostOptions:
     return HostOptions(
-        name=options.name or "claude",
+        name=options.host,
         permission_mode=options.permission_mode,
         command=options.command,
     )
 
 
 def _seen(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str | None) -> HostSeen:
-    name = options.name or "claude"
+    name = options.host
     program = options.command[0] if options.command else name
     # Looked for, never started: not even for its version.
     path = shutil.which(program)
@@ -177,7 +177,7 @@ def _seen(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str | None
 
 
 def _permissions(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str | None) -> str:
-    name, mode = options.name or "claude", options.permission_mode
+    name, mode = options.host, options.permission_mode
     if not host_named(name).needs_consent(mode):
         return mode or "as the program has them"
     if allowed is not None:

@@ -199,7 +199,7 @@ def _plain_screen(loop: FSMLoop, show: Show, limit: int, to: Outlets) -> Onlooke
 def _live_screen(
     loop: FSMLoop, name: str, show: Show, limit: int, stop: StopFlag, out: Outlet
 ) -> LiveScreen:
-    from little_loops.terminal.live import Hints, LiveScreen, terminal  # rich
+    from little_loops.terminal.live import Hints, LiveScreen, terminal  # only a terminal
     from little_loops.terminal.terminal_lines import TerminalTeller  # only on a terminal
 
     log = os.path.relpath(RunFiles(find_project(os.getcwd()), name).log)

@@ -12,7 +12,15 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from little_loops.cli.commands import ALIASES, HIDDEN, VERBS, help_page
-from little_loops.errors import FAILED, INTERNAL, OK, SIGNALLED, LittleLoopsError
+from little_loops.errors import (
+    FAILED,
+    INTERNAL,
+    OK,
+    SIGNALLED,
+    LittleLoopsError,
+    UnknownLoop,
+    UsageError,
+)
 
 SIGINT = 2
 
@@ -62,7 +70,7 @@ def dispatch(words: list[str]) -> int:
     if first in ("-h", "--help") or words == ["help"]:
         _print_help()
         return OK
-    if first == "--version":
+    if first in ("--version", "-V") or words == ["version"]:
         from little_loops import __version__
 
         sys.stdout.write(f"ll-loop {__version__}\n")
@@ -91,8 +99,37 @@ def _page(words: list[str]) -> int:
         name = HIDDEN[verb]
     elif verb == "topics":
         name = "topics"
-    else:  # a loop's name, or an option before it
-        name, rest = "run", words
+    else:
+        return _run_by_name(words)
+    return _load_and_call(name, rest)
+
+
+def _run_by_name(words: list[str]) -> int:
+    """`ll-loop NAME` runs a loop; a mistyped verb is recognised by what follows it."""
+    operands = [word for word in words if not word.startswith("-")]
+    if not operands:
+        raise UsageError(f"unknown option `{words[0]}`", "see `ll-loop --help`")
+    meant = _verb_meant(words[0])
+    if meant and len(operands) > 1:
+        raise UsageError(f"there is no command `{words[0]}`", f"did you mean `{meant}`?")
+    try:
+        return _load_and_call("run", words)
+    except UnknownLoop as error:
+        if meant:
+            error.help = f"did you mean `{meant}`? {error.help}"
+        raise
+
+
+def _verb_meant(word: str) -> str | None:
+    if word.startswith("-") or not word.isalpha():
+        return None
+    from little_loops.authoring.messages import suggest  # only what is no verb needs it
+
+    verb = suggest(word, VERBS)
+    return None if verb is None else f"ll-loop {verb}"
+
+
+def _load_and_call(name: str, rest: list[str]) -> int:
     # What is imported stays: to look for garbage in it costs 3 % of a start.
     gc.disable()
     page = import_module(f"little_loops.cli.{name}")

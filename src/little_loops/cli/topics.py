@@ -18,6 +18,7 @@ from little_loops.errors import (
     OK,
     PAUSED,
     SIGNALLED,
+    STOPPED_BY_ACTION,
     USAGE,
     UsageError,
 )
@@ -128,12 +129,13 @@ def exit_codes(width: int) -> Iterator[str]:
 
 
 CODES = {
-    OK: "done: the run reached a success state, or an action asked it to stop",
+    OK: "done: the run reached a success state",
     FAILED: "the run failed, or a file could not be read or written",
     USAGE: "a mistake on the command line or in a loop file; nothing was run",
     LIMIT: "a limit was reached: iterations, time, cost or tokens",
     PAUSED: "the run waits for you: a context handoff, or a review",
     CONFLICT: "another run has the name, or works on an overlapping scope",
+    STOPPED_BY_ACTION: "an action printed LOOP_STOP: the run ended early, which is not a success",
     INTERNAL: "a bug in ll-loop; LL_TRACEBACK=1 shows where",
     SIGNALLED + SIGINT: "stopped by Ctrl-C; the state is saved",
     SIGNALLED + SIGTERM: "stopped by `ll-loop stop` or SIGTERM; the state is saved",
@@ -141,26 +143,21 @@ CODES = {
 
 
 def endings() -> Iterator[tuple[str, str, str, str]]:
-    """The manual's table of endings, with the engine's own statuses and codes."""
-    from little_loops.fsm import endings as of  # only this topic needs it
+    """The manual's table of endings: title, status, exit code, what a resume does."""
+    from little_loops.fsm.endings import ENDINGS  # only this topic needs it
 
-    again, higher, no = "that state again", "with a higher limit", "nothing to resume"
-    for name, ending, after in (
-        ("success state", of.COMPLETED, no),
-        ("failure state", of.FAILURE_STATE, no),
-        ("error", of.failed("error", ""), again),
-        ("an action's timeout", of.failed("timeout", ""), again),
-        ("no transition", of.failed("no_transition", ""), again),
-        ("an agent's login or billing", of.failed("auth", ""), again),
-        ("iterations, cost, tokens", of.limit("max_iterations", ""), higher),
-        ("the loop's timeout", of.LOOP_TIMEOUT, higher),
-        ("LOOP_STOP from an action", of.STOPPED, no),
-        ("handoff: pause, spawn", of.HANDED_OFF, again),
-        ("handoff: terminate", of.TERMINATED, no),
-        ("review", of.REVIEW, "goes on"),
-        ("Ctrl-C", of.interrupted(SIGINT), "by on_interrupt"),
-    ):
-        yield name, ending.status, str(ending.exit_code), after
+    for kind in ENDINGS.values():
+        code = kind.exit_code + SIGINT if kind.status == "interrupted" else kind.exit_code
+        yield kind.title, kind.status, str(code), AFTER[kind.resume]
+
+
+AFTER = {
+    "nothing": "nothing to resume",
+    "same state": "that state again",
+    "higher limit": "with a higher limit",
+    "next state": "the next state",
+    "on_interrupt": "by on_interrupt",
+}
 
 
 # ── environment ────────────────────────────────────────────────────────────────────────────────

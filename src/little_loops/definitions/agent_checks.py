@@ -44,7 +44,7 @@ def _of_options(definition: Definition, filling: Filling, name: str) -> Iterator
     for message in problems:
         place = _place_of_option(definition, name, message)
         yield Problem("LL230", message, place, "change or remove that option of `host`")
-    if loop.on_handoff == "spawn" and (options.name or "claude") != "claude":
+    if loop.on_handoff == "spawn" and options.host != "claude":
         yield Problem(
             "LL232",
             f"`on_handoff: spawn` starts its session with `claude`; `{options.name}` cannot resume",
@@ -54,7 +54,7 @@ def _of_options(definition: Definition, filling: Filling, name: str) -> Iterator
         )
     if problems:
         return
-    host = host_named(options.name or "claude")
+    host = host_named(options.host)
     if filling.kinds[name] == "slash" and not host.has_slash:
         yield Problem(
             "LL231",

@@ -11,7 +11,7 @@ from little_loops.authoring.messages import shown
 from little_loops.authoring.yaml.places import Places, Source
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.settings import LARGEST, settled
-from little_loops.errors import DefinitionError, UsageError
+from little_loops.errors import DefinitionError, UnknownLoop, UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
 from little_loops.runs.project import LOOPS, files_named, loop_files, resolve
@@ -58,7 +58,7 @@ def load_loop(argument: str, root: str) -> LoopFile:
 def find_loop(argument: str, root: str) -> str:
     paths = resolve(argument, root, name_of, cwd=os.getcwd())
     if not paths:
-        raise UsageError(f"there is no loop `{argument}`", _what_there_is(argument, root))
+        raise UnknownLoop(f"there is no loop `{argument}`", _what_there_is(argument, root))
     if len(paths) > 1 and not _one_is_compiled(paths):
         raise _ambiguous(argument, paths)
     return paths[0]

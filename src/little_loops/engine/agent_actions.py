@@ -58,7 +58,7 @@ GARNISHED = re.compile(rf"[\s*_`'\"]*{READY}[\s*_`'\".!]*", re.IGNORECASE)
 
 
 def run_agent(actor: ProcessActor, command: RunAction, text: str, env: Mapping[str, str]) -> Acted:
-    host = host_named(command.host.name or "claude")
+    host = host_named(command.host.host)
     request = request_for(actor, command, host, _with_continuation(actor, command, text))
     request = request._replace(plugin_dirs=_plugin_dirs(actor, host, request, env))
     launch = host.build(request)

@@ -21,6 +21,7 @@ from little_loops.engine.resolve import Filled
 from little_loops.engine.streams import Streams, kept_output
 from little_loops.fsm.commands import RunAction
 from little_loops.fsm.schema import ActionType, HostOptions
+from little_loops.fsm.signals import SIGNALS
 from little_loops.fsm.state import CutBy, FileRef, LoopState, SignalLine
 from little_loops.fsm.variables import SESSION_VARIABLES
 from little_loops.records import NamedTuple
@@ -34,7 +35,6 @@ from little_loops.system.stops import StopFlag
 
 TRIM_AFTER = 64 << 20
 CONTINUATION_CAP = 8 << 10
-SIGNAL_TYPES = {"CONTEXT_HANDOFF": "handoff", "FATAL_ERROR": "error", "LOOP_STOP": "stop"}
 UNTOLD = ("", "Ready for fresh session")
 """Handoff texts that say nothing: the continuation is in a file, then."""
 
@@ -173,7 +173,7 @@ class ProcessActor:
         return "stop" if ended.cut_by == "stop" else command.deadline_of
 
     def signal_line(self, marker: str, payload: str) -> SignalLine:
-        kind = SIGNAL_TYPES.get(marker, marker)
+        kind = SIGNALS.get(marker, marker)
         if kind == "handoff" and payload in UNTOLD:
             payload = self._written_continuation() or payload
         return SignalLine(kind, payload)

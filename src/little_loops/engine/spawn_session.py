@@ -46,7 +46,7 @@ class Spawner:
     def start(self, name: str, continuation: str | None) -> subprocess.Popen[str]:
         command = f"ll-loop resume {name} --background"
         request = self._request(command, has_notes=bool(continuation))
-        launch = host_named(self.options.name or "claude").build(request)
+        launch = host_named(self.options.host).build(request)
         argv = (self._program(launch.argv[0]), *launch.argv[1:])
         with make_folder(self.files.root, *self._folder()) as data:
             environ = environment(launch, self._environ(data))
@@ -66,7 +66,7 @@ class Spawner:
 
     def _request(self, command: str, *, has_notes: bool) -> Request:
         notes = f"\n\n{os.path.join(self.files.data, NOTES)}" if has_notes else ""
-        claude = (self.options.name or "claude") == "claude"
+        claude = self.options.host == "claude"
         return Request(
             action=f"Continue loop execution. Run: {command}{notes}",
             kind="prompt",

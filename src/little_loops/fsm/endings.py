@@ -1,55 +1,118 @@
-"""How a run can end: the manual's table of endings, and which of them can be resumed."""
+"""How a run can end: the manual's table of endings.
+
+Everything that follows from how a run ended is in its row: the event, the exit code and what a
+resume does.  A new ending is a new row.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, Literal
 
-from little_loops.errors import FAILED, LIMIT, OK, PAUSED, SIGNALLED
+from little_loops.errors import FAILED, LIMIT, OK, PAUSED, SIGNALLED, STOPPED_BY_ACTION
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import LoopState
+from little_loops.fsm.state import LoopState, Status
+from little_loops.records import NamedTuple
 
-COMPLETED = Ending("completed", "terminal", "loop_complete", OK)
-FAILURE_STATE = Ending("failed", "terminal", "loop_error", FAILED)
-STOPPED = Ending("stopped", "stop_signal", "loop_complete", OK)
-REVIEW = Ending("needs_review", "review", "loop_paused", PAUSED)
-HANDED_OFF = Ending("awaiting_continuation", "handoff", "handoff", PAUSED)
-TERMINATED = Ending("failed", "handoff", "loop_error", FAILED)
-LOOP_TIMEOUT = Ending("failed", "loop_timeout", "loop_timeout", LIMIT)
+Resume = Literal["nothing", "same state", "higher limit", "next state", "on_interrupt"]
 
 
-def failed(reason: str, message: str) -> Ending:
-    """An error, an action's timeout, no transition, an agent's auth or billing error."""
-    return Ending("failed", reason, "loop_error", FAILED, message)
+class EndingKind(NamedTuple):
+    """One row: how runs of this kind end, and what `resume` does with them."""
+
+    title: str
+    status: Status
+    reason: str
+    event: str
+    exit_code: int
+    resume: Resume
+    is_final: bool = False
+    """The state's work is done: nothing in it is left to continue."""
 
 
-def limit(reason: str, message: str) -> Ending:
-    """Iterations, cost or tokens used up."""
-    return Ending("failed", reason, "loop_error", LIMIT, message)
-
-
-def interrupted(signal: int) -> Ending:
-    return Ending("interrupted", "signal", "loop_interrupted", SIGNALLED + signal)
-
-
-REDO = ("error", "timeout", "no_transition", "auth", "billing")
+_ROWS: Final = (
+    EndingKind("success state", "completed", "terminal", "loop_complete", OK, "nothing", True),
+    EndingKind("failure state", "failed", "terminal", "loop_error", FAILED, "nothing", True),
+    EndingKind("error", "failed", "error", "loop_error", FAILED, "same state"),
+    EndingKind("an action's timeout", "failed", "timeout", "loop_error", FAILED, "same state"),
+    EndingKind("no transition", "failed", "no_transition", "loop_error", FAILED, "same state"),
+    EndingKind("an agent's login", "failed", "auth", "loop_error", FAILED, "same state"),
+    EndingKind("an agent's billing", "failed", "billing", "loop_error", FAILED, "same state"),
+    EndingKind("iterations", "failed", "max_iterations", "loop_error", LIMIT, "higher limit"),
+    EndingKind("cost", "failed", "max_cost", "loop_error", LIMIT, "higher limit"),
+    EndingKind("tokens", "failed", "max_tokens", "loop_error", LIMIT, "higher limit"),
+    EndingKind(
+        "the loop's timeout", "failed", "loop_timeout", "loop_timeout", LIMIT, "higher limit"
+    ),
+    EndingKind(
+        "LOOP_STOP from an action",
+        "stopped",
+        "stop_signal",
+        "loop_complete",
+        STOPPED_BY_ACTION,
+        "nothing",
+        True,
+    ),
+    EndingKind(
+        "handoff: pause, spawn", "awaiting_continuation", "handoff", "handoff", PAUSED, "same state"
+    ),
+    EndingKind("handoff: terminate", "failed", "handoff", "loop_error", FAILED, "nothing"),
+    EndingKind("review", "needs_review", "review", "loop_paused", PAUSED, "next state", True),
+    EndingKind("Ctrl-C", "interrupted", "signal", "loop_interrupted", SIGNALLED, "on_interrupt"),
+)
+ENDINGS: Final[Mapping[tuple[str, str], EndingKind]] = {
+    (row.status, row.reason): row for row in _ROWS
+}
+REDO: Final = tuple(
+    row.reason for row in _ROWS if row.status == "failed" and row.resume == "same state"
+)
 """Failures after which a resume runs the state that failed once more."""
 
 
+def _ending(status: str, reason: str, message: str = "") -> Ending:
+    row = ENDINGS[status, reason]
+    return Ending(row.status, row.reason, row.event, row.exit_code, message)
+
+
+COMPLETED = _ending("completed", "terminal")
+FAILURE_STATE = _ending("failed", "terminal")
+STOPPED = _ending("stopped", "stop_signal")
+REVIEW = _ending("needs_review", "review")
+HANDED_OFF = _ending("awaiting_continuation", "handoff")
+TERMINATED = _ending("failed", "handoff")
+LOOP_TIMEOUT = _ending("failed", "loop_timeout")
+
+
+def failed(reason: str, message: str) -> Ending:
+    """An error, an action's timeout, no transition, a limit, an agent's auth or billing error."""
+    return _ending("failed", reason, message)
+
+
+def interrupted(signal: int) -> Ending:
+    ending = _ending("interrupted", "signal")
+    return ending._replace(exit_code=ending.exit_code + signal)
+
+
+def is_final(status: str, reason: str) -> bool:
+    """The run's last state is done with, so that a crash before the archive changes nothing."""
+    row = ENDINGS.get((status, reason))
+    return row is not None and row.is_final
+
+
+_NOTHING_TO_RESUME: Final = {
+    ("completed", "terminal"): "it completed in state `{state}`",
+    ("failed", "terminal"): "it ended in the failure state `{state}`",
+    ("failed", "handoff"): "its handoff ended it (`on_handoff: terminate`)",
+    ("stopped", "stop_signal"): "an action asked it to stop",
+}
+
+
 def not_resumable(loop: FSMLoop, run: LoopState) -> str | None:
-    """Why there is nothing to resume, or None if the run can go on."""
-    match run.status, run.reason:
-        case "completed", _:
-            return f"it completed in state `{run.current_state}`"
-        case "failed", "terminal":
-            return f"it ended in the failure state `{run.current_state}`"
-        case "failed", "handoff":
-            return "its handoff ended it (`on_handoff: terminate`)"
-        case "stopped", _:
-            return "an action asked it to stop"
-        case _:
-            pass
+    """Why there is nothing to resume, or None if the run can continue."""
+    why = _NOTHING_TO_RESUME.get((run.status, run.reason or ""))
+    if why is not None:
+        return why.format(state=run.current_state)
     headed = run.move.target if run.move is not None else run.current_state
     for name in (run.current_state, headed, run.timed_out_in or headed):
         if name not in loop.states:
@@ -80,17 +143,9 @@ def last_words(run: LoopState, ending: Ending, ran_ms: int) -> dict[str, Any]:
     return told
 
 
-LIMITS = ("max_iterations", "max_cost", "max_tokens", "loop_timeout")
-PAUSES = ("needs_review", "awaiting_continuation")
-
-
 def exit_code_of_end(record: Mapping[str, Any]) -> int:
-    """The exit code that goes with the last event of a run."""
-    status, reason = record["status"], record["reason"]
-    if status == "interrupted":
-        return SIGNALLED + int(record["signal"])
-    if status in PAUSES:
-        return PAUSED
-    if status == "failed":
-        return LIMIT if reason in LIMITS else FAILED
-    return OK
+    """The exit code that goes with the last event of a run; FAILED for one we do not know."""
+    row = ENDINGS.get((record["status"], record["reason"]))
+    if row is None:
+        return FAILED
+    return row.exit_code + int(record["signal"]) if row.status == "interrupted" else row.exit_code

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from little_loops.fsm.endings import is_final
 from little_loops.fsm.events import Event, timestamp
 from little_loops.fsm.state import (
     Judgement,
@@ -217,7 +218,7 @@ def _final(run: LoopState, event: Event) -> LoopState:
         reason=fields["reason"],
         error=fields.get("error") or fields.get("message") or None,
     )
-    if fields["reason"] in ("terminal", "stop_signal", "review"):
+    if is_final(fields["status"], fields["reason"]):
         return run._replace(phase="ended")
     return run
 

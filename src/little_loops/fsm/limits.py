@@ -57,14 +57,14 @@ def _cost(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Endi
     if left is None or left > 0 or not _is_agents(state, run):
         return None
     spent = f"the agents have used ${_spent_usd(run):g} of ${loop.max_cost_usd:g}"
-    return endings.limit("max_cost", spent)
+    return endings.failed("max_cost", spent)
 
 
 def _tokens(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Ending | None:
     used = sum(receipt.tokens for receipt in run.costs.values())
     if loop.max_tokens is None or used < loop.max_tokens or not _is_agents(state, run):
         return None
-    return endings.limit("max_tokens", f"the agents have used {used} of {loop.max_tokens} tokens")
+    return endings.failed("max_tokens", f"the agents have used {used} of {loop.max_tokens} tokens")
 
 
 def _is_agents(state: StateConfig, run: LoopState) -> bool:

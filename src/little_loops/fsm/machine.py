@@ -51,6 +51,7 @@ from little_loops.fsm.schema import (
     effective_condition,
     ways,
 )
+from little_loops.fsm.signals import SIGNALS
 from little_loops.fsm.state import FORMAT, Judgement, LoopState, Result
 from little_loops.fsm.terminal_states import end_in_terminal, warn_of_failure
 from little_loops.fsm.turn import Turn
@@ -59,7 +60,7 @@ from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
 from little_loops.records import NamedTuple
 from little_loops.templates.render import TemplateError, Unresolved
 
-OBEYED = ("handoff", "error", "stop")
+OBEYED = tuple(SIGNALS.values())
 """Signals with an effect; one of a user's own patterns is noted and changes nothing."""
 
 
@@ -154,7 +155,7 @@ def _enter(turn: Turn) -> Command:
 def _out_of_iterations(turn: Turn) -> Command:
     allowed = iterations_allowed(turn.loop, turn.run)
     where = f"still in `{turn.run.current_state}`"
-    return EndLeftovers(endings.limit("max_iterations", f"{_times(allowed)}, {where}"))
+    return EndLeftovers(endings.failed("max_iterations", f"{_times(allowed)}, {where}"))
 
 
 def _times(count: int) -> str:

@@ -10,7 +10,7 @@ Not here: reading YAML and checking what people wrote (`authoring`), moving thro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from little_loops.records import NamedTuple
 
@@ -120,6 +120,10 @@ class Retry(NamedTuple):
     max_backoff: float = 60.0
 
 
+HOST_NAMES: Final = ("claude", "codex", "command")
+DEFAULT_HOST: Final = "claude"
+
+
 class HostOptions(NamedTuple):
     """Which agent CLI, and how; None means "not said here"."""
 
@@ -134,6 +138,11 @@ class HostOptions(NamedTuple):
     args: tuple[str, ...] | None = None
     command: tuple[str, ...] | None = None
     env: Mapping[str, str] | None = None
+
+    @property
+    def host(self) -> str:
+        """The agent CLI that is used."""
+        return self.name or DEFAULT_HOST
 
     def under(self, own: HostOptions | None) -> HostOptions:
         """These options, overridden key by key by a state's own."""

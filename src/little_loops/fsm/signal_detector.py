@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from little_loops.fsm.signals import SIGNALS
 from little_loops.records import NamedTuple
 
 _LONG = 4096
@@ -81,12 +82,10 @@ class SignalPattern:
         return DetectedSignal(self.name, payload if payload is None else payload.strip(), match[0])
 
 
-HANDOFF_SIGNAL = SignalPattern("handoff", r"^[ \t]*CONTEXT_HANDOFF:[ \t]*(.*)")
-ERROR_SIGNAL = SignalPattern("error", r"^[ \t]*FATAL_ERROR:[ \t]*(.*)")
-STOP_SIGNAL = SignalPattern("stop", r"^[ \t]*LOOP_STOP:[ \t]*(.*)")
-
-
-BUILT_IN = (HANDOFF_SIGNAL, ERROR_SIGNAL, STOP_SIGNAL)
+BUILT_IN = tuple(
+    SignalPattern(kind, rf"^[ \t]*{marker}:[ \t]*(.*)") for marker, kind in SIGNALS.items()
+)
+HANDOFF_SIGNAL, ERROR_SIGNAL, STOP_SIGNAL = BUILT_IN
 
 
 class SignalDetector:

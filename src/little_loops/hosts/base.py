@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from types import MappingProxyType
 from typing import Final, Literal, Protocol
 
 from little_loops.errors import UsageError
+from little_loops.fsm.schema import HOST_NAMES as HOST_NAMES
 from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.state import AgentWay, CutBy
 from little_loops.fsm.variables import SESSION_VARIABLES as SESSION_VARIABLES
 from little_loops.hosts.verdicts import NO_VERDICT
 from little_loops.records import NamedTuple
-
-HOST_NAMES: Final = ("claude", "codex", "command")
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -371,27 +371,19 @@ def ask_version(program: str, hint: str, which: Which, run: Run) -> Probe:
 
 
 def host_named(name: str) -> Host:
-    """The host of that name.  Only the one in use is imported."""
-    if name == "claude":
-        from little_loops.hosts.claude import CLAUDE  # only the host in use
-
-        return CLAUDE
-    if name == "codex":
-        from little_loops.hosts.codex import CODEX  # only the host in use
-
-        return CODEX
-    if name == "command":
-        from little_loops.hosts.command import COMMAND  # only the host in use
-
-        return COMMAND
-    known = ", ".join(f"`{known}`" for known in HOST_NAMES)
-    raise UsageError(f"no host is called `{name}`", f"hosts are {known}")
+    """The host of that name: `HOST` in the module called like it.  Only the one in use is imported."""
+    if name not in HOST_NAMES:
+        raise UsageError(f"no host is called `{name}`", f"hosts are {_known()}")
+    host: Host = import_module(f"little_loops.hosts.{name}").HOST
+    return host
 
 
 def check_options(options: HostOptions) -> list[str]:
-    """What is wrong with the options of the host they name (default `claude`)."""
-    name = options.name or "claude"
-    if name not in HOST_NAMES:
-        known = ", ".join(f"`{known}`" for known in HOST_NAMES)
-        return [f"no host is called `{name}`; hosts are {known}"]
-    return host_named(name).check_options(options)
+    """What is wrong with the options of the host they name."""
+    if options.host not in HOST_NAMES:
+        return [f"no host is called `{options.host}`; hosts are {_known()}"]
+    return host_named(options.host).check_options(options)
+
+
+def _known() -> str:
+    return ", ".join(f"`{name}`" for name in HOST_NAMES)

@@ -134,4 +134,4 @@ def objection(word: str) -> str | None:
     return None
 
 
-CLAUDE = ClaudeHost()
+HOST = ClaudeHost()

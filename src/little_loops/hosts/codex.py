@@ -118,4 +118,4 @@ def sets_permissions(setting: str) -> bool:
     return setting.strip().startswith(PERMISSION_SETTINGS)
 
 
-CODEX = CodexHost()
+HOST = CodexHost()

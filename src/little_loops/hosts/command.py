@@ -88,4 +88,4 @@ def _runs_the_prompt(command: Sequence[str]) -> str | None:
     return next((one.of for one in found if one.role in ("command", "program")), None)
 
 
-COMMAND = CommandHost()
+HOST = CommandHost()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Protocol
 
+from little_loops.fsm.signals import SIGNALS
 from little_loops.records import NamedTuple
 
 EDGE = 64 << 10
@@ -20,7 +21,7 @@ PAYLOAD = 8 << 10
 LONGEST_LINE = 8 << 20
 
 
-MARKERS = (b"CONTEXT_HANDOFF:", b"FATAL_ERROR:", b"LOOP_STOP:")
+MARKERS = tuple(f"{marker}:".encode() for marker in SIGNALS)
 
 
 class Signal(NamedTuple):

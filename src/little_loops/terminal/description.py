@@ -57,7 +57,7 @@ def described(loop: FSMLoop, mask: Mask = str) -> list[Described]:
 
 def _state(filling: Filling, name: str, end: str | None, mask: Mask) -> Described:
     loop, state = filling.loop, filling.loop.states[name]
-    host = loop.host.under(state.host).name or "claude"
+    host = loop.host.under(state.host).host
     return Described(
         name=name,
         kind=filling.kinds.get(name),

@@ -14,13 +14,6 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.control import Control
-from rich.live import Live
-from rich.segment import ControlType
-from rich.text import Text
-
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.excerpt import BAR, Excerpt
@@ -31,6 +24,8 @@ from little_loops.reporting.observers import Onlooker, Record
 from little_loops.reporting.reporter import ENDS_AN_ACTION
 from little_loops.terminal.folding import folded
 from little_loops.terminal.last_line import LastOutput
+from little_loops.terminal.screen import Screen, Span
+from little_loops.terminal.tables import cells, cut
 from little_loops.terminal.terminal_lines import QUIET, Line, TerminalTeller, live_lines
 
 TICK_S = 0.1
@@ -48,7 +43,7 @@ Size = tuple[int, int]
 class Terminal(NamedTuple):
     """The terminal we write to; its size is asked for each time, people change it."""
 
-    console: Console
+    screen: Screen
     size: Callable[[], Size]
     is_ours: Callable[[], bool]
 
@@ -59,22 +54,9 @@ def terminal(
     """`is_behind`: nobody reads it just now, so there is no use in moving anything on it."""
     fd = stream.fileno()
     return Terminal(
-        console_on(stream, colour=colour),
+        Screen(stream, colour=colour),
         lambda: _size(fd),
         lambda: not is_behind() and _in_foreground(fd),
-    )
-
-
-def console_on(stream: TextIO, *, colour: bool) -> Console:
-    return Console(
-        file=stream,
-        force_terminal=True,
-        force_interactive=True,
-        # Without a colour system there is no bold and no dim either, as NO_COLOR wants it.
-        color_system="standard" if colour else None,
-        markup=False,
-        highlight=False,
-        emoji=False,
     )
 
 
@@ -105,7 +87,7 @@ class Hints(NamedTuple):
             return "stopping; ctrl-c again ends it at once"
         hint = "ctrl-c stops and saves"
         more = f"{hint} {dot} log {self.log}"
-        return more if cell_len(more) <= room else hint
+        return more if cells(more) <= room else hint
 
 
 class Running(NamedTuple):
@@ -114,11 +96,10 @@ class Running(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """The live part as it stands on the screen."""
+    """The live part as it was drawn: the terminal's width then, and the width of each line."""
 
-    live: Live
     width: int
-    cells: tuple[int, ...]
+    line_cells: tuple[int, ...]
 
 
 class LiveScreen(Onlooker):
@@ -197,15 +178,10 @@ class LiveScreen(Onlooker):
         drawn, self._drawn = self._drawn, None
         if drawn is None:
             return
-        console, width = self._terminal.console, self._measure()
-        # Nothing that could wrap: where the terminal has become narrow, its rows are counted here.
-        drawn.live.update(Text(" "))
-        drawn.live.stop()
+        width, wrapped = self._width(), 0
         if width < drawn.width:
-            wrapped = sum((cells - 1) // width for cells in drawn.cells if cells)
-            console.control(
-                Control(*((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)) * wrapped)
-            )
+            wrapped = sum((taken - 1) // width for taken in drawn.line_cells if taken)
+        self._terminal.screen.erase(wrapped)
 
     def stood_still(self, seconds: float) -> None:
         """The action did too, so its time does not count."""
@@ -237,24 +213,21 @@ class LiveScreen(Onlooker):
         text = self._unfinished.pop(stream, "") + text
         whole, _, self._unfinished[stream] = text.rpartition("\n")
         if whole:
-            self._put(Text(self._writable(whole)))
+            self._terminal.screen.print(Span(self._writable(whole)))
 
     def _print(self, line: Line) -> None:
-        width = self._measure()
+        width = self._width()
         text = folded(self._writable(line.text), width)
-        written = Text(text)
-        written.stylize(line.style, 0, len(text) if line.styled is None else line.styled)
+        styled = len(text) if line.styled is None else line.styled
+        spans = [Span(text[:styled], line.style), Span(text[styled:])]
         if line.right:
-            written.append(_beside(text, line.right, min(width, WIDEST)))
-            written.append(line.right, QUIET)
-        self._put(written)
-
-    def _put(self, text: Text) -> None:
-        self._terminal.console.print(text, soft_wrap=True)
+            spans.append(Span(_beside(text, line.right, min(width, WIDEST))))
+            spans.append(Span(line.right, QUIET))
+        self._terminal.screen.print(*spans)
 
     def _writable(self, text: str) -> str:
         """Nothing that drives a terminal, nothing its encoding lacks."""
-        encoding = self._terminal.console.encoding
+        encoding = self._terminal.screen.encoding
         shown = visible(text).replace("\t", " ")
         return shown.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -268,7 +241,7 @@ class LiveScreen(Onlooker):
         now, running = self._now(), self._running
         if running is None or now - running.began < SOON_S:
             return
-        width = self._measure()
+        width = self._width()
         if self._drawn is not None and width < self._drawn.width:
             self.stand_aside()
         if not self._terminal.is_ours():
@@ -276,23 +249,8 @@ class LiveScreen(Onlooker):
             return
         self._drawn_at = now
         lines = self._live_lines(now - running.began, width)
-        live = self._start() if self._drawn is None else self._drawn.live
-        live.update(Text("\n".join(lines), style=QUIET), refresh=True)
-        self._drawn = Drawn(live, width, tuple(cell_len(line) for line in lines))
-
-    def _start(self) -> Live:
-        console = self._terminal.console
-        live = Live(
-            console=console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-            vertical_overflow="crop",
-        )
-        live.start()
-        console.show_cursor(True)
-        return live
+        self._terminal.screen.draw(lines, QUIET)
+        self._drawn = Drawn(width, tuple(cells(line) for line in lines))
 
     def _live_lines(self, elapsed_s: float, width: int) -> list[str]:
         signs, room = self._teller.signs, max(width - MARGIN, 1)
@@ -300,26 +258,16 @@ class LiveScreen(Onlooker):
         lines = live_lines(signs, elapsed_s, self._now_doing(), hint)
         _, height = self._terminal.size()
         shown = lines if height >= LOWEST else lines[:1]
-        return [fit(self._writable(line), room, signs.cut) for line in shown]
+        return [cut(self._writable(line), room, signs.cut) for line in shown]
 
-    def _measure(self) -> int:
-        """The width just now, which the console is told."""
-        size = self._terminal.size()
-        self._terminal.console.size = size
-        return size[0]
+    def _width(self) -> int:
+        return self._terminal.size()[0]
 
 
 def _beside(text: str, right: str, width: int) -> str:
     """The blanks between a text and what stands at the right edge, or below if there is no room."""
-    room = width - cell_len(text.rpartition("\n")[2]) - cell_len(right)
-    return " " * room if room >= 2 else "\n" + " " * max(width - cell_len(right), 0)
-
-
-def fit(text: str, room: int, cut: str) -> str:
-    """The text in so many columns; a sign says that there was more."""
-    if cell_len(text) <= room:
-        return text
-    return set_cell_size(text, max(room - len(cut), 0)).rstrip() + cut[:room]
+    room = width - cells(text.rpartition("\n")[2]) - cells(right)
+    return " " * room if room >= 2 else "\n" + " " * max(width - cells(right), 0)
 
 
 def _thousands(count: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from little_loops.errors import StorageError
 from little_loops.fsm.events import timestamp, wall_ms_of
+from little_loops.fsm.schema import DEFAULT_HOST
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
@@ -271,7 +272,7 @@ def _host(machine: dict[str, Any], state: str) -> str:
         host = place.get("host") if isinstance(place, dict) else None
         if isinstance(host, dict) and isinstance(host.get("name"), str):
             return visible(host["name"], newlines=False)
-    return "claude"
+    return DEFAULT_HOST
 
 
 def _path(closer: Closer, style: Style) -> str:

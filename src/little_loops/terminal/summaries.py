@@ -9,18 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from little_loops.fsm.events import FINAL_EVENTS
+from little_loops.fsm.limit_kinds import BY_REASON
 from little_loops.reporting.escape import visible
 from little_loops.runs.inspect import Seen, is_crashed, ran_ms
 from little_loops.terminal.durations import ago, rough
 from little_loops.terminal.next_step import next_command
 from little_loops.terminal.tables import Style
-
-LIMITS = {
-    "max_iterations": "iterations",
-    "loop_timeout": "time",
-    "max_cost": "cost",
-    "max_tokens": "tokens",
-}
 
 
 def word_of(one: Seen) -> str:
@@ -28,7 +22,7 @@ def word_of(one: Seen) -> str:
     match one.status, one.reason:
         case "interrupted", "crash":
             return "interrupted (crashed)"
-        case "failed", reason if reason in LIMITS:
+        case "failed", reason if reason in BY_REASON:
             return "limit"
         case "awaiting_continuation", _:
             return "paused"
@@ -64,8 +58,8 @@ def ending_of(one: Seen) -> str:
         return word
     where = one.facts.state
     match one.status, one.reason:
-        case "failed", reason if reason in LIMITS:
-            return f"{word} ({LIMITS[reason]})"
+        case "failed", reason if reason in BY_REASON:
+            return f"{word} ({BY_REASON[reason].noun})"
         case "failed", reason if reason not in ("terminal", None):
             return f"{word} ({where}: {reason.replace('_', ' ')})"
         case _:

@@ -71,7 +71,7 @@ class TerminalTeller:
 
     def _host(self, name: str) -> str:
         state = self._loop.states.get(name)
-        return self._loop.host.under(state.host if state else None).name or "claude"
+        return self._loop.host.under(state.host if state else None).host
 
     def _header(self, record: Record) -> Line:
         parts = [self._loop.name, self._loop.paradigm, f"up to {_times(self._limit)}"]

@@ -21,10 +21,10 @@ from little_loops.authoring.fields.kinds import (
 )
 from little_loops.authoring.fields.read_conditions import has_source, written_words
 from little_loops.authoring.fields.read_values import INVALID, fits
-from little_loops.authoring.fields.table import COMMAND, HOST, HOSTS, OR_AGAIN, PARTS, STATE
+from little_loops.authoring.fields.table import COMMAND, HOST, OR_AGAIN, PARTS, STATE
 from little_loops.authoring.messages import listed, shown
 from little_loops.authoring.yaml.nodes import Map, Node, Text
-from little_loops.fsm.schema import FAIL, PASS
+from little_loops.fsm.schema import FAIL, HOST_NAMES, PASS
 
 if TYPE_CHECKING:
     from little_loops.authoring.fields.reader import Reader
@@ -77,7 +77,7 @@ def agent(reader: Reader, kind: Agent, node: Node, label: str) -> Any:
     """The options of a host; a name alone is short for `{name: …}`."""
     if isinstance(node, Map):
         return reader.record(node, HOST, label)
-    name = reader.read(OneOf(HOSTS), node, label)
+    name = reader.read(OneOf(HOST_NAMES), node, label)
     return name if name is INVALID else {"name": name}
 
 

@@ -48,13 +48,13 @@ from little_loops.authoring.fields.table import (
     CONDITIONS,
     CONSTRAINT,
     HOST,
-    HOSTS,
     LOOP,
     OR_AGAIN,
     PARADIGM_TABLES,
     RETRY,
     STATE,
 )
+from little_loops.fsm.schema import HOST_NAMES
 
 Schema = dict[str, Any]
 
@@ -86,7 +86,7 @@ def schema() -> Schema:
                 "description": "a command: text, or a mapping with `action` and state fields",
                 "anyOf": [NOT_BLANK, _record(COMMAND)],
             },
-            "host": {"anyOf": [{"enum": list(HOSTS)}, _record(HOST)]},
+            "host": {"anyOf": [{"enum": list(HOST_NAMES)}, _record(HOST)]},
             "retry": _record(RETRY),
             "constraint": _record(CONSTRAINT),
             "duration": _duration(zero=False),

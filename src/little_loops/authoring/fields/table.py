@@ -39,10 +39,9 @@ from little_loops.authoring.fields.kinds import (
     Words,
     table,
 )
-from little_loops.fsm.schema import AS_ERROR, CURRENT
+from little_loops.fsm.schema import AS_ERROR, CURRENT, DEFAULT_HOST, HOST_NAMES
 
 PARADIGMS = ("goal", "convergence", "invariants", "imperative", "relay", "fsm")
-HOSTS = ("claude", "codex", "command")
 TO_STATE = Target()
 OR_AGAIN = Target((CURRENT,))
 ON_RESUME = Target((CURRENT, AS_ERROR))
@@ -55,7 +54,7 @@ _SHELL = Field("shell", OneOf(("sh", "bash")), "the shell that runs shell action
 _GRACE = Field(
     "kill_grace", Time(zero=True), "time between TERM and KILL when an action is ended", "5", "10s"
 )
-_HOST = Field("host", Agent(), "the agent CLI that runs slash commands and prompts", "claude")
+_HOST = Field("host", Agent(), "the agent CLI that runs slash commands and prompts", DEFAULT_HOST)
 _ACTION_SETTINGS = (_ENV, _CWD, _SHELL, _GRACE, _HOST)
 
 COMMON = (
@@ -182,7 +181,7 @@ RETRY = table(
 
 HOST = table(
     "`host`",
-    Field("name", OneOf(HOSTS), "which agent CLI", "claude"),
+    Field("name", OneOf(HOST_NAMES), "which agent CLI", DEFAULT_HOST),
     Field("model", Str(), "the model it is to use", "the CLI's own", "sonnet"),
     Field("permission_mode", Str(), "a milder mode than skipping permissions", None, "acceptEdits"),
     Field("allow", ListOf(Str()), "tools the agent may use", example="[Read, Edit]"),

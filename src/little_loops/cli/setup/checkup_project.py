@@ -151,7 +151,7 @@ def _asked_for(found: Sequence[FSMLoop]) -> Mapping[tuple[str, tuple[str, ...]],
             if action_type(state, author_context(loop.context, state)) == "shell":
                 continue
             options = loop.host.under(state.host)
-            key = (options.name or "claude", tuple(options.command or ()))
+            key = (options.host, tuple(options.command or ()))
             names = asked.setdefault(key, [])
             if loop.name not in names:
                 names.append(loop.name)
