@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from little_loops.fsm.events import EVENTS, FINAL_EVENTS
+from little_loops.fsm.events import FINAL_EVENTS, event_types
 from little_loops.reporting.lines import Teller
 from tools.markdown import code, sentence, table
+
+EVENTS = event_types()
 
 INTRO = """\
 A run writes down what happens in it, one JSON object a line, in `.loops/.running/NAME.events.jsonl`; when it has ended the file goes to `.loops/.history/NAME/`. `ll-loop run NAME --json`
@@ -28,16 +30,17 @@ nor for a `condition_eval` with another result than `error`. A `warning` goes to
 
 ENDING = {"final_state": "done", "iterations": 3, "duration_ms": 154_000}
 FAILURE = {**ENDING, "status": "failed", "final_state": "fix", "state": "fix"}
+ENDED = {"state": "check", "exit_code": None, "duration_ms": 2300, "output": "", "stderr": ""}
 SAMPLES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "action_start": (
         {"action": "mypy src/", "state": "check", "attempt": 1, "action_type": "shell"},
         {"action": "/ll:check_code fix", "state": "fix", "attempt": 1, "action_type": "slash"},
     ),
     "action_complete": (
-        {"state": "check", "exit_code": 0, "duration_ms": 2300, "output": "Success: no issues\n"},
-        {"state": "check", "exit_code": 1, "duration_ms": 2300, "output": "Found 4 errors\n"},
-        {"state": "check", "exit_code": None, "duration_ms": 60_000, "cut_by": "action"},
-        {"state": "check", "exit_code": None, "duration_ms": 800, "signal": 9},
+        {**ENDED, "exit_code": 0, "output": "Success: no issues\n"},
+        {**ENDED, "exit_code": 1, "output": "Found 4 errors\n"},
+        {**ENDED, "duration_ms": 60_000, "cut_by": "action"},
+        {**ENDED, "duration_ms": 800, "signal": 9},
     ),
     "condition_eval": (
         {"type": "output_numeric", "result": "error", "reason": "expected a number, got `n/a`"},
@@ -62,7 +65,14 @@ SAMPLES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
         {"state": "fix", "iteration": 3, "continuation": "src/api/models.py is left"},
     ),
     "warning": ({"message": "ended what the actions had left running: vite (pid 4242)"},),
-    "resume": ({"state": "fix", "iteration": 3, "continuation": "src/api/models.py is left"},),
+    "resume": (
+        {
+            "state": "fix",
+            "iteration": 3,
+            "status": "awaiting_continuation",
+            "continuation": "src/api/models.py is left",
+        },
+    ),
     "loop_complete": (
         {**ENDING, "status": "completed", "reason": "terminal"},
         {**ENDING, "status": "stopped", "reason": "stop_signal", "message": "nothing left to do"},
@@ -143,6 +153,7 @@ MEANINGS = {
     "turns": "turns of the agent",
     "type": "the type of condition, or `handoff`, `error`, `stop`",
     "until_wall_ms": "when the wait ends, in milliseconds since 1970",
+    "value": "the number that was measured",
     "verdict": "the verdict an agent gave",
     "wait": "what a resumed run waits for: `backoff`, `retry`, `maintain`, `host` or `handoff`",
     "wait_ms": "how long it waits",

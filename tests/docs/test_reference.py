@@ -12,12 +12,13 @@ import pytest
 from little_loops.authoring.codes import catalogue
 from little_loops.authoring.fields.table import CONDITIONS, HOST, LOOP, OWN, RETRY, STATE
 from little_loops.cli.commands import VERBS
-from little_loops.fsm.events import EVENTS
+from little_loops.fsm.events import event_types
 from little_loops.reporting.lines import Teller
 from tools.pages import ROOT, Page
 from tools.reference import SCHEMA, current, generated
 from tools.reference_events import MEANINGS, SAMPLES, plain_lines
 
+EVENTS = event_types()
 GENERATED = generated()
 
 

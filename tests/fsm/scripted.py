@@ -9,7 +9,7 @@ from typing import Any
 from little_loops.engine.drive import drive, new_run
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Judge, RunAction, Wait
 from little_loops.fsm.conditions import Observation, judge
-from little_loops.fsm.events import Event, from_record, to_record
+from little_loops.fsm.events import RawEvent, from_record, to_record
 from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.happenings import (
     ActionEnded,
@@ -78,7 +78,7 @@ class ScriptedWorld:
     def now(self) -> Moment:
         return Moment(self.wall_ms, self.ran_ms)
 
-    def emit(self, run: LoopState, events: Iterable[Event]) -> None:
+    def emit(self, run: LoopState, events: Iterable[RawEvent]) -> None:
         told = tuple(events)
         for seq, event in enumerate(told, run.seq - len(told) + 1):
             self.log.append(json.loads(json.dumps(to_record(event, run.run, seq))))

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from little_loops.engine.drive import new_run
 from little_loops.fsm.commands import RunAction
-from little_loops.fsm.events import EVENTS, FINAL_EVENTS
+from little_loops.fsm.events import FINAL_EVENTS, event_types
 from little_loops.fsm.happenings import Moment, Started
 from little_loops.fsm.machine import advance
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, SignalLine
 from tests.fsm.scripted import Crash, Says, ScriptedWorld, Stop, begin, go_on, rebuilt
 
+EVENTS = event_types()
 NAMES = ["a", "b", "c", "d"]
 ENDS = ["done", "failed"]
 

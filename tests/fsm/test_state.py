@@ -6,8 +6,9 @@ import pytest
 
 from little_loops.fsm import endings
 from little_loops.fsm.endings import exit_code_of_end, last_words, not_resumable
-from little_loops.fsm.events import Event, from_record, timestamp, to_record, wall_ms_of
+from little_loops.fsm.events import RawEvent, from_record, timestamp, to_record, wall_ms_of
 from little_loops.fsm.evolve import evolve, first_state, replay
+from little_loops.fsm.plain import WrongShape
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import (
     FileRef,
@@ -18,6 +19,7 @@ from little_loops.fsm.state import (
     Move,
     Receipt,
     Result,
+    RunSummary,
     SignalLine,
     WaitFor,
 )
@@ -57,7 +59,7 @@ def test_the_designs_keys_are_there():
 
 
 def test_events_go_through_records_unchanged():
-    event = Event("transition", {"from": "a", "to": "b", "reason": "next"}, 1_768_473_000_123, 7)
+    event = RawEvent("transition", {"from": "a", "to": "b", "reason": "next"}, 1_768_473_000_123, 7)
     record = to_record(event, "r", 4)
     assert record == {
         "event": "transition",
@@ -87,14 +89,16 @@ def test_no_clock_ends_a_run(ms, stamp):
 
 
 def test_replay_adds_events_up():
-    start = Event("loop_start", {"loop": "l", "initial": "a", "scope": ["."]}, 0, 0)
-    enter = Event("state_enter", {"state": "a", "iteration": 1, "step": 1, "reason": "next"}, 1, 1)
+    start = RawEvent("loop_start", {"loop": "l", "initial": "a", "scope": ["."]}, 0, 0)
+    enter = RawEvent(
+        "state_enter", {"state": "a", "iteration": 1, "step": 1, "reason": "next"}, 1, 1
+    )
     run = replay(first_state("r", start, {"k": 1}), [start, enter])
     assert (run.seq, run.phase, run.context) == (2, "entered", {"k": 1})
 
 
 def test_an_event_without_an_effect_only_counts():
-    run = evolve(RUN, Event("warning", {"message": "m"}, 1_768_473_000_000, 9))
+    run = evolve(RUN, RawEvent("warning", {"message": "m"}, 1_768_473_000_000, 9))
     assert run == RUN._replace(seq=1, ran_ms=9, updated_at="2026-01-15T10:30:00.000Z")
 
 
@@ -176,7 +180,7 @@ def test_durations_for_people(ms, text):
     ids=str,
 )
 def test_what_does_not_fit_is_refused(field, value):
-    with pytest.raises(TypeError, match="cannot be"):
+    with pytest.raises(WrongShape, match=f"`{field}.*` cannot be"):
         LoopState.from_dict({**RUN.to_dict(), field: value})
 
 
@@ -224,7 +228,7 @@ def test_what_a_definition_puts_into_environments():
     ids=",".join,
 )
 def test_a_state_edited_into_nonsense_is_refused(edit):
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises(WrongShape):
         LoopState.from_dict({**RUN.to_dict(), **edit})
 
 
@@ -235,3 +239,18 @@ def test_lists_of_an_agent_go_through_unchanged():
 
 def test_results_are_counted_without_being_taken_apart():
     assert len(Captured({"a": Result(0, 1), "b": Result(1, 1)})) == 2
+
+
+def test_a_summary_has_the_fields_of_the_run():
+    data = json.loads(json.dumps(RUN.to_dict()))
+    summary = RunSummary.from_dict(data)
+    assert summary._asdict() == {name: getattr(RUN, name) for name in RunSummary._fields}
+    assert (summary.cost_usd, summary.tokens) == (0.5, 1)
+
+
+@pytest.mark.parametrize(
+    "edit", [{"format": 2}, {"status": "flying"}, {"costs": {"a": {"tokens": "many"}}}], ids=str
+)
+def test_a_summary_of_nonsense_is_refused(edit):
+    with pytest.raises(WrongShape):
+        RunSummary.from_dict({**RUN.to_dict(), **edit})

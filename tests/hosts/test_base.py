@@ -12,6 +12,7 @@ from little_loops.hosts.base import (
     HOST_NAMES,
     SESSION_VARIABLES,
     WAYS,
+    HostVerdict,
     Kind,
     Launch,
     Outcome,
@@ -54,8 +55,8 @@ VERDICTS: list[tuple[Kind, str, str]] = [
 )
 def test_where_an_ending_leads(kind, asked, not_asked):
     outcome = Outcome(kind, "why")
-    assert verdict_of(outcome, asked=True) == (asked, "why")
-    assert verdict_of(outcome, asked=False) == (not_asked, "why")
+    assert verdict_of(outcome, asked=True) == HostVerdict(asked, "why")
+    assert verdict_of(outcome, asked=False) == HostVerdict(not_asked, "why")
 
 
 def test_every_kind_leads_somewhere():
@@ -76,7 +77,7 @@ def test_every_kind_leads_somewhere():
 def test_a_success_is_judged_by_what_the_agent_said(said, asked, verdict):
     outcome = Outcome("success", "why", verdict=said)
     assert way_of(outcome) == "success"
-    assert verdict_of(outcome, asked) == verdict
+    assert tuple(verdict_of(outcome, asked)) == verdict
 
 
 def test_an_outer_session_is_left_out_of_the_environment():

@@ -179,4 +179,4 @@ def test_options(options, problems):
 
 def test_probe():
     probe = HOST.probe(lambda name: f"/bin/{name}", lambda argv: (0, "2.1.197 (Claude Code)"))
-    assert probe == ("/bin/claude", "2.1.197", True, "")
+    assert tuple(probe) == ("/bin/claude", "2.1.197", True, "")

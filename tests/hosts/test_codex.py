@@ -130,4 +130,4 @@ def test_the_rest():
         False,
     ]
     probe = HOST.probe(lambda name: f"/bin/{name}", lambda argv: (0, "codex-cli 0.166.0"))
-    assert probe == ("/bin/codex", "0.166.0", True, "")
+    assert tuple(probe) == ("/bin/codex", "0.166.0", True, "")

@@ -97,7 +97,7 @@ def test_probe(command, probe):
     def run(argv):
         raise AssertionError("nothing is known about its options")
 
-    assert HOST.probe({"aider": "/bin/aider"}.get, run, command) == probe
+    assert tuple(HOST.probe({"aider": "/bin/aider"}.get, run, command)) == probe
 
 
 def test_it_has_no_slash_commands_and_asks_for_no_consent():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from little_loops.hosts.base import Ended, Outcome, Request, Text
+from little_loops.hosts.base import Ended, Finding, Outcome, Request, Text
 from little_loops.hosts.plain import KEPT_CHARACTERS, PlainReader, died
 
 ASKED = Request("go", "prompt", "/project", "ours", words=("pass", "fail"))
@@ -90,7 +90,7 @@ def test_stderr_says_why_it_did_not_start(stderr, reason):
 def test_killed():
     outcome = read(ASKED, "VERDICT: pass\n", None, signal=9)
     assert (outcome.kind, outcome.reason) == ("truncated", "`x` was killed by signal 9")
-    assert died(Ended(None), "x") == ("truncated", "`x` was killed")
+    assert died(Ended(None), "x") == Finding("truncated", "`x` was killed")
 
 
 @pytest.mark.parametrize(

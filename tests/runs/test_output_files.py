@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from little_loops.reporting.masking import Masker
@@ -239,6 +239,7 @@ def test_an_end_that_looked_like_a_secret_is_kept_too(folder):
     assert (out.text, out.has_secrets) == ("so hunter22-", False)
 
 
+@settings(deadline=None)
 @given(
     scraps=st.lists(st.sampled_from([SECRET, SECRET[:9], SECRET[9:], b"x", b"\n", b"hunt"])),
     cuts=st.lists(st.integers(0, 200), max_size=9),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from little_loops.fsm.events import EVENTS
+from little_loops.fsm.events import event_types
 from little_loops.fsm.schema import FSMLoop, HostOptions
 from little_loops.reporting.masking import Masker
 from little_loops.terminal.last_line import WINDOW, LastOutput
@@ -22,6 +22,7 @@ from little_loops.terminal.tables import cut
 from little_loops.terminal.terminal_lines import TerminalTeller
 from tests.cli.paper import Paper
 
+EVENTS = event_types()
 LOOP = FSMLoop.from_dict(
     {
         "name": "fix-types",

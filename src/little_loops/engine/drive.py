@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from little_loops.engine.resolve import Filled, Values, fill_action, judge_now, without_newline
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge, RunAction, Wait
-from little_loops.fsm.events import Event, to_record
+from little_loops.fsm.events import RawEvent, to_record
 from little_loops.fsm.evolve import first_state
 from little_loops.fsm.happenings import (
     ActionEnded,
@@ -48,7 +48,7 @@ EventCallback = Callable[[dict[str, Any]], None]
 class World(Protocol):
     """Everything a run may do to the computer it runs on."""
 
-    def emit(self, run: LoopState, events: Iterable[Event]) -> None: ...
+    def emit(self, run: LoopState, events: Iterable[RawEvent]) -> None: ...
     def save(self, run: LoopState) -> None: ...
     def perform(self, run: LoopState, command: Command) -> Happening: ...
 
@@ -82,7 +82,7 @@ def new_run(
         "scope": list(scope or loop.scope),
         "limits": given,
     }
-    start = Event("loop_start", fields, at.wall_ms, at.ran_ms)
+    start = RawEvent("loop_start", fields, at.wall_ms, at.ran_ms)
     return first_state(run_id, start, {**loop.context, **(context or {})})
 
 
@@ -117,7 +117,7 @@ class RunnerWorld:
         self.tell = tell
         self.clock = RunClock()
 
-    def emit(self, run: LoopState, events: Iterable[Event]) -> None:
+    def emit(self, run: LoopState, events: Iterable[RawEvent]) -> None:
         told = tuple(events)
         for seq, event in enumerate(told, run.seq - len(told) + 1):
             self.tell(to_record(event, run.run, seq))

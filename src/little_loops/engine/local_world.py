@@ -16,7 +16,7 @@ from typing import Any, assert_never
 from little_loops.engine.drive import Actor, act_filled
 from little_loops.engine.resolve import Values, judge_now
 from little_loops.fsm.commands import Command, EndLeftovers, Finish, Judge, RunAction, Wait
-from little_loops.fsm.events import Event, to_record
+from little_loops.fsm.events import RawEvent, to_record
 from little_loops.fsm.happenings import (
     ActionEnded,
     Happening,
@@ -90,7 +90,7 @@ class RunWorld:
         self.run_dir = writer.files.data
         self.is_ready = False
 
-    def emit(self, run: LoopState, events: Iterable[Event]) -> None:
+    def emit(self, run: LoopState, events: Iterable[RawEvent]) -> None:
         told = tuple(events)
         if not told:
             return

@@ -1,7 +1,8 @@
-"""What a run tells: one catalogue of event types, and the event itself.
+"""What happens in a run: one class per kind of event.
 
-The catalogue is the contract with every reader of the log: tests check each emitted event against
-it, and the reference page is made from it.
+The log has one line per event: the event's own fields (`codec` writes them as they stand here) and
+those of the `Entry` around it.  The classes are the contract with every reader of the log: their
+docstrings and fields are the catalogue that the reference page is made from.
 
 Not here: what an event does to a run (`evolve`), how it looks on a screen (`reporting.lines`).
 """
@@ -9,22 +10,330 @@ Not here: what an event does to a run (`evolve`), how it looks on a screen (`rep
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
+from little_loops.fsm.plain import Inline, Masked, keys
+from little_loops.fsm.state import FileRef, Limits, Result, SignalLine, Status, WaitKind
+from little_loops.fsm.timestamps import timestamp as timestamp
+from little_loops.fsm.timestamps import wall_ms_of as wall_ms_of
 from little_loops.records import NamedTuple
 
-LAST_MS = 253_402_300_799_999  # the end of the year 9999
+
+class LoopStart(NamedTuple):
+    """A run starts."""
+
+    loop: str
+    initial: str
+    scope: tuple[str, ...]
+    format: int | None = None
+    limits: Limits = Limits()
 
 
-class Event(NamedTuple):
-    """One line of the log.  `wall_ms` becomes `ts`; `ran_ms` is the run's own time."""
+class StateEnter(NamedTuple):
+    """A state is entered."""
+
+    state: str
+    iteration: int
+    step: int
+    reason: str
+
+
+class ActionStart(NamedTuple):
+    """An action is about to run; written before it does."""
+
+    action: Masked[str]
+    state: str
+    attempt: int
+    action_type: str
+    terminal: bool = False
+    session_id: str | None = None
+
+
+class ActionComplete(NamedTuple):
+    """An action ended by itself or at its deadline."""
+
+    state: str
+    result: Inline[Result]
+    signal_line: SignalLine | None = None
+    capture: str | None = None
+
+
+class PartialResult(NamedTuple):
+    """What is known of an action that was cut short."""
+
+    exit_code: int | None
+    duration_ms: int
+    output: Masked[str | None]
+    stderr: Masked[str | None]
+    output_file: FileRef | None = None
+    stderr_file: FileRef | None = None
+    stream_file: FileRef | None = None
+    open_ended: bool = False
+    stderr_open_ended: bool = False
+    order: tuple[int, ...] = ()
+    order_file: str | None = None
+    signal: int | None = None
+
+
+class ActionInterrupted(NamedTuple):
+    """An action was cut short, or was lost with its runner."""
+
+    state: str
+    attempt: int
+    cause: str
+    started: bool = True
+    result: Inline[PartialResult | None] = None
+
+
+class ConditionEval(NamedTuple):
+    """A condition was evaluated."""
+
+    type: str
+    result: str
+    reason: Masked[str]
+    best: float | None = None
+    stalled: int | None = None
+    state: str | None = None
+    step: int | None = None
+    value: float | None = None
+
+
+class SignalFound(NamedTuple):
+    """A signal line was found in the output."""
+
+    state: str
+    type: str
+    payload: Masked[str]
+
+
+class Transition(NamedTuple):
+    """A transition was taken."""
+
+    from_: str
+    to: str
+    reason: str
+    retry: bool = False
+    loop_timeout: str | None = None
+
+
+class Iteration(NamedTuple):
+    """A new iteration begins."""
+
+    iteration: int
+    wait_ms: int = 0
+
+
+class Cycle(NamedTuple):
+    """A `maintain` loop starts over."""
+
+    cycle: int
+    wait_ms: int
+
+
+class RetryWait(NamedTuple):
+    """The run waits before the same state runs again."""
+
+    state: str
+    attempt: int
+    wait_ms: int
+
+
+class HostWait(NamedTuple):
+    """The run waits for an agent's usage limit to reset, or for its service."""
+
+    state: str
+    reason: Masked[str]
+    until_wall_ms: int
+    wait_ms: int | None = None
+
+
+class HandoffDetected(NamedTuple):
+    """An action handed off."""
+
+    state: str
+    iteration: int
+    continuation: Masked[str]
+    wait_ms: int = 0
+
+
+class Cost(NamedTuple):
+    """What an agent used."""
+
+    state: str
+    tokens: int
+    cost_usd: float
+    turns: int
+    iteration: int | None = None
+
+
+class RunWarning(NamedTuple):
+    """Something worth knowing that changed nothing."""
+
+    message: Masked[str]
+    state: str | None = None
+
+
+class Resume(NamedTuple):
+    """An unfinished run continues."""
+
+    state: str
+    iteration: int
+    status: Status
+    orphans: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    context: Mapping[str, Any] = {}
+    again: bool = False
+    continuation: Masked[str | None] = None
+    wait: WaitKind | None = None
+    wait_ms: int = 0
+
+
+class LoopComplete(NamedTuple):
+    """The run reached a success state, or an action stopped it."""
+
+    status: Status
+    reason: str
+    final_state: str
+    iterations: int
+    duration_ms: int
+    message: Masked[str] = ""
+
+
+class LoopError(NamedTuple):
+    """The run failed."""
+
+    status: Status
+    reason: str
+    final_state: str
+    iterations: int
+    duration_ms: int
+    state: str
+    error: Masked[str]
+    next_state: str | None = None
+
+
+class LoopTimeout(NamedTuple):
+    """The run used up its time."""
+
+    status: Status
+    reason: str
+    final_state: str
+    iterations: int
+    duration_ms: int
+    state: str
+    elapsed_ms: int
+    next_state: str | None = None
+
+
+class LoopPaused(NamedTuple):
+    """The run needs a review before it continues."""
+
+    status: Status
+    reason: str
+    final_state: str
+    iterations: int
+    duration_ms: int
+    message: Masked[str] = ""
+
+
+class LoopInterrupted(NamedTuple):
+    """The run was stopped by a signal and can be resumed."""
+
+    status: Status
+    reason: str
+    final_state: str
+    iterations: int
+    duration_ms: int
+    signal: int
+
+
+class Handoff(NamedTuple):
+    """The run waits for a fresh session."""
+
+    status: Status
+    reason: str
+    final_state: str
+    iterations: int
+    duration_ms: int
+    message: Masked[str] = ""
+    behavior: str | None = None
+    continuation: Masked[str | None] = None
+
+
+class UnknownEvent(NamedTuple):
+    """An event of a newer version."""
 
     kind: str
     fields: Mapping[str, Any]
+
+
+FinalEvent = LoopComplete | LoopError | LoopTimeout | LoopPaused | LoopInterrupted | Handoff
+Event = (
+    LoopStart
+    | StateEnter
+    | ActionStart
+    | ActionComplete
+    | ActionInterrupted
+    | ConditionEval
+    | SignalFound
+    | Transition
+    | Iteration
+    | Cycle
+    | RetryWait
+    | HostWait
+    | HandoffDetected
+    | Cost
+    | RunWarning
+    | Resume
+    | FinalEvent
+    | UnknownEvent
+)
+
+FINAL_KINDS: dict[str, type[FinalEvent]] = {
+    "loop_complete": LoopComplete,
+    "loop_error": LoopError,
+    "loop_timeout": LoopTimeout,
+    "loop_paused": LoopPaused,
+    "loop_interrupted": LoopInterrupted,
+    "handoff": Handoff,
+}
+KINDS: dict[str, type[Event]] = {
+    "loop_start": LoopStart,
+    "state_enter": StateEnter,
+    "action_start": ActionStart,
+    "action_complete": ActionComplete,
+    "action_interrupted": ActionInterrupted,
+    "condition_eval": ConditionEval,
+    "signal": SignalFound,
+    "transition": Transition,
+    "iteration": Iteration,
+    "cycle": Cycle,
+    "retry_wait": RetryWait,
+    "host_wait": HostWait,
+    "handoff_detected": HandoffDetected,
+    "cost": Cost,
+    "warning": RunWarning,
+    "resume": Resume,
+    **FINAL_KINDS,
+}
+"""The names of the kinds in the log."""
+FINAL_EVENTS = tuple(FINAL_KINDS)
+
+
+class Entry(NamedTuple):
+    """One line of the log: an event, and when it happened in which run.
+
+    `wall_ms` is written as `ts`; `ran_ms` is the run's own time; `seq` counts from 1.
+    """
+
+    event: Event
     wall_ms: int
     ran_ms: int
+    run: str = ""
+    seq: int = 0
+
+
+# ── the catalogue ──────────────────────────────────────────────────────────────────────────────
 
 
 class EventType(NamedTuple):
@@ -33,98 +342,29 @@ class EventType(NamedTuple):
     optional: tuple[str, ...] = ()
 
 
-_ENDING = ("status", "reason", "final_state", "iterations", "duration_ms")
-
-EVENTS: dict[str, EventType] = {
-    "loop_start": EventType(
-        "a run begins",
-        ("loop", "initial", "scope"),
-        ("limits", "format"),
-    ),
-    "state_enter": EventType("a state is entered", ("state", "iteration"), ("step", "reason")),
-    "action_start": EventType(
-        "an action is about to run; written before it does",
-        ("action", "state", "attempt", "action_type"),
-        ("session_id", "terminal"),
-    ),
-    "action_complete": EventType(
-        "an action has ended by itself or at its deadline",
-        ("state", "exit_code", "duration_ms"),
-        (
-            "output",
-            "stderr",
-            "output_file",
-            "stderr_file",
-            "tail",
-            "open_ended",
-            "stderr_open_ended",
-            "order",
-            "order_file",
-            "signal",
-            "cut_by",
-            "failure",
-            "agent",
-        )
-        + ("kind", "reason", "verdict", "structured", "session_id", "tokens", "cost_usd", "turns")
-        + ("retry_at_ms", "stream_file", "signal_line", "capture"),
-    ),
-    "action_interrupted": EventType(
-        "an action was cut short, or was lost with its runner",
-        ("state", "attempt", "cause"),
-        ("started", "exit_code", "signal", "duration_ms", "output", "stderr", "output_file")
-        + ("stderr_file", "stream_file", "open_ended", "stderr_open_ended", "order", "order_file"),
-    ),
-    "condition_eval": EventType(
-        "a condition was judged", ("type", "result", "reason"), ("state", "best", "stalled")
-    ),
-    "signal": EventType("a signal line was found in the output", ("type", "payload"), ("state",)),
-    "transition": EventType("a way was taken", ("from", "to", "reason"), ("retry", "loop_timeout")),
-    "iteration": EventType("a new time around begins", ("iteration",), ("wait_ms",)),
-    "cycle": EventType("a `maintain` loop starts again", ("cycle", "wait_ms")),
-    "retry_wait": EventType(
-        "waiting before the same state runs again", ("state", "attempt", "wait_ms")
-    ),
-    "host_wait": EventType(
-        "waiting for an agent's limit to reset, or for its service",
-        ("state", "reason", "until_wall_ms"),
-        ("wait_ms",),
-    ),
-    "handoff_detected": EventType(
-        "an action handed off",
-        ("state", "iteration", "continuation"),
-        ("wait_ms",),
-    ),
-    "cost": EventType(
-        "what an agent used", ("state", "tokens", "cost_usd", "turns"), ("iteration",)
-    ),
-    "warning": EventType("something to know that changed nothing", ("message",), ("state",)),
-    "resume": EventType(
-        "an unfinished run goes on",
-        ("state", "iteration"),
-        ("orphans", "limits", "context", "again", "status", "continuation", "wait", "wait_ms"),
-    ),
-    "loop_complete": EventType("the run ended as it should", _ENDING, ("message",)),
-    "loop_error": EventType("the run failed", (*_ENDING, "state", "error"), ("next_state",)),
-    "loop_timeout": EventType(
-        "the run used up its time", (*_ENDING, "state", "elapsed_ms"), ("next_state",)
-    ),
-    "loop_paused": EventType("a person is asked to look", _ENDING, ("message",)),
-    "loop_interrupted": EventType("the run was stopped and can go on", (*_ENDING, "signal"), ()),
-    "handoff": EventType(
-        "the run waits for a fresh session", _ENDING, ("message", "behavior", "continuation")
-    ),
-}
-FINAL_EVENTS = (
-    "loop_complete",
-    "loop_error",
-    "loop_timeout",
-    "loop_paused",
-    "loop_interrupted",
-    "handoff",
-)
+def event_types() -> dict[str, EventType]:
+    """What each kind means, which fields it always has and which it may have."""
+    return {name: _described(kind) for name, kind in KINDS.items()}
 
 
-def to_record(event: Event, run: str, seq: int) -> dict[str, Any]:
+def _described(kind: Any) -> EventType:
+    always, optional = keys(kind)
+    return EventType(kind.__doc__, always, optional)
+
+
+# ── the old interface ──────────────────────────────────────────────────────────────────────────
+
+
+class RawEvent(NamedTuple):
+    """One line of the log, its fields not looked at."""
+
+    kind: str
+    fields: Mapping[str, Any]
+    wall_ms: int
+    ran_ms: int
+
+
+def to_record(event: RawEvent, run: str, seq: int) -> dict[str, Any]:
     """The event as it is written: common fields around its own."""
     return {
         "event": event.kind,
@@ -136,24 +376,7 @@ def to_record(event: Event, run: str, seq: int) -> dict[str, Any]:
     }
 
 
-def from_record(record: Mapping[str, Any]) -> Event:
+def from_record(record: Mapping[str, Any]) -> RawEvent:
     common = ("event", "ts", "run", "seq", "ran_ms")
     fields = {key: value for key, value in record.items() if key not in common}
-    return Event(record["event"], fields, wall_ms_of(record["ts"]), record["ran_ms"])
-
-
-@lru_cache(maxsize=8)  # the events of a step share their moment
-def timestamp(wall_ms: int) -> str:
-    """UTC with milliseconds: `2026-01-15T10:30:00.000Z`."""
-    # A clock set beyond the calendar must not end a run.
-    seconds, ms = divmod(min(max(wall_ms, 0), LAST_MS), 1000)
-    return f"{_to_the_second(seconds)}.{ms:03}Z"
-
-
-@lru_cache(maxsize=8)  # and steps their second
-def _to_the_second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]
-
-
-def wall_ms_of(stamp: str) -> int:
-    return round(datetime.fromisoformat(stamp).timestamp() * 1000)
+    return RawEvent(record["event"], fields, wall_ms_of(record["ts"]), record["ran_ms"])

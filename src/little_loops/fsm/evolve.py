@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from little_loops.fsm.endings import is_final
-from little_loops.fsm.events import Event, timestamp
+from little_loops.fsm.events import RawEvent, timestamp
+from little_loops.fsm.plain import decode
 from little_loops.fsm.state import (
     Judgement,
     Limits,
@@ -21,15 +22,15 @@ from little_loops.fsm.state import (
     Metric,
     Move,
     Receipt,
+    Result,
     SignalLine,
     WaitFor,
-    result_from_dict,
 )
 
 Fields = Mapping[str, Any]
 
 
-def first_state(run: str, start: Event, context: Mapping[str, Any]) -> LoopState:
+def first_state(run: str, start: RawEvent, context: Mapping[str, Any]) -> LoopState:
     """The run its `loop_start` event begins; headed for its first state, not there yet."""
     fields, now = start.fields, timestamp(start.wall_ms)
     return LoopState(
@@ -45,20 +46,20 @@ def first_state(run: str, start: Event, context: Mapping[str, Any]) -> LoopState
     )
 
 
-def evolve(run: LoopState, event: Event) -> LoopState:
+def evolve(run: LoopState, event: RawEvent) -> LoopState:
     change = CHANGES.get(event.kind)
     if change is not None:
         run = change(run, event)
     return run._replace(updated_at=timestamp(event.wall_ms), ran_ms=event.ran_ms, seq=run.seq + 1)
 
 
-def replay(run: LoopState, events: Iterable[Event]) -> LoopState:
+def replay(run: LoopState, events: Iterable[RawEvent]) -> LoopState:
     for event in events:
         run = evolve(run, event)
     return run
 
 
-def _state_enter(run: LoopState, event: Event) -> LoopState:
+def _state_enter(run: LoopState, event: RawEvent) -> LoopState:
     fields = event.fields
     again = fields["step"] == run.step
     return run._replace(
@@ -77,7 +78,7 @@ def _state_enter(run: LoopState, event: Event) -> LoopState:
     )
 
 
-def _action_start(run: LoopState, event: Event) -> LoopState:
+def _action_start(run: LoopState, event: RawEvent) -> LoopState:
     return run._replace(
         phase="running",
         attempt=event.fields["attempt"],
@@ -86,13 +87,9 @@ def _action_start(run: LoopState, event: Event) -> LoopState:
     )
 
 
-_NOT_OF_THE_RESULT = ("state", "signal_line", "capture")
-
-
-def _action_complete(run: LoopState, event: Event) -> LoopState:
+def _action_complete(run: LoopState, event: RawEvent) -> LoopState:
     fields = event.fields
-    own = {key: item for key, item in fields.items() if key not in _NOT_OF_THE_RESULT}
-    result = result_from_dict(own)
+    result = decode(Result, fields)
     stored = {fields["state"]: result}
     if fields.get("capture"):
         stored[fields["capture"]] = result
@@ -113,11 +110,11 @@ def _action_complete(run: LoopState, event: Event) -> LoopState:
     )
 
 
-def _action_interrupted(run: LoopState, event: Event) -> LoopState:
+def _action_interrupted(run: LoopState, event: RawEvent) -> LoopState:
     return run._replace(phase="interrupted" if event.fields.get("started", True) else "entered")
 
 
-def _condition_eval(run: LoopState, event: Event) -> LoopState:
+def _condition_eval(run: LoopState, event: RawEvent) -> LoopState:
     fields = event.fields
     metrics = run.metrics
     if fields.get("best") is not None:
@@ -127,7 +124,7 @@ def _condition_eval(run: LoopState, event: Event) -> LoopState:
     return run._replace(phase="judged", judgement=judgement, metrics=metrics)
 
 
-def _transition(run: LoopState, event: Event) -> LoopState:
+def _transition(run: LoopState, event: RawEvent) -> LoopState:
     fields = event.fields
     move = Move(fields["to"], fields["reason"], fields.get("retry", False))
     return run._replace(
@@ -138,13 +135,13 @@ def _transition(run: LoopState, event: Event) -> LoopState:
     )
 
 
-def _iteration(run: LoopState, event: Event) -> LoopState:
+def _iteration(run: LoopState, event: RawEvent) -> LoopState:
     return run._replace(
         iteration=event.fields["iteration"], visited=(), wait=_waiting("backoff", event)
     )
 
 
-def _cycle(run: LoopState, event: Event) -> LoopState:
+def _cycle(run: LoopState, event: RawEvent) -> LoopState:
     return run._replace(
         cycle=event.fields["cycle"],
         iteration=1,
@@ -154,11 +151,11 @@ def _cycle(run: LoopState, event: Event) -> LoopState:
     )
 
 
-def _retry_wait(run: LoopState, event: Event) -> LoopState:
+def _retry_wait(run: LoopState, event: RawEvent) -> LoopState:
     return run._replace(wait=_waiting("retry", event))
 
 
-def _host_wait(run: LoopState, event: Event) -> LoopState:
+def _host_wait(run: LoopState, event: RawEvent) -> LoopState:
     fields = event.fields
     since = run.host_waiting_since_ms
     return run._replace(
@@ -169,7 +166,7 @@ def _host_wait(run: LoopState, event: Event) -> LoopState:
     )
 
 
-def _handoff_detected(run: LoopState, event: Event) -> LoopState:
+def _handoff_detected(run: LoopState, event: RawEvent) -> LoopState:
     fields = event.fields
     return run._replace(
         phase="entered",
@@ -182,7 +179,7 @@ def _handoff_detected(run: LoopState, event: Event) -> LoopState:
     )
 
 
-def _cost(run: LoopState, event: Event) -> LoopState:
+def _cost(run: LoopState, event: RawEvent) -> LoopState:
     fields = event.fields
     so_far = run.costs.get(fields["state"], Receipt())
     receipt = Receipt(
@@ -193,7 +190,7 @@ def _cost(run: LoopState, event: Event) -> LoopState:
     return run._replace(costs={**run.costs, fields["state"]: receipt})
 
 
-def _resume(run: LoopState, event: Event) -> LoopState:
+def _resume(run: LoopState, event: RawEvent) -> LoopState:
     fields = event.fields
     limits = {key: value for key, value in fields.get("limits", {}).items() if value is not None}
     run = run._replace(
@@ -211,7 +208,7 @@ def _resume(run: LoopState, event: Event) -> LoopState:
     return run
 
 
-def _final(run: LoopState, event: Event) -> LoopState:
+def _final(run: LoopState, event: RawEvent) -> LoopState:
     fields = event.fields
     run = run._replace(
         status=fields["status"],
@@ -223,7 +220,7 @@ def _final(run: LoopState, event: Event) -> LoopState:
     return run
 
 
-CHANGES: dict[str, Callable[[LoopState, Event], LoopState]] = {
+CHANGES: dict[str, Callable[[LoopState, RawEvent], LoopState]] = {
     "state_enter": _state_enter,
     "action_start": _action_start,
     "action_complete": _action_complete,
@@ -246,7 +243,7 @@ CHANGES: dict[str, Callable[[LoopState, Event], LoopState]] = {
 }
 
 
-def _waiting(kind: Any, event: Event) -> WaitFor | None:
+def _waiting(kind: Any, event: RawEvent) -> WaitFor | None:
     wait_ms = event.fields.get("wait_ms")
     return WaitFor(kind, until_ran_ms=event.ran_ms + wait_ms) if wait_ms else None
 

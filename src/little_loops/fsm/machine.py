@@ -17,7 +17,7 @@ from typing import Any, assert_never
 from little_loops.fsm import endings
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge
 from little_loops.fsm.conditions import NOT_RUN
-from little_loops.fsm.events import Event
+from little_loops.fsm.events import RawEvent
 from little_loops.fsm.handoffs import after_handoff, hand_off
 from little_loops.fsm.happenings import (
     ActionEnded,
@@ -66,7 +66,7 @@ OBEYED = tuple(SIGNALS.values())
 
 class Step(NamedTuple):
     run: LoopState
-    events: tuple[Event, ...]
+    events: tuple[RawEvent, ...]
     command: Command
 
 

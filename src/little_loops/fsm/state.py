@@ -16,10 +16,10 @@ Not here: files (`runs.storage`), decisions (`machine`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any, Literal, TypeVar, get_args
+from collections.abc import Mapping
+from typing import Any, Literal
 
+from little_loops.fsm.plain import Masked, Written, WrongShape, decode
 from little_loops.records import NamedTuple
 
 FORMAT = 1
@@ -51,7 +51,7 @@ class FileRef(NamedTuple):
     path: str
     size: int
     sha256: str
-    truncated: bool = False
+    truncated: Written[bool] = False
     has_secrets: bool | None = None
 
 
@@ -69,23 +69,23 @@ class Result(NamedTuple):
 
     exit_code: int | None
     duration_ms: int
-    output: str | None = ""
-    stderr: str | None = ""
+    output: Written[Masked[str | None]] = ""
+    stderr: Written[Masked[str | None]] = ""
     output_file: FileRef | None = None
     stderr_file: FileRef | None = None
-    tail: str | None = None
+    tail: Masked[str | None] = None
     open_ended: bool = False
     stderr_open_ended: bool = False
     order: tuple[int, ...] = ()
     order_file: str | None = None
     signal: int | None = None
     cut_by: CutBy = "none"
-    failure: str | None = None
+    failure: Masked[str | None] = None
     agent: AgentWay | None = None
     kind: str | None = None
-    reason: str | None = None
+    reason: Masked[str | None] = None
     verdict: str | None = None
-    structured: Any = None
+    structured: Masked[Any] = None
     session_id: str | None = None
     tokens: int = 0
     cost_usd: float | None = None
@@ -101,7 +101,7 @@ class SignalLine(NamedTuple):
     """
 
     type: str
-    payload: str
+    payload: Masked[str]
 
 
 class Metric(NamedTuple):
@@ -196,11 +196,9 @@ class LoopState(NamedTuple):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LoopState:
-        """Read what `to_dict` wrote.  Raises KeyError, TypeError or ValueError on anything else."""
+        """Read what `to_dict` wrote.  Raises `WrongShape` on anything else."""
         _check_format(data)
-        fields = {key: value for key, value in data.items() if key not in NOT_OF_THE_RUN}
-        fields |= {name: read(data[name]) for name, read in _NESTED.items()}
-        return _going_together(_fitting(cls(**fields)))
+        return _going_together(decode(cls, data))
 
 
 class RunSummary(NamedTuple):
@@ -226,9 +224,9 @@ class RunSummary(NamedTuple):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunSummary:
-        """Read a part of what `LoopState.to_dict` wrote, in a third of the time."""
+        """Read a part of what `LoopState.to_dict` wrote.  Raises `WrongShape` on anything else."""
         _check_format(data)
-        return _fitting(cls(*(_field(name, data[name]) for name in cls._fields)))
+        return decode(cls, data)
 
     @property
     def cost_usd(self) -> float:
@@ -241,12 +239,7 @@ class RunSummary(NamedTuple):
 
 def _check_format(data: Mapping[str, Any]) -> None:
     if data.get("format") != FORMAT:
-        raise ValueError(f"format {data.get('format')!r} is not {FORMAT}")
-
-
-def _field(name: str, value: Any) -> Any:
-    read = _NESTED.get(name)
-    return value if read is None else read(value)
+        raise WrongShape(f"{data.get('format')!r} is not {FORMAT}", "format")
 
 
 _ALWAYS = Result._fields[:4]
@@ -263,112 +256,6 @@ def result_to_dict(result: Result) -> dict[str, Any]:
     return plain
 
 
-def result_from_dict(data: Mapping[str, Any]) -> Result:
-    fields = dict(data)
-    for name in ("output_file", "stderr_file", "stream_file"):
-        if fields.get(name) is not None:
-            fields[name] = FileRef(**fields[name])
-    if "order" in fields:
-        fields["order"] = tuple(fields["order"])
-    return Result(**fields)
-
-
-def _judgement(data: Mapping[str, Any]) -> Judgement:
-    metric = _fitting(Metric(**data["metric"])) if data["metric"] is not None else None
-    return _fitting(Judgement(data["verdict"], data["reason"], metric))
-
-
-def _one(kind: Any) -> Callable[[Any], Any]:
-    return lambda value: _fitting(kind(**value))
-
-
-def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else read(value)
-
-
-def _each(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: {name: read(item) for name, item in value.items()}
-
-
-_NESTED: dict[str, Callable[[Any], Any]] = {
-    "scope": tuple,
-    "visited": tuple,
-    "move": _or_none(_one(Move)),
-    "wait": _or_none(_one(WaitFor)),
-    "signal_line": _or_none(_one(SignalLine)),
-    "limits": _one(Limits),
-    "judgement": _or_none(_judgement),
-    "metrics": _each(_one(Metric)),
-    "costs": _each(_one(Receipt)),
-    "captured": _each(lambda value: _fitting(result_from_dict(value))),
-}
-"""How the fields are read that JSON has in another form."""
-
-
-# A file may have been edited by hand: what does not fit is found here, not in the middle of a run.
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "None": (type(None),),
-    "str": (str,),
-    "bool": (bool,),
-    "int": (int,),
-    "float": (int, float),
-}
-_WORDS: dict[str, Any] = {
-    "Status": Status,
-    "Phase": Phase,
-    "WaitKind": WaitKind,
-    "CutBy": CutBy,
-    "AgentWay": AgentWay,
-}
-_TESTS: dict[str, Callable[[Any], bool]] = {
-    "tuple[str, ...]": lambda value: all(type(each) is str for each in value),
-    "tuple[int, ...]": lambda value: all(type(each) is int for each in value),
-    "Mapping[str, Any]": lambda value: isinstance(value, Mapping),
-}
-
-
-class _Allowed(NamedTuple):
-    """What a field may hold beside values of its types: one of these words, what a test takes."""
-
-    words: frozenset[str]
-    tests: tuple[Callable[[Any], bool], ...]
-
-    def has(self, value: Any) -> bool:
-        if type(value) is str and value in self.words:
-            return True
-        return any(test(value) for test in self.tests)
-
-
-@cache  # hundreds of snapshots are read to list runs
-def _rules(kind: Any) -> tuple[tuple[str, frozenset[type], _Allowed | None], ...]:
-    """For each field the types it may have; no rule where an annotation is not that plain."""
-    return tuple(
-        (name, *_rule(str(getattr(annotation, "__forward_arg__", annotation)).split(" | ")))
-        for name, annotation in kind.__annotations__.items()
-    )
-
-
-def _rule(parts: list[str]) -> tuple[frozenset[type], _Allowed | None]:
-    if any(part not in _TYPES and part not in _WORDS and part not in _TESTS for part in parts):
-        return frozenset(), None
-    types = (each for part in parts for each in _TYPES.get(part, ()))
-    words = (word for part in parts if part in _WORDS for word in get_args(_WORDS[part]))
-    tests = (_TESTS[part] for part in parts if part in _TESTS)
-    return frozenset(types), _Allowed(frozenset(words), tuple(tests))
-
-
-Record = TypeVar("Record", bound=tuple[Any, ...])
-
-
-def _fitting(record: Record) -> Record:
-    """The record, if every plain field of it is what its annotation says."""
-    for value, (name, types, allowed) in zip(record, _rules(type(record)), strict=True):
-        if type(value) not in types and allowed is not None and not allowed.has(value):
-            raise TypeError(f"`{name}` cannot be {value!r}")
-    return record
-
-
 def _going_together(run: LoopState) -> LoopState:
     """The run, if it has what its phase is about."""
     needed = {
@@ -377,9 +264,9 @@ def _going_together(run: LoopState) -> LoopState:
         "judged": run.judgement is not None,
     }
     if not needed.get(run.phase, True):
-        raise ValueError(f"the run is `{run.phase}`, and does not say what")
+        raise WrongShape(f"the run is `{run.phase}`, and does not say what")
     if run.prev_state is not None and run.prev_state not in run.captured:
-        raise ValueError(f"there is no result of `{run.prev_state}`, the state before")
+        raise WrongShape(f"there is no result of `{run.prev_state}`, the state before")
     return run
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from little_loops.fsm.events import Event
+from little_loops.fsm.events import RawEvent
 from little_loops.fsm.evolve import evolve
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import FSMLoop, StateConfig
@@ -20,10 +20,10 @@ class Turn:
         self.loop = loop
         self.run = run
         self.at = at
-        self.events: list[Event] = []
+        self.events: list[RawEvent] = []
 
     def note(self, kind: str, /, **fields: Any) -> None:
-        event = Event(kind, fields, self.at.wall_ms, self.at.ran_ms)
+        event = RawEvent(kind, fields, self.at.wall_ms, self.at.ran_ms)
         self.run = evolve(self.run, event)
         self.events.append(event)
 

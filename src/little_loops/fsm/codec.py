@@ -1,0 +1,120 @@
+"""Events, commands and happenings as JSON-able objects and back.
+
+An event is written as a line of the log: its kind, its own fields, then those of its entry.
+Commands and happenings are written in the same way, so that a command can be carried out by another
+process than the one that decides.
+
+Not here: the rules by which a record is written and read (`plain`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_args
+
+from little_loops.fsm.events import KINDS, Entry, Event, UnknownEvent
+from little_loops.fsm.plain import Read, WrongShape, decode, encode, name_kinds, reader
+from little_loops.fsm.timestamps import timestamp, wall_ms_of
+from little_loops.records import NamedTuple
+
+if TYPE_CHECKING:
+    from little_loops.fsm.commands import Command
+    from little_loops.fsm.happenings import Happening
+
+name_kinds("event", KINDS)
+
+
+class Stamp(NamedTuple):
+    """The fields of an entry beside those of its event."""
+
+    ts: str
+    ran_ms: int
+    run: str = ""
+    seq: int = 0
+
+
+def to_record(entry: Entry) -> dict[str, Any]:
+    """The entry as it is written."""
+    record = encode_event(entry.event)
+    record["ts"] = timestamp(entry.wall_ms)
+    record["run"] = entry.run
+    record["seq"] = entry.seq
+    record["ran_ms"] = entry.ran_ms
+    return record
+
+
+def from_record(record: Mapping[str, Any]) -> Entry:
+    """The entry that was written.  Raises `WrongShape`."""
+    stamp = decode(Stamp, record)
+    try:
+        wall_ms = wall_ms_of(stamp.ts)
+    except ValueError:
+        raise WrongShape(f"cannot be {stamp.ts!r:.60}", "ts") from None
+    return Entry(decode_event(record), wall_ms, stamp.ran_ms, stamp.run, stamp.seq)
+
+
+def encode_event(event: Event) -> dict[str, Any]:
+    if isinstance(event, UnknownEvent):
+        return {"event": event.kind, **event.fields}
+    return encode(event)
+
+
+def decode_event(record: Mapping[str, Any]) -> Event:
+    """The event of a line; its other fields are ignored.  Raises `WrongShape`."""
+    name = record.get("event")
+    if not isinstance(name, str):
+        raise WrongShape("is missing", "event")
+    kind = KINDS.get(name)
+    if kind is None:
+        own = record.keys() - {"event", *Stamp._fields}
+        return UnknownEvent(name, {key: record[key] for key in record if key in own})
+    return decode(kind, record)
+
+
+def encode_command(command: Command) -> dict[str, Any]:
+    _command_reader()
+    return encode(command)
+
+
+def decode_command(data: Any) -> Command:
+    """Raises `WrongShape`."""
+    command: Command = _command_reader()(data)
+    return command
+
+
+def encode_happening(happening: Happening) -> dict[str, Any]:
+    _happening_reader()
+    return encode(happening)
+
+
+def decode_happening(data: Any) -> Happening:
+    """Raises `WrongShape`."""
+    happening: Happening = _happening_reader()(data)
+    return happening
+
+
+@cache
+def _command_reader() -> Read:
+    # Reading a log needs none of these.
+    from little_loops.fsm.commands import Command
+    from little_loops.fsm.schema import CONDITION_TYPES
+
+    name_kinds("type", CONDITION_TYPES)
+    return _reader("command", Command)
+
+
+@cache
+def _happening_reader() -> Read:
+    from little_loops.fsm.happenings import Happening
+
+    return _reader("happening", Happening)
+
+
+def _reader(key: str, union: Any) -> Read:
+    name_kinds(key, {_snake_case(kind.__name__): kind for kind in get_args(union)})
+    return reader(union)
+
+
+def _snake_case(name: str) -> str:
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name).lstrip("_")

@@ -1,0 +1,293 @@
+"""Records as plain, JSON-able data and back, by the annotations of their classes.
+
+A record is written as an object.  A field that equals its default is left out, and a missing field
+is read as its default, so that a class can gain fields without a new format.  Fields that the class
+does not have are ignored: a newer version may have written them.
+
+Writing looks at values only, because a run does it at every step.  Annotations are evaluated when
+the first record of a class is read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from little_loops.records import NamedTuple
+
+Field = TypeVar("Field")
+Record = TypeVar("Record")
+
+Written = Annotated[Field, "written even where it is the default"]
+Inline = Annotated[Field, "a record; its fields are written among those of the record around it"]
+Masked = Annotated[Field, "text from outside: secrets in it are masked before it is written"]
+
+SCALARS = frozenset((NoneType, str, int, float, bool))
+MAX_SHOWN = 60
+MISSING = object()
+
+
+class WrongShape(ValueError):
+    """Data that does not fit the class it is read as."""
+
+    def __init__(self, why: str, *path: str) -> None:
+        self.why = why
+        self.path = path
+        super().__init__(f"`{'.'.join(path)}` {why}" if path else why)
+
+    def within(self, name: str) -> WrongShape:
+        return WrongShape(self.why, name, *self.path)
+
+
+class Tag(NamedTuple):
+    """What tells one class of a union from the others: `{"event": "loop_start", …}`."""
+
+    key: str
+    name: str
+
+
+_TAGS: dict[type, Tag] = {}
+
+
+def name_kinds(key: str, kinds: Mapping[str, type]) -> None:
+    """Have records of these classes written with the name of their kind under `key`."""
+    _TAGS.update({kind: Tag(key, name) for name, kind in kinds.items()})
+
+
+# ── writing ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Layout(NamedTuple):
+    """How the records of a class are written."""
+
+    tag: Mapping[str, str]
+    always: tuple[str, ...]
+    optional: tuple[str, ...]
+    defaults: tuple[Any, ...]
+    inline: frozenset[str]
+
+
+_LAYOUTS: dict[type, Layout] = {}
+
+
+def encode(record: Any) -> dict[str, Any]:
+    """The record as an object."""
+    tag, always, optional, defaults, inline = _LAYOUTS.get(type(record)) or layout(type(record))
+    fields: dict[str, Any] = {**tag}
+    for name, value in zip(always, record, strict=False):
+        if type(value) in SCALARS:  # as nearly all are
+            fields[name] = value
+        else:
+            _add(fields, name, value, inline)
+    rest = record[len(always) :]
+    if rest != defaults:
+        for name, value, default in zip(optional, rest, defaults, strict=True):
+            if value != default:
+                _add(fields, name, value, inline)
+    return fields
+
+
+def _add(fields: dict[str, Any], name: str, value: Any, inline: frozenset[str]) -> None:
+    if name in inline:
+        fields.update(encode(value))
+    else:
+        fields[name] = to_plain(value)
+
+
+def to_plain(value: Any) -> Any:
+    if hasattr(value, "_fields"):
+        return encode(value)
+    if isinstance(value, Mapping):
+        return {name: to_plain(item) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def layout(kind: Any) -> Layout:
+    notes, defaults = kind.__annotations__, kind._field_defaults
+    names = tuple(map(key_of, kind._fields))
+    always = sum(name not in defaults or "Written[" in notes[name] for name in kind._fields)
+    made = Layout(
+        dict([_TAGS[kind]]) if kind in _TAGS else {},
+        names[:always],
+        names[always:],
+        tuple(defaults[name] for name in kind._fields[always:]),
+        frozenset(name for name in kind._fields if notes[name].startswith("Inline[")),
+    )
+    _LAYOUTS[kind] = made
+    return made
+
+
+def key_of(field: str) -> str:
+    """The key of a field: `from` for `from_`, as `from` is a word of Python's."""
+    return field.rstrip("_")
+
+
+# ── reading ────────────────────────────────────────────────────────────────────────────────────
+
+Read = Callable[[Any], Any]
+
+
+class Reader(NamedTuple):
+    """How one field is read: from the value under its key, or from all of the object if inline."""
+
+    key: str
+    read: Read
+    default: Any
+    inline: bool
+
+
+_READERS: dict[type, tuple[Reader, ...]] = {}
+
+
+def decode(kind: type[Record], data: Any) -> Record:
+    """The record that an object describes.  Raises `WrongShape`."""
+    if not isinstance(data, Mapping):
+        raise _cannot_be(data)
+    made: Any = kind
+    values = [_value(field, data) for field in _READERS.get(kind) or _readers(kind)]
+    return made._make(values)  # type: ignore[no-any-return]
+
+
+def _value(field: Reader, data: Mapping[str, Any]) -> Any:
+    if field.inline:
+        return field.read(data)
+    if field.key in data:
+        return _within(field.key, field.read, data[field.key])
+    if field.default is MISSING:
+        raise WrongShape("is missing", field.key)
+    return field.default
+
+
+def _within(name: str, read: Read, value: Any) -> Any:
+    try:
+        return read(value)
+    except WrongShape as wrong:
+        raise wrong.within(name) from None
+
+
+def _cannot_be(value: Any) -> WrongShape:
+    return WrongShape(f"cannot be {value!r:.{MAX_SHOWN}}")
+
+
+def _readers(kind: Any) -> tuple[Reader, ...]:
+    inline, defaults = layout(kind).inline, kind._field_defaults
+    made = []
+    for name, note in hints(kind).items():
+        is_optional = name in inline and name in defaults
+        read = _read_if_there(note) if is_optional else reader(note)
+        made.append(Reader(key_of(name), read, defaults.get(name, MISSING), name in inline))
+    _READERS[kind] = tuple(made)
+    return _READERS[kind]
+
+
+def hints(kind: Any) -> dict[str, Any]:
+    """The types of the fields."""
+    known = vars(sys.modules[kind.__module__])
+    return {name: eval(note, known) for name, note in kind.__annotations__.items()}
+
+
+def record_in(note: Any) -> Any:
+    """The class of `Inline[Class]` or `Inline[Class | None]`."""
+    inner = get_args(note)[0]
+    return next((each for each in get_args(inner) if each is not NoneType), inner)
+
+
+def _read_if_there(note: Any) -> Read:
+    """Reads an inline record if the object has one of its fields."""
+    kind = record_in(note)
+    return lambda data: None if data.keys().isdisjoint(kind._fields) else decode(kind, data)
+
+
+def reader(note: Any) -> Read:
+    """What reads a value of this type."""
+    origin, inner = get_origin(note), get_args(note)
+    if note is Any:
+        return lambda value: value
+    if origin is Annotated:
+        return reader(inner[0])
+    if origin in (Union, UnionType):
+        return _read_one_of(inner)
+    if origin is tuple:
+        return _read_tuple(reader(inner[0]))
+    if origin is Mapping:
+        return _read_mapping(reader(inner[1]))
+    if origin is Literal:
+        return _read_where(lambda value: type(value) is str and value in inner)
+    if hasattr(note, "_fields"):
+        return lambda value: decode(note, value)
+    return _read_scalar(note)
+
+
+def _read_one_of(kinds: tuple[Any, ...]) -> Read:
+    others = tuple(kind for kind in kinds if kind is not NoneType)
+    if all(kind in SCALARS for kind in kinds):
+        return _read_scalar(*kinds)
+    if all(kind in _TAGS for kind in others):
+        read = _read_tagged(others)
+    else:
+        (only,) = others
+        read = reader(only)
+    return (lambda value: None if value is None else read(value)) if NoneType in kinds else read
+
+
+def _read_scalar(*kinds: type) -> Read:
+    fitting = {*kinds, int} if float in kinds else {*kinds}
+    return _read_where(lambda value: type(value) in fitting)
+
+
+def _read_where(fits: Callable[[Any], bool]) -> Read:
+    def read(value: Any) -> Any:
+        if not fits(value):
+            raise _cannot_be(value)
+        return value
+
+    return read
+
+
+def _read_tuple(read: Read) -> Read:
+    def read_all(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise _cannot_be(value)
+        return tuple(_within(str(at), read, item) for at, item in enumerate(value))
+
+    return read_all
+
+
+def _read_mapping(read: Read) -> Read:
+    def read_all(value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise _cannot_be(value)
+        return {name: _within(name, read, item) for name, item in value.items()}
+
+    return read_all
+
+
+def _read_tagged(kinds: tuple[type, ...]) -> Read:
+    key = _TAGS[kinds[0]].key
+    by_name = {_TAGS[kind].name: kind for kind in kinds}
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise _cannot_be(value)
+        name = value.get(key)
+        if type(name) is not str or name not in by_name:
+            raise _cannot_be(name).within(key)
+        return decode(by_name[name], value)
+
+    return read
+
+
+def keys(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The keys that records of this class always have, and those they may have."""
+    always: list[str] = []
+    optional: list[str] = []
+    for name, note in hints(kind).items():
+        inner = keys(record_in(note)) if name in layout(kind).inline else ((key_of(name),), ())
+        is_always = key_of(name) in layout(kind).always
+        (always if is_always else optional).extend(inner[0])
+        optional.extend(inner[1])
+    return tuple(always), tuple(optional)
