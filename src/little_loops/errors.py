@@ -83,6 +83,10 @@ class ConflictError(LittleLoopsError):
     exit_code = CONFLICT
 
 
+class WaitStopped(LittleLoopsError):
+    """A run was asked to stop while it waited for its turn."""
+
+
 class StorageError(LittleLoopsError):
     """A file of a run could not be read or written."""
 

@@ -102,7 +102,7 @@ class RunWorld:
         self.onlookers.records(records)
 
     def save(self, run: LoopState) -> None:
-        self.writer.save(run.to_dict())
+        self.writer.save(run)
         if not self.is_ready:
             self.is_ready = True
             self.around.ready(run)

@@ -6,9 +6,10 @@ Not here: what lies in them and what it is called (`layout`).
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from little_loops.errors import StorageError
-from little_loops.runs.layout import HISTORY, RUNNING, RunFiles
+from little_loops.runs.layout import EVENTS, HISTORY, RUNNING, RunFiles
 from little_loops.runs.project import check_run_name, loops_of
 from little_loops.system.files import Folder
 
@@ -42,6 +43,11 @@ def open_file(files: RunFiles, suffix: str) -> int | None:
             return folder.open(files.base + suffix, os.O_RDONLY)
         except FileNotFoundError:
             return None
+
+
+def event_log(files: RunFiles) -> Callable[[], int | None]:
+    """Opens the event log of a run, each time it is called; none if there is none."""
+    return lambda: open_file(files, EVENTS)
 
 
 def make_folder(root: str, *names: str) -> Folder:
