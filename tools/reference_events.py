@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from little_loops.fsm.events import FINAL_EVENTS, event_types
+from little_loops.fsm.events import (
+    FINAL_EVENTS,
+    KINDS,
+    ActionComplete,
+    ActionInterrupted,
+    ActionStart,
+    ConditionEval,
+    Cycle,
+    Event,
+    Handoff,
+    HandoffDetected,
+    HostWait,
+    Iteration,
+    LoopComplete,
+    LoopError,
+    LoopInterrupted,
+    LoopPaused,
+    LoopTimeout,
+    Resume,
+    RetryWait,
+    RunWarning,
+    Transition,
+    event_types,
+)
+from little_loops.fsm.state import Result
 from little_loops.reporting.lines import Teller
 from tools.markdown import code, sentence, table
 
@@ -28,66 +51,36 @@ What follows an action's own line is indented by seven blanks, and an empty line
 nor for a `condition_eval` with another result than `error`. A `warning` goes to stderr. `✓` and `✗` say what the verdict on an action was.
 """
 
-ENDING = {"final_state": "done", "iterations": 3, "duration_ms": 154_000}
-FAILURE = {**ENDING, "status": "failed", "final_state": "fix", "state": "fix"}
-ENDED = {"state": "check", "exit_code": None, "duration_ms": 2300, "output": "", "stderr": ""}
-SAMPLES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
-    "action_start": (
-        {"action": "mypy src/", "state": "check", "attempt": 1, "action_type": "shell"},
-        {"action": "/ll:check_code fix", "state": "fix", "attempt": 1, "action_type": "slash"},
-    ),
-    "action_complete": (
-        {**ENDED, "exit_code": 0, "output": "Success: no issues\n"},
-        {**ENDED, "exit_code": 1, "output": "Found 4 errors\n"},
-        {**ENDED, "duration_ms": 60_000, "cut_by": "action"},
-        {**ENDED, "duration_ms": 800, "signal": 9},
-    ),
-    "condition_eval": (
-        {"type": "output_numeric", "result": "error", "reason": "expected a number, got `n/a`"},
-    ),
-    "action_interrupted": ({"state": "check", "attempt": 1, "cause": "stop"},),
-    "transition": (
-        {"from": "check", "to": "fix", "reason": "on_fail"},
-        {"from": "fix", "to": "check", "reason": "next"},
-    ),
-    "iteration": ({"iteration": 2, "wait_ms": 2000},),
-    "cycle": ({"cycle": 2, "wait_ms": 60_000},),
-    "retry_wait": ({"state": "check", "attempt": 2, "wait_ms": 4000},),
-    "host_wait": (
-        {
-            "state": "fix",
-            "reason": "usage limit reached",
-            "ts": "2026-01-15T10:30:00.000Z",
-            "until_wall_ms": 1_768_474_800_000,
-        },
-    ),
-    "handoff_detected": (
-        {"state": "fix", "iteration": 3, "continuation": "src/api/models.py is left"},
-    ),
-    "warning": ({"message": "ended what the actions had left running: vite (pid 4242)"},),
-    "resume": (
-        {
-            "state": "fix",
-            "iteration": 3,
-            "status": "awaiting_continuation",
-            "continuation": "src/api/models.py is left",
-        },
-    ),
-    "loop_complete": (
-        {**ENDING, "status": "completed", "reason": "terminal"},
-        {**ENDING, "status": "stopped", "reason": "stop_signal", "message": "nothing left to do"},
-    ),
-    "loop_error": (
-        {**FAILURE, "reason": "error", "error": "exit 127: npm: not found"},
-        {**FAILURE, "reason": "terminal", "error": "terminal"},
-        {**FAILURE, "reason": "max_iterations", "error": "20 iterations, still in `fix`"},
-    ),
-    "loop_timeout": ({**FAILURE, "reason": "loop_timeout", "elapsed_ms": 154_000},),
-    "loop_paused": ({**ENDING, "status": "needs_review", "reason": "review", "message": "look"},),
-    "loop_interrupted": ({**FAILURE, "status": "interrupted", "reason": "signal", "signal": 2},),
-    "handoff": ({**FAILURE, "status": "awaiting_continuation", "reason": "handoff"},),
-}
-"""Records that have a line; one that `Teller` tells and that is missing here fails a test."""
+FAILURE = ("fix", 3, 154_000)
+SAMPLES: tuple[Event, ...] = (
+    ActionStart("mypy src/", "check", 1, "shell"),
+    ActionStart("/ll:check_code fix", "fix", 1, "slash"),
+    ActionComplete("check", Result(0, 2300, "Success: no issues\n")),
+    ActionComplete("check", Result(1, 2300, "Found 4 errors\n")),
+    ActionComplete("check", Result(None, 60_000, cut_by="action")),
+    ActionComplete("check", Result(None, 800, signal=9)),
+    ActionInterrupted("check", 1, "stop"),
+    ConditionEval("output_numeric", "error", "expected a number, got `n/a`"),
+    Transition("check", "fix", "on_fail"),
+    Transition("fix", "check", "next"),
+    Iteration(2, 2000),
+    Cycle(2, 60_000),
+    RetryWait("check", 2, 4000),
+    HostWait("fix", "usage limit reached", 1_768_474_800_000, 1_800_000),
+    HandoffDetected("fix", 3, "src/api/models.py is left"),
+    RunWarning("ended what the actions had left running: vite (pid 4242)"),
+    Resume("fix", 3, "awaiting_continuation", continuation="src/api/models.py is left"),
+    LoopComplete("completed", "terminal", "done", 3, 154_000),
+    LoopComplete("stopped", "stop_signal", "done", 3, 154_000, "nothing left to do"),
+    LoopError("failed", "error", *FAILURE, "fix", "exit 127: npm: not found"),
+    LoopError("failed", "terminal", *FAILURE, "fix", "terminal"),
+    LoopError("failed", "max_iterations", *FAILURE, "fix", "20 iterations, still in `fix`"),
+    LoopTimeout("failed", "loop_timeout", *FAILURE, "fix", 154_000),
+    LoopPaused("needs_review", "review", "done", 3, 154_000, "look"),
+    LoopInterrupted("interrupted", "signal", *FAILURE, 2),
+    Handoff("awaiting_continuation", "handoff", *FAILURE),
+)
+"""Events that have a line; one that `Teller` shows and that is missing here fails a test."""
 
 MEANINGS = {
     "action": "the action, secrets masked; data from outside is shown as its reference",
@@ -179,10 +172,10 @@ def _event_rows() -> Iterator[tuple[str, str, str]]:
 
 
 def _line_rows() -> Iterator[tuple[str, str]]:
-    for event in EVENTS:
-        for fields in SAMPLES.get(event, ()):
-            for line in plain_lines(event, fields):
-                yield code(event), code(line.strip())
+    for name, kind in KINDS.items():
+        for event in SAMPLES:
+            if type(event) is kind:
+                yield from ((code(name), code(line.strip())) for line in plain_lines(event))
 
 
 def _meanings() -> Iterator[tuple[str, str]]:
@@ -191,6 +184,5 @@ def _meanings() -> Iterator[tuple[str, str]]:
         yield field, MEANINGS[field]
 
 
-def plain_lines(event: str, fields: Mapping[str, Any]) -> list[str]:
-    teller = Teller("fix-types", 20)
-    return [line for line in teller.lines({"event": event, **fields}) if line]
+def plain_lines(event: Event) -> list[str]:
+    return [line for line in Teller("fix-types", 20).lines(event) if line]

@@ -130,7 +130,7 @@ OF_KIND: dict[type, Callable[[Any], Data]] = {
     kinds.Judge: conditions,
     kinds.Agent: lambda kind: st.sampled_from(HOST_NAMES) | record(table.HOST.fields),
     kinds.Part: lambda kind: record(table.PARTS[kind.table].fields),
-    kinds.Command: lambda kind: LINES | record(table.COMMAND.fields),
+    kinds.Command: lambda kind: LINES | record(table.COMMANDS[kind.table].fields),
 }
 
 

@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 from little_loops.cli.main import main
 from little_loops.engine.lifecycle import Ran, Wish, start
 from little_loops.engine.local_world import Surroundings
-from little_loops.fsm.events import timestamp, wall_ms_of
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
+from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.runs.claims import Claim, claim
 from little_loops.runs.history import archive
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import resolve_scope
 from little_loops.runs.storage import create
+from tests.entries import whole
 from tests.project import until
 
 NOW = wall_ms_of("2026-11-15T12:00:00.000Z")
@@ -141,7 +142,7 @@ def state(**fields: Any) -> LoopState:
 
 def record(kind: str, seq: int, at_ms: int = NOW, **fields: Any) -> dict[str, Any]:
     common = {"ts": timestamp(at_ms), "run": "20261115T114557-0a1b2c3d", "seq": seq, "ran_ms": 0}
-    return {"event": kind, **fields, **common}
+    return {**whole(kind, **fields), **common}
 
 
 def told(*kinds: tuple[str, Mapping[str, Any]], at_ms: int = NOW) -> list[dict[str, Any]]:

@@ -17,6 +17,8 @@ import pytest
 
 from little_loops.cli.main import main
 from little_loops.cli.watching import Watch
+from little_loops.fsm.codec import to_record
+from little_loops.fsm.events import Entry
 from little_loops.reporting.observers import Onlooker
 from little_loops.runs.follow import Growing, GrowingEvents
 from tests.cli.paper import Paper
@@ -267,8 +269,8 @@ class Heard(Onlooker):
     def __init__(self) -> None:
         self.story: list[str] = []
 
-    def record(self, record: dict[str, Any]) -> None:
-        self.story.append(record["event"])
+    def record(self, entry: Entry) -> None:
+        self.story.append(to_record(entry)["event"])
 
     def printed(self, stream: str, chunk: bytes) -> None:
         self.story.append(chunk.decode())

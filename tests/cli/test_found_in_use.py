@@ -10,7 +10,7 @@ import subprocess
 import psutil
 import pytest
 
-from little_loops.fsm.events import wall_ms_of
+from little_loops.fsm.timestamps import wall_ms_of
 from tests.project import Project, until
 
 SLEEPY = """\

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.events import timestamp
 from little_loops.fsm.state import Receipt
+from little_loops.fsm.timestamps import timestamp
 from little_loops.runs.inspect import all_past
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.history_table import lines, median

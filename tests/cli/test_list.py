@@ -13,7 +13,7 @@ from textwrap import dedent
 import pytest
 
 from little_loops.cli.loop_table import lines, loops_of
-from little_loops.fsm.events import timestamp
+from little_loops.fsm.timestamps import timestamp
 from little_loops.terminal.tables import ASCII, Style
 from tests.cli.runs import (
     DAY,

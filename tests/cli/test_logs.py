@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from little_loops.cli.logs import Lines, actions_since
 from little_loops.cli.main import main
-from little_loops.fsm.events import timestamp
+from little_loops.fsm.timestamps import timestamp
 from little_loops.runs.follow import Growing
 from tests.cli.runs import (
     COUNTDOWN,
@@ -86,7 +86,7 @@ def three(here):
 
 
 def _ms(each: dict[str, Any]) -> int:
-    from little_loops.fsm.events import wall_ms_of
+    from little_loops.fsm.timestamps import wall_ms_of
 
     return wall_ms_of(each["ts"])
 

@@ -15,8 +15,8 @@ from textwrap import dedent
 import pytest
 
 from little_loops.cli.status import overview
-from little_loops.fsm.events import timestamp
 from little_loops.fsm.state import Limits, Receipt, WaitFor
+from little_loops.fsm.timestamps import timestamp
 from little_loops.runs.claims import Claim, WaitStopped, claim
 from little_loops.runs.inspect import Closer, all_current, look_closer, newest_seen
 from little_loops.terminal.status_page import document, page

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from little_loops.engine.drive import drive, new_run
+from little_loops.fsm.codec import from_record, to_record
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Judge, RunAction, Wait
 from little_loops.fsm.conditions import Observation, judge
-from little_loops.fsm.events import RawEvent, from_record, to_record
-from little_loops.fsm.evolve import evolve, first_state
+from little_loops.fsm.events import Entry
+from little_loops.fsm.evolve import first_state, replay
 from little_loops.fsm.happenings import (
     ActionEnded,
     Happening,
@@ -78,10 +79,11 @@ class ScriptedWorld:
     def now(self) -> Moment:
         return Moment(self.wall_ms, self.ran_ms)
 
-    def emit(self, run: LoopState, events: Iterable[RawEvent]) -> None:
-        told = tuple(events)
-        for seq, event in enumerate(told, run.seq - len(told) + 1):
-            self.log.append(json.loads(json.dumps(to_record(event, run.run, seq))))
+    def emit(self, events: Sequence[Entry]) -> None:
+        for entry in events:
+            record = json.loads(json.dumps(to_record(entry)))
+            assert from_record(record) == entry
+            self.log.append(record)
 
     def save(self, run: LoopState) -> None:
         self.saved = LoopState.from_dict(json.loads(json.dumps(run.to_dict())))
@@ -149,10 +151,8 @@ class ScriptedWorld:
 
 def rebuilt(log: Sequence[dict[str, Any]], loop: FSMLoop) -> LoopState:
     """The run, from nothing but its log."""
-    run = first_state(log[0]["run"], from_record(log[0]), loop.context)
-    for record in log:
-        run = evolve(run, from_record(record))
-    return run
+    entries = [from_record(record) for record in log]
+    return replay(first_state(entries[0], loop.context), entries)
 
 
 NO_LIMITS = Limits()

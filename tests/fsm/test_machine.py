@@ -635,7 +635,7 @@ class TestSignals:
     def test_stop(self):
         world = ScriptedWorld(loop(CHECK_FIX), [Says(1, line=SignalLine("stop", "enough"))])
         run, ending = begin(world)
-        assert (run.status, ending.exit_code, world.log[-1]["message"]) == ("stopped", 0, "enough")
+        assert (run.status, ending.exit_code, world.log[-1]["message"]) == ("stopped", 6, "enough")
 
     def test_error(self):
         world = ScriptedWorld(loop(CHECK_FIX), [Says(0, line=SignalLine("error", "no disk"))])

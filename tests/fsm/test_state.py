@@ -5,8 +5,8 @@ import json
 import pytest
 
 from little_loops.fsm import endings
-from little_loops.fsm.endings import exit_code_of_end, last_words, not_resumable
-from little_loops.fsm.events import RawEvent, from_record, timestamp, to_record, wall_ms_of
+from little_loops.fsm.endings import exit_code_of_end, final_event, not_resumable
+from little_loops.fsm.events import Entry, LoopInterrupted, LoopStart, RunWarning, StateEnter
 from little_loops.fsm.evolve import evolve, first_state, replay
 from little_loops.fsm.plain import WrongShape
 from little_loops.fsm.schema import FSMLoop
@@ -23,6 +23,7 @@ from little_loops.fsm.state import (
     SignalLine,
     WaitFor,
 )
+from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.fsm.values import Captured, duration_text, written_env
 
 RUN = LoopState(
@@ -58,22 +59,6 @@ def test_the_designs_keys_are_there():
     assert RUN.to_dict().keys() >= keys | {"updated_at", "status", "continuation_prompt"}
 
 
-def test_events_go_through_records_unchanged():
-    event = RawEvent("transition", {"from": "a", "to": "b", "reason": "next"}, 1_768_473_000_123, 7)
-    record = to_record(event, "r", 4)
-    assert record == {
-        "event": "transition",
-        "from": "a",
-        "to": "b",
-        "reason": "next",
-        "ts": "2026-01-15T10:30:00.123Z",
-        "run": "r",
-        "seq": 4,
-        "ran_ms": 7,
-    }
-    assert from_record(record) == event
-
-
 @pytest.mark.parametrize(
     ("ms", "stamp"),
     [
@@ -89,16 +74,19 @@ def test_no_clock_ends_a_run(ms, stamp):
 
 
 def test_replay_adds_events_up():
-    start = RawEvent("loop_start", {"loop": "l", "initial": "a", "scope": ["."]}, 0, 0)
-    enter = RawEvent(
-        "state_enter", {"state": "a", "iteration": 1, "step": 1, "reason": "next"}, 1, 1
-    )
-    run = replay(first_state("r", start, {"k": 1}), [start, enter])
+    start = Entry(LoopStart("l", "a", (".",)), 0, 0, "r", 1)
+    enter = Entry(StateEnter("a", 1, 1, "next"), 1, 1, "r", 2)
+    run = replay(first_state(start, {"k": 1}), [start, enter])
     assert (run.seq, run.phase, run.context) == (2, "entered", {"k": 1})
 
 
+def test_a_run_begins_with_its_start():
+    with pytest.raises(WrongShape, match="the first event is not `loop_start`"):
+        first_state(Entry(RunWarning("m"), 0, 0), {})
+
+
 def test_an_event_without_an_effect_only_counts():
-    run = evolve(RUN, RawEvent("warning", {"message": "m"}, 1_768_473_000_000, 9))
+    run = evolve(RUN, Entry(RunWarning("m"), 1_768_473_000_000, 9))
     assert run == RUN._replace(seq=1, ran_ms=9, updated_at="2026-01-15T10:30:00.000Z")
 
 
@@ -146,7 +134,9 @@ def test_a_run_headed_for_a_state_that_is_gone_cannot_be_resumed(headed):
     ids=lambda ending: f"{ending.status}-{ending.reason}",
 )
 def test_the_last_event_tells_the_exit_code(ending):
-    assert exit_code_of_end(last_words(RUN, ending, 1)) == ending.exit_code
+    event = final_event(LOOP, RUN, ending, 1)
+    signal = event.signal if isinstance(event, LoopInterrupted) else 0
+    assert exit_code_of_end(event.status, event.reason, signal) == ending.exit_code
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from little_loops.fsm.schema import (
     StateConfig,
     VerdictWords,
 )
-from little_loops.fsm.state import FileRef, LoopState, Result
-from little_loops.fsm.verdicts import asks_verdict, judge_action
+from little_loops.fsm.state import FileRef, Judgement, LoopState, Result
+from little_loops.fsm.verdicts import asks_verdict, judge_action, with_source
 from little_loops.templates.render import Unresolved
 
 FORK: dict[str, Any] = {"on_pass": "p", "on_fail": "f"}
@@ -169,3 +169,25 @@ def test_a_definition_error_counts_its_errors():
         str(DefinitionError([one, one, one._replace(severity="warning")])) == "first (and 1 more)"
     )
     assert str(DefinitionError([])) == "invalid definition"
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "reason"),
+    [
+        pytest.param(
+            StateConfig(condition=OutputNumeric(0.0, source="step_0")),
+            "error",
+            "why (the condition reads `step_0`; `source` names another result)",
+            id="an error of a decision state",
+        ),
+        pytest.param(
+            StateConfig(condition=OutputNumeric(0.0, source="step_0")), "fail", "why", id="a fail"
+        ),
+        pytest.param(
+            StateConfig(action="true", condition=OutputNumeric(0.0)), "error", "why", id="an action"
+        ),
+        pytest.param(StateConfig(), "error", "why", id="no condition"),
+    ],
+)
+def test_an_error_names_the_result_that_was_read(state, verdict, reason):
+    assert with_source(state, Judgement(verdict, "why")).reason == reason

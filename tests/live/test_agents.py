@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.events import wall_ms_of
+from little_loops.fsm.timestamps import wall_ms_of
 from tests.live.agents import KEY, Stage
 from tests.live.fake_model import Answer, Call, Fail, Rule, Say
 from tests.live.scenes import bash, big

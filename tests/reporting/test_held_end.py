@@ -1,31 +1,32 @@
-"""The end of an action is told with the sign of its verdict, and nothing changes its place."""
+"""The end of an action is shown with the sign of its verdict, and nothing changes its place."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from little_loops.reporting.held_end import HeldEnd
+from little_loops.fsm.events import Event
+from little_loops.reporting.held_end import HeldEnd, WithVerdict
+from tests.entries import event
 
-END = {"event": "action_complete", "exit_code": 1}
+END = event("action_complete", exit_code=1)
+COST, WARNING = event("cost"), event("warning")
 
 
-def told(*records: dict[str, Any]) -> list[tuple[str, bool | None]]:
+def shown(*events: Event) -> list[WithVerdict]:
     held = HeldEnd()
-    return [(each["event"], each.get("good")) for record in records for each in held.feed(record)]
+    return [each for event in events for each in held.feed(event)]
 
 
-def evaluated(result: str) -> dict[str, Any]:
-    return {"event": "condition_eval", "result": result}
+def evaluated(result: str) -> Event:
+    return event("condition_eval", result=result)
 
 
-def taken(reason: str) -> dict[str, Any]:
-    return {"event": "transition", "reason": reason}
+def taken(reason: str) -> Event:
+    return event("transition", reason=reason)
 
 
 @pytest.mark.parametrize(
-    ("record", "good"),
+    ("next_event", "passed"),
     [
         pytest.param(evaluated("pass"), True, id="passed"),
         pytest.param(evaluated("progress"), True, id="nearer"),
@@ -35,29 +36,29 @@ def taken(reason: str) -> dict[str, Any]:
         pytest.param(taken("on_pass"), True, id="by on_pass"),
         pytest.param(taken("on_timeout"), False, id="by on_timeout"),
         pytest.param(taken("next"), None, id="by next"),
-        pytest.param({"event": "loop_interrupted"}, None, id="nobody judged"),
+        pytest.param(event("loop_interrupted"), None, id="nobody judged"),
     ],
 )
-def test_the_verdict_says_whether_it_went_well(record: dict[str, Any], good: bool | None):
-    assert told(END) == []
-    assert told(END, record) == [("action_complete", good), (record["event"], None)]
+def test_the_verdict_says_whether_it_went_well(next_event: Event, passed: bool | None):
+    assert shown(END) == []
+    assert shown(END, next_event) == [WithVerdict(END, passed), WithVerdict(next_event)]
 
 
 def test_what_stands_between_stays_there():
-    cost, warning = {"event": "cost"}, {"event": "warning"}
-    assert told(warning, END, cost, warning, evaluated("pass"), warning) == [
-        ("warning", None),
-        ("action_complete", True),
-        ("cost", None),
-        ("warning", None),
-        ("condition_eval", None),
-        ("warning", None),
+    verdict = evaluated("pass")
+    assert shown(WARNING, END, COST, WARNING, verdict, WARNING) == [
+        WithVerdict(WARNING),
+        WithVerdict(END, True),
+        WithVerdict(COST),
+        WithVerdict(WARNING),
+        WithVerdict(verdict),
+        WithVerdict(WARNING),
     ]
 
 
 def test_one_end_after_another():
-    assert told(END, END, taken("on_fail")) == [
-        ("action_complete", None),
-        ("action_complete", False),
-        ("transition", None),
+    assert shown(END, END, taken("on_fail")) == [
+        WithVerdict(END, None),
+        WithVerdict(END, False),
+        WithVerdict(taken("on_fail")),
     ]

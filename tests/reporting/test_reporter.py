@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from little_loops.cli.foreground import JsonScreen, LastLine
+from little_loops.fsm.events import ActionStart
 from little_loops.reporting.lines import Teller
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Callback, Onlookers
 from little_loops.reporting.reporter import Reporter
-
-
-def told(event: str, **fields: Any) -> dict[str, Any]:
-    return {"event": event, **fields}
-
+from tests.entries import entry
 
 STEP = (
-    told("action_complete", state="check", exit_code=0, duration_ms=3, output="", stderr=""),
-    told("transition", **{"from": "check", "to": "fix"}, reason="on_pass"),
-    told("state_enter", state="fix", iteration=1),
-    told("action_start", action="true", state="fix", attempt=1, action_type="shell"),
+    entry("action_complete", state="check"),
+    entry("transition", to="fix", reason="on_pass"),
+    entry("state_enter", state="fix"),
+    entry("action_start", action="true", state="fix"),
 )
 LINES = """\
        ✓ (exit 0)
        → fix (on_pass)
 [1/9] fix → running true...
 """
-WARNING = told("warning", message="mind the gap")
+WARNING = entry("warning", message="mind the gap")
 
 
 class Written(list[str]):
@@ -51,8 +48,8 @@ def test_the_lines_of_a_step_are_one_write():
 def test_told_one_by_one_they_are_the_same_lines():
     written = Written()
     reporter = written.reporter()
-    for record in STEP:
-        reporter.record(record)
+    for each in STEP:
+        reporter.record(each)
     assert (len(written), "".join(written)) == (2, LINES)
 
 
@@ -67,40 +64,42 @@ def test_output_that_has_no_newline_yet_stands_before_the_end_of_its_action():
 
 
 @pytest.mark.parametrize(
-    ("records", "written"),
+    ("entries", "written"),
     [
         pytest.param([*STEP, WARNING], [LINES, "! warning: mind the gap\n"], id="last"),
         pytest.param([WARNING, *STEP], ["! warning: mind the gap\n", LINES], id="first"),
     ],
 )
-def test_a_warning_keeps_its_place(records, written):
+def test_a_warning_keeps_its_place(entries, written):
     seen = Written()
-    seen.reporter().records(records)
+    seen.reporter().records(entries)
     assert seen == written
 
 
 def test_steps_without_a_line_are_not_written():
     written = Written()
-    written.reporter().records([told("state_enter", state="fix", iteration=1)])
+    written.reporter().records([entry("state_enter", state="fix")])
     written.reporter(LastLine).records(STEP)
     assert written == []
 
 
-def test_what_came_before_a_record_it_cannot_tell_is_written():
-    written = Written()
-    with pytest.raises(KeyError):
-        written.reporter().records([*STEP[:3], told("action_start")])
+def test_what_came_before_an_event_that_fails_is_written():
+    written, nothing = Written(), cast(Any, None)
+    unusable = ActionStart(nothing, "fix", 1, "shell")
+    with pytest.raises(AttributeError):
+        written.reporter().records([*STEP[:3], STEP[3]._replace(event=unusable)])
     assert written == [LINES.partition("[")[0]]
 
 
 def test_events_for_programs_are_one_write_too():
     written = Written()
     screen = JsonScreen(written.append)
-    screen.records([told("iteration", iteration=2), told("cycle", cycle=2)])
-    screen.record(told("cycle", cycle=3))
+    screen.records([entry("iteration", iteration=2), entry("cycle", cycle=2)])
+    screen.record(entry("cycle", cycle=3))
+    rest = '"ts":"2026-01-15T10:30:00.000Z","run":"r","seq":1,"ran_ms":0}\n'
     assert written == [
-        '{"event":"iteration","iteration":2}\n{"event":"cycle","cycle":2}\n',
-        '{"event":"cycle","cycle":3}\n',
+        f'{{"event":"iteration","iteration":2,{rest}{{"event":"cycle","cycle":2,"wait_ms":5000,{rest}',
+        f'{{"event":"cycle","cycle":3,"wait_ms":5000,{rest}',
     ]
 
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from little_loops.engine.lifecycle import ARCHIVED, Look, current, look
 from little_loops.errors import DamagedRun
-from little_loops.fsm.events import from_record
-from little_loops.fsm.evolve import evolve, first_state
+from little_loops.fsm.codec import from_record
+from little_loops.fsm.evolve import evolve, first_state, replay
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.runs.history import newest, past_runs
@@ -261,10 +261,8 @@ def parsed(text: bytes) -> Iterator[Record]:
 
 
 def replayed(log: list[Record], loop: FSMLoop) -> LoopState:
-    run = first_state(log[0]["run"], from_record(log[0]), loop.context)
-    for record in log:
-        run = evolve(run, from_record(record))
-    return run
+    entries = [from_record(record) for record in log]
+    return replay(first_state(entries[0], loop.context), entries)
 
 
 def keys_of(log: list[Record]) -> list[Key]:
@@ -279,11 +277,11 @@ def interrupted_keys(log: list[Record]) -> list[Key]:
 def _keyed(log: list[Record]) -> Iterator[tuple[Key, Record]]:
     run: LoopState | None = None
     for record in log:
-        event = from_record(record)
-        if run is None or run.run != record["run"]:
-            run = first_state(record["run"], event, {})
+        entry = from_record(record)
+        if run is None or run.run != entry.run:
+            run = first_state(entry, {})
         yield Key(run.step, run.retries, run.continuations), record
-        run = evolve(run, event)
+        run = evolve(run, entry)
 
 
 def completions(log: list[Record]) -> list[tuple[Key, int | None, str | None]]:

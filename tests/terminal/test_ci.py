@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from little_loops.fsm.codec import to_record
+from little_loops.fsm.events import Entry
 from little_loops.reporting.lines import Teller
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Onlooker
@@ -18,25 +20,23 @@ from little_loops.terminal.ci import (
     step_summary,
     without_commands,
 )
+from tests.entries import entry
 from tests.project import Project
 
 
-def told(event: str, **fields: Any) -> dict[str, Any]:
-    return {"event": event, "ts": "2026-01-15T10:30:00.000Z", **fields}
+def begin(state: str = "check") -> Entry:
+    return entry("action_start", state=state, action="pytest")
 
 
-def begin(state: str = "check") -> dict[str, Any]:
-    return told("action_start", state=state, action="pytest", action_type="shell", attempt=1)
+def end(state: str = "check", exit_code: int | None = 0, **more: Any) -> Entry:
+    return entry("action_complete", state=state, exit_code=exit_code, **more)
 
 
-def end(state: str = "check", exit_code: int | None = 0, **more: Any) -> dict[str, Any]:
-    fields = {"exit_code": exit_code, "duration_ms": 2300, **more}
-    return told("action_complete", state=state, **fields)
+LAST = {"reason": "terminal", "final_state": "done", "iterations": 2, "duration_ms": 9000}
 
 
-def last(status: str = "completed", **more: Any) -> dict[str, Any]:
-    fields = {"reason": "terminal", "final_state": "done", "iterations": 2, "duration_ms": 9000}
-    return told("loop_complete", status=status, **{**fields, **more})
+def last() -> Entry:
+    return entry("loop_complete", status="completed", **LAST)
 
 
 class Steady:
@@ -71,7 +71,7 @@ def test_a_silent_action_is_told_of_each_minute():
     assert steady.pass_by(1) == 60
     assert steady.pass_by(60) == 60
     steady.screen.record(end())
-    steady.screen.record(told("loop_start"))
+    steady.screen.record(entry("loop_start"))
     assert steady.pass_by(600) is None
     assert steady.text == dedent("""\
         [1/20] check → running pytest...
@@ -119,27 +119,27 @@ class Lines(Onlooker):
     def __init__(self, steady: Steady) -> None:
         self.steady = steady
 
-    def record(self, record: dict[str, Any]) -> None:
-        self.steady.write(record["event"] + "\n")
+    def record(self, entry: Entry) -> None:
+        self.steady.write(to_record(entry)["event"] + "\n")
 
 
 def test_each_iteration_folds_and_the_end_stays_in_sight():
     steady = Steady()
     screen = GitHubGroups(steady.write, Lines(steady), 20)
-    for record in (
-        told("loop_start", scope=["."]),
-        told("state_enter", state="check", iteration=1),
+    for each in (
+        entry("loop_start", scope=["."]),
+        entry("state_enter", state="check", iteration=1),
         begin(),
         end(),
-        told("transition", to="check", reason="next"),
-        told("iteration", iteration=2, wait_ms=1000),
-        told("state_enter", state="check", iteration=2),
+        entry("transition", to="check", reason="next"),
+        entry("iteration", iteration=2, wait_ms=1000),
+        entry("state_enter", state="check", iteration=2),
         end(),
-        told("cycle", cycle=2, wait_ms=1000),
-        told("state_enter", state="check", iteration=1),
+        entry("cycle", cycle=2, wait_ms=1000),
+        entry("state_enter", state="check", iteration=1),
         last(),
     ):
-        screen.record(record)
+        screen.record(each)
     assert steady.text == dedent("""\
         loop_start
         ::group::iteration 1 of 20
@@ -164,8 +164,8 @@ def test_each_iteration_folds_and_the_end_stays_in_sight():
 def test_a_group_passes_on_the_rest():
     steady = Steady(verbose=True)
     screen = GitHubGroups(steady.write, steady.screen, 20)
-    screen.record(told("resume", state="check", iteration=3))
-    screen.record(told("state_enter", state="check", iteration=3))
+    screen.record(entry("resume", state="check", iteration=3))
+    screen.record(entry("state_enter", state="check", iteration=3))
     screen.record(begin())
     screen.printed("stdout", b"..\n")
     screen.doing("Editing")
@@ -190,18 +190,18 @@ def test_the_summary_is_a_table(tmp_path):
     path = tmp_path / "summary.md"
     path.write_text("before\n")
     summary = StepSummary("fix_it", str(path))
-    for record in (
-        told("state_enter", state="check", iteration=1),
+    for each in (
+        entry("state_enter", state="check", iteration=1),
         end(exit_code=1),
         end("fix", agent="success", verdict="pass", duration_ms=45_000),
-        told("iteration", iteration=2),
+        entry("iteration", iteration=2),
         end(exit_code=None, signal=9),
         end(exit_code=None, cut_by="action"),
         end(exit_code=None, failure="no sh"),
-        told("action_interrupted", state="check", attempt=1, cause="stop"),
-        last("failed", reason="error", error="a | <b>"),
+        entry("action_interrupted", state="check", attempt=1, cause="stop"),
+        entry("loop_error", **{**LAST, "reason": "error", "error": "a | <b>"}),
     ):
-        summary.record(record)
+        summary.record(each)
     assert path.read_text() == dedent("""\
         before
         ### fix\\_it

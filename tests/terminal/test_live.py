@@ -12,7 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from little_loops.fsm.events import event_types
+from little_loops.fsm.endings import ENDINGS
+from little_loops.fsm.events import KINDS
 from little_loops.fsm.schema import FSMLoop, HostOptions
 from little_loops.reporting.masking import Masker
 from little_loops.terminal.last_line import WINDOW, LastOutput
@@ -21,8 +22,9 @@ from little_loops.terminal.screen import Screen
 from little_loops.terminal.tables import cut
 from little_loops.terminal.terminal_lines import TerminalTeller
 from tests.cli.paper import Paper
+from tests.entries import entry
+from tests.fsm.records import records
 
-EVENTS = event_types()
 LOOP = FSMLoop.from_dict(
     {
         "name": "fix-types",
@@ -77,7 +79,7 @@ class Stage:
         )
 
     def tell(self, event: str, **fields: Any) -> None:
-        self.screen.record({"event": event, "ts": "2026-01-15T10:30:00.000Z", **fields})
+        self.screen.record(entry(event, **fields))
 
     def begin(self, state: str = "measure", action_type: str = "shell", at_s: float = 0.3) -> None:
         """An action that has run for a while."""
@@ -90,8 +92,7 @@ class Stage:
         return self.screen.tick()
 
     def end(self, state: str = "measure", exit_code: int = 0, **more: Any) -> None:
-        fields = {"exit_code": exit_code, "duration_ms": 2300, "output": "", **more}
-        self.tell("action_complete", state=state, **fields)
+        self.tell("action_complete", state=state, exit_code=exit_code, **more)
         self.settle()
 
     def settle(self) -> None:
@@ -236,7 +237,8 @@ def test_a_resumed_run_counts_on_and_tells_its_own_cost():
 )
 def test_endings(fields, line):
     stage = Stage(width=90)
-    stage.tell("loop_error", final_state="build", iterations=1, duration_ms=200, **fields)
+    kind = ENDINGS[fields["status"], fields["reason"]].event
+    stage.tell(kind, final_state="build", iterations=1, duration_ms=200, **fields)
     assert stage.look().splitlines()[2:] == [line]
 
 
@@ -466,40 +468,14 @@ def test_verbose_tells_all_an_agent_does():
     assert stage.look().splitlines()[2:] == ["       | Reading a.py", "       | Editing a.py"]
 
 
-FIELDS: dict[str, Any] = {
-    "state": "apply",
-    "iteration": 2,
-    "iterations": 2,
-    "action": "mypy src/",
-    "action_type": "shell",
-    "attempt": 1,
-    "exit_code": 1,
-    "duration_ms": 1200,
-    "wait_ms": 5000,
-    "until_wall_ms": 1_800_000_000_000,
-    "signal": 15,
-    "cycle": 2,
-    "tokens": 1_200_000,
-    "cost_usd": 1.5,
-    "turns": 3,
-    "status": "failed",
-    "reason": "error",
-    "final_state": "apply",
-    "scope": ["src/", "docs/"],
-    "from": "apply",
-    "to": "measure",
-    "cause": "stop",
-    "cut_by": "none",
-}
+every_kind: list[Any] = list(KINDS.values())
 
 
-@pytest.mark.parametrize("kind", EVENTS)
-@pytest.mark.parametrize("whole", [False, True], ids=["bare", "with everything"])
-def test_every_event_can_be_told(kind, whole):
-    fields = EVENTS[kind].fields + (EVENTS[kind].optional if whole else ())
+@given(st.sampled_from(every_kind).flatmap(records), st.sampled_from([None, False, True]))
+def test_every_event_can_be_shown(event, passed):
     stage = Stage(width=200)
-    stage.tell(kind, **{name: FIELDS.get(name, "text") for name in fields})
-    stage.settle()
+    for line in TerminalTeller(LOOP, 20, detailed=True).lines(event, passed):
+        stage.screen._print(line)
     assert stage.look().startswith("fix-types · convergence · up to 20 iterations")
 
 

@@ -22,9 +22,9 @@ from little_loops.authoring.fields.kinds import (
     table,
 )
 from little_loops.authoring.fields.read_values import fits
-from little_loops.authoring.fields.reader import Reader
+from little_loops.authoring.fields.reader import Reader, is_command
 from little_loops.authoring.fields.table import (
-    COMMAND,
+    COMMANDS,
     LOOP,
     OWN,
     PARADIGM_TABLES,
@@ -106,6 +106,9 @@ def _compiled(root: Map, reader: Reader, stem: str) -> native.Native:
     found = native.read(expanded, again, name)._replace(compiled=True)
     # What the author wrote has been looked at; only what was made of it is new.
     reader.problems += _new(again.problems, reader.problems)
+    if paradigm == "convergence" and "toward" not in given:
+        # It says where the target is missing; the machine need not say it again.
+        found = found._replace(gaps=found.gaps._replace(loop=found.gaps.loop | {"context.target"}))
     decides = STATES_MADE_OF.get(paradigm)
     if decides is None or (decides in given and not reader.hidden(decides)):
         return found
@@ -147,7 +150,7 @@ def canonical(node: Map, rows: Table) -> Map:
     entries = []
     for key, value in node.entries:
         field = rows.by_name.get(key.text)
-        if rows is COMMAND and key.text in TRANSITIONS:
+        if is_command(rows) and key.text in TRANSITIONS:
             continue  # it cannot stand here; the reader has said so
         if field is None:
             entries.append(Entry(key, value))
@@ -159,7 +162,7 @@ def canonical(node: Map, rows: Table) -> Map:
 def _canonical(node: Node, field: Field) -> Node:
     match field.kind, node:
         case Command(), Map():
-            return canonical(node, COMMAND)
+            return canonical(node, COMMANDS[field.kind.table])
         case Part(), Map():
             return canonical(node, PARTS[field.kind.table])
         case ListOf(), List():

@@ -14,8 +14,8 @@ from typing import Any
 from little_loops.definitions.trust import AgentAction, agree, trust_of
 from little_loops.errors import UsageError
 from little_loops.fsm.action_types import action_type
-from little_loops.fsm.events import timestamp
 from little_loops.fsm.schema import FSMLoop, StateConfig
+from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.values import author_context
 from little_loops.reporting.escape import visible
 from little_loops.system.clock import wall_ms

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, TextIO, cast
 from little_loops.engine.lifecycle import Ran
 from little_loops.engine.local_world import Surroundings
 from little_loops.errors import SIGNALLED, WaitStopped
+from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import Ending
+from little_loops.fsm.events import Entry, FinalEvent
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.fsm.values import written_env
@@ -20,7 +22,7 @@ from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import Teller
 from little_loops.reporting.masking import Masker
-from little_loops.reporting.observers import Onlooker, Onlookers, Record
+from little_loops.reporting.observers import Onlooker, Onlookers
 from little_loops.reporting.reporter import Reporter
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import find_project
@@ -44,10 +46,6 @@ if TYPE_CHECKING:
 
 CODEX_SETTINGS = ("CODEX_HOME", "CODEX_API_KEY")
 """What a user sets for Codex; anything else of that kind is set by it, for what it runs."""
-LAST_WORDS = (
-    *("loop_complete", "loop_error", "loop_timeout"),
-    *("loop_paused", "loop_interrupted", "handoff"),
-)
 
 
 class Show(NamedTuple):
@@ -221,18 +219,18 @@ class JsonScreen(Onlooker):
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
 
-    def record(self, record: Record) -> None:
-        self.records((record,))
+    def record(self, entry: Entry) -> None:
+        self.records((entry,))
 
-    def records(self, records: Sequence[Record]) -> None:
-        self._write("".join(to_json(record).decode() + "\n" for record in records))
+    def records(self, entries: Sequence[Entry]) -> None:
+        self._write("".join(to_json(to_record(entry)).decode() + "\n" for entry in entries))
 
 
 class LastLine(Reporter):
     """`-q`: nothing but how it ended."""
 
-    def records(self, records: Sequence[Record]) -> None:
-        super().records([record for record in records if record["event"] in LAST_WORDS])
+    def records(self, entries: Sequence[Entry]) -> None:
+        super().records([entry for entry in entries if isinstance(entry.event, FinalEvent)])
 
 
 def next_step(name: str, run: LoopState, ending: Ending) -> str | None:

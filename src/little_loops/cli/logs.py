@@ -19,7 +19,8 @@ from time import sleep
 from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK
-from little_loops.fsm.events import FINAL_EVENTS, wall_ms_of
+from little_loops.fsm.events import FINAL_EVENTS
+from little_loops.fsm.timestamps import wall_ms_of
 from little_loops.reporting.escape import visible
 from little_loops.reporting.excerpt import BAR
 from little_loops.runs.follow import (

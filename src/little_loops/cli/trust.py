@@ -10,8 +10,8 @@ from little_loops.cli.parsing import Parser, add_output_options
 from little_loops.definitions.loading import load_loop, read_definition
 from little_loops.definitions.trust import agree, revoke, trust_of
 from little_loops.errors import OK
-from little_loops.fsm.events import timestamp
 from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.timestamps import timestamp
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project, loop_files
 from little_loops.system.clock import wall_ms

@@ -8,8 +8,12 @@ an action printed is there when its end is told.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from little_loops.cli.logs import HEADER, Lines
-from little_loops.fsm.events import wall_ms_of
+from little_loops.fsm.codec import from_record
+from little_loops.fsm.plain import WrongShape
+from little_loops.fsm.timestamps import wall_ms_of
 from little_loops.reporting.excerpt import BAR
 from little_loops.reporting.observers import Onlooker
 from little_loops.runs.follow import Growing, GrowingEvents
@@ -85,7 +89,8 @@ class Watch:
                 self._began_ms = _ms(record)
             elif record["event"] in ENDS:
                 self._began_ms = None
-            self.screen.record(record)
+            with suppress(WrongShape):  # a line of the log that somebody has edited
+                self.screen.record(from_record(record))
             self.last = record
             if record["event"] == "action_start":
                 self._print()

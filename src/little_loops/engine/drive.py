@@ -10,12 +10,13 @@ Not here: decisions (`machine`), real processes (`process_actions`), files (`loc
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from little_loops.engine.resolve import Filled, Values, fill_action, judge_now, without_newline
+from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge, RunAction, Wait
-from little_loops.fsm.events import RawEvent, to_record
+from little_loops.fsm.events import Entry, LoopStart
 from little_loops.fsm.evolve import first_state
 from little_loops.fsm.happenings import (
     ActionEnded,
@@ -48,7 +49,7 @@ EventCallback = Callable[[dict[str, Any]], None]
 class World(Protocol):
     """Everything a run may do to the computer it runs on."""
 
-    def emit(self, run: LoopState, events: Iterable[RawEvent]) -> None: ...
+    def emit(self, events: Sequence[Entry]) -> None: ...
     def save(self, run: LoopState) -> None: ...
     def perform(self, run: LoopState, command: Command) -> Happening: ...
 
@@ -58,7 +59,7 @@ def drive(
 ) -> tuple[LoopState, Ending]:
     while True:
         step = advance(loop, run, happening)
-        world.emit(step.run, step.events)  # durable: the log is the truth
+        world.emit(step.events)  # durable: the log is the truth
         world.save(step.run)  # a snapshot of it; before the effect, so a crash repeats, never skips
         if isinstance(step.command, Finish):
             return step.run, step.command.ending
@@ -75,15 +76,9 @@ def new_run(
     limits: Limits = NO_LIMITS,
 ) -> LoopState:
     """A run that has not begun: headed for its first state, no event written yet."""
-    given = {name: value for name, value in limits._asdict().items() if value is not None}
-    fields = {
-        "loop": loop.name,
-        "initial": loop.initial,
-        "scope": list(scope or loop.scope),
-        "limits": given,
-    }
-    start = RawEvent("loop_start", fields, at.wall_ms, at.ran_ms)
-    return first_state(run_id, start, {**loop.context, **(context or {})})
+    start = LoopStart(loop.name, loop.initial, scope or loop.scope, limits=limits)
+    entry = Entry(start, at.wall_ms, at.ran_ms, run_id)
+    return first_state(entry, {**loop.context, **(context or {})})
 
 
 class ActionResult(NamedTuple):
@@ -117,10 +112,9 @@ class RunnerWorld:
         self.tell = tell
         self.clock = RunClock()
 
-    def emit(self, run: LoopState, events: Iterable[RawEvent]) -> None:
-        told = tuple(events)
-        for seq, event in enumerate(told, run.seq - len(told) + 1):
-            self.tell(to_record(event, run.run, seq))
+    def emit(self, events: Sequence[Entry]) -> None:
+        for entry in events:
+            self.tell(to_record(entry))
 
     def save(self, run: LoopState) -> None:
         """Nothing is kept."""

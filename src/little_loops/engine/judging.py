@@ -73,7 +73,7 @@ def judge_bounded(
     if said is None or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in OUT_OF_TIME):
         return unjudged(f"{name} gave no answer within {seconds:g} s", seen)
     try:
-        verdict, reason, _ = json.loads(said)
+        verdict, reason, *_ = json.loads(said)
     except ValueError:
         return unjudged(f"{name} needs too much memory, or crashed", seen)
     return Judgement(verdict, reason)

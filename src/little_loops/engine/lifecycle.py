@@ -20,11 +20,11 @@ from little_loops.engine.process_actions import Place, ProcessActor
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.endings import not_resumable
-from little_loops.fsm.events import timestamp, wall_ms_of
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits, LoopState
+from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.fsm.values import written_env
 from little_loops.records import NamedTuple
 from little_loops.reporting.lines import Teller

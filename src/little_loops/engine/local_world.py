@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, assert_never
+from typing import assert_never
 
 from little_loops.engine.drive import Actor, act_filled
 from little_loops.engine.resolve import Values, judge_now
+from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import Command, EndLeftovers, Finish, Judge, RunAction, Wait
-from little_loops.fsm.events import RawEvent, to_record
+from little_loops.fsm.events import Entry
 from little_loops.fsm.happenings import (
     ActionEnded,
     Happening,
@@ -25,6 +26,7 @@ from little_loops.fsm.happenings import (
     StopAsked,
     WaitOver,
 )
+from little_loops.fsm.plain import masked
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Result
 from little_loops.records import NamedTuple
@@ -39,12 +41,7 @@ from little_loops.system.output import Scanner, SignalScanner
 from little_loops.system.stops import STOPS, StopFlag
 from little_loops.system.waiting import wait_until
 
-Record = dict[str, Any]
 HEARD_TOGETHER_S = 0.2
-MASKED = {
-    *("action", "output", "stderr", "tail", "message", "error", "failure", "reason"),
-    *("continuation", "payload", "signal_line", "structured"),
-}
 
 
 class Surroundings(NamedTuple):
@@ -90,39 +87,19 @@ class RunWorld:
         self.run_dir = writer.files.data
         self.is_ready = False
 
-    def emit(self, run: LoopState, events: Iterable[RawEvent]) -> None:
-        told = tuple(events)
-        if not told:
+    def emit(self, events: Sequence[Entry]) -> None:
+        if not events:
             return
-        first = run.seq - len(told) + 1
-        records = [
-            self._masked(to_record(event, run.run, seq)) for seq, event in enumerate(told, first)
-        ]
-        self.writer.append(records, sync=True)
-        self.onlookers.records(records)
+        if self.masker.words:
+            events = [masked(entry, self.masker.mask) for entry in events]
+        self.writer.append(map(to_record, events), sync=True)
+        self.onlookers.records(events)
 
     def save(self, run: LoopState) -> None:
         self.writer.save(run)
         if not self.is_ready:
             self.is_ready = True
             self.around.ready(run)
-
-    def _masked(self, record: Record) -> Record:
-        if self.masker.words:
-            for name in MASKED & record.keys():
-                record[name] = self._mask(record[name])
-        return record
-
-    def _mask(self, value: Any) -> Any:
-        match value:
-            case str():
-                return self.masker.mask(value)
-            case Mapping():
-                return {key: self._mask(item) for key, item in value.items()}
-            case list() | tuple():
-                return [self._mask(item) for item in value]
-            case _:
-                return value
 
     def perform(self, run: LoopState, command: Command) -> Happening:
         if (asked := self._stop_asked()) and not isinstance(command, EndLeftovers):

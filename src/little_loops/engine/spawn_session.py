@@ -18,8 +18,8 @@ from typing import Any
 from uuid import uuid4
 
 from little_loops.errors import StorageError
-from little_loops.fsm.events import timestamp
 from little_loops.fsm.schema import HostOptions
+from little_loops.fsm.timestamps import timestamp
 from little_loops.hosts.base import Request, environment, host_named
 from little_loops.hosts.programs import find_program
 from little_loops.runs.folders import make_folder

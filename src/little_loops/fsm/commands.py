@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from little_loops.fsm.events import FinalKind
 from little_loops.fsm.schema import ActionType, Condition, HostOptions
 from little_loops.fsm.state import Metric, Status, WaitFor
 from little_loops.records import NamedTuple
@@ -54,7 +55,7 @@ class Ending(NamedTuple):
 
     status: Status
     reason: str
-    event: str
+    event: FinalKind
     exit_code: int
     message: str = ""
     spawn: bool = False

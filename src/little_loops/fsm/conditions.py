@@ -262,7 +262,7 @@ def output_numeric(condition: OutputNumeric, seen: Observation) -> Judgement:
     target = as_number(condition.target, "target")
     passed = COMPARE[condition.operator](value, target)
     reason = f"{plain(value)} {condition.operator} {plain(target)}"
-    return Judgement(PASS if passed else FAIL, reason)
+    return Judgement(PASS if passed else FAIL, reason, value=value)
 
 
 def measured(seen: Observation) -> float:
@@ -276,17 +276,18 @@ def convergence(condition: Convergence, seen: Observation, memory: Metric | None
     value = measured(seen)
     target = as_number(condition.target, "target")
     if arrived(condition, value, target):
-        return Judgement(TARGET, f"{plain(value)} meets the target {plain(target)}", Metric(value))
+        reason = f"{plain(value)} meets the target {plain(target)}"
+        return Judgement(TARGET, reason, Metric(value), value)
     if memory is None:
         reason = f"{plain(value)} is the first measurement, the target is {plain(target)}"
-        return Judgement(PROGRESS, reason, Metric(value))
+        return Judgement(PROGRESS, reason, Metric(value), value)
     than_before = f"nearer to {plain(target)} than {plain(memory.best)}"
     if gap(value, target) < gap(memory.best, target):
-        return Judgement(PROGRESS, f"{plain(value)} is {than_before}", Metric(value))
+        return Judgement(PROGRESS, f"{plain(value)} is {than_before}", Metric(value), value)
     stalled = memory.stalled + 1
     verdict = STALL if stalled >= condition.patience else PROGRESS
     reason = f"{plain(value)} is not {than_before} ({stalled} of {condition.patience})"
-    return Judgement(verdict, reason, Metric(memory.best, stalled))
+    return Judgement(verdict, reason, Metric(memory.best, stalled), value)
 
 
 def arrived(condition: Convergence, value: float, target: float) -> bool:

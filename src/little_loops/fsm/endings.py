@@ -7,10 +7,20 @@ resume does.  A new ending is a new row.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal, assert_never
 
 from little_loops.errors import FAILED, LIMIT, OK, PAUSED, SIGNALLED, STOPPED_BY_ACTION
 from little_loops.fsm.commands import Ending
+from little_loops.fsm.events import (
+    FinalEvent,
+    FinalKind,
+    Handoff,
+    LoopComplete,
+    LoopError,
+    LoopInterrupted,
+    LoopPaused,
+    LoopTimeout,
+)
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Status
 from little_loops.records import NamedTuple
@@ -24,7 +34,7 @@ class EndingKind(NamedTuple):
     title: str
     status: Status
     reason: str
-    event: str
+    event: FinalKind
     exit_code: int
     resume: Resume
     is_final: bool = False
@@ -120,32 +130,35 @@ def not_resumable(loop: FSMLoop, run: LoopState) -> str | None:
     return None
 
 
-def last_words(run: LoopState, ending: Ending, ran_ms: int) -> dict[str, Any]:
-    """The fields of the event a run ends with."""
-    told: dict[str, Any] = {
-        "status": ending.status,
-        "reason": ending.reason,
-        "final_state": run.current_state,
-        "iterations": run.iteration,
-        "duration_ms": ran_ms,
-    }
+def final_event(loop: FSMLoop, run: LoopState, ending: Ending, ran_ms: int) -> FinalEvent:
+    """The event a run ends with."""
+    here, message = run.current_state, ending.message
+    common = (ending.status, ending.reason, here, run.iteration, ran_ms)
     match ending.event:
+        case "loop_complete":
+            return LoopComplete(*common, message)
         case "loop_error":
-            told.update(state=run.current_state, error=ending.message or ending.reason)
+            return LoopError(*common, here, message or ending.reason, _next_state(run))
         case "loop_timeout":
-            told.update(state=run.current_state, elapsed_ms=ran_ms)
+            return LoopTimeout(*common, here, ran_ms, _next_state(run))
+        case "loop_paused":
+            return LoopPaused(*common, message)
         case "loop_interrupted":
-            told.update(signal=ending.exit_code - SIGNALLED)
-        case _ if ending.message:
-            told.update(message=ending.message)
+            return LoopInterrupted(*common, ending.exit_code - SIGNALLED)
+        case "handoff":
+            return Handoff(*common, message, loop.on_handoff, run.continuation_prompt)
         case _:
-            pass
-    return told
+            assert_never(ending.event)
 
 
-def exit_code_of_end(record: Mapping[str, Any]) -> int:
-    """The exit code that goes with the last event of a run; FAILED for one we do not know."""
-    row = ENDINGS.get((record["status"], record["reason"]))
+def _next_state(run: LoopState) -> str | None:
+    """The state that a limit kept the run from entering, or cut short."""
+    return run.move.target if run.move is not None else run.timed_out_in
+
+
+def exit_code_of_end(status: str, reason: str | None, signal: int) -> int:
+    """The exit code of a run that ended so; FAILED for an ending we do not know."""
+    row = ENDINGS.get((status, reason or ""))
     if row is None:
         return FAILED
-    return row.exit_code + int(record["signal"]) if row.status == "interrupted" else row.exit_code
+    return row.exit_code + signal if row.status == "interrupted" else row.exit_code

@@ -10,12 +10,10 @@ Not here: what an event does to a run (`evolve`), how it looks on a screen (`rep
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from little_loops.fsm.plain import Inline, Masked, keys
 from little_loops.fsm.state import FileRef, Limits, Result, SignalLine, Status, WaitKind
-from little_loops.fsm.timestamps import timestamp as timestamp
-from little_loops.fsm.timestamps import wall_ms_of as wall_ms_of
 from little_loops.records import NamedTuple
 
 
@@ -91,10 +89,10 @@ class ConditionEval(NamedTuple):
     type: str
     result: str
     reason: Masked[str]
-    best: float | None = None
-    stalled: int | None = None
     state: str | None = None
     step: int | None = None
+    best: float | None = None
+    stalled: int | None = None
     value: float | None = None
 
 
@@ -289,6 +287,9 @@ Event = (
     | UnknownEvent
 )
 
+FinalKind = Literal[
+    "loop_complete", "loop_error", "loop_timeout", "loop_paused", "loop_interrupted", "handoff"
+]
 FINAL_KINDS: dict[str, type[FinalEvent]] = {
     "loop_complete": LoopComplete,
     "loop_error": LoopError,
@@ -333,6 +334,17 @@ class Entry(NamedTuple):
     seq: int = 0
 
 
+def message_of(event: FinalEvent) -> str:
+    """What the run had to say at its end, beside the reason; often nothing."""
+    match event:
+        case LoopError():
+            return event.error
+        case LoopTimeout() | LoopInterrupted():
+            return ""
+        case _:
+            return event.message
+
+
 # ── the catalogue ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -350,33 +362,3 @@ def event_types() -> dict[str, EventType]:
 def _described(kind: Any) -> EventType:
     always, optional = keys(kind)
     return EventType(kind.__doc__, always, optional)
-
-
-# ── the old interface ──────────────────────────────────────────────────────────────────────────
-
-
-class RawEvent(NamedTuple):
-    """One line of the log, its fields not looked at."""
-
-    kind: str
-    fields: Mapping[str, Any]
-    wall_ms: int
-    ran_ms: int
-
-
-def to_record(event: RawEvent, run: str, seq: int) -> dict[str, Any]:
-    """The event as it is written: common fields around its own."""
-    return {
-        "event": event.kind,
-        **event.fields,
-        "ts": timestamp(event.wall_ms),
-        "run": run,
-        "seq": seq,
-        "ran_ms": event.ran_ms,
-    }
-
-
-def from_record(record: Mapping[str, Any]) -> RawEvent:
-    common = ("event", "ts", "run", "seq", "ran_ms")
-    fields = {key: value for key, value in record.items() if key not in common}
-    return RawEvent(record["event"], fields, wall_ms_of(record["ts"]), record["ran_ms"])

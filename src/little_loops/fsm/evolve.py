@@ -9,68 +9,108 @@ Not here: whether something may happen (`machine`), files (`runs.journal`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, assert_never
 
 from little_loops.fsm.endings import is_final
-from little_loops.fsm.events import RawEvent, timestamp
-from little_loops.fsm.plain import decode
+from little_loops.fsm.events import (
+    ActionComplete,
+    ActionInterrupted,
+    ActionStart,
+    ConditionEval,
+    Cost,
+    Cycle,
+    Entry,
+    Event,
+    FinalEvent,
+    HandoffDetected,
+    HostWait,
+    Iteration,
+    LoopStart,
+    Resume,
+    RetryWait,
+    RunWarning,
+    SignalFound,
+    StateEnter,
+    Transition,
+    UnknownEvent,
+    message_of,
+)
+from little_loops.fsm.plain import WrongShape
 from little_loops.fsm.state import (
     Judgement,
-    Limits,
     LoopState,
     Metric,
     Move,
     Receipt,
-    Result,
-    SignalLine,
     WaitFor,
+    WaitKind,
 )
+from little_loops.fsm.timestamps import timestamp
 
-Fields = Mapping[str, Any]
 
-
-def first_state(run: str, start: RawEvent, context: Mapping[str, Any]) -> LoopState:
-    """The run its `loop_start` event begins; headed for its first state, not there yet."""
-    fields, now = start.fields, timestamp(start.wall_ms)
+def first_state(start: Entry, context: Mapping[str, Any]) -> LoopState:
+    """The run its first event begins; headed for its first state, not there yet."""
+    event, now = start.event, timestamp(start.wall_ms)
+    if not isinstance(event, LoopStart):
+        raise WrongShape("the first event is not `loop_start`")
     return LoopState(
-        run=run,
-        loop=fields["loop"],
-        current_state=fields["initial"],
+        run=start.run,
+        loop=event.loop,
+        current_state=event.initial,
         started_at=now,
         updated_at=now,
-        scope=tuple(fields["scope"]),
+        scope=event.scope,
         context=context,
-        move=Move(fields["initial"], "initial"),
-        limits=Limits(**fields.get("limits", {})),
+        move=Move(event.initial, "initial"),
+        limits=event.limits,
     )
 
 
-def evolve(run: LoopState, event: RawEvent) -> LoopState:
-    change = CHANGES.get(event.kind)
-    if change is not None:
-        run = change(run, event)
-    return run._replace(updated_at=timestamp(event.wall_ms), ran_ms=event.ran_ms, seq=run.seq + 1)
+def evolve(run: LoopState, entry: Entry) -> LoopState:
+    run = _changed(run, entry.event, entry)
+    return run._replace(updated_at=timestamp(entry.wall_ms), ran_ms=entry.ran_ms, seq=run.seq + 1)
 
 
-def replay(run: LoopState, events: Iterable[RawEvent]) -> LoopState:
-    for event in events:
-        run = evolve(run, event)
+def replay(run: LoopState, entries: Iterable[Entry]) -> LoopState:
+    for entry in entries:
+        run = evolve(run, entry)
     return run
 
 
-def _state_enter(run: LoopState, event: RawEvent) -> LoopState:
-    fields = event.fields
-    again = fields["step"] == run.step
+def _changed(run: LoopState, event: Event, entry: Entry) -> LoopState:
+    match event:
+        case StateEnter():
+            return _state_enter(run, event)
+        case ActionStart() | ActionComplete() | ActionInterrupted():
+            return _action(run, event)
+        case ConditionEval():
+            return _condition_eval(run, event)
+        case Transition():
+            return _transition(run, event)
+        case Iteration() | Cycle() | RetryWait() | HostWait() | HandoffDetected():
+            return _waiting(run, event, entry)
+        case Cost():
+            return _cost(run, event)
+        case Resume():
+            return _resume(run, event)
+        case LoopStart() | SignalFound() | RunWarning() | UnknownEvent():
+            return run
+        case _:
+            return _final(run, event)
+
+
+def _state_enter(run: LoopState, event: StateEnter) -> LoopState:
+    again = event.step == run.step
     return run._replace(
         phase="entered",
-        current_state=fields["state"],
-        iteration=fields["iteration"],
-        step=fields["step"],
+        current_state=event.state,
+        iteration=event.iteration,
+        step=event.step,
         attempt=run.attempt if again else 0,
         retries=run.retries + 1 if again else 0,
-        visited=_with(run.visited, fields["state"]),
-        entered_by=fields["reason"],
+        visited=_with(run.visited, event.state),
+        entered_by=event.reason,
         move=None,
         wait=None,
         judgement=None,
@@ -78,29 +118,34 @@ def _state_enter(run: LoopState, event: RawEvent) -> LoopState:
     )
 
 
-def _action_start(run: LoopState, event: RawEvent) -> LoopState:
-    return run._replace(
-        phase="running",
-        attempt=event.fields["attempt"],
-        session_id=event.fields.get("session_id"),
-        wait=None,
-    )
+def _with(visited: tuple[str, ...], state: str) -> tuple[str, ...]:
+    return visited if state in visited else (*visited, state)
 
 
-def _action_complete(run: LoopState, event: RawEvent) -> LoopState:
-    fields = event.fields
-    result = decode(Result, fields)
-    stored = {fields["state"]: result}
-    if fields.get("capture"):
-        stored[fields["capture"]] = result
-    line = fields.get("signal_line")
-    handed_off = line is not None and line["type"] == "handoff"
+def _action(run: LoopState, event: ActionStart | ActionComplete | ActionInterrupted) -> LoopState:
+    match event:
+        case ActionStart(attempt=attempt, session_id=session):
+            return run._replace(phase="running", attempt=attempt, session_id=session, wait=None)
+        case ActionComplete():
+            return _action_complete(run, event)
+        case ActionInterrupted():
+            return run._replace(phase="interrupted" if event.started else "entered")
+        case _:
+            assert_never(event)
+
+
+def _action_complete(run: LoopState, event: ActionComplete) -> LoopState:
+    result, line = event.result, event.signal_line
+    stored = {event.state: result}
+    if event.capture:
+        stored[event.capture] = result
+    handed_off = line is not None and line.type == "handoff"
     waits = result.agent == "wait"
     return run._replace(
         phase="judging",
         captured={**run.captured, **stored},
-        prev_state=fields["state"],
-        signal_line=SignalLine(**line) if line else None,
+        prev_state=event.state,
+        signal_line=line,
         judgement=None,
         continuation_prompt=run.continuation_prompt if handed_off else None,
         continuations=run.continuations if handed_off else 0,
@@ -110,143 +155,97 @@ def _action_complete(run: LoopState, event: RawEvent) -> LoopState:
     )
 
 
-def _action_interrupted(run: LoopState, event: RawEvent) -> LoopState:
-    return run._replace(phase="interrupted" if event.fields.get("started", True) else "entered")
-
-
-def _condition_eval(run: LoopState, event: RawEvent) -> LoopState:
-    fields = event.fields
+def _condition_eval(run: LoopState, event: ConditionEval) -> LoopState:
     metrics = run.metrics
-    if fields.get("best") is not None:
-        memory = Metric(fields["best"], fields["stalled"])
-        metrics = {**metrics, run.current_state: memory}
-    judgement = Judgement(fields["result"], fields["reason"])
+    if event.best is not None:
+        metrics = {**metrics, run.current_state: Metric(event.best, event.stalled or 0)}
+    judgement = Judgement(event.result, event.reason)
     return run._replace(phase="judged", judgement=judgement, metrics=metrics)
 
 
-def _transition(run: LoopState, event: RawEvent) -> LoopState:
-    fields = event.fields
-    move = Move(fields["to"], fields["reason"], fields.get("retry", False))
+def _transition(run: LoopState, event: Transition) -> LoopState:
     return run._replace(
         phase="moving",
-        move=move,
+        move=Move(event.to, event.reason, event.retry),
         wait=None,
-        timed_out_in=fields.get("loop_timeout", run.timed_out_in),
+        timed_out_in=event.loop_timeout or run.timed_out_in,
     )
 
 
-def _iteration(run: LoopState, event: RawEvent) -> LoopState:
-    return run._replace(
-        iteration=event.fields["iteration"], visited=(), wait=_waiting("backoff", event)
-    )
+def _waiting(
+    run: LoopState,
+    event: Iteration | Cycle | RetryWait | HostWait | HandoffDetected,
+    entry: Entry,
+) -> LoopState:
+    match event:
+        case Iteration():
+            wait = _wait("backoff", event.wait_ms, entry)
+            return run._replace(iteration=event.iteration, visited=(), wait=wait)
+        case Cycle():
+            wait = _wait("maintain", event.wait_ms, entry)
+            return run._replace(cycle=event.cycle, iteration=1, visited=(), metrics={}, wait=wait)
+        case RetryWait():
+            return run._replace(wait=_wait("retry", event.wait_ms, entry))
+        case HostWait():
+            return _host_wait(run, event, entry)
+        case HandoffDetected():
+            return _handoff_detected(run, event, entry)
+        case _:
+            assert_never(event)
 
 
-def _cycle(run: LoopState, event: RawEvent) -> LoopState:
-    return run._replace(
-        cycle=event.fields["cycle"],
-        iteration=1,
-        visited=(),
-        metrics={},
-        wait=_waiting("maintain", event),
-    )
+def _wait(kind: WaitKind, wait_ms: int, entry: Entry) -> WaitFor | None:
+    return WaitFor(kind, until_ran_ms=entry.ran_ms + wait_ms) if wait_ms else None
 
 
-def _retry_wait(run: LoopState, event: RawEvent) -> LoopState:
-    return run._replace(wait=_waiting("retry", event))
-
-
-def _host_wait(run: LoopState, event: RawEvent) -> LoopState:
-    fields = event.fields
+def _host_wait(run: LoopState, event: HostWait, entry: Entry) -> LoopState:
     since = run.host_waiting_since_ms
     return run._replace(
         phase="entered",
-        wait=WaitFor("host", until_wall_ms=fields["until_wall_ms"], why=fields["reason"]),
+        wait=WaitFor("host", until_wall_ms=event.until_wall_ms, why=event.reason),
         host_waits=run.host_waits + 1,
-        host_waiting_since_ms=event.ran_ms if since is None else since,
+        host_waiting_since_ms=entry.ran_ms if since is None else since,
     )
 
 
-def _handoff_detected(run: LoopState, event: RawEvent) -> LoopState:
-    fields = event.fields
+def _handoff_detected(run: LoopState, event: HandoffDetected, entry: Entry) -> LoopState:
     return run._replace(
         phase="entered",
-        continuation_prompt=fields["continuation"],
+        continuation_prompt=event.continuation,
         continuations=run.continuations + 1,
-        handed_off_ms=event.wall_ms,
-        handoff_waits=run.handoff_waits + 1 if fields.get("wait_ms") else 0,
-        wait=_waiting("handoff", event),
+        handed_off_ms=entry.wall_ms,
+        handoff_waits=run.handoff_waits + 1 if event.wait_ms else 0,
+        wait=_wait("handoff", event.wait_ms, entry),
         signal_line=None,
     )
 
 
-def _cost(run: LoopState, event: RawEvent) -> LoopState:
-    fields = event.fields
-    so_far = run.costs.get(fields["state"], Receipt())
+def _cost(run: LoopState, event: Cost) -> LoopState:
+    so_far = run.costs.get(event.state, Receipt())
     receipt = Receipt(
-        so_far.tokens + fields["tokens"],
-        so_far.cost_usd + fields["cost_usd"],
-        so_far.turns + fields["turns"],
+        so_far.tokens + event.tokens,
+        so_far.cost_usd + event.cost_usd,
+        so_far.turns + event.turns,
     )
-    return run._replace(costs={**run.costs, fields["state"]: receipt})
+    return run._replace(costs={**run.costs, event.state: receipt})
 
 
-def _resume(run: LoopState, event: RawEvent) -> LoopState:
-    fields = event.fields
-    limits = {key: value for key, value in fields.get("limits", {}).items() if value is not None}
+def _resume(run: LoopState, event: Resume) -> LoopState:
     run = run._replace(
         status="running",
         reason=None,
         error=None,
-        limits=run.limits._replace(**limits),
-        context={**run.context, **fields.get("context", {})},
+        limits=run.limits.under(event.limits),
+        context={**run.context, **event.context},
         timed_out_in=None,
     )
-    if "max_continuations" in limits:
+    if event.limits.max_continuations is not None:
         run = run._replace(continuations=0)
-    if fields.get("again"):
+    if event.again:
         return run._replace(phase="entered", judgement=None, signal_line=None, wait=None)
     return run
 
 
-def _final(run: LoopState, event: RawEvent) -> LoopState:
-    fields = event.fields
-    run = run._replace(
-        status=fields["status"],
-        reason=fields["reason"],
-        error=fields.get("error") or fields.get("message") or None,
-    )
-    if is_final(fields["status"], fields["reason"]):
-        return run._replace(phase="ended")
-    return run
-
-
-CHANGES: dict[str, Callable[[LoopState, RawEvent], LoopState]] = {
-    "state_enter": _state_enter,
-    "action_start": _action_start,
-    "action_complete": _action_complete,
-    "action_interrupted": _action_interrupted,
-    "condition_eval": _condition_eval,
-    "transition": _transition,
-    "iteration": _iteration,
-    "cycle": _cycle,
-    "retry_wait": _retry_wait,
-    "host_wait": _host_wait,
-    "handoff_detected": _handoff_detected,
-    "cost": _cost,
-    "resume": _resume,
-    "loop_complete": _final,
-    "loop_error": _final,
-    "loop_timeout": _final,
-    "loop_paused": _final,
-    "loop_interrupted": _final,
-    "handoff": _final,
-}
-
-
-def _waiting(kind: Any, event: RawEvent) -> WaitFor | None:
-    wait_ms = event.fields.get("wait_ms")
-    return WaitFor(kind, until_ran_ms=event.ran_ms + wait_ms) if wait_ms else None
-
-
-def _with(visited: tuple[str, ...], state: str) -> tuple[str, ...]:
-    return visited if state in visited else (*visited, state)
+def _final(run: LoopState, event: FinalEvent) -> LoopState:
+    run = run._replace(status=event.status, reason=event.reason, error=message_of(event) or None)
+    return run._replace(phase="ended") if is_final(event.status, event.reason) else run

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from little_loops.fsm import endings
 from little_loops.fsm.commands import Ending, EndLeftovers, Wait
+from little_loops.fsm.events import HandoffDetected
 from little_loops.fsm.limits import exceeded, wait_for
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.waits import spacing_ms
@@ -18,13 +19,7 @@ def hand_off(turn: Turn, continuation: str) -> EndLeftovers | Wait | None:
         return EndLeftovers(endings.TERMINATED._replace(message="the action handed off"))
     rest = _rest(turn)
     spacing = 0 if rest is not None else spacing_ms(run, turn.at)
-    turn.note(
-        "handoff_detected",
-        state=run.current_state,
-        iteration=run.iteration,
-        continuation=continuation,
-        **({"wait_ms": spacing} if spacing else {}),
-    )
+    turn.note(HandoffDetected(run.current_state, run.iteration, continuation, spacing))
     if rest is not None:
         return EndLeftovers(rest)
     return wait_for(turn.loop, turn.run, turn.at) if spacing else after_handoff(turn)

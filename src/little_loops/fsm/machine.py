@@ -12,12 +12,23 @@ Not here: judging output (`verdicts`, `conditions`), adding events up (`evolve`)
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import assert_never
 
 from little_loops.fsm import endings
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge
 from little_loops.fsm.conditions import NOT_RUN
-from little_loops.fsm.events import RawEvent
+from little_loops.fsm.events import (
+    ActionStart,
+    ConditionEval,
+    Entry,
+    HostWait,
+    Iteration,
+    LoopStart,
+    RetryWait,
+    RunWarning,
+    StateEnter,
+    Transition,
+)
 from little_loops.fsm.handoffs import after_handoff, hand_off
 from little_loops.fsm.happenings import (
     ActionEnded,
@@ -46,6 +57,7 @@ from little_loops.fsm.schema import (
     ERROR,
     TIMEOUT,
     TYPE_OF,
+    Condition,
     FSMLoop,
     Way,
     effective_condition,
@@ -55,7 +67,7 @@ from little_loops.fsm.signals import SIGNALS
 from little_loops.fsm.state import FORMAT, Judgement, LoopState, Result
 from little_loops.fsm.terminal_states import end_in_terminal, warn_of_failure
 from little_loops.fsm.turn import Turn
-from little_loops.fsm.verdicts import judge_action, judge_source
+from little_loops.fsm.verdicts import judge_action, judge_source, with_source
 from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
 from little_loops.records import NamedTuple
 from little_loops.templates.render import TemplateError, Unresolved
@@ -66,7 +78,7 @@ OBEYED = tuple(SIGNALS.values())
 
 class Step(NamedTuple):
     run: LoopState
-    events: tuple[RawEvent, ...]
+    events: tuple[Entry, ...]
     command: Command
 
 
@@ -99,15 +111,7 @@ def _answer(turn: Turn, happening: Happening) -> Command:
 
 def _start(turn: Turn) -> Command:
     run = turn.run
-    given = {name: value for name, value in run.limits._asdict().items() if value is not None}
-    turn.note(
-        "loop_start",
-        loop=run.loop,
-        initial=turn.loop.initial,
-        scope=list(run.scope),
-        format=FORMAT,
-        **({"limits": given} if given else {}),
-    )
+    turn.note(LoopStart(run.loop, turn.loop.initial, run.scope, FORMAT, run.limits))
     return _arrive(turn)
 
 
@@ -129,10 +133,9 @@ def _arrive(turn: Turn) -> Command:
 
 def _count_iteration(turn: Turn, *, waits_itself: bool) -> None:
     run, loop = turn.run, turn.loop
-    pause = {"wait_ms": to_ms(loop.backoff)} if loop.backoff and not waits_itself else {}
-    turn.note("iteration", iteration=run.iteration + 1, **pause)
+    turn.note(Iteration(run.iteration + 1, 0 if waits_itself else to_ms(loop.backoff)))
     if waits_itself and (wait_ms := retry_wait_ms(loop, turn.state, run.retries)):
-        turn.note("retry_wait", state=run.current_state, attempt=run.attempt + 1, wait_ms=wait_ms)
+        turn.note(RetryWait(run.current_state, run.attempt + 1, wait_ms))
 
 
 def _enter(turn: Turn) -> Command:
@@ -142,13 +145,8 @@ def _enter(turn: Turn) -> Command:
     limited = target.action is not None and run.timed_out_in is None
     if limited and (ending := exceeded(turn.loop, run, turn.at, move.target)) is not None:
         return _out_of(turn, ending, move.target)
-    turn.note(
-        "state_enter",
-        state=move.target,
-        iteration=run.iteration,
-        step=run.step if move.retry else run.step + 1,
-        reason=move.reason,
-    )
+    step = run.step if move.retry else run.step + 1
+    turn.note(StateEnter(move.target, run.iteration, step, move.reason))
     return _act(turn)
 
 
@@ -182,26 +180,28 @@ def _act(turn: Turn) -> Command:
         due = action_due(turn.loop, turn.run, turn.at)
     except (Unresolved, TemplateError) as problem:
         return _cannot_act(turn, str(problem))
+    command = due.command
     turn.note(
-        "action_start",
-        action=due.shown,
-        state=turn.run.current_state,
-        attempt=due.command.attempt,
-        action_type=due.command.kind,
-        **({"terminal": True} if state.terminal else {}),
-        **({"session_id": due.command.session_id} if due.command.session_id else {}),
+        ActionStart(
+            due.shown,
+            turn.run.current_state,
+            command.attempt,
+            command.kind,
+            state.terminal,
+            command.session_id,
+        )
     )
-    return due.command
+    return command
 
 
 def _cannot_act(turn: Turn, why: str) -> Command:
     message = f"state `{turn.run.current_state}`: {why}"
     if turn.state.terminal:
-        turn.note("warning", message=message, state=turn.run.current_state)
+        turn.note(RunWarning(message, turn.run.current_state))
         return end_in_terminal(turn) or _arrive(turn)
     if find_way(turn.loop, turn.run, ERROR) is not None:
         # The run goes on elsewhere, and no other event would tell why.
-        turn.note("warning", message=message, state=turn.run.current_state)
+        turn.note(RunWarning(message, turn.run.current_state))
     return _route(turn, Judgement(ERROR, message))
 
 
@@ -258,12 +258,8 @@ def _wait_for_host(turn: Turn, result: Result) -> Command:
     wait = host_wait(turn.run, host, result, turn.at)
     if wait.too_long:
         return _route(turn, Judgement(ERROR, f"{wait.reason}; longer than `max_wait`"))
-    turn.note(
-        "host_wait",
-        state=turn.run.current_state,
-        reason=wait.reason,
-        until_wall_ms=wait.until_wall_ms,
-    )
+    wait_ms = wait.until_wall_ms - turn.at.wall_ms
+    turn.note(HostWait(turn.run.current_state, wait.reason, wait.until_wall_ms, wait_ms))
     return wait_for(turn.loop, turn.run, turn.at)
 
 
@@ -274,31 +270,32 @@ def _route(turn: Turn, judgement: Judgement, *, by_condition: bool = False) -> C
     """Take the way the verdict has, or end for want of one."""
     condition = effective_condition(turn.state)
     if by_condition and condition is not None:
-        memory = judgement.metric._asdict() if judgement.metric else {}
-        turn.note(
-            "condition_eval",
-            type=TYPE_OF[type(condition)],
-            result=judgement.verdict,
-            reason=judgement.reason,
-            **memory,
-        )
+        judgement = with_source(turn.state, judgement)
+        turn.note(_evaluated(turn.run, condition, judgement))
     way = find_way(turn.loop, turn.run, judgement.verdict)
     if way is None:
         return _no_way(turn, judgement)
     return _take(turn, way)
 
 
-def _take(turn: Turn, way: Way, **more: Any) -> Command:
+def _evaluated(run: LoopState, condition: Condition, judgement: Judgement) -> ConditionEval:
+    metric = judgement.metric
+    return ConditionEval(
+        TYPE_OF[type(condition)],
+        judgement.verdict,
+        judgement.reason,
+        run.current_state,
+        run.step,
+        best=metric.best if metric else None,
+        stalled=metric.stalled if metric else None,
+        value=judgement.value,
+    )
+
+
+def _take(turn: Turn, way: Way) -> Command:
     here = turn.run.current_state
     again = way.target == CURRENT
-    if again:
-        more["retry"] = True
-    turn.note(
-        "transition",
-        **{"from": here, "to": here if again else way.target},
-        reason=way.reason,
-        **more,
-    )
+    turn.note(Transition(here, here if again else way.target, way.reason, again))
     return _arrive(turn)
 
 
@@ -348,12 +345,8 @@ def _time_is_up(turn: Turn, next_state: str) -> Command:
     handler = turn.loop.on_timeout
     if handler is None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
-    turn.note(
-        "transition",
-        **{"from": turn.run.current_state, "to": handler},
-        reason="on_timeout",
-        loop_timeout=next_state,
-    )
+    here = turn.run.current_state
+    turn.note(Transition(here, handler, "on_timeout", loop_timeout=next_state))
     return _enter(turn)
 
 

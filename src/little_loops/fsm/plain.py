@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from little_loops.records import NamedTuple
 
@@ -124,6 +124,33 @@ def layout(kind: Any) -> Layout:
 def key_of(field: str) -> str:
     """The key of a field: `from` for `from_`, as `from` is a word of Python's."""
     return field.rstrip("_")
+
+
+_MASKED: dict[type, tuple[str, ...]] = {}
+
+
+def masked(record: Record, mask: Callable[[str], str]) -> Record:
+    """The record with each text of a `Masked` field put through `mask`, also in inner records."""
+    kind: Any = type(record)
+    if kind not in _MASKED:
+        notes = kind.__annotations__.items()
+        _MASKED[kind] = tuple(name for name, note in notes if "Masked[" in note)
+    own = _MASKED[kind]
+    changed = {name: _texts_masked(getattr(record, name), mask) for name in own}
+    for name, value in zip(kind._fields, cast(Any, record), strict=True):
+        if hasattr(value, "_fields"):
+            changed[name] = masked(value, mask)
+    return cast(Any, record)._replace(**changed)  # type: ignore[no-any-return]
+
+
+def _texts_masked(value: Any, mask: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        return {name: _texts_masked(item, mask) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_texts_masked(item, mask) for item in value]
+    return value
 
 
 # ── reading ────────────────────────────────────────────────────────────────────────────────────

@@ -143,13 +143,23 @@ class Limits(NamedTuple):
     timeout: float | None = None
     max_continuations: int | None = None
 
+    def under(self, given: Limits) -> Limits:
+        """These limits, with those that are given instead."""
+        return self._replace(
+            **{name: item for name, item in given._asdict().items() if item is not None}
+        )
+
 
 class Judgement(NamedTuple):
-    """A verdict with its reason; the log, the screen and an error all quote it."""
+    """A verdict with its reason; the log, the screen and an error all quote it.
+
+    `value` is the number that was measured, if the condition is about one.
+    """
 
     verdict: str
     reason: str = ""
     metric: Metric | None = None
+    value: float | None = None
 
 
 class LoopState(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from little_loops.fsm import endings
 from little_loops.fsm.commands import EndLeftovers
+from little_loops.fsm.events import Cycle, RunWarning, Transition
 from little_loops.fsm.schema import FAILURE_WAYS, PASS, outcome_of
 from little_loops.fsm.state import Judgement
 from little_loops.fsm.turn import Turn
@@ -16,7 +17,7 @@ def warn_of_failure(turn: Turn) -> None:
     judged = judge_action(turn.state, turn.run)
     if isinstance(judged, Judgement) and judged.verdict != PASS:
         message = f"the action of `{turn.run.current_state}` failed: {judged.reason}"
-        turn.note("warning", message=message, state=turn.run.current_state)
+        turn.note(RunWarning(message, turn.run.current_state))
 
 
 def end_in_terminal(turn: Turn) -> EndLeftovers | None:
@@ -33,8 +34,8 @@ def end_in_terminal(turn: Turn) -> EndLeftovers | None:
     if not loop.maintain:
         return EndLeftovers(endings.COMPLETED)
     target = state.on_maintain or loop.initial
-    turn.note("transition", **{"from": run.current_state, "to": target}, reason="on_maintain")
-    turn.note("cycle", cycle=run.cycle + 1, wait_ms=to_ms(loop.maintain_interval))
+    turn.note(Transition(run.current_state, target, "on_maintain"))
+    turn.note(Cycle(run.cycle + 1, to_ms(loop.maintain_interval)))
     return None
 
 

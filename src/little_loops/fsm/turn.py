@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from little_loops.fsm.events import RawEvent
+from little_loops.fsm.events import Entry, Event
 from little_loops.fsm.evolve import evolve
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import FSMLoop, StateConfig
@@ -20,12 +18,13 @@ class Turn:
         self.loop = loop
         self.run = run
         self.at = at
-        self.events: list[RawEvent] = []
+        self.events: list[Entry] = []
 
-    def note(self, kind: str, /, **fields: Any) -> None:
-        event = RawEvent(kind, fields, self.at.wall_ms, self.at.ran_ms)
-        self.run = evolve(self.run, event)
-        self.events.append(event)
+    def note(self, event: Event) -> None:
+        at, run = self.at, self.run
+        entry = Entry(event, at.wall_ms, at.ran_ms, run.run, run.seq + 1)
+        self.run = evolve(run, entry)
+        self.events.append(entry)
 
     @property
     def state(self) -> StateConfig:

@@ -103,6 +103,15 @@ def _ask(condition: Condition, run: LoopState, of: str | None) -> Judgement | Ju
     return judge(condition, _seen(result), memory)
 
 
+def with_source(state: StateConfig, judgement: Judgement) -> Judgement:
+    """An error of a decision state, with the result it was looking at."""
+    condition = state.condition
+    if judgement.verdict != ERROR or state.action is not None or condition is None:
+        return judgement
+    looked_at = f"the condition reads `{condition.source}`; `source` names another result"
+    return judgement._replace(reason=f"{judgement.reason} ({looked_at})")
+
+
 def _seen(result: Result) -> Observation:
     return Observation(result.exit_code, result.signal, result.output or "", verdict=result.verdict)
 

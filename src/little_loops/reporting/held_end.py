@@ -1,4 +1,4 @@
-"""Hold the end of an action back until its verdict is known, so that it is told with its sign.
+"""Hold the end of an action back until its verdict is known, so that it is shown with its sign.
 
 A command that exits with 1 may have passed and one that exits with 0 may have failed: the condition
 says so, in the next event.  Nothing else is held back but what stands between the two.
@@ -6,42 +6,56 @@ says so, in the next event.  Nothing else is held back but what stands between t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-Record = Mapping[str, Any]
+from little_loops.fsm.events import (
+    ActionComplete,
+    ConditionEval,
+    Cost,
+    Event,
+    RunWarning,
+    SignalFound,
+    Transition,
+)
+from little_loops.records import NamedTuple
 
 GOOD = ("pass", "target", "progress")
 BAD = ("fail", "stall", "error", "timeout")
-BETWEEN = ("cost", "signal", "warning")
+
+
+class WithVerdict(NamedTuple):
+    """An event; `passed` is the verdict on an action that has ended, if there is one."""
+
+    event: Event
+    passed: bool | None = None
 
 
 class HeldEnd:
-    """Records in, records out in the same order; an `action_complete` gains `good`."""
+    """Events in, events out in the same order."""
 
     def __init__(self) -> None:
-        self._held: list[Record] = []
+        self._held: list[Event] = []
 
-    def feed(self, record: Record) -> list[Record]:
-        """What can be told now."""
-        if not self._held and record["event"] != "action_complete":
-            return [record]  # as most
-        if self._held and record["event"] in BETWEEN:
-            self._held.append(record)
+    def feed(self, event: Event) -> list[WithVerdict]:
+        """What can be shown now."""
+        is_end = isinstance(event, ActionComplete)
+        if not self._held and not is_end:
+            return [WithVerdict(event)]  # as most
+        if isinstance(event, Cost | SignalFound | RunWarning):
+            self._held.append(event)
             return []
-        held, self._held = self._held, []
-        verdict = _verdict(record)
-        if held and verdict in GOOD + BAD:
-            held[0] = {**held[0], "good": verdict in GOOD}
-        if record["event"] != "action_complete":
-            return [*held, record]
-        self._held.append(record)
-        return held
+        held, self._held = self._held, [event] if is_end else []
+        passed = _passed(event)
+        shown = [
+            WithVerdict(each, passed if isinstance(each, ActionComplete) else None) for each in held
+        ]
+        return shown if is_end else [*shown, WithVerdict(event)]
 
 
-def _verdict(record: Record) -> str | None:
-    if record["event"] == "condition_eval":
-        return str(record["result"])
-    if record["event"] == "transition":
-        return str(record["reason"]).removeprefix("on_")
-    return None
+def _passed(event: Event) -> bool | None:
+    match event:
+        case ConditionEval():
+            verdict = event.result
+        case Transition():
+            verdict = event.reason.removeprefix("on_")
+        case _:
+            return None
+    return verdict in GOOD if verdict in GOOD + BAD else None

@@ -9,20 +9,43 @@ Not here: colours, live lines, widths (`cli`); masking and escaping, which the c
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from little_loops.fsm.events import wall_ms_of
+from little_loops.fsm.events import (
+    ActionComplete,
+    ActionInterrupted,
+    ActionStart,
+    ConditionEval,
+    Cycle,
+    Event,
+    FinalEvent,
+    Handoff,
+    HandoffDetected,
+    HostWait,
+    Iteration,
+    LoopComplete,
+    LoopError,
+    LoopInterrupted,
+    LoopPaused,
+    LoopTimeout,
+    PartialResult,
+    Resume,
+    RetryWait,
+    RunWarning,
+    StateEnter,
+    Transition,
+    message_of,
+)
+from little_loops.fsm.state import Result, WaitKind
 from little_loops.fsm.values import duration_text
 
 INDENT = "       "
 LONGEST = 200
 
-Record = Mapping[str, Any]
-
 
 class Teller:
-    """Turns records into lines; remembers only what the next line needs to say."""
+    """Turns events into lines; remembers only what the next line needs to say."""
 
     def __init__(
         self, loop: str, max_iterations: int, *, ascii_only: bool = False, detailed: bool = False
@@ -35,85 +58,88 @@ class Teller:
         self.agent = False
         self.signs = _ASCII if ascii_only else _UTF8
 
-    def lines(self, record: Record) -> list[str]:
-        tell = _TELL.get(record["event"])
-        return [] if tell is None else tell(self, record)
+    def lines(self, event: Event, passed: bool | None = None) -> list[str]:
+        """`passed`: the verdict on the action that the event ends, if it is known."""
+        if isinstance(event, ActionComplete):
+            return self._action_complete(event.result, passed)
+        tell = _TELL.get(type(event))
+        return [] if tell is None else tell(self, event)
 
-    def _state_enter(self, record: Record) -> list[str]:
-        self.iteration = record["iteration"]
+    def _state_enter(self, event: StateEnter) -> list[str]:
+        self.iteration = event.iteration
         return []
 
-    def _action_start(self, record: Record) -> list[str]:
-        self.agent = record["action_type"] != "shell"
-        shown = shortened(record["action"], slash=record["action_type"] == "slash")
-        where = f"[{self.iteration}/{self.max_iterations}] {record['state']}"
-        whole = whole_command(record) if self.detailed else []
+    def _action_start(self, event: ActionStart) -> list[str]:
+        self.agent = event.action_type != "shell"
+        shown = shortened(event.action, slash=event.action_type == "slash")
+        where = f"[{self.iteration}/{self.max_iterations}] {event.state}"
+        whole = whole_command(event) if self.detailed else []
         return [f"{where} {self.signs['to']} running {shown}...", *whole]
 
-    def _action_complete(self, record: Record) -> list[str]:
-        ended_well = record.get("exit_code") == 0 and record.get("agent") in (None, "success")
-        sign = self.signs["good" if record.get("good", ended_well) else "bad"]
-        took = f" in {duration_text(record['duration_ms'])}" if self.detailed else ""
-        return [f"{INDENT}{sign} {_how_it_ended(record, self.agent)}{took}"]
+    def _action_complete(self, result: Result, passed: bool | None) -> list[str]:
+        if passed is None:
+            passed = result.exit_code == 0 and result.agent in (None, "success")
+        sign = self.signs["good" if passed else "bad"]
+        took = f" in {duration_text(result.duration_ms)}" if self.detailed else ""
+        return [f"{INDENT}{sign} {_how_it_ended(result, self.agent)}{took}"]
 
-    def _condition_eval(self, record: Record) -> list[str]:
+    def _condition_eval(self, event: ConditionEval) -> list[str]:
         """A condition that could not judge says why; of the others the way taken says enough."""
-        if record["result"] != "error" and not self.detailed:
+        if event.result != "error" and not self.detailed:
             return []
-        return [f"{INDENT}{record['result']}: {one_line(record['reason'])}"]
+        return [f"{INDENT}{event.result}: {one_line(event.reason)}"]
 
-    def _action_interrupted(self, record: Record) -> list[str]:
-        return [f"{INDENT}{self.signs['bad']} interrupted ({record['cause']})"]
+    def _action_interrupted(self, event: ActionInterrupted) -> list[str]:
+        return [f"{INDENT}{self.signs['bad']} interrupted ({event.cause})"]
 
-    def _transition(self, record: Record) -> list[str]:
-        reason = record["reason"]
-        why = "" if reason == "next" else f" ({reason})"
-        return [f"{INDENT}{self.signs['to']} {record['to']}{why}"]
+    def _transition(self, event: Transition) -> list[str]:
+        why = "" if event.reason == "next" else f" ({event.reason})"
+        return [f"{INDENT}{self.signs['to']} {event.to}{why}"]
 
-    def _iteration(self, record: Record) -> list[str]:
-        return self._wait(record, "the next iteration") if record.get("wait_ms") else []
+    def _iteration(self, event: Iteration) -> list[str]:
+        return _wait(event.wait_ms, "the next iteration") if event.wait_ms else []
 
-    def _cycle(self, record: Record) -> list[str]:
-        return self._wait(record, f"cycle {record['cycle']}")
+    def _cycle(self, event: Cycle) -> list[str]:
+        return _wait(event.wait_ms, f"cycle {event.cycle}")
 
-    def _retry_wait(self, record: Record) -> list[str]:
-        return self._wait(record, f"attempt {record['attempt']}")
+    def _retry_wait(self, event: RetryWait) -> list[str]:
+        return _wait(event.wait_ms, f"attempt {event.attempt}")
 
-    def _wait(self, record: Record, before: str) -> list[str]:
-        return [f"{INDENT}waiting {duration_text(record['wait_ms'])} before {before}"]
+    def _host_wait(self, event: HostWait) -> list[str]:
+        left = "" if event.wait_ms is None else f" {duration_text(event.wait_ms)}"
+        return [f"{INDENT}waiting{left}: {one_line(event.reason)}"]
 
-    def _host_wait(self, record: Record) -> list[str]:
-        left = duration_text(max(0, record["until_wall_ms"] - wall_ms_of(record["ts"])))
-        return [f"{INDENT}waiting {left}: {one_line(record['reason'])}"]
-
-    def _handoff_detected(self, record: Record) -> list[str]:
-        text = one_line(record["continuation"] or "")
+    def _handoff_detected(self, event: HandoffDetected) -> list[str]:
+        text = one_line(event.continuation)
         lines = [f"{INDENT}{self.signs['to']} context handoff{': ' + text if text else ''}"]
-        return lines + (self._wait(record, "a fresh session") if record.get("wait_ms") else [])
+        return lines + (_wait(event.wait_ms, "a fresh session") if event.wait_ms else [])
 
-    def _warning(self, record: Record) -> list[str]:
-        return [f"warning: {one_line(record['message'])}"]
+    def _warning(self, event: RunWarning) -> list[str]:
+        return [f"warning: {one_line(event.message)}"]
 
-    def _resume(self, record: Record) -> list[str]:
-        state, iteration = record["state"], record["iteration"]
-        self.iteration = iteration
-        lines = [f"Resuming loop '{self.loop}' from state '{state}' (iteration {iteration})"]
-        if record.get("again"):
+    def _resume(self, event: Resume) -> list[str]:
+        self.iteration = event.iteration
+        where = f"from state '{event.state}' (iteration {event.iteration})"
+        lines = [f"Resuming loop '{self.loop}' {where}"]
+        if event.again:
             lines.append("It failed there: the state is run once more")
-        if record.get("orphans"):
-            left = one_line(", ".join(record["orphans"]))
-            lines.append(f"Ended what was left of the action: {left}")
-        if record.get("continuation"):
-            lines.append(f"Continuation context: {one_line(record['continuation'])}")
-        if wait := record.get("wait"):
-            lines += self._wait(record, _BEFORE.get(wait, "it goes on"))
+        if event.orphans:
+            lines.append(f"Ended what was left of the action: {one_line(', '.join(event.orphans))}")
+        if event.continuation:
+            lines.append(f"Continuation context: {one_line(event.continuation)}")
+        if event.wait is not None:
+            lines += _wait(event.wait_ms, _BEFORE[event.wait])
         return lines
 
-    def _last(self, record: Record) -> list[str]:
-        return ["", last_line(record)]
+    def _last(self, event: FinalEvent) -> list[str]:
+        return ["", last_line(event)]
 
 
-_BEFORE = {
+def _wait(wait_ms: int, before: str) -> list[str]:
+    return [f"{INDENT}waiting {duration_text(wait_ms)} before {before}"]
+
+
+_BEFORE: Mapping[WaitKind, str] = {
     "backoff": "the next iteration",
     "retry": "the next attempt",
     "maintain": "the next cycle",
@@ -123,41 +149,38 @@ _BEFORE = {
 _UTF8 = {"to": "→", "good": "✓", "bad": "✗"}
 _ASCII = {"to": "->", "good": "ok", "bad": "FAIL"}
 
-_TELL = {
-    "state_enter": Teller._state_enter,
-    "action_start": Teller._action_start,
-    "action_complete": Teller._action_complete,
-    "action_interrupted": Teller._action_interrupted,
-    "condition_eval": Teller._condition_eval,
-    "transition": Teller._transition,
-    "iteration": Teller._iteration,
-    "cycle": Teller._cycle,
-    "retry_wait": Teller._retry_wait,
-    "host_wait": Teller._host_wait,
-    "handoff_detected": Teller._handoff_detected,
-    "warning": Teller._warning,
-    "resume": Teller._resume,
-    "loop_complete": Teller._last,
-    "loop_error": Teller._last,
-    "loop_timeout": Teller._last,
-    "loop_paused": Teller._last,
-    "loop_interrupted": Teller._last,
-    "handoff": Teller._last,
+_TELL: Mapping[type, Callable[[Teller, Any], list[str]]] = {
+    StateEnter: Teller._state_enter,
+    ActionStart: Teller._action_start,
+    ActionInterrupted: Teller._action_interrupted,
+    ConditionEval: Teller._condition_eval,
+    Transition: Teller._transition,
+    Iteration: Teller._iteration,
+    Cycle: Teller._cycle,
+    RetryWait: Teller._retry_wait,
+    HostWait: Teller._host_wait,
+    HandoffDetected: Teller._handoff_detected,
+    RunWarning: Teller._warning,
+    Resume: Teller._resume,
+    LoopComplete: Teller._last,
+    LoopError: Teller._last,
+    LoopTimeout: Teller._last,
+    LoopPaused: Teller._last,
+    LoopInterrupted: Teller._last,
+    Handoff: Teller._last,
 }
 
 
-def last_line(record: Record) -> str:
+def last_line(event: FinalEvent) -> str:
     """The true ending, in one line; "completed" is said of a success state and nothing else."""
-    count = record["iterations"]
+    count = event.iterations
     times = f"{count} iteration{'' if count == 1 else 's'}"
-    figures = f"({times}, {duration_text(record['duration_ms'])})"
-    return f"{_ending(record)} {figures}"
+    return f"{_ending(event)} ({times}, {duration_text(event.duration_ms)})"
 
 
-def _ending(record: Record) -> str:
-    state = record["final_state"]
-    text = one_line(record.get("error") or record.get("message") or "")
-    match record["status"], record["reason"]:
+def _ending(event: FinalEvent) -> str:
+    state, text = event.final_state, one_line(message_of(event))
+    match event.status, event.reason:
         case "completed", _:
             return f"Loop completed: {state}"
         case "failed", "terminal":
@@ -172,7 +195,7 @@ def _ending(record: Record) -> str:
         case "stopped", _:
             return f"Loop stopped: {text}" if text else f"Loop stopped in state '{state}'"
         case "interrupted", _:
-            return f"Loop interrupted: {signal_name(record['signal'])} in state '{state}'"
+            return f"Loop interrupted: {signal_of(event)} in state '{state}'"
         case "awaiting_continuation", _:
             return f"Loop paused: context handoff in state '{state}'" + (
                 f": {text}" if text else ""
@@ -181,16 +204,21 @@ def _ending(record: Record) -> str:
             return f"Loop needs review: {text or state}"
 
 
-def _how_it_ended(record: Record, agent: bool) -> str:
-    if record.get("failure"):
-        return one_line(record["failure"])
-    if record.get("cut_by", "none") != "none":
-        return f"timed out after {duration_text(record['duration_ms'])}"
-    said = _said(record)
+def signal_of(event: FinalEvent) -> str:
+    """The name of the signal that interrupted a run."""
+    return signal_name(event.signal if isinstance(event, LoopInterrupted) else 0)
+
+
+def _how_it_ended(result: Result, agent: bool) -> str:
+    if result.failure:
+        return one_line(result.failure)
+    if result.cut_by != "none":
+        return f"timed out after {duration_text(result.duration_ms)}"
+    said = _said(result)
     if agent:
-        return one_line(said or record.get("reason") or record.get("kind") or "done")
-    died = record.get("signal")
-    how = f"killed by {signal_name(died)}" if died else _exit(record["exit_code"])
+        return one_line(said or result.reason or result.kind or "done")
+    died = result.signal
+    how = f"killed by {signal_name(died)}" if died else _exit(result.exit_code)
     return f"{said} ({how})" if said else f"({how})"
 
 
@@ -199,24 +227,25 @@ def _exit(code: int | None) -> str:
     return f"exit {code}{why}"
 
 
-def _said(record: Record) -> str:
+def _said(result: Result) -> str:
     """The reason a structured answer gives, else the last line that is not a verdict."""
-    structured = record.get("structured")
+    structured = result.structured
     if isinstance(structured, Mapping) and isinstance(structured.get("reason"), str):
         return one_line(structured["reason"])
-    text = output_of(record).rstrip()
+    text = output_of(result).rstrip()
     before, _, last = text.rpartition("\n")
     said = last_said(before) if last.startswith("VERDICT:") else one_line(last)
-    return said or last_said(record.get("stderr"))
+    return said or last_said(result.stderr)
 
 
-def output_of(record: Record) -> str:
+def output_of(result: Result | PartialResult) -> str:
     """What an action printed, or the end of it; of an agent without an answer nothing.
 
     Its tail would be the protocol of its CLI.
     """
-    output: str | None = record.get("output")
-    return (record.get("tail") or "") if output is None else output
+    if result.output is not None:
+        return result.output
+    return (result.tail or "") if isinstance(result, Result) else ""
 
 
 def last_said(text: str | None) -> str:
@@ -246,10 +275,10 @@ def shortened(action: str, *, slash: bool) -> str:
     return line.split()[0] if slash and line else one_line(line)
 
 
-def whole_command(record: Record) -> list[str]:
+def whole_command(event: ActionStart) -> list[str]:
     """All of an action, where its first line is not all of it."""
-    lines = record["action"].strip().splitlines()
-    shown = shortened(record["action"], slash=record["action_type"] == "slash")
+    lines = event.action.strip().splitlines()
+    shown = shortened(event.action, slash=event.action_type == "slash")
     return [] if lines == [shown] else [f"{INDENT}$ {line}" for line in lines]
 
 

@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-Record = dict[str, Any]
+from little_loops.fsm.codec import to_record
+from little_loops.fsm.events import Entry
 
 
 class Onlooker:
     """Sees nothing, says nothing; override what is of interest."""
 
-    def record(self, record: Record) -> None:
-        """An event, as it stands in the log."""
+    def record(self, entry: Entry) -> None:
+        """An event, as it stands in the log: secrets are masked."""
 
-    def records(self, records: Sequence[Record]) -> None:
+    def records(self, entries: Sequence[Entry]) -> None:
         """The events of one step; for those who would rather tell them all at once."""
-        for record in records:
-            self.record(record)
+        for entry in entries:
+            self.record(entry)
 
     def printed(self, stream: str, chunk: bytes) -> None:
         """An action printed this, raw."""
@@ -38,13 +39,13 @@ class Onlooker:
 
 
 class Callback(Onlooker):
-    """A function that wants the events."""
+    """A function that wants the events as they are written."""
 
-    def __init__(self, function: Callable[[Record], None]) -> None:
+    def __init__(self, function: Callable[[dict[str, Any]], None]) -> None:
         self._function = function
 
-    def record(self, record: Record) -> None:
-        self._function(record)
+    def record(self, entry: Entry) -> None:
+        self._function(to_record(entry))
 
 
 class Onlookers(Onlooker):
@@ -53,11 +54,11 @@ class Onlookers(Onlooker):
     def __init__(self, all_of_them: Iterable[Onlooker]) -> None:
         self._all = list(all_of_them)
 
-    def record(self, record: Record) -> None:
-        self._each(lambda one: one.record(record))
+    def record(self, entry: Entry) -> None:
+        self._each(lambda one: one.record(entry))
 
-    def records(self, records: Sequence[Record]) -> None:
-        self._each(lambda one: one.records(records))
+    def records(self, entries: Sequence[Entry]) -> None:
+        self._each(lambda one: one.records(entries))
 
     def printed(self, stream: str, chunk: bytes) -> None:
         self._each(lambda one: one.printed(stream, chunk))

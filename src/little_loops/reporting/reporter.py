@@ -5,18 +5,27 @@ The log of a run is written by this, and so is a screen that is no terminal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
+from little_loops.fsm.events import (
+    ActionComplete,
+    ActionInterrupted,
+    ActionStart,
+    Entry,
+    Event,
+    LoopError,
+    LoopTimeout,
+    PartialResult,
+    RunWarning,
+)
+from little_loops.fsm.state import Result
 from little_loops.reporting.escape import visible
 from little_loops.reporting.excerpt import BAR, Excerpt
-from little_loops.reporting.held_end import HeldEnd
+from little_loops.reporting.held_end import HeldEnd, WithVerdict
 from little_loops.reporting.lines import Teller, output_of
 from little_loops.reporting.masking import Masker
-from little_loops.reporting.observers import Onlooker, Record
+from little_loops.reporting.observers import Onlooker
 
-ENDS_AN_ACTION = ("action_complete", "action_interrupted")
-FAILURES = ("loop_error", "loop_timeout")
 MOST_LINES = 20
 
 
@@ -39,17 +48,17 @@ class Reporter(Onlooker):
         self._excerpts: dict[str, Excerpt] = {}
         self._held = HeldEnd()
         self._is_last_state = False
-        self._unseen: Record = {}
+        self._unseen: Result | PartialResult | None = None
         self._unwritten: list[str] = []
 
-    def record(self, record: Record) -> None:
-        self.records((record,))
+    def record(self, entry: Entry) -> None:
+        self.records((entry,))
 
-    def records(self, records: Sequence[Record]) -> None:
+    def records(self, entries: Sequence[Entry]) -> None:
         """One write for all of them: three a step would cost more than their lines do."""
         try:
-            for record in records:
-                self._hear(record)
+            for entry in entries:
+                self._hear(entry.event)
         finally:
             self._flush()
 
@@ -58,25 +67,32 @@ class Reporter(Onlooker):
         if text:
             self._write(text)
 
-    def _hear(self, record: Record) -> None:
-        if record["event"] == "action_start":
-            self._is_last_state = bool(record.get("terminal"))
-        if record["event"] in ENDS_AN_ACTION:
-            for excerpt in self._excerpts.values():
-                others = (one for one in self._excerpts.values() if one is not excerpt)
-                rest = excerpt.finish()
-                self._unwritten += [one.break_line() for one in others if rest]
-                self._unwritten.append(rest)
-            self._unseen = {} if self._excerpts else record
-            self._excerpts.clear()
-        for each in self._held.feed(record):
+    def _hear(self, event: Event) -> None:
+        match event:
+            case ActionStart():
+                self._is_last_state = event.terminal
+            case ActionComplete() | ActionInterrupted():
+                self._unseen = None if self._excerpts else event.result
+                self._end_excerpts()
+            case _:
+                pass
+        for each in self._held.feed(event):
             self._tell(each)
 
-    def _tell(self, record: Mapping[str, Any]) -> None:
-        if record["event"] in FAILURES:
+    def _end_excerpts(self) -> None:
+        for excerpt in self._excerpts.values():
+            others = (one for one in self._excerpts.values() if one is not excerpt)
+            rest = excerpt.finish()
+            self._unwritten += [one.break_line() for one in others if rest]
+            self._unwritten.append(rest)
+        self._excerpts.clear()
+
+    def _tell(self, shown: WithVerdict) -> None:
+        event = shown.event
+        if isinstance(event, LoopError | LoopTimeout) and self._unseen is not None:
             self._unwritten.append(_printed(self._unseen))
-        lines = [visible(line, newlines=False) + "\n" for line in self._teller.lines(record)]
-        if record["event"] == "warning":
+        lines = [visible(line, newlines=False) + "\n" for line in self._teller.lines(*shown)]
+        if isinstance(event, RunWarning):
             self._flush()  # what came before it is seen before it
             self._warn("".join(lines))
         else:
@@ -92,12 +108,12 @@ class Reporter(Onlooker):
             self._write("".join(one.break_line() for one in others) + shown)
 
 
-def _printed(record: Record) -> str:
+def _printed(result: Result | PartialResult) -> str:
     """The end of what an action printed, for the case that the run fails because of it.
 
     One line alone has been told already.
     """
-    texts = (output_of(record), record.get("stderr") or "")
+    texts = (output_of(result), result.stderr or "")
     lines = [line for text in texts for line in visible(text).splitlines()]
     if len(lines) < 2:
         return ""

@@ -11,8 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 from little_loops.errors import ConflictError, DamagedRun, UsageError
-from little_loops.fsm.codec import to_record
-from little_loops.fsm.events import from_record
 from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
@@ -111,11 +109,11 @@ def _state_of(loaded: Loaded, files: RunFiles) -> LoopState:
     run = before = loaded.snapshot
     try:
         for entry in loaded.entries:
-            event = from_record(to_record(entry))
             if run is None:
-                context = loaded.start.data.get("context", {}) if loaded.start else {}
-                run = first_state(entry.run, event, context)
-            run = evolve(run, event)
+                run = first_state(
+                    entry, loaded.start.data.get("context", {}) if loaded.start else {}
+                )
+            run = evolve(run, entry)
         assert run is not None, "a log without a snapshot has events"
         # An event may hold anything, a run may not.
         return run if run is before else LoopState.from_dict(run.to_dict())

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # making their classes takes longer than listing runs
     from little_loops.runs.run_texts import Texts
 
 CRASH = "crash"
+SIGTERM = 15
 
 
 class RunView(NamedTuple):
@@ -107,10 +108,8 @@ def exit_code_of(view: RunView, last: Entry | None) -> int:
     from little_loops.fsm.endings import exit_code_of_end
     from little_loops.fsm.events import LoopInterrupted
 
-    told: dict[str, Any] = {"status": view.status, "reason": view.reason, "signal": 15}
-    if last is not None and isinstance(last.event, LoopInterrupted):
-        told["signal"] = last.event.signal
-    return exit_code_of_end(told)
+    by = last.event.signal if last and isinstance(last.event, LoopInterrupted) else SIGTERM
+    return exit_code_of_end(view.status, view.reason, by)
 
 
 def as_json(view: RunView, texts: Texts, now_ms: int) -> dict[str, Any]:

@@ -14,13 +14,25 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from little_loops.fsm.events import FINAL_EVENTS
+from little_loops.fsm.events import (
+    ActionComplete,
+    ActionInterrupted,
+    ActionStart,
+    Cycle,
+    Entry,
+    Event,
+    FinalEvent,
+    Iteration,
+    Resume,
+    StateEnter,
+)
+from little_loops.fsm.state import Result
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.lines import INDENT, Teller, last_line, signal_name
 from little_loops.reporting.masking import Masker
-from little_loops.reporting.observers import Onlooker, Record
-from little_loops.reporting.reporter import ENDS_AN_ACTION, Reporter
+from little_loops.reporting.observers import Onlooker
+from little_loops.reporting.reporter import Reporter
 
 HEARTBEAT = "LL_HEARTBEAT"
 HEARTBEAT_S = 60.0
@@ -61,17 +73,20 @@ class SteadyScreen(Onlooker):
         self._state = ""
         self._began = self._last = now()
 
-    def record(self, record: Record) -> None:
-        self.records((record,))
+    def record(self, entry: Entry) -> None:
+        self.records((entry,))
 
-    def records(self, records: Sequence[Record]) -> None:
-        self._reporter.records(records)
-        for record in records:
-            if record["event"] == "action_start":
-                self._state = record["state"]
-                self._began = self._last = self._now()
-            elif record["event"] in ENDS_AN_ACTION:
-                self._state = ""
+    def records(self, entries: Sequence[Entry]) -> None:
+        self._reporter.records(entries)
+        for entry in entries:
+            match entry.event:
+                case ActionStart(state=state):
+                    self._state = state
+                    self._began = self._last = self._now()
+                case ActionComplete() | ActionInterrupted():
+                    self._state = ""
+                case _:
+                    pass
 
     def printed(self, stream: str, chunk: bytes) -> None:
         self._reporter.printed(stream, chunk)
@@ -101,15 +116,16 @@ class GitHubGroups(Onlooker):
         self._cycle = 1
         self._is_open = False
 
-    def record(self, record: Record) -> None:
-        event = record["event"]
-        self._iteration = record.get("iteration", self._iteration)
-        self._cycle = record.get("cycle", self._cycle)
-        if event in ("iteration", "cycle", *FINAL_EVENTS):
+    def record(self, entry: Entry) -> None:
+        event = entry.event
+        self._iteration = iteration_of(event, self._iteration)
+        if isinstance(event, Cycle):
+            self._cycle = event.cycle
+        if isinstance(event, Iteration | Cycle | FinalEvent):
             self._close()
-        elif event in ("state_enter", "action_start") and not self._is_open:
+        elif isinstance(event, StateEnter | ActionStart) and not self._is_open:
             self._open()
-        self._screen.record(record)
+        self._screen.record(entry)
 
     def printed(self, stream: str, chunk: bytes) -> None:
         self._screen.printed(stream, chunk)
@@ -129,6 +145,11 @@ class GitHubGroups(Onlooker):
         if self._is_open:
             self._write("::endgroup::\n")
             self._is_open = False
+
+
+def iteration_of(event: Event, before: int) -> int:
+    """The iteration that the event belongs to; most are in the one before."""
+    return event.iteration if isinstance(event, StateEnter | Iteration | Resume) else before
 
 
 def without_commands(write: Write) -> Write:
@@ -157,18 +178,27 @@ class StepSummary(Onlooker):
         self._rows: deque[Row] = deque(maxlen=MOST_ROWS)
         self._count = 0
 
-    def record(self, record: Record) -> None:
-        self._iteration = record.get("iteration", self._iteration)
-        if record["event"] in ENDS_AN_ACTION:
-            took = duration_text(record.get("duration_ms") or 0)
-            self._rows.append(Row(self._iteration, record["state"], _result(record), took))
-            self._count += 1
-        elif record["event"] in FINAL_EVENTS:
-            # A summary that cannot be written is no reason to lose the screen.
-            with suppress(OSError), open(self._path, "a", encoding="utf-8") as stream:
-                stream.write(self.page(record))
+    def record(self, entry: Entry) -> None:
+        event = entry.event
+        self._iteration = iteration_of(event, self._iteration)
+        match event:
+            case ActionComplete():
+                self._add(event.state, _result(event.result), event.result.duration_ms)
+            case ActionInterrupted():
+                took_ms = 0 if event.result is None else event.result.duration_ms
+                self._add(event.state, "interrupted", took_ms)
+            case _ if isinstance(event, FinalEvent):
+                # A summary that cannot be written is no reason to lose the screen.
+                with suppress(OSError), open(self._path, "a", encoding="utf-8") as stream:
+                    stream.write(self.page(event))
+            case _:
+                pass
 
-    def page(self, last: Record) -> str:
+    def _add(self, state: str, result: str, took_ms: int) -> None:
+        self._rows.append(Row(self._iteration, state, result, duration_text(took_ms)))
+        self._count += 1
+
+    def page(self, last: FinalEvent) -> str:
         lines = [f"### {_markdown(self._loop)}", "", _markdown(last_line(last)), ""]
         if left_out := self._count - len(self._rows):
             lines += [f"The last {len(self._rows)} actions; {left_out} earlier ones left out.", ""]
@@ -180,17 +210,15 @@ class StepSummary(Onlooker):
         return "\n".join(lines) + "\n\n"
 
 
-def _result(record: Record) -> str:
-    if record["event"] == "action_interrupted":
-        return "interrupted"
-    if record.get("cut_by", "none") != "none":
+def _result(result: Result) -> str:
+    if result.cut_by != "none":
         return "timed out"
-    if record.get("failure"):
+    if result.failure:
         return "could not start"
-    if record.get("agent"):
-        return str(record.get("verdict") or record["agent"])
-    died = record.get("signal")
-    return f"killed by {signal_name(died)}" if died else f"exit {record['exit_code']}"
+    if result.agent:
+        return result.verdict or result.agent
+    died = result.signal
+    return f"killed by {signal_name(died)}" if died else f"exit {result.exit_code}"
 
 
 def _markdown(text: str) -> str:

@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from little_loops.fsm.events import ActionComplete, ActionInterrupted, ActionStart, Entry
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.excerpt import BAR, Excerpt
 from little_loops.reporting.held_end import HeldEnd
 from little_loops.reporting.lines import INDENT
 from little_loops.reporting.masking import Masker
-from little_loops.reporting.observers import Onlooker, Record
-from little_loops.reporting.reporter import ENDS_AN_ACTION
+from little_loops.reporting.observers import Onlooker
 from little_loops.terminal.folding import folded
 from little_loops.terminal.last_line import LastOutput
 from little_loops.terminal.screen import Screen, Span
@@ -131,15 +131,15 @@ class LiveScreen(Onlooker):
 
     # What it is told.
 
-    def record(self, record: Record) -> None:
-        event = record["event"]
-        if event in ENDS_AN_ACTION:
+    def record(self, entry: Entry) -> None:
+        event = entry.event
+        if isinstance(event, ActionComplete | ActionInterrupted):
             self._end()
-        for each in self._held.feed(record):
-            for line in self._teller.lines(each):
+        for shown in self._held.feed(event):
+            for line in self._teller.lines(*shown):
                 self._print(line)
-        if event == "action_start":
-            self._begin(prints_text=self._teller.prints_text(record))
+        if isinstance(event, ActionStart):
+            self._begin(prints_text=self._teller.prints_text(event))
 
     def printed(self, stream: str, chunk: bytes) -> None:
         # A stream for programs is nothing to show; what such an agent does comes as `doing`.

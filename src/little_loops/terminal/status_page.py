@@ -10,10 +10,10 @@ from little_loops.fsm.events import (
     ActionInterrupted,
     ActionStart,
     StateEnter,
-    timestamp,
 )
 from little_loops.fsm.schema import DEFAULT_HOST, FSMLoop
 from little_loops.fsm.state import RunSummary, WaitFor
+from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible

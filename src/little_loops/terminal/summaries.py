@@ -69,22 +69,16 @@ def ending_of(view: RunView) -> str:
 
 def last_words(view: RunView, last: Entry | None) -> str:
     """The last line of a run that is over, whoever is left to say it."""
-    if last is not None and is_end(last):
-        # Only where a run has ended.
-        from little_loops.fsm.codec import to_record
-        from little_loops.reporting.lines import last_line
+    # Only where a run has ended.
+    from little_loops.fsm.events import FinalEvent
+    from little_loops.reporting.lines import last_line
 
-        return visible(last_line(to_record(last)), newlines=False)
+    if last is not None and isinstance(last.event, FinalEvent):
+        return visible(last_line(last.event), newlines=False)
     if view.summary is None:
         return f"Loop {word_of(view)}: {visible(view.damage or 'no state', newlines=False)}"
     where = visible(view.summary.current_state, newlines=False)
     return f"Loop {word_of(view).replace(' (crashed)', ': crashed')} in state '{where}'"
-
-
-def is_end(entry: Entry) -> bool:
-    from little_loops.fsm.events import FinalEvent  # a list of runs needs no events
-
-    return isinstance(entry.event, FinalEvent)
 
 
 def next_step(view: RunView) -> str | None:

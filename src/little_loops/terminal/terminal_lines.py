@@ -8,16 +8,26 @@ Not here: the plain lines (`reporting.lines`), colours on a screen and what move
 
 from __future__ import annotations
 
-from little_loops.fsm.events import FINAL_EVENTS
+from little_loops.fsm.events import (
+    ActionComplete,
+    ActionStart,
+    ConditionEval,
+    Cost,
+    Event,
+    FinalEvent,
+    LoopStart,
+    Resume,
+    RunWarning,
+    message_of,
+)
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.lines import (
     INDENT,
-    Record,
     Teller,
     one_line,
-    signal_name,
+    signal_of,
     whole_command,
 )
 
@@ -46,7 +56,7 @@ ASCII = Signs("ok", "FAIL", "warn", "-", "...", "|/-\\")
 
 
 class TerminalTeller:
-    """Turns records into lines for a terminal."""
+    """Turns events into lines for a terminal."""
 
     def __init__(
         self, loop: FSMLoop, limit: int, *, ascii_only: bool = False, detailed: bool = False
@@ -60,72 +70,68 @@ class TerminalTeller:
         self._resumed = False
         self._cost_usd = 0.0
 
-    def lines(self, record: Record) -> list[Line]:
-        header = [] if self._has_begun else [self._header(record)]
+    def lines(self, event: Event, passed: bool | None = None) -> list[Line]:
+        header = [] if self._has_begun else [self._header(event)]
         self._has_begun = True
-        return header + self._told(record)
+        return header + self._told(event, passed)
 
-    def prints_text(self, record: Record) -> bool:
+    def prints_text(self, event: ActionStart) -> bool:
         """Whether the action that begins prints for people; most agents print JSON."""
-        return record["action_type"] == "shell" or self._host(record["state"]) == "command"
+        return event.action_type == "shell" or self._host(event.state) == "command"
 
     def _host(self, name: str) -> str:
         state = self._loop.states.get(name)
         return self._loop.host.under(state.host if state else None).host
 
-    def _header(self, record: Record) -> Line:
+    def _header(self, event: Event) -> Line:
         parts = [self._loop.name, self._loop.paradigm, f"up to {_times(self._limit)}"]
-        if scope := record.get("scope"):
-            parts.append(f"scope {', '.join(scope)}")
+        if isinstance(event, LoopStart) and event.scope:
+            parts.append(f"scope {', '.join(event.scope)}")
         return Line(self._joined(parts), style=LOUD, styled=len(self._loop.name))
 
-    def _told(self, record: Record) -> list[Line]:
-        event = record["event"]
-        plain = self._plain.lines(record)
-        if event in FINAL_EVENTS:
-            return [Line(""), self._last(record)]
+    def _told(self, event: Event, passed: bool | None) -> list[Line]:
+        plain = self._plain.lines(event, passed)
+        if isinstance(event, FinalEvent):
+            return [Line(""), self._last(event)]
         match event:
-            case "resume":
+            case Resume():
                 self._resumed = True
-                # Going on with an action enters no state, and the next line counts from here.
-                self._plain.iteration = record["iteration"]
-            case "condition_eval":
-                return [Line(f"{INDENT}{one_line(record['reason'])}", style=QUIET)]
-            case "cost":
-                return [self._cost(record)]
-            case "action_start":
+            case ConditionEval():
+                return [Line(f"{INDENT}{one_line(event.reason)}", style=QUIET)]
+            case Cost():
+                return [self._cost(event)]
+            case ActionStart():
                 where = plain[0].partition(f" {self._plain.signs['to']} ")[0]
-                whole = whole_command(record) if self._detailed else []
+                whole = whole_command(event) if self._detailed else []
                 below = (Line(line, style=QUIET) for line in whole)
                 return [Line(plain[0], style=LOUD, styled=len(where)), *below]
-            case "action_complete":
-                return [self._ended(plain[0], record)]
-            case "warning":
+            case ActionComplete():
+                return [self._ended(plain[0], event.result.duration_ms)]
+            case RunWarning():
                 return [Line(line, style=TAKE_CARE, styled=len("warning:")) for line in plain]
             case _:
                 pass
         return [Line(line) for line in plain]
 
-    def _ended(self, text: str, record: Record) -> Line:
+    def _ended(self, text: str, took_ms: int) -> Line:
         sign = text.split()[0]
         style = GOOD if sign == self._plain.signs["good"] else BAD
-        took = duration_text(record["duration_ms"])
-        return Line(text, took, style, len(INDENT) + len(sign))
+        return Line(text, duration_text(took_ms), style, len(INDENT) + len(sign))
 
-    def _cost(self, record: Record) -> Line:
-        self._cost_usd += record["cost_usd"] or 0.0
-        turns = record["turns"]
+    def _cost(self, event: Cost) -> Line:
+        self._cost_usd += event.cost_usd
+        turns = event.turns
         used = [f"{turns} turn{'' if turns == 1 else 's'}"] if turns else []
-        used += [f"{count_text(record['tokens'])} tokens"] if record["tokens"] else []
-        used += [money_text(record["cost_usd"])] if record["cost_usd"] else []
-        return Line(f"{INDENT}{self._host(record['state'])}: {', '.join(used)}", style=QUIET)
+        used += [f"{count_text(event.tokens)} tokens"] if event.tokens else []
+        used += [money_text(event.cost_usd)] if event.cost_usd else []
+        return Line(f"{INDENT}{self._host(event.state)}: {', '.join(used)}", style=QUIET)
 
-    def _last(self, record: Record) -> Line:
-        end = ending(record)
+    def _last(self, event: FinalEvent) -> Line:
+        end = ending(event)
         parts = [f"{end.word}: {end.text}"]
-        if record["reason"] != "max_iterations":  # which has said how many
-            parts.append(_times(record["iterations"]))
-        parts.append(duration_text(record["duration_ms"]))
+        if event.reason != "max_iterations":  # which has said how many
+            parts.append(_times(event.iterations))
+        parts.append(duration_text(event.duration_ms))
         if self._cost_usd:
             since = " since it was resumed" if self._resumed else ""
             parts.append(money_text(self._cost_usd) + since)
@@ -143,11 +149,10 @@ class End(NamedTuple):
     style: str
 
 
-def ending(record: Record) -> End:
+def ending(event: FinalEvent) -> End:
     """How it ended; "completed" is said of a success state and nothing else."""
-    state = record["final_state"]
-    text = one_line(record.get("error") or record.get("message") or "")
-    match record["status"], record["reason"]:
+    state, text = event.final_state, one_line(message_of(event))
+    match event.status, event.reason:
         case "completed", _:
             return End("completed", state, GOOD)
         case "failed", "terminal":
@@ -163,7 +168,7 @@ def ending(record: Record) -> End:
         case "stopped", _:
             return End("stopped", text or f"in state {state}", TAKE_CARE)
         case "interrupted", _:
-            return End("interrupted", f"{_by(record)} in state {state}", TAKE_CARE)
+            return End("interrupted", f"{_by(event)} in state {state}", TAKE_CARE)
         case "awaiting_continuation", _:
             why = f" ({text})" if text else ""
             return End("paused", f"context handoff in state {state}{why}", TAKE_CARE)
@@ -171,8 +176,8 @@ def ending(record: Record) -> End:
             return End("needs review", text or state, TAKE_CARE)
 
 
-def _by(record: Record) -> str:
-    name = signal_name(record["signal"])
+def _by(event: FinalEvent) -> str:
+    name = signal_of(event)
     return "ctrl-c" if name == "SIGINT" else name
 
 

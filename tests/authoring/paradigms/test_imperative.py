@@ -82,3 +82,22 @@ def test_what_the_author_said_of_a_step_stays() -> None:
 )
 def test_odd_shapes_give_what_can_be_given(source: str, initial: str) -> None:
     assert expanded(source)["initial"] == initial
+
+
+def test_a_step_can_be_named() -> None:
+    source = """
+        steps: [make, {name: measure, action: wc -l < log}]
+        condition: {type: output_numeric, target: 0, source: measure}
+    """
+    assert expanded(source) == yaml.safe_load("""
+        name: the-stem
+        initial: step_0
+        states:
+          step_0: {action: make, next: measure}
+          measure: {action: wc -l < log, next: evaluate, capture_exit: true}
+          evaluate:
+            condition: {type: output_numeric, target: 0, source: measure}
+            on_pass: done
+            on_fail: step_0
+          done: {terminal: true}
+    """)

@@ -95,3 +95,15 @@ def test_states_are_named_by_the_first_word_if_that_is_unique(
 )
 def test_odd_shapes_give_what_can_be_given(source: str, initial: str) -> None:
     assert expanded(source)["initial"] == initial
+
+
+def test_a_constraint_without_a_fix_ends_the_run_as_failed() -> None:
+    source = "constraints: [{name: licence, check: test -e LICENSE}]"
+    assert expanded(source) == yaml.safe_load("""
+        name: the-stem
+        initial: check_licence
+        states:
+          check_licence: {action: test -e LICENSE, on_pass: all_valid, on_fail: violated}
+          all_valid: {terminal: true, on_maintain: check_licence}
+          violated: {terminal: true, outcome: failure}
+    """)

@@ -124,8 +124,10 @@ class Part(NamedTuple):
     table: str
 
 
-class Command:
-    """An action of a paradigm: text, or a mapping with state fields."""
+class Command(NamedTuple):
+    """An action of a paradigm: text, or a mapping with the fields of this table."""
+
+    table: str = "command"
 
 
 class Machine:

@@ -21,7 +21,7 @@ from little_loops.authoring.fields.kinds import (
 )
 from little_loops.authoring.fields.read_conditions import has_source, written_words
 from little_loops.authoring.fields.read_values import INVALID, fits
-from little_loops.authoring.fields.table import COMMAND, HOST, OR_AGAIN, PARTS, STATE
+from little_loops.authoring.fields.table import COMMANDS, HOST, OR_AGAIN, PARTS, STATE
 from little_loops.authoring.messages import listed, shown
 from little_loops.authoring.yaml.nodes import Map, Node, Text
 from little_loops.fsm.schema import FAIL, HOST_NAMES, PASS
@@ -88,7 +88,7 @@ def part(reader: Reader, kind: Part, node: Node, label: str) -> Any:
 def command(reader: Reader, kind: Command, node: Node, label: str) -> Any:
     """An action of a paradigm; what becomes of it is the paradigm's to say."""
     if isinstance(node, Map):
-        return reader.record(node, COMMAND, label)
+        return reader.record(node, COMMANDS[kind.table], label)
     if isinstance(node, Text):
         return reader.read(_STR, node, label)
     help = "write the command itself, or `{action: …}`"

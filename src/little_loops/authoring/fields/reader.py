@@ -45,7 +45,7 @@ from little_loops.authoring.fields.kinds import (
 )
 from little_loops.authoring.fields.read_values import INVALID
 from little_loops.authoring.fields.table import (
-    COMMAND,
+    COMMANDS,
     CONDITIONS,
     CONSTRAINT,
     HOST,
@@ -194,12 +194,11 @@ class Reader:
     def missing(self, node: Map, table: Table, given: dict[str, Any], where: str) -> None:
         for field in table.fields:
             if field.required and field.name not in given and not self.hidden(field.name):
-                value = field.example or "…"
                 self.note(
                     "LL101",
                     f"{where} has no `{field.name}`",
                     node.mark,
-                    f"add `{field.name}: {value}`",
+                    f"add `{field.name}: {_first_state(node, field) or field.example or '…'}`",
                 )
 
     def hidden(self, *names: str) -> bool:
@@ -217,7 +216,7 @@ class Reader:
     def unknown(self, key: Text, table: Table, where: str, words: Collection[str]) -> None:
         """A key that is not in the table: what was meant?"""
         name = key.text
-        if table is COMMAND and name in TRANSITIONS:
+        if is_command(table) and name in TRANSITIONS:
             help = "the paradigm says where it leads; with `states` you say it yourself"
             self.note("LL118", f"`{name}` cannot stand in {where}", key.mark, help)
             return
@@ -245,6 +244,9 @@ class Reader:
         """The help for a key that is not there: a near one, or the place where it belongs."""
         if self._suggested >= MOST_SUGGESTIONS:
             return None
+        if name == "prompt" and "action_type" in table.by_name:
+            self.spoiled.add("action")
+            return "write `action: …` with `action_type: prompt`"
         usual = OTHER_WORDS.get(name.lower(), "")
         names = [*table.by_name, *(f"on_{word}" for word in words)]
         if (near := self.meant(usual if usual in names else name, names)) is not None:
@@ -259,6 +261,19 @@ class Reader:
         if len(table.fields) <= FEW_NAMES:
             return f"known here: {listed(field.name for field in table.fields)}"
         return "your own keys begin with `x-`"
+
+
+def is_command(table: Table) -> bool:
+    """A mapping that stands for a state, but leaves the transitions to its paradigm."""
+    return any(table is each for each in COMMANDS.values())
+
+
+def _first_state(node: Map, field: Field) -> str | None:
+    """A state to start in, where `initial` is missing: the first one written."""
+    states = node.get("states") if field.name == "initial" else None
+    if not isinstance(states, Map) or not states.entries:
+        return None
+    return shown(states.entries[0].key.text)
 
 
 def usual(field: Field) -> str:

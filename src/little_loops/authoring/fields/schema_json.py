@@ -53,6 +53,7 @@ from little_loops.authoring.fields.table import (
     PARADIGM_TABLES,
     RETRY,
     STATE,
+    STEP,
 )
 from little_loops.fsm.schema import HOST_NAMES
 
@@ -85,6 +86,10 @@ def schema() -> Schema:
             "command": {
                 "description": "a command: text, or a mapping with `action` and state fields",
                 "anyOf": [NOT_BLANK, _record(COMMAND)],
+            },
+            "step": {
+                "description": "a step: text, or a mapping with `action`, `name` and state fields",
+                "anyOf": [NOT_BLANK, _record(STEP)],
             },
             "host": {"anyOf": [{"enum": list(HOST_NAMES)}, _record(HOST)]},
             "retry": _record(RETRY),
@@ -274,6 +279,6 @@ _KINDS: Mapping[type, Callable[[Any], Schema]] = {
     Judge: lambda kind: _ref("condition"),
     Agent: lambda kind: _ref("host"),
     Part: lambda kind: _ref(kind.table),
-    Command: lambda kind: _ref("command"),
+    Command: lambda kind: _ref(kind.table),
     Machine: _machine,
 }

@@ -169,6 +169,12 @@ COMMAND = table(
     *_STATE_SETTINGS[1:],
     *_ACTION_SETTINGS,
 )
+STEP = table(
+    "a step",
+    Field("name", Name("step", STATE_NAME), "names the state made of it", "step_0, step_1, …"),
+    *COMMAND.fields,
+)
+COMMANDS: Mapping[str, Table] = {"command": COMMAND, "step": STEP}
 TRANSITIONS = frozenset(name for field in _TRANSITIONS for name in (field.name, *field.aliases))
 
 RETRY = table(
@@ -304,7 +310,7 @@ CONSTRAINT = table(
     "a constraint",
     Field("name", Plain(), "names the states made of it", None, "tests-pass", required=True),
     Field("check", Command(), "the command that tells whether it holds", required=True),
-    Field("fix", Command(), "the command that repairs it", required=True),
+    Field("fix", Command(), "the command that repairs it", "a violation ends the run as failed"),
 )
 
 _COMMANDS = ListOf(Command(), 1)
@@ -333,16 +339,27 @@ OWN: Mapping[str, tuple[Field, ...]] = {
             "constraints",
             ListOf(Part("constraint"), 1),
             "what must hold, each with its check and its fix",
+            None,
+            "[{name: tests, check: make test, fix: make fix}]",
             required=True,
         ),
         Field("recheck", OneOf(("all",)), "`all`: after any fix check everything once more"),
     ),
     "imperative": (
-        Field("steps", _COMMANDS, "the commands, in order", required=True),
+        Field(
+            "steps",
+            ListOf(Command("step"), 1),
+            "the commands, in order",
+            None,
+            "[make build, {name: test, action: make test}]",
+            required=True,
+        ),
         Field(
             "condition",
             Judge(),
             "when to stop; `source` names a step, default the first",
+            None,
+            "{type: exit_code, source: step_0}",
             required=True,
             aliases=("until",),
         ),
@@ -367,7 +384,6 @@ OTHER_WORDS = {
     "command": "action",
     "cmd": "action",
     "run": "action",
-    "prompt": "action",
     "script": "action",
     "goto": "next",
     "then": "next",
@@ -398,5 +414,7 @@ OTHER_WORDS = {
     "contains": "pattern",
     "op": "operator",
     "target_value": "target",
+    "target": "toward",
+    "goal_value": "toward",
 }
 """What people call our fields elsewhere; only ever used to suggest."""

@@ -15,8 +15,8 @@ KEYS = ("steps", "condition")
 def expand(root: Map, stem: str) -> Map:
     """The native document that `root` stands for."""
     commands = items(root.get("steps"))
-    names = [f"step_{number}" for number in range(len(commands))]
-    steps = chain(names, commands, "evaluate")
+    names = [_name(command, number) for number, command in enumerate(commands)]
+    steps = chain(names, [_unnamed(command) for command in commands], "evaluate")
     written = root.get("condition")
     source = written.get("source") if isinstance(written, Map) else None
     judged = _judged(steps, source)
@@ -24,6 +24,19 @@ def expand(root: Map, stem: str) -> Map:
     first = names[0] if names else "evaluate"
     pieces += [_evaluate(written, source, first), finish("done", written)]
     return document(root, KEYS, pieces, stem)
+
+
+def _name(command: Node, number: int) -> str:
+    own = command.get("name") if isinstance(command, Map) else None
+    return own.text if isinstance(own, Text) and own.text else f"step_{number}"
+
+
+def _unnamed(command: Node) -> Node:
+    """The step without its name, which is the state's."""
+    if not isinstance(command, Map):
+        return command
+    kept = tuple(entry for entry in command.entries if entry.key.text != "name")
+    return command._replace(entries=kept)
 
 
 def _evaluate(written: Node | None, source: Node | None, first: str) -> Piece:

@@ -4,6 +4,8 @@ After a fix the same check runs again; when the last one passes the loop is in `
 `recheck: all` every fix leads back to the first check instead, so `all_valid` is only reached by
 one pass over all constraints in which nothing had to be repaired: a later fix that broke an
 earlier constraint is caught, and no state more is needed for it.
+
+A constraint without a fix ends the run in `violated`, a failure, where it does not hold.
 """
 
 from __future__ import annotations
@@ -34,11 +36,14 @@ def expand(root: Map, stem: str) -> Map:
     pieces: list[Piece] = []
     entrances = [*(f"check_{each.label}" for each in constraints), "all_valid"]
     for each, (here, after) in zip(constraints, pairwise(entrances), strict=True):
-        fix = f"fix_{each.label}"
         again = first if from_the_start else here
+        fix = "violated" if each.fix is None else f"fix_{each.label}"
         pieces.append(step(here, each.check, on_pass=after, on_fail=fix))
-        pieces.append(step(fix, each.fix, next=again))
+        if each.fix is not None:
+            pieces.append(step(fix, each.fix, next=again))
     pieces.append(finish("all_valid", root.get("constraints"), on_maintain=first))
+    if any(each.fix is None for each in constraints):
+        pieces.append(finish("violated", root.get("constraints"), outcome="failure"))
     return document(root, KEYS, pieces, stem)
 
 

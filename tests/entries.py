@@ -1,0 +1,61 @@
+"""Events for tests that care about some of their fields only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from little_loops.fsm.codec import decode_event
+from little_loops.fsm.events import Entry, Event, event_types
+
+WALL_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
+STAND_INS: dict[str, Any] = {
+    "state": "check",
+    "iteration": 1,
+    "iterations": 1,
+    "step": 1,
+    "action": "true",
+    "action_type": "shell",
+    "attempt": 1,
+    "exit_code": 0,
+    "duration_ms": 2300,
+    "output": "",
+    "stderr": "",
+    "wait_ms": 5000,
+    "until_wall_ms": WALL_MS + 5000,
+    "elapsed_ms": 9000,
+    "signal": 15,
+    "cycle": 2,
+    "tokens": 0,
+    "cost_usd": 0.0,
+    "turns": 0,
+    "status": "failed",
+    "reason": "error",
+    "error": "error",
+    "final_state": "check",
+    "loop": "fix",
+    "initial": "check",
+    "scope": ["."],
+    "from": "check",
+    "to": "check",
+    "cause": "stop",
+    "type": "exit_code",
+    "result": "pass",
+    "payload": "",
+    "continuation": "",
+    "message": "",
+}
+_TYPES = event_types()
+
+
+def whole(kind: str, **fields: Any) -> dict[str, Any]:
+    """The fields of an event: those given, and a stand-in for each that it must have."""
+    needed = _TYPES[kind].fields if kind in _TYPES else ()
+    return {"event": kind, **{name: STAND_INS[name] for name in needed}, **fields}
+
+
+def event(kind: str, **fields: Any) -> Event:
+    return decode_event(whole(kind, **fields))
+
+
+def entry(kind: str, **fields: Any) -> Entry:
+    return Entry(event(kind, **fields), WALL_MS, 0, "r", 1)
