@@ -26,6 +26,7 @@ from little_loops.runs.playback import Item, Playback
 from little_loops.system.files import failure
 
 if TYPE_CHECKING:
+    from little_loops.fsm.schema import FSMLoop
     from little_loops.runs.reading import Runs
     from little_loops.runs.view import RunView
 
@@ -113,7 +114,14 @@ class GrowingLog:
 class Following:
     """What a run does from now on: its events, and what its actions print, as they come."""
 
-    def __init__(self, log: GrowingLog, outputs: Outputs | None, playback: Playback) -> None:
+    def __init__(
+        self,
+        log: GrowingLog,
+        outputs: Outputs | None,
+        playback: Playback,
+        machine: FSMLoop | None = None,
+    ) -> None:
+        self.machine = machine
         self._log = log
         self._outputs = outputs
         self._playback = playback
@@ -125,6 +133,12 @@ class Following:
         found = list(self._log.entries())
         entered = [at for at, each in enumerate(found) if isinstance(each.event, StateEnter)]
         return self._told(found[entered[-1] if entered else 0 :]) + self.news()
+
+    def all(self) -> Iterator[Item]:
+        """All that has happened so far, read as it is asked for."""
+        for entry in self._log.entries():
+            yield from self._told([entry])
+        yield from self.news()
 
     def news(self) -> list[Item]:
         """What has happened since.
@@ -163,7 +177,7 @@ def follow(runs: Runs, view: RunView, most: int | None = None) -> Following:
     machine = runs.machine(view)
     view, log = open_events(runs, view, most)
     outputs = open_outputs(view.files)
-    return Following(log, outputs, Playback(outputs, machine, runs.root))
+    return Following(log, outputs, Playback(outputs, machine, runs.root), machine)
 
 
 def open_log(runs: Runs, view: RunView) -> tuple[RunView, GrowingFile]:
