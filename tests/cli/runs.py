@@ -161,7 +161,7 @@ def saved(
     writer = create(str(root), name, {"run": run.run, "loop": dict(machine)})
     try:
         writer.append([dict(each) for each in records] or told(("loop_start", {})))
-        writer.save(run._replace(seq=max(len(records), 1)).to_dict())
+        writer.save(run._replace(seq=max(len(records), 1)))
         descriptor = writer.open_log()
         os.write(descriptor, log.encode())
         os.close(descriptor)

@@ -54,6 +54,13 @@ def test_another_format_is_refused(version):
         LoopState.from_dict({**RUN.to_dict(), "format": version})
 
 
+def test_a_state_without_a_format_is_refused():
+    with pytest.raises(WrongShape, match="`format` is missing"):
+        LoopState.from_dict(
+            {name: item for name, item in RUN.to_dict().items() if name != "format"}
+        )
+
+
 def test_the_designs_keys_are_there():
     keys = {"current_state", "iteration", "scope", "context", "captured", "started_at"}
     assert RUN.to_dict().keys() >= keys | {"updated_at", "status", "continuation_prompt"}

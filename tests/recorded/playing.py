@@ -21,10 +21,11 @@ from little_loops.errors import LittleLoopsError
 from little_loops.fsm.commands import RunAction
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
-from little_loops.runs.history import newest
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.output_files import RunOutput
-from little_loops.runs.storage import RunWriter, events
+from little_loops.runs.reading import Runs
+from little_loops.runs.storage import RunWriter
+from tests.entries import log_of
 from tests.simulation.disk import Disk, Fault, Killed, heard
 from tests.simulation.engine import Clock, Stop, descriptors_closed
 
@@ -134,9 +135,9 @@ def told(root: str, played: Played) -> dict[str, Any]:
         return {"error": played.error.message.replace(root, "ROOT"), "ran": played.actions}
     assert played.ran is not None
     run = played.ran.run
-    found = newest(root, NAME)
+    found = Runs(root).view(NAME)
     assert found is not None
-    log = list(events(found.files))
+    log = log_of(found.files)
     return {
         "status": run.status,
         "reason": run.reason,

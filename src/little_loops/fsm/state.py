@@ -248,8 +248,10 @@ class RunSummary(NamedTuple):
 
 
 def _check_format(data: Mapping[str, Any]) -> None:
-    if data.get("format") != FORMAT:
-        raise WrongShape(f"{data.get('format')!r} is not {FORMAT}", "format")
+    if "format" not in data:
+        raise WrongShape("is missing", "format")
+    if data["format"] != FORMAT:
+        raise WrongShape(f"{data['format']!r} is not {FORMAT}", "format")
 
 
 _ALWAYS = Result._fields[:4]
