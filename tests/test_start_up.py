@@ -53,7 +53,7 @@ LIBRARY = {"little_loops.engine.executor", "little_loops.engine.persistent_execu
 STARTING = {"selectors", "subprocess", "threading"} if sys.platform == "linux" else set()
 # Needed by loops that have values in their scripts, conditions on output, or signals of their own.
 OF_OTHER_LOOPS = {
-    *("little_loops.templates.shell.script", "little_loops.templates.shell.refusals"),
+    *("little_loops.templates.shell.reader", "little_loops.templates.shell.refusals"),
     *("little_loops.engine.judging", "little_loops.fsm.signal_detector"),
     *("little_loops.engine.handoff_handler", "little_loops.engine.spawn_session"),
 }

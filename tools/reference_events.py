@@ -84,9 +84,10 @@ SAMPLES: tuple[Event, ...] = (
 
 MEANINGS = {
     "action": "the action, secrets masked; data from outside is shown as its reference",
-    "action_type": "`shell`, `slash` or `prompt`",
+    "action_type": "`shell`, `slash` or `prompt`; `builtin` for a step of a relay's own",
     "again": "the state that failed is run once more",
     "agent": "what the host made of the agent's end: success, fail, error, handoff, wait, auth or billing",
+    "at_limit": "a check that runs once more after the last iteration",
     "attempt": "counts the attempts of this step from 1",
     "behavior": "`on_handoff`",
     "best": "the best number so far",
@@ -100,6 +101,7 @@ MEANINGS = {
     "duration_ms": "how long it took",
     "elapsed_ms": "running time",
     "error": "why",
+    "estimated": "nobody reported the cost: the turn was cut or lost, or it is a spawned session's",
     "exit_code": "the exit code; null if there was none",
     "failure": "why the action could not be started",
     "final_state": "the state the run was in",
@@ -109,6 +111,7 @@ MEANINGS = {
     "iteration": "times around",
     "iterations": "times around",
     "kind": "the kind of end, in the host's own word",
+    "least_ms": "how long it waits at least, whatever the wall clock says",
     "limits": "limits given on the command line",
     "loop": "the loop's name",
     "loop_timeout": "where the run was headed when its time was up",
@@ -120,6 +123,7 @@ MEANINGS = {
     "orphans": "what was left of an action of the crashed run, and was ended",
     "output": "what the action printed; of an agent, its last text",
     "output_file": "`path` in the run's directory, `size`, `sha256`, `truncated`, `has_secrets`",
+    "passed": "a check passed after the last iteration: what it leads to may be checked too",
     "payload": "the text behind the marker",
     "reason": "why, in a word or a sentence",
     "result": "the verdict",
@@ -129,6 +133,7 @@ MEANINGS = {
     "session_id": "the agent's session",
     "signal": "the number of a signal",
     "signal_line": "a marker that was found: its `type` and `payload`",
+    "spawn": "a session will be started that resumes the run",
     "stalled": "measurements without progress",
     "started": "false if the action was never begun",
     "state": "the state",
@@ -149,7 +154,7 @@ MEANINGS = {
     "value": "the number that was measured",
     "verdict": "the verdict an agent gave",
     "wait": "what a resumed run waits for: `backoff`, `retry`, `maintain`, `host` or `handoff`",
-    "wait_ms": "how long it waits",
+    "wait_ms": "how long it waits; of an action, how long it wants the next iteration to wait",
 }
 
 

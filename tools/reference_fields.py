@@ -73,6 +73,12 @@ def _num(kind: Num) -> str:
     return f"number{bounds}" + _or_template(kind.template)
 
 
+def _bound(kind: Time) -> str:
+    if kind.least:
+        return f", at least {kind.least} s"
+    return ", also 0" if kind.zero else ""
+
+
 def _or_template(template: bool) -> str:
     return ", or a template" if template else ""
 
@@ -97,7 +103,7 @@ _KINDS: Mapping[type, Callable[[Any], str]] = {
     Flag: lambda kind: "`true` or `false`",
     Whole: _whole,
     Num: _num,
-    Time: lambda kind: "[time](#times)" + (", also 0" if kind.zero else ""),
+    Time: lambda kind: "[time](#times)" + _bound(kind),
     OneOf: _one_of,
     Name: lambda kind: f"[{kind.what} name](#names)",
     Target: _target,

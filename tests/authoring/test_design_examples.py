@@ -22,10 +22,16 @@ def read(text: str, stem: str = "example") -> Definition:
 
 
 def machine(text: str) -> dict[str, Any]:
-    """The machine as data, so that kinds count and not only fields; `paradigm` is a label."""
+    """The machine as data, so that kinds count and not only fields; `paradigm` is a label, and so is
+    `check`, which the design does not know."""
     loop = read(text).loop
     assert loop is not None, read(text).problems
-    return {key: value for key, value in loop.to_dict().items() if key != "paradigm"}
+    plain = loop.to_dict()
+    plain["states"] = {
+        name: {key: value for key, value in state.items() if key != "check"}
+        for name, state in plain["states"].items()
+    }
+    return {key: value for key, value in plain.items() if key != "paradigm"}
 
 
 def said(text: str) -> list[str]:

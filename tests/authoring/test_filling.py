@@ -7,7 +7,7 @@ import pytest
 from little_loops.authoring.checks.check import check
 from little_loops.authoring.filling import Filling
 from little_loops.authoring.yaml.places import Places, Source
-from little_loops.fsm.action_types import action_type
+from little_loops.fsm.actions import Action, Agent, Builtin, Shell, action_of, is_agents, type_of
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.values import author_context
 from little_loops.templates.render import TemplateError, Unresolved
@@ -22,23 +22,29 @@ def loop_of(*actions: str, **context: str) -> FSMLoop:
 
 
 @pytest.mark.parametrize(
-    ("state", "kind"),
+    ("state", "action"),
     [
-        (StateConfig(action="pytest"), "shell"),
-        (StateConfig(action="/ll:fix ${context.word}"), "slash"),
-        (StateConfig(action="  ${context.command} it"), "slash"),
-        (StateConfig(action="${context.script}"), "shell"),
-        (StateConfig(action="${context.script}", context={"script": "/own"}), "slash"),
-        (StateConfig(action="/usr/bin/env"), "shell"),
-        (StateConfig(action="${env.COMMAND}"), "shell"),
-        (StateConfig(action="Look", action_type="prompt"), "prompt"),
+        (StateConfig(action="pytest"), Shell("pytest")),
+        (StateConfig(action="/ll:fix ${context.word}"), Agent("/ll:fix all", is_slash=True)),
+        (StateConfig(action="  ${context.command} it"), Agent("  /review it", is_slash=True)),
+        (StateConfig(action="${context.script}"), Shell("ls")),
+        (
+            StateConfig(action="${context.script}", context={"script": "/own"}),
+            Agent("/own", is_slash=True),
+        ),
+        (StateConfig(action="/usr/bin/env"), Shell("/usr/bin/env")),
+        (StateConfig(action="${env.COMMAND}"), Shell("${env.COMMAND}")),
+        (StateConfig(action="Look", action_type="prompt"), Agent("Look", is_slash=False)),
+        (StateConfig(action="relay.report", action_type="builtin"), Builtin("relay.report")),
     ],
 )
-def test_the_kind_is_what_the_machine_will_make_of_it(state: StateConfig, kind: str) -> None:
+def test_the_action_is_what_the_machine_will_make_of_it(state: StateConfig, action: Action) -> None:
     filling = Filling(FSMLoop("a", "a", {"a": state, "b": StateConfig()}, context=CONTEXT))
-    assert filling.kinds == {"a": kind}
-    assert action_type(state, author_context(CONTEXT, state)) == kind
-    assert filling.agents == (frozenset({"a"}) if kind != "shell" else frozenset())
+    assert filling.actions == {"a": action}
+    assert type(filling.actions["a"]) is type(action)
+    assert action_of(state, author_context(CONTEXT, state)) == action
+    assert filling.agents == (frozenset({"a"}) if is_agents(action) else frozenset())
+    assert type_of(action) in (state.action_type, "shell", "slash")
 
 
 def test_what_cannot_be_filled_in_stands_as_it_is() -> None:

@@ -127,6 +127,27 @@ def test_a_source_without_a_result_is_an_error_not_a_word(project: Project):
     assert "`captured.b` has no value" in said.stdout
 
 
+def test_a_value_that_is_not_the_number_it_should_be_is_an_error(project: Project):
+    project.loop(
+        "row",
+        """\
+        name: row
+        initial: count
+        states:
+          count: {action: "echo a[$(id)]", next: check}
+          check:
+            shell: bash
+            action: "(( ${captured.count.output:int} > 3 ))"
+            on_pass: done
+            on_fail: done
+          done: {terminal: true}
+        """,
+    )
+    said = project.ll("run", "row")
+    assert said.returncode == 1
+    assert "`action`: `${captured.count.output:int}` is not a whole number: 'a[" in said.stdout
+
+
 def test_an_unquoted_exclamation_mark_is_answered_in_words(project: Project):
     project.loop(
         "row", "initial: a\nstates:\n  a: {action: !grep x, next: d}\n  d: {terminal: true}\n"

@@ -36,7 +36,7 @@ states:
                      ["LL213 5 `action` is empty once `context` is put in",
                       "LL208 11 `target` is no number: `five`"], id="two at once"),
         pytest.param(["command=eval ${env.X}"],
-                     ["LL407 5 `${env.X}` stands in program text of `eval`, and would be run"],
+                     ["LL407 5 `${env.X}` is inside the program text of `eval`, and would be run"],
                      id="a value that makes data run"),
     ],
 )  # fmt: skip

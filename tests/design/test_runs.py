@@ -129,7 +129,7 @@ def test_invariants_are_kept_for_ever(stage: Project):
     stage.loop("invariants", (HERE / "invariants.yaml").read_text())
     (stage.root / "left").write_text("8")
     name = "code-quality-guardian"
-    env = {**environ(stage), "LL_MAINTAIN_INTERVAL": "0.1"}
+    env = {**environ(stage), "LL_MAINTAIN_INTERVAL": "1"}
     with stage.started("run", "invariants", env=env) as child:
         until(lambda: stage.has_event(name, "cycle", cycle=2), "second cycle")
         (stage.root / "left").write_text("3")

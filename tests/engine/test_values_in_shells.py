@@ -14,6 +14,7 @@ import pytest
 
 from little_loops.templates.render import (
     LARGEST,
+    NotANumber,
     Refused,
     Script,
     check_shell,
@@ -205,19 +206,14 @@ def test_hostile_text_is_no_program_of_others(place, run):
             "for @ in a; do :; done",
         ),
         *('eval "$(echo @)"', 'sh -c "$(echo @)"', 'bash -c "x=$(echo @)"', "$(echo @)"),
-        *("$(echo @) x", 'trap "$(echo @)" EXIT', 'awk "$(echo @)" /dev/null', "(($(echo @)))"),
-        *('python3 -c "$(echo @)"', "echo $(($(echo @)))", "[[ $(echo @) -eq 1 ]]"),
-        *("declare -i x=$(echo @)", 'printf "$(echo @)" x', 'sed -n p "$(echo @)"'),
-        *('eval "${X:-$(echo @)}"', "echo ${X:$(echo @)}", "sed $(echo @) /dev/null"),
-        *("[ @ @ ]", "test @ @", "[ ! @ @ ]", "[ -@ @ ]", "[ $(echo @) -gt 3 ]", "[ ! -v @ ]"),
+        *("$(echo @) x", 'trap "$(echo @)" EXIT', 'awk "$(echo @)" /dev/null'),
+        *('python3 -c "$(echo @)"', "declare -i x=$(echo @)", "[[ -v @ ]]", "[[ 3 -lt @ ]]"),
+        *('eval "${X:-$(echo @)}"', "sed $(echo @) /dev/null"),
+        *("[ @ @ ]", "test @ @", "[ ! @ @ ]", "[ -@ @ ]", "[ ! -v @ ]"),
         *("RANDOM=@", "OPTIND=@", "HISTCMD=$(echo @)", "PS4=@; set -x; :", "export PS4=@"),
         *("BASH_ENV=@ bash -c :", "env ENV=@ sh -i", "compgen -W @", "wait -n -p @", "jobs -x @"),
-        *("x=(1); declare x=@", "declare x=@; x=(1)", "mapfile -C @ -c 1 x", "declare -n r=@"),
-        *("cat <<E | sh\n@\nE\n", "cat <<E |\n@\nE\nsh", ". /dev/stdin <<E\n@\nE\n"),
-        *("echo @ | sh", "echo @ | bash -s", "echo @ | (cd .; sh)", "echo @ | { cat | sh; }"),
-        *("{ echo @; } | sh", "for i in 1; do echo @; done | python3", "f() { sh; }; echo @ | f"),
-        *("awk -f - <<E\n@\nE\n", "sed -f - /dev/null <<E\n@\nE\n", "{ sh; } <<E\n@\nE\n"),
-        *("echo @ | xargs sh -c", "echo @ | xargs -I{} sh -c 'echo {}'", "echo @ | xargs env"),
+        *("mapfile -C @ -c 1 x", "declare -n r=@", ". /dev/stdin <<E\n@\nE\n"),
+        *("awk -f - <<E\n@\nE\n", "sed -f - /dev/null <<E\n@\nE\n", "perl -n <<E\n@\nE\n"),
         *(
             "source @",
             ". @",
@@ -236,14 +232,10 @@ def test_no_code_position_takes_a_value(action, shell):
         rendered(action, "harmless", shell)
 
 
-BASH_PLACES = (
-    *("source <(echo @)", "bash <(echo @)", "sh < <(echo @)", "echo @ > >(sh)", ". <(echo @)"),
-    *("echo @ | tee >(sh) >/dev/null", "bash <<< @", ". /dev/stdin <<< @", "(sh) <<< @"),
-    *("while :; do sh; break; done <<< @", "case a in a) sh;; esac <<< @", "echo @ |& sh"),
+@pytest.mark.parametrize(
+    "action",
+    [*("source <(echo @)", ". <(echo @)", "bash <<< @", "sh < <(echo @)", "bash <(echo @)")],
 )
-
-
-@pytest.mark.parametrize("action", BASH_PLACES)
 def test_no_code_position_of_bash_takes_a_value(action):
     with pytest.raises(Refused):
         rendered(action, "harmless", "bash")
@@ -253,15 +245,58 @@ def test_no_code_position_of_bash_takes_a_value(action):
 @pytest.mark.parametrize(
     "action",
     [
-        *('x=@; eval "$x"', "x=$(echo @); $x", 'x=@; y=$x; sh -c "$y"', "for x in @; do $x; done"),
-        *('echo @ | while read -r x; do eval "$x"; done', 'set -- @; eval "$1"'),
-        *('x=@; sed "s/a/$x/" f', "x=@; [ $x -gt 3 ]", "x=@; echo $((x))", "x=@; echo ${y:x}"),
-        *('f() { eval "$1"; }; f @', 'x=@; printf "$x"', "x=@; read $x", "x=@; y[x]=1"),
+        *('x=@; eval "$x"', "for x in @; do $x; done", 'x=@; sed "s/a/$x/" f', "x=@; read $x"),
+        *("x=@; [ $x -gt 3 ]", "x=@; echo $((x))", 'x=@; printf "$x"', "x=@; let x+=1"),
+        *("x=@; bash -c '[[ $x -gt 3 ]]'", "export x=@; bash -c '((x))'"),
+        *("(($(echo @)))", "echo $(($(echo @)))", "[[ $(echo @) -eq 1 ]]", "[ $(echo @) -gt 3 ]"),
+        *('printf "$(echo @)" x', 'sed -n p "$(echo @)"'),
     ],
 )
-def test_a_value_that_becomes_code_by_way_of_a_variable_is_warned_of(action, shell):
+def test_a_value_in_code_by_way_of_a_variable_or_a_substitution_is_warned_of(action, shell):
     (said,) = check_shell(action.replace("@", VALUE), {}, shell)
     assert said.warning
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        pytest.param("echo @ | sh", id="a pipe"),
+        pytest.param("cat <<E | bash\n@\nE\n", id="a here-document and a pipe"),
+        pytest.param("{ sh; } <<E\n@\nE\n", id="a group of commands"),
+        pytest.param("echo @ > >(sh); wait $!", id="a process"),
+        pytest.param("echo @ > f; sh f", id="a file"),
+        pytest.param("exec 3< <(echo @); sh <&3", id="a descriptor"),
+        pytest.param('f() { eval "$1"; }; f @', id="an argument of a function"),
+        pytest.param('set -- @; eval "$1"', id="a positional parameter"),
+        pytest.param('read -r x <<< @; eval "$x"', id="read"),
+        pytest.param('x=@; y=$x; eval "$y"', id="another variable"),
+        pytest.param('x=$(echo @); eval "$x"', id="what a command printed"),
+        pytest.param("printf '%s\\0' @ | xargs -0I{} sh -c '{}'", id="xargs"),
+    ],
+)
+def test_what_the_script_does_with_a_value_is_the_authors(action, run, tmp_path):
+    """Not noticed, and run: `docs/security.md` names these, and claims no more."""
+    assert check_shell(action.replace("@", VALUE), {}, "bash") == []
+    with pytest.raises(AssertionError):
+        run(rendered(action, "touch CANARY", "bash"), "bash")
+    assert (tmp_path / CANARY).exists()
+
+
+BASH_TEXTS: dict[str, str] = {
+    "not empty": "[[ -n @ ]] && printf %s @",
+    "alone, and in quotes": "[[ @ && \"@\" && '@' ]] && printf %s @",
+    "equal": "[[ @ == '@' ]] && printf %s @",
+    "not equal": "[[ a != @ && @ != a ]] && printf %s @",
+    "beside a number": "[[ 1 -lt 2 && -n @ ]] && printf %s @",
+    "a file": "[[ -e @ || -t @ || @ -nt x || -o @ ]]; printf %s @",
+    "in order": "[[ @ < a || @ > a || ( @ =~ @ ) ]] 2>/dev/null; printf %s @",
+}
+
+
+@pytest.mark.parametrize("test", BASH_TEXTS)
+def test_hostile_text_arrives_in_double_brackets(test, run):
+    for value in HOSTILE:
+        assert run(rendered(BASH_TEXTS[test], value, "bash"), "bash").output == value, value
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -289,6 +324,29 @@ def test_no_value_brings_options_along(action, shell, run):
 def test_words_are_arguments(action, value, output, shell, run):
     script = rendered(action.replace("@", "${captured.x.output:words}"), value, shell)
     assert run(script, shell).output == output
+
+
+NUMBER_PLACES = (
+    *("echo $((@ + 1))", "((@ > 3)); echo 6", "[[ @ -gt 3 ]] && echo 6", "let n=@+1; echo $n"),
+    *(
+        'eval "echo $((@ + 1))"',
+        "n=@; echo $((n + 1))",
+        "declare -i n=@+1; echo $n",
+        "echo `expr @ + 1`",
+    ),
+    *("awk 'BEGIN { print @ + 1 }'", "bash -c 'echo $((@ + 1))'", "cat <<'E'\n@\nE\n:;echo 6"),
+)
+
+
+@pytest.mark.parametrize("action", NUMBER_PLACES)
+def test_a_number_may_stand_anywhere_and_nothing_else_is_one(action, run):
+    for modifier in ("int", "number"):
+        with_number = action.replace("@", f"${{captured.x.output:{modifier}}}")
+        assert check_shell(with_number, {}, "bash") == []
+        assert run(rendered(with_number, " 5\n", "bash"), "bash").output.endswith("6\n")
+        for value in HOSTILE:
+            with pytest.raises(NotANumber):
+                rendered(with_number, value, "bash")
 
 
 DESIGN = lookup_in(

@@ -6,9 +6,19 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from little_loops.engine.drive import drive, new_run
+from little_loops.engine.drive import Performers, drive, new_run
 from little_loops.fsm.codec import from_record, to_record
-from little_loops.fsm.commands import Command, Ending, EndLeftovers, Judge, RunAction, Wait
+from little_loops.fsm.commands import (
+    Command,
+    Ending,
+    EndLeftovers,
+    Judge,
+    RunAction,
+    RunAgent,
+    RunBuiltin,
+    RunShell,
+    Wait,
+)
 from little_loops.fsm.conditions import Observation, judge
 from little_loops.fsm.events import Entry
 from little_loops.fsm.evolve import first_state, replay
@@ -92,19 +102,9 @@ class ScriptedWorld:
 
     def perform(self, run: LoopState, command: Command) -> Happening:
         self.commands.append(command)
-        match command:
-            case RunAction():
-                return self._act(command)
-            case Judge():
-                return self._judge(run, command)
-            case Wait():
-                return self._wait(command)
-            case EndLeftovers():
-                return LeftoversEnded(self.now(), command.ending, self.leftovers)
-            case _:
-                raise AssertionError(command)
+        return PERFORM[type(command)](self, run, command)
 
-    def _act(self, command: RunAction) -> Happening:
+    def act(self, run: LoopState, command: RunAction) -> Happening:
         said = self.script.pop(0)
         if said is Crash:
             raise Crash
@@ -112,14 +112,15 @@ class ScriptedWorld:
             return StopAsked(self.now(), said.signal)
         says = said if isinstance(said, Says) else Says(said)  # type: ignore[arg-type]
         result = says.result
-        if command.deadline_ms is not None and result.duration_ms >= command.deadline_ms:
+        deadline_ms = command.job.deadline_ms
+        if deadline_ms is not None and result.duration_ms >= deadline_ms:
             result = result._replace(
-                exit_code=None, duration_ms=command.deadline_ms, cut_by=command.deadline_of
+                exit_code=None, duration_ms=deadline_ms, cut_by=command.job.deadline_of
             )
         self._pass(result.duration_ms)
         return ActionEnded(self.now(), result, says.line, says.warnings, says.stop)
 
-    def _judge(self, run: LoopState, command: Judge) -> Judged:
+    def judge(self, run: LoopState, command: Judge) -> Judged:
         assert command.of is not None
         seen = run.captured[command.of]
         context = run.context
@@ -131,7 +132,7 @@ class ScriptedWorld:
         )
         return Judged(self.now(), judgement)
 
-    def _wait(self, command: Wait) -> WaitOver | StopAsked:
+    def wait(self, run: LoopState, command: Wait) -> WaitOver | StopAsked:
         if self.stops_in_wait is not None:
             return StopAsked(self.now(), self.stops_in_wait)
         if command.wait.until_wall_ms is not None:
@@ -144,9 +145,22 @@ class ScriptedWorld:
         self._pass(max(0, left))
         return WaitOver(self.now())
 
+    def end_leftovers(self, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
+        return LeftoversEnded(self.now(), command.ending, self.leftovers)
+
     def _pass(self, ms: int) -> None:
         self.ran_ms += ms
         self.wall_ms += ms
+
+
+PERFORM: Performers = {
+    RunShell: ScriptedWorld.act,
+    RunAgent: ScriptedWorld.act,
+    RunBuiltin: ScriptedWorld.act,
+    Judge: ScriptedWorld.judge,
+    Wait: ScriptedWorld.wait,
+    EndLeftovers: ScriptedWorld.end_leftovers,
+}
 
 
 def rebuilt(log: Sequence[dict[str, Any]], loop: FSMLoop) -> LoopState:

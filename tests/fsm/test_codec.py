@@ -247,7 +247,7 @@ def test_happenings_with_the_same_fields_are_told_apart():
             "`condition.type` cannot be 'smell'",
         ),
         ({"command": "judge", "condition": 5}, "`condition` cannot be 5"),
-        ({"command": "run_action", "state": "a", "env": []}, "`step` is missing"),
+        ({"command": "run_shell", "job": {"state": "a"}}, "`job.step` is missing"),
         ({"command": "finish", "ending": None}, "`ending` cannot be None"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.commands import RunAction, Wait
+from little_loops.fsm.commands import RunAction, RunAgent, Wait
 from little_loops.fsm.happenings import ActionEnded, Moment
 from little_loops.fsm.machine import advance
 from little_loops.fsm.schema import FSMLoop, StateConfig
@@ -79,7 +79,7 @@ def test_within_the_limit_the_budget_is_what_is_left():
     script = [Says(0, **AGENT), Says(0, agent="success", cost_usd=0.5)]
     world = ScriptedWorld(loop(on_handoff="continue", max_cost_usd=3.0), script)
     assert begin(world)[1].exit_code == 0
-    acted = [each for each in world.commands if isinstance(each, RunAction)]
+    acted = [each for each in world.commands if isinstance(each, RunAgent)]
     assert [each.cost_left_usd for each in acted] == [3.0, 1.0]
 
 
@@ -93,4 +93,4 @@ def test_time_that_is_up_is_left_to_the_next_deadline():
     ended = ActionEnded(Moment(START_MS + 1000, 1000), Says(0, **AGENT).result, HANDOFF)
     command = advance(timed, world.saved, ended).command
     assert isinstance(command, RunAction)
-    assert (command.deadline_ms, command.deadline_of) == (0, "loop")
+    assert (command.job.deadline_ms, command.job.deadline_of) == (0, "loop")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.commands import RunAction
+from little_loops.fsm.commands import RunAction, RunAgent
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, SignalLine
 from tests.fsm.scripted import (
@@ -159,7 +159,7 @@ class TestLimits:
             loop_timeout: failed, loop_timeout""")
         act = world.commands[1]
         assert isinstance(act, RunAction)
-        assert (ending.reason, act.deadline_ms, act.deadline_of) == (
+        assert (ending.reason, act.job.deadline_ms, act.job.deadline_of) == (
             "loop_timeout",
             60_000,
             "action",
@@ -217,6 +217,17 @@ class TestLimits:
         world = ScriptedWorld(loop(states, max_cost_usd=0.1), [1, spent, 1])
         run, ending = begin(world)
         assert (ending.reason, run.current_state) == ("max_cost", "check")
+
+    def test_an_action_that_cannot_be_run_says_so_whatever_was_spent(self):
+        states = {
+            "fix": {"action": "/ll:fix", "next": "odd"},
+            "odd": {"action": "/ll:fix ${context.no}", "next": "fix"},
+        }
+        spent = Says(0, agent="success", cost_usd=0.3)
+        world = ScriptedWorld(loop(states, max_cost_usd=0.1), [spent])
+        run, ending = begin(world)
+        assert (ending.reason, run.current_state) == ("error", "odd")
+        assert "`context.no` has no value" in ending.message
 
     def test_what_an_agent_used_before_it_was_stopped_counts(self):
         states = {"ask": {"action": "/ll:x", "next": "ask"}}
@@ -398,6 +409,30 @@ class TestRetry:
         world = ScriptedWorld(loop(states, max_iterations=2), [0, 0])
         assert "retry" not in story(world)
 
+    @pytest.mark.parametrize(
+        ("backoff", "wait_ms"), [(None, 1500), (1, 1500), (2, 2000)], ids=["none", "less", "more"]
+    )
+    def test_an_action_may_ask_for_a_wait_before_the_next_iteration(self, backoff, wait_ms):
+        asks = Says(0, wait_ms=1500)
+        world = ScriptedWorld(loop(CHECK_FIX, backoff=backoff), [1, asks, 1, 0, 0])
+        assert told_lines(world)[:6] == [
+            "check -> fix (on_fail)",
+            "fix -> check (next)",
+            f"iteration 2, after {wait_ms} ms",
+            "check -> fix (on_fail)",
+            "fix -> check (next)",
+            f"iteration 3, after {backoff}000 ms" if backoff else "iteration 3",
+        ]
+
+    def test_the_wait_an_action_asked_for_outlives_its_process(self):
+        world = ScriptedWorld(loop(CHECK_FIX), [1, Says(0, wait_ms=1500)])
+        world.stops_in_wait = 15
+        run, _ = begin(world)
+        assert run.wait is not None
+        world.stops_in_wait = None
+        go_on(world, [0])
+        assert world.ran_ms == run.ran_ms + 1500 + 1000
+
     def test_backoff_between_iterations(self):
         world = ScriptedWorld(loop(CHECK_FIX, backoff=2), [1, 0, 0])
         assert "iteration 2, after 2000 ms" in story(world)
@@ -577,7 +612,7 @@ class TestInterrupts:
         world = ScriptedWorld(loop(CHECK_FIX), [1, Crash])
         crash_and_go_on(world, [0, 0])
         starts = [c for c in world.commands if isinstance(c, RunAction)]
-        assert [(c.state, c.step, c.attempt) for c in starts] == [
+        assert [(c.job.state, c.job.step, c.job.attempt) for c in starts] == [
             ("check", 1, 1),
             ("fix", 2, 1),
             ("fix", 2, 2),
@@ -624,6 +659,7 @@ class TestInterrupts:
             go_on(world, [0, 0], from_state="fix", orphans=("sleep 9 (pid 4)",), context={"a": 1})
         assert told(world) == is_told("""
             resume in check
+            check interrupted by crash
             check -> fix (resume)
             fix -> check (next)
             iteration 2
@@ -659,7 +695,7 @@ class TestHandoff:
         assert (run.status, ending.exit_code) == ("awaiting_continuation", 4)
         assert run.continuation_prompt == "3 left"
         run, _ = go_on(world, [0, 0])
-        act = [c for c in world.commands if isinstance(c, RunAction)][2]
+        act = [c.job for c in world.commands if isinstance(c, RunAction)][2]
         assert (act.state, act.attempt, act.continuation) == ("fix", 2, "3 left")
         assert run.continuation_prompt is None
 
@@ -720,7 +756,7 @@ class TestAgents:
             ],
         )
         assert told_lines(world)[-1] == "loop_complete: completed, terminal"
-        asked = [c.words for c in world.commands if isinstance(c, RunAction)]
+        asked = [c.words for c in world.commands if isinstance(c, RunAgent)]
         assert asked == [("pass", "fail"), None, ("pass", "fail")]
 
     @pytest.mark.parametrize(

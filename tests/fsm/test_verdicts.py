@@ -8,7 +8,7 @@ import pytest
 
 from little_loops.engine.drive import new_run
 from little_loops.errors import DefinitionError, Place, Problem
-from little_loops.fsm.action_types import action_type
+from little_loops.fsm.actions import action_of, type_of
 from little_loops.fsm.commands import Judge
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.next_action import action_due
@@ -123,11 +123,11 @@ def test_what_an_agent_is_asked(state, words):
     ],
 )
 def test_what_kind_of_action_a_text_is(action, context, kind):
-    assert action_type(StateConfig(action), context) == kind
+    assert type_of(action_of(StateConfig(action), context)) == kind
 
 
 def test_a_declared_kind_is_taken_at_its_word():
-    assert action_type(StateConfig("/fix", action_type="prompt"), {}) == "prompt"
+    assert type_of(action_of(StateConfig("/fix", action_type="prompt"), {})) == "prompt"
 
 
 def due(**fields: Any):
@@ -140,9 +140,10 @@ def due(**fields: Any):
 
 
 def test_the_earlier_deadline_counts():
-    assert due().deadline_ms is None
-    assert (due(timeout=5).deadline_ms, due(timeout=5).deadline_of) == (4000, "loop")
-    both = due(timeout=5, state={"timeout": 2})
+    assert due().job.deadline_ms is None
+    job = due(timeout=5).job
+    assert (job.deadline_ms, job.deadline_of) == (4000, "loop")
+    both = due(timeout=5, state={"timeout": 2}).job
     assert (both.deadline_ms, both.deadline_of) == (2000, "action")
 
 
@@ -152,13 +153,15 @@ def test_a_states_context_shadows_the_loops_and_keeps_its_types():
         env={"E": "${context.b}"},
         state={"action": "${context.a}", "context": {"a": "9", "n": 3}},
     )
-    assert (command.action, command.context, command.env) == ("9", {"a": "9", "n": 3}, {"E": "2"})
+    assert (command.script, command.job.env) == ("9", {"E": "2"})
+    assert command.job.context == {"a": "9", "n": 3}
 
 
 def test_what_is_not_there_is_found_before_the_action():
     with pytest.raises(Unresolved):
         due(state={"env": {"E": "${captured.x.output}"}})
-    assert due(state={"env": {"E": "${captured.x.output:-none}"}}).env["E"].endswith(":-none}")
+    job = due(state={"env": {"E": "${captured.x.output:-none}"}}).job
+    assert job.env["E"].endswith(":-none}")
 
 
 def test_a_definition_error_counts_its_errors():

@@ -6,7 +6,7 @@ import pytest
 
 from little_loops.fsm.schema import HostOptions
 from little_loops.hosts.base import Request
-from little_loops.hosts.claude import HOST
+from little_loops.hosts.claude import HOST, OUT_OF_SIGHT
 from little_loops.hosts.verdicts import schema_for
 
 ID = "11111111-1111-4111-8111-111111111111"
@@ -70,7 +70,19 @@ PLAIN = Request("go", "prompt", "/project", ID)
     ],
 )
 def test_the_command_line(options, flags):
-    assert HOST.build(PLAIN._replace(**options)).argv == (*ALWAYS, *flags)
+    argv = HOST.build(PLAIN._replace(**options)).argv
+    assert tuple(word for word in argv if word not in HIDDEN) == (*ALWAYS, *flags)
+
+
+HIDDEN = [f"--disallowedTools={name}" for name in OUT_OF_SIGHT]
+
+
+def test_tools_that_work_out_of_sight_are_denied_unless_the_loop_allows_them():
+    argv = HOST.build(PLAIN).argv
+    assert [word for word in argv if word in HIDDEN] == HIDDEN
+    allowing = HOST.build(PLAIN._replace(allow=("Monitor",))).argv
+    assert "--disallowedTools=Monitor" not in allowing
+    assert "--disallowedTools=Workflow" in allowing
 
 
 def test_a_verdict_is_asked_for_by_schema():

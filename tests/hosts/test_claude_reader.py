@@ -19,7 +19,7 @@ from little_loops.hosts.base import (
     Tokens,
     Usage,
 )
-from little_loops.hosts.claude_reader import KEPT_TEXT, ClaudeReader
+from little_loops.hosts.claude_reader import KEPT_NAMES, KEPT_TEXT, ClaudeReader
 from tests.hosts.recorded import play
 
 PROMPT = Request("go", "prompt", "/project", "ours")
@@ -319,6 +319,25 @@ def test_unknown_command_among_many():
     shown = ", ".join(f"`/{name}`" for name in near + first)
     assert outcome.reason == f"there is no slash command `/cmd-7`; there are {shown} and 18 more"
     assert outcome.commands == tuple(names)
+
+
+@pytest.mark.parametrize(
+    ("init", "kind"),
+    [
+        pytest.param({"slash_commands": ["review"]}, "unknown_command", id="not listed"),
+        pytest.param({"slash_commands": ["fix"]}, "success", id="a command"),
+        pytest.param({"slash_commands": ["review"], "skills": ["fix"]}, "success", id="a skill"),
+        pytest.param({}, "success", id="no list"),
+        pytest.param(
+            {"slash_commands": [f"c{number}" for number in range(KEPT_NAMES + 1)]},
+            "success",
+            id="a list too long to keep",
+        ),
+    ],
+)
+def test_an_unknown_command_that_was_sent_to_the_model_as_text(init, kind):
+    slash = Request("/fix it", "slash", "/project", "ours")
+    assert ending({**INIT, **init}, {**SUCCESS, "num_turns": 3}, request=slash).kind == kind
 
 
 def test_an_empty_slash_command():

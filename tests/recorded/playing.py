@@ -12,22 +12,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from little_loops.engine.action_output import kept_output
 from little_loops.engine.drive import Acted
 from little_loops.engine.lifecycle import Ran, Wish, resume, start
 from little_loops.engine.local_world import Surroundings
-from little_loops.engine.resolve import Filled
-from little_loops.engine.streams import kept_output
 from little_loops.errors import LittleLoopsError
-from little_loops.fsm.commands import RunAction
+from little_loops.fsm.commands import Job, RunAction
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.output_files import RunOutput
 from little_loops.runs.reading import Runs
-from little_loops.runs.storage import RunWriter
+from little_loops.system.files import Folder
 from tests.entries import log_of
 from tests.simulation.disk import Disk, Fault, Killed, heard
-from tests.simulation.engine import Clock, Stop, descriptors_closed
+from tests.simulation.engine import Clock, Stop, descriptors_closed, played_by
 
 NAME = "sim"
 TERM = 15
@@ -48,19 +47,15 @@ class Waits(Stop):
 class Answering:
     """Whoever runs the actions: it reads off what they give back."""
 
-    def __init__(self, answers: Sequence[Answer], clock: Clock, stop: Waits) -> None:
+    def __init__(self, root: str, answers: Sequence[Answer], clock: Clock, stop: Waits) -> None:
+        self.root = root
         self.answers = list(answers)
         self.clock = clock
         self.stop = stop
         self.ran: list[str] = []
-        self.writer: RunWriter | None = None
 
-    def of(self, writer: RunWriter) -> Answering:
-        self.writer = writer
-        return self
-
-    def act(self, run: LoopState, command: RunAction, filled: Filled) -> Acted:
-        self.ran.append(command.state)
+    def act(self, run: LoopState, command: RunAction) -> Acted:
+        self.ran.append(command.job.state)
         answer = self.answers.pop(0) if self.answers else {}
         self.clock.now_ms += 1000
         if answer == "cut":
@@ -69,16 +64,16 @@ class Answering:
             self.stop.ask(TERM)
             return Acted(Result(None, 1000, signal=TERM, cut_by="stop"))
         assert isinstance(answer, Mapping)
-        return self._acted(answer, command)
+        return self._acted(answer, command.job)
 
-    def _acted(self, answer: Mapping[str, Any], command: RunAction) -> Acted:
+    def _acted(self, answer: Mapping[str, Any], job: Job) -> Acted:
         told = dict(answer)
         line = told.pop("line", None)
-        assert self.writer is not None
         raw = told.pop("output", "").encode()
-        kept = kept_output(
-            RunOutput(self.writer.data).keep(command.step, command.attempt, raw, "out")
-        )
+        data = Folder.at(RunFiles(self.root, NAME).data)
+        assert data is not None
+        with data:
+            kept = kept_output(RunOutput(data).keep(job.step, job.attempt, raw, "out"))
         fields = {"exit_code": 0, "duration_ms": 1000, **kept, **told}
         return Acted(Result(**fields), SignalLine(*line) if line else None)
 
@@ -104,8 +99,9 @@ def play(
     clock = Clock()
     stop = Waits(clock)
     stop.cut_in_wait = cut_in_wait
-    answering = Answering(answers, clock, stop)
-    around = Surroundings({}, stop=stop, actor=answering.of, clock=clock.of_run)
+    answering = Answering(root, answers, clock, stop)
+    performers = played_by(answering.act)
+    around = Surroundings({}, stop=stop, performers=performers, clock=clock.of_run)
     wish = Wish(root, NAME, limits=Limits(**(limits or {})))
     disk = Disk(root)
     disk.fault = dies_before_writing(disk, dies_before)

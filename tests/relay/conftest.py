@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from little_loops.relay.call import Call
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "Ada",
@@ -14,6 +17,26 @@ IDENTITY = {
     "GIT_COMMITTER_NAME": "Ada",
     "GIT_COMMITTER_EMAIL": "ada@example.org",
 }
+
+
+def call_in(root: Path, run_dir: str = "", **fields: Any) -> Call:
+    """A call of a built-in action in a project, with nobody to stop it and nobody to hear it."""
+    given: dict[str, Any] = {
+        "inputs": {},
+        "run": "run-1",
+        "loop": "implement-886",
+        "iteration": 1,
+        "iteration_limit": None,
+        "scope": (".",),
+        "environ": os.environ,
+        "stdout": ignored,
+        "stderr": ignored,
+    }
+    return Call(project=str(root), run_dir=run_dir, **(given | fields))
+
+
+def ignored(_text: bytes) -> None:
+    pass
 
 
 class Project:

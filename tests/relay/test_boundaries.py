@@ -1,6 +1,6 @@
-"""Kill a verb before each thing it does to a file or asks of git, then run it again, as a resume does.
+"""Kill an action before each thing it does to a file or asks of git, then run it again, as a resume does.
 
-n = 1, 2, 3 … until the verb no longer comes so far.  Whatever the moment, the relay ends as if
+n = 1, 2, 3 … until the action no longer comes so far.  Whatever the moment, the relay ends as if
 nothing had happened: each turn's work is in one commit, and nothing is left lying about.
 """
 
@@ -10,18 +10,17 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from io import StringIO
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from little_loops.relay.turns import main
-from tests.relay.conftest import Project
+from little_loops.relay.turns import perform
+from tests.relay.conftest import Project, call_in
 from tests.simulation.command import in_memory
 
 METADATA = "specs/886/.return-meta.json"
-OPTIONS = (f"--metadata={METADATA}", "--plan=specs/886/plan.md", "--session=sess_1")
+INPUTS = {"metadata": METADATA, "plan": "specs/886/plan.md", "session": "sess_1"}
 TURNS = {1: ("partial", "parser.py"), 2: ("implemented", "printer.py")}
 GONE = 9
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "subprocess.Popen")
@@ -33,6 +32,7 @@ class Story:
     def __init__(self, place: Path) -> None:
         self.run_dir = place / "run"
         self.run_dir.mkdir(parents=True)
+        self.prepared: dict[str, object] = {}
         self.project = Project(place / "project")
         self.project.write("specs/886/plan.md", "1. parser\n2. printer\n")
         self.project.git("init", "--quiet", "--initial-branch=main")
@@ -40,14 +40,14 @@ class Story:
         self.project.git("commit", "--quiet", "--message=Begin")
 
     def play(self, dies: tuple[int, str, int] | None = None) -> bool:
-        """Both turns; `dies` is the turn, the verb and before which operation it does, once."""
+        """Both turns; `dies` is the turn, the action and before which operation it does, once."""
         died = False
         for number, (status, file) in TURNS.items():
-            for verb in ("prepare", "settle"):
-                if dies is not None and dies[:2] == (number, verb):
-                    died = self.verb(verb, number, dies[2]) == GONE
-                assert self.verb(verb, number) == 0
-                if verb == "prepare":
+            for name in ("prepare", "settle"):
+                if dies is not None and dies[:2] == (number, name):
+                    died = self.act(name, number, dies[2]) == GONE
+                assert self.act(name, number) == 0
+                if name == "prepare":
                     self.work(number, status, file)
         return died
 
@@ -57,25 +57,29 @@ class Story:
         told = json.dumps({"status": status, "partial_progress": progress})
         self.project.write(METADATA, told)
 
-    def verb(self, name: str, number: int, dies_at: int = 0) -> int:
-        """Run a verb in a child of ours; its exit code."""
+    def act(self, name: str, number: int, dies_at: int = 0) -> int:
+        """Run an action in a child of ours; its exit code.  What it gives back is remembered."""
+        read_end, write_end = os.pipe()
         child = os.fork()
         if child == 0:
             try:
-                self._in_child(number, dies_at)
-                os._exit(main([name, *OPTIONS]))
+                os._exit(self._in_child(name, number, dies_at, write_end))
             finally:
                 os._exit(70)
+        os.close(write_end)
+        with open(read_end, "rb") as stream:
+            self.prepared.update(json.loads(stream.read() or "{}"))
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-    def _in_child(self, number: int, dies_at: int) -> None:
-        os.chdir(self.project.root)
-        sys.stdout = sys.stderr = StringIO()
-        around = {"LL_RUN_DIR": self.run_dir, "LL_RUN_ID": "run-1", "LL_LOOP": "implement"}
-        os.environ.update({name: str(value) for name, value in around.items()})
-        os.environ["LL_ITERATION"] = str(number)
+    def _in_child(self, name: str, number: int, dies_at: int, write_end: int) -> int:
+        os.chdir("/")
         if dies_at:
             sys.addaudithook(Killer(str(self.run_dir.parent), dies_at))
+        inputs = {**INPUTS, "started_ns": self.prepared.get("started_ns", "")}
+        run_dir, more = str(self.run_dir), {"loop": "implement", "iteration": number}
+        done = perform(f"relay.{name}", call_in(self.project.root, run_dir, inputs=inputs, **more))
+        os.write(write_end, json.dumps(done.structured or {}).encode())
+        return done.exit_code
 
     def told(self) -> dict[str, object]:
         """All that is left of a relay, without what is never the same twice."""
@@ -122,15 +126,15 @@ def places(home: Path) -> Iterator[Iterator[Path]]:
         yield (place / str(number) for number in count())
 
 
-@pytest.mark.parametrize("verb", ["prepare", "settle"])
+@pytest.mark.parametrize("name", ["prepare", "settle"])
 @pytest.mark.parametrize("turn", TURNS)
-def test_killed_anywhere_and_run_again(places: Iterator[Path], turn: int, verb: str):
+def test_killed_anywhere_and_run_again(places: Iterator[Path], turn: int, name: str):
     plain = Story(next(places))
     plain.play()
     expected = plain.told()
     for number in count(1):
         story = Story(next(places))
-        died = story.play((turn, verb, number))
+        died = story.play((turn, name, number))
         assert story.told() == expected, f"killed before operation {number}"
         if not died:
             break

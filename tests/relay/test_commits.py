@@ -16,10 +16,11 @@ from little_loops.relay.commits import (
     Repository,
     commit,
     find_repository,
-    look,
     ready,
+    take_snapshot,
 )
 from little_loops.relay.git import git
+from tests.relay.conftest import call_in
 
 MESSAGE = "implement-886: phase 1 of 2 (turn 1)\n\nSession: sess_iter1\n"
 
@@ -30,8 +31,8 @@ def run_dir(tmp_path: Path) -> str:
     return str(tmp_path / "run")
 
 
-def repository(project) -> Repository:
-    found = find_repository(str(project.root))
+def repository(project, run_dir="") -> Repository:
+    found = find_repository(call_in(project.root, run_dir))
     assert found is not None
     return found
 
@@ -40,7 +41,7 @@ EVERYWHERE = Bounds()
 
 
 def committed(project, run_dir, bounds=EVERYWHERE) -> Committed:
-    return commit(repository(project), run_dir, MESSAGE, bounds)
+    return commit(repository(project, run_dir), MESSAGE, bounds)
 
 
 def names(project, commit="HEAD") -> list[str]:
@@ -52,7 +53,7 @@ def test_what_the_turn_changed_is_committed(project, run_dir):
     project.write("old.txt", "old\n")
     project.git("add", "old.txt")
     project.git("commit", "--quiet", "--message=Old")
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.write("README.md", "changed\n")
     project.write("src/new.py", "new\n")
     (project.root / "old.txt").unlink()
@@ -68,7 +69,7 @@ def test_what_was_dirty_before_stays_dirty(project, run_dir):
     project.write("notes.txt", "my own\n")
     project.write("staged.txt", "mine, staged\n")
     project.git("add", "staged.txt")
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.write("work.txt", "the agent's\n")
     committed(project, run_dir)
     assert names(project) == ["A work.txt"]
@@ -78,7 +79,7 @@ def test_what_was_dirty_before_stays_dirty(project, run_dir):
 def test_what_was_dirty_and_is_changed_again_is_the_turns(project, run_dir):
     project.write("README.md", "draft\n")
     project.write("same.txt", "same\n")
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.write("README.md", "draft, worked over\n")
     os.utime(project.write("same.txt", "same\n"), (1, 1))  # touched, not changed
     committed(project, run_dir)
@@ -91,7 +92,7 @@ def test_a_dirty_file_that_is_removed_made_executable_or_made_a_link(project, ru
         project.write(name, "draft\n")
     (project.root / "c.txt").unlink()
     (project.root / "c.txt").symlink_to("a.sh")
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     (project.root / "README.md").unlink()
     (project.root / "a.sh").chmod(0o755)
     (project.root / "b.txt").unlink()
@@ -106,7 +107,7 @@ def test_renamed_removed_and_staged_by_the_agent_itself(project, run_dir):
     project.write("two.txt", "two\n")
     project.git("add", ".")
     project.git("commit", "--quiet", "--message=Two files")
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.git("mv", "one.txt", "renamed.txt")
     project.git("rm", "--quiet", "two.txt")
     project.write("three.txt", "three\n")
@@ -117,13 +118,13 @@ def test_renamed_removed_and_staged_by_the_agent_itself(project, run_dir):
 
 
 def test_nothing_to_commit_is_fine(project, run_dir):
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     assert committed(project, run_dir) == Committed(None)
     assert project.log() == []
 
 
 def test_what_the_agent_committed_itself_is_done(project, run_dir):
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.write("work.txt", "done\n")
     project.git("add", "work.txt")
     project.git("commit", "--quiet", "--message=The agent's own")
@@ -132,7 +133,7 @@ def test_what_the_agent_committed_itself_is_done(project, run_dir):
 
 
 def test_a_second_try_finds_the_commit_of_the_first(project, run_dir):
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.write("work.txt", "done\n")
     first = committed(project, run_dir)
     assert first.id is not None
@@ -145,13 +146,13 @@ def test_a_change_that_git_does_not_see_as_one(project, run_dir):
     project.write("a.txt", "a\n")
     project.git("add", ".")
     project.git("commit", "--quiet", "--message=Text")
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     (project.root / "a.txt").write_bytes(b"a\r\n")
     assert committed(project, run_dir) == Committed(None)
 
 
 def test_ignored_and_state_files_are_never_added(project, run_dir):
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     for path in (
         "debug.log",
         ".loops/.running/x.state.json",
@@ -168,7 +169,7 @@ def test_ignored_and_state_files_are_never_added(project, run_dir):
 
 
 def test_only_what_lies_in_the_scope(project, run_dir):
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     for path in ("src/api/a.py", "src/api2/b.py", "specs/plan.md", "other.txt"):
         project.write(path, "x\n")
     committed(project, run_dir, Bounds(("src/api", "specs/plan.md")))
@@ -178,14 +179,14 @@ def test_only_what_lies_in_the_scope(project, run_dir):
 def test_a_project_in_a_part_of_the_repository(project, run_dir):
     inner = project.root / "inner"
     project.write("inner/.loops/x.yaml", "x\n")
-    found = find_repository(str(inner))
+    found = find_repository(call_in(inner, run_dir))
     assert found is not None
     assert found.prefix == "inner/"
-    look(found, run_dir)
+    take_snapshot(found)
     project.write("inner/work.txt", "x\n")
     project.write("inner/.loops/.running/x.pid", "x\n")
     project.write("outside.txt", "somebody else's\n")
-    commit(found, run_dir, MESSAGE, Bounds())
+    commit(found, MESSAGE, Bounds())
     assert names(project) == ["A inner/work.txt"]
 
 
@@ -204,7 +205,7 @@ HOSTILE = [
 
 def test_names_are_taken_letter_for_letter(project, run_dir):
     project.write("README.md", "my own draft\n")
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     for name in HOSTILE:
         project.write(name, "x\n")
     (project.root / os.fsdecode(b"latin-\xe9")).write_text("x\n")
@@ -218,7 +219,7 @@ def test_the_first_commit_of_a_repository(bare_project, run_dir):
     bare_project.git("init", "--quiet")
     bare_project.write("mine.txt", "staged\n")
     bare_project.git("add", "mine.txt")
-    look(repository(bare_project), run_dir)
+    take_snapshot(repository(bare_project, run_dir))
     bare_project.write("work.txt", "x\n")
     committed(bare_project, run_dir)
     assert names(bare_project) == ["A work.txt"]
@@ -226,7 +227,7 @@ def test_the_first_commit_of_a_repository(bare_project, run_dir):
 
 
 def test_a_repository_inside_is_left_alone(project, run_dir):
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.write("vendor/lib/a.txt", "x\n")
     project.git("-C", "vendor/lib", "init", "--quiet")
     project.git("-C", "vendor/lib", "add", ".")
@@ -240,7 +241,7 @@ def test_a_repository_inside_is_left_alone(project, run_dir):
 def test_no_other_branch_is_touched(project, run_dir):
     project.git("branch", "other")
     before = project.git("rev-parse", "main", "other")
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.git("switch", "--quiet", "--create", "feature")
     project.write("work.txt", "x\n")
     committed(project, run_dir)
@@ -250,18 +251,18 @@ def test_no_other_branch_is_touched(project, run_dir):
 
 def test_a_detached_head(project, run_dir):
     project.git("switch", "--quiet", "--detach")
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.write("work.txt", "x\n")
     assert committed(project, run_dir).id == project.git("rev-parse", "--short", "HEAD")
 
 
 def test_a_work_tree_of_its_own(project, run_dir, tmp_path):
     project.git("worktree", "add", "--quiet", str(tmp_path / "tree"), "-b", "side")
-    found = find_repository(str(tmp_path / "tree"))
+    found = find_repository(call_in(tmp_path / "tree", run_dir))
     assert found is not None
-    look(found, run_dir)
+    take_snapshot(found)
     (tmp_path / "tree" / "work.txt").write_text("x\n")
-    commit(found, run_dir, MESSAGE, Bounds())
+    commit(found, MESSAGE, Bounds())
     assert names(project, "side") == ["A work.txt"]
     assert project.log() == []
 
@@ -271,7 +272,7 @@ def test_a_work_tree_of_its_own(project, run_dir, tmp_path):
 
 def test_hooks_run(project, run_dir):
     project.hook("pre-commit", "echo ran >> .git/hooks-ran")
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.write("work.txt", "x\n")
     committed(project, run_dir)
     assert (project.root / ".git/hooks-ran").read_text() == "ran\n"
@@ -281,7 +282,7 @@ def test_a_hook_that_refuses(project, run_dir):
     project.hook("pre-commit", "echo checking >&2\necho 'line too long: work.txt' >&2\nexit 1")
     project.write("staged.txt", "mine\n")
     project.git("add", "staged.txt")
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.write("work.txt", "x\n")
     project.write("README.md", "changed\n")
     with pytest.raises(NotCommitted) as caught:
@@ -294,7 +295,7 @@ def test_a_hook_that_refuses(project, run_dir):
 
 def test_a_hook_that_mends_what_it_refuses_is_asked_once_more(project, run_dir):
     project.hook("pre-commit", "grep -q tidy work.txt || { echo tidy > work.txt; exit 1; }")
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.write("work.txt", "untidy?\n".replace("tidy", "kempt"))
     committed(project, run_dir)
     assert project.git("show", "HEAD:work.txt") == "tidy"
@@ -302,7 +303,7 @@ def test_a_hook_that_mends_what_it_refuses_is_asked_once_more(project, run_dir):
 
 def test_a_hook_that_leaves_something_running_does_not_keep_us(project, run_dir):
     project.hook("post-commit", "sleep 30 & echo $! > .git/left")
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.write("work.txt", "x\n")
     assert committed(project, run_dir).id is not None
     os.kill(int((project.root / ".git/left").read_text()), 9)
@@ -330,8 +331,8 @@ def diverge(project) -> None:
 )
 def test_in_the_middle_of_something(project, run_dir, words, what):
     diverge(project)
-    look(repository(project), run_dir)
-    git(words, str(project.root))  # stops at the conflict
+    take_snapshot(repository(project, run_dir))
+    git(call_in(project.root), words, str(project.root))  # stops at the conflict
     with pytest.raises(NotCommitted) as caught:
         ready(repository(project))
     assert caught.value.message == f"the repository is in the middle of a {what}"
@@ -352,17 +353,17 @@ def test_nobody_knows_who_commits(project, monkeypatch):
 
 
 def test_no_repository(bare_project, tmp_path, monkeypatch):
-    assert find_repository(str(bare_project.root)) is None
+    assert find_repository(call_in(bare_project.root)) is None
     bare_project.git("init", "--quiet", "--bare", "bare.git")
-    assert find_repository(str(bare_project.root / "bare.git")) is None
+    assert find_repository(call_in(bare_project.root / "bare.git")) is None
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert find_repository(str(bare_project.root)) is None
+    assert find_repository(call_in(bare_project.root)) is None
 
 
 def test_a_repository_that_cannot_be_used(project):
     project.write(".git/config", "[core\n")
     with pytest.raises(NotCommitted) as caught:
-        find_repository(str(project.root))
+        find_repository(call_in(project.root))
     assert caught.value.message.startswith("git cannot be used here: fatal: bad config line 1")
     assert caught.value.help == "mend that, or write `commit: false` in the loop"
 
@@ -370,11 +371,11 @@ def test_a_repository_that_cannot_be_used(project):
 def test_a_damaged_index(project, run_dir):
     project.write(".git/index", "garbage that is longer than a header")
     with pytest.raises(NotCommitted, match="git cannot say what has changed"):
-        look(repository(project), run_dir)
+        take_snapshot(repository(project, run_dir))
 
 
 def test_another_git_that_holds_the_index_for_a_moment(project, run_dir):
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.write("work.txt", "x\n")
     lock = project.write(".git/index.lock", "")
     timer = threading.Timer(0.3, lock.unlink)
@@ -386,7 +387,7 @@ def test_another_git_that_holds_the_index_for_a_moment(project, run_dir):
 
 
 def test_another_git_that_holds_the_index_for_good(project, run_dir):
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     project.write("work.txt", "x\n")
     project.write(".git/index.lock", "")
     with pytest.raises(NotCommitted) as caught:
@@ -402,7 +403,7 @@ def test_another_git_that_holds_the_index_for_good(project, run_dir):
 def test_a_file_too_large_to_read_is_known_by_its_time(project, run_dir):
     huge = project.write("huge.bin", "")
     os.truncate(huge, 65 << 20)
-    look(repository(project), run_dir)
+    take_snapshot(repository(project, run_dir))
     assert committed(project, run_dir) == Committed(None)
 
 
@@ -416,6 +417,11 @@ def test_a_snapshot_that_is_gone(project, run_dir):
 
 def test_a_git_that_takes_too_long(project):
     project.hook("pre-commit", "exec sleep 30")
-    answer = git(["commit", "--allow-empty", "--message=x"], str(project.root), timeout_s=0.5)
+    answer = git(
+        call_in(project.root),
+        ["commit", "--allow-empty", "--message=x"],
+        str(project.root),
+        timeout_s=0.5,
+    )
     assert answer is not None
     assert (answer.code, answer.complaint) == (124, "git commit took more than 0.5 s")

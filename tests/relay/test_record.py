@@ -11,42 +11,48 @@ import pytest
 from little_loops.errors import StorageError
 from little_loops.relay import record
 from little_loops.relay.record import Pending, Relay
-from little_loops.relay.rules import HandOver, Turn
+from little_loops.relay.rules import Turn
 
 RELAY = Relay(
-    run="run-1",
     session="sess_1",
-    number=2,
-    started_ns=12345678901234567,
-    started=HandOver(2, 4, "h.md"),
     turns=(
         Turn(1, "partial", "why", "mark", 1, 4, "h.md", True, ("e",), ("n",), ("a",), "s", "1a2b"),
         Turn(2, "invalid"),
     ),
-    not_before_ms=7,
-    wait_ms=3,
-    commits=False,
     ended=True,
 )
 
 
-def test_saved_and_loaded(tmp_path):
-    assert record.load(str(tmp_path)) is None
+def test_saved_loaded_and_forgotten(tmp_path):
+    assert record.load(str(tmp_path)) == Relay()
     record.save(str(tmp_path), RELAY)
     assert record.load(str(tmp_path)) == RELAY
     assert os.listdir(tmp_path) == ["relay.json"]
     assert (tmp_path / "relay.json").stat().st_mode & 0o777 == 0o600
     assert json.loads((tmp_path / "relay.json").read_text())["format"] == 1
+    record.forget(str(tmp_path))
+    assert record.load(str(tmp_path)) == Relay()
+
+
+def test_what_version_one_kept_besides_is_not_needed(tmp_path):
+    record.save(str(tmp_path), RELAY)
+    kept = json.loads((tmp_path / "relay.json").read_text())
+    more = {"run": "run-1", "number": 3, "started_ns": 7, "started": {}, "commits": True}
+    waits = {"not_before_ms": 7, "wait_ms": 3}
+    (tmp_path / "relay.json").write_text(json.dumps({**kept, **more, **waits}))
+    assert record.load(str(tmp_path)) == RELAY
 
 
 def test_the_turns_before_this_one():
-    assert RELAY.before() == RELAY.turns[:1]
+    assert RELAY.before(2) == RELAY.turns[:1]
 
 
 def test_marked_seen_and_unmarked(tmp_path):
     metadata = str(tmp_path / "specs" / "meta.json")
     assert record.pending_at(metadata) is None
-    started_ns = record.mark_pending(metadata, RELAY)
+    assert record.marked_at(metadata) is None
+    started_ns = record.mark_pending(metadata, Pending("run-1", "sess_1", 2))
+    assert started_ns == record.marked_at(metadata)
     assert started_ns == (tmp_path / "specs/.postflight-loop-guard").stat().st_mtime_ns
     assert record.pending_at(metadata) == Pending("run-1", "sess_1", 2)
     record.unmark(metadata)

@@ -412,6 +412,44 @@ def test_killed_while_it_settles_commits_once(relays: Relays):
     ]
 
 
+def test_stopped_while_it_commits(relays: Relays):
+    """A stop reaches git and its hooks; the next attempt settles the same turn."""
+    relays.set_up(reports({"status": "implemented"}, "one"))
+    hook = relays.root / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\ntouch trace.hung.log; sleep 600 >/dev/null 2>&1\n")
+    hook.chmod(0o755)
+    kill_in_the_turn(relays, signal.SIGTERM)
+    assert relays.state("implement-886")["status"] == "interrupted"
+    assert relays.has_event("implement-886", "action_interrupted", state="settle", cause="stop")
+    hook.unlink()
+    ran = relays.ll("resume", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert relays.trace() == ["turn 1 phase 1 of ?"]
+    assert relays.subjects() == ["implement-886: phase 1 (turn 1)"]
+
+
+def test_out_of_time_while_it_commits(relays: Relays):
+    relays.set_up(reports({"status": "implemented"}, "one"), loop=LOOP + "timeout: 3s\n")
+    hook = relays.root / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\nsleep 600 >/dev/null 2>&1\n")
+    hook.chmod(0o755)
+    assert relays.ll("run", "implement-886").returncode == 3
+    assert relays.state("implement-886")["reason"] == "loop_timeout"
+    hook.unlink()
+    ran = relays.ll("resume", "implement-886", "--timeout", "1h")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert relays.subjects() == ["implement-886: phase 1 (turn 1)"]
+
+
+def test_a_wait_for_an_error_to_pass_is_the_machines(relays: Relays):
+    relays.set_up(reports(None), reports(None), reports({"status": "implemented"}))
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "       waiting 1.0s before the next iteration\n" in ran.stdout
+    waits = [each for each in relays.events("implement-886") if each["event"] == "iteration"]
+    assert [each.get("wait_ms") for each in waits] == [None, 1000]
+
+
 def test_stopped_while_it_waits_for_an_error_to_pass(relays: Relays):
     relays.set_up(reports(None), reports(None), reports({"status": "implemented"}))
     with relays.started("run", "implement-886") as child:

@@ -1,4 +1,4 @@
-"""The two verbs, driven as the machine drives them; an agent is whatever writes the file."""
+"""The built-in actions, called as the engine calls them; an agent is whatever writes the file."""
 
 from __future__ import annotations
 
@@ -11,42 +11,56 @@ from typing import Any
 
 import pytest
 
-from little_loops.errors import UsageError
-from little_loops.relay.turns import main
+from little_loops.relay.call import Done
+from little_loops.relay.turns import perform
+from tests.relay.conftest import Project, call_in
 
 METADATA = "specs/886/.return-meta.json"
-OPTIONS = [f"--metadata={METADATA}", "--plan=specs/886/plan.md"]
+INPUTS = {"metadata": METADATA, "plan": "specs/886/plan.md"}
 
 
 class Runner:
-    """Calls the verbs with the environment and the arguments their states give them."""
+    """Calls the actions with what their states hand to them."""
 
-    def __init__(self, project, run_dir: Path, capsys, monkeypatch) -> None:
-        self.project, self.run_dir, self.capsys, self.monkeypatch = (
-            *(project, run_dir),
-            *(capsys, monkeypatch),
-        )
-        self.options: list[str] = [*OPTIONS, "--session=sess_123_abc"]
+    def __init__(self, project: Project, run_dir: Path) -> None:
+        self.project, self.run_dir = project, run_dir
+        self.inputs: dict[str, Any] = {**INPUTS, "session": "sess_123_abc"}
+        self.scope: tuple[str, ...] = (".",)
         self.iteration = 1
-        monkeypatch.setenv("LL_RUN_DIR", str(run_dir))
-        monkeypatch.setenv("LL_RUN_ID", "run-1")
-        monkeypatch.setenv("LL_LOOP", "implement-886")
+        self.limit: int | None = None
+        self.started_ns: object = ""
+        self.done = Done()
 
-    def verb(self, name: str, *more: str) -> tuple[int, list[str], list[str]]:
-        self.monkeypatch.setenv("LL_ITERATION", str(self.iteration))
-        code = main([name, *self.options, *more])
-        out, err = self.capsys.readouterr()
-        return code, out.splitlines(), err.splitlines()
+    def act(self, name: str, **more: object) -> tuple[int, list[str], list[str]]:
+        """What an action ends with and prints."""
+        out, err = bytearray(), bytearray()
+        call = call_in(
+            self.project.root,
+            str(self.run_dir),
+            inputs={**self.inputs, **more},
+            iteration=self.iteration,
+            iteration_limit=self.limit,
+            scope=self.scope,
+            stdout=out.extend,
+            stderr=err.extend,
+        )
+        self.done = perform(f"relay.{name}", call)
+        return self.done.exit_code, out.decode().splitlines(), err.decode().splitlines()
 
     def prepare(self) -> dict[str, object]:
-        code, out, _ = self.verb("prepare")
+        code, out, _ = self.act("prepare")
         assert (code, len(out)) == (0, 1), out
         told: dict[str, object] = json.loads(out[0])
+        assert self.done.structured == told
+        self.started_ns = told.pop("started_ns")
         return told
 
-    def settle(self, *more: str) -> list[str]:
-        code, out, err = self.verb("settle", *(more or ("--after=turn", "--exit=0")))
-        assert (code, err) == (0, []), (out, err)
+    def settle(self, after: str = "turn", exit: str = "0", **more: object) -> list[str]:
+        code, out, err = self.act(
+            "settle", started_ns=self.started_ns, after=after, exit=exit, **more
+        )
+        waits = f"the same error twice in a row: waiting {self.done.wait_ms / 1000:.0f} s"
+        assert (code, err) == (0, [waits] if self.done.wait_ms else []), (out, err)
         return out
 
     def turn(self, **metadata: object) -> list[str]:
@@ -81,8 +95,8 @@ def run_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def runner(project, run_dir, capsys, monkeypatch) -> Runner:
-    return Runner(project, run_dir, capsys, monkeypatch)
+def runner(project, run_dir) -> Runner:
+    return Runner(project, run_dir)
 
 
 def progress(completed: int, total: int, **more: object) -> dict[str, object]:
@@ -185,8 +199,8 @@ def test_each_status(runner, project, metadata, first_line, last_line, word, pen
     assert bool(runner.beside) is pending
 
 
-def test_at_the_limit_the_last_settle_tells_the_story(runner, project, monkeypatch):
-    monkeypatch.setenv("LL_ITERATION_LIMIT", "2")
+def test_at_the_limit_the_last_settle_tells_the_story(runner, project):
+    runner.limit = 2
     runner.turn(status="partial", partial_progress=progress(1, 4))
     assert runner.beside
     lines = runner.turn(status="partial", partial_progress=progress(2, 4), errors=["slow"])
@@ -202,23 +216,29 @@ def test_at_the_limit_the_last_settle_tells_the_story(runner, project, monkeypat
     ]
     assert runner.beside == {}
     # A resume with a higher limit goes on where the plan was.
-    monkeypatch.setenv("LL_ITERATION_LIMIT", "4")
+    runner.limit = 4
     assert runner.prepare()["resume_phase"] == 3
     assert set(runner.beside) == {".postflight-loop-guard", ".postflight-pending"}
 
 
 def test_the_same_error_waits_once_and_then_ends(runner):
     runner.turn()
+    assert runner.done.wait_ms == 0
     runner.turn()
-    code, _, err = runner.verb("prepare")
-    assert code == 0
-    assert err == ["the same error twice in a row: waiting 1 s"]
-    lines = runner.settle()
-    assert lines[-1] == "VERDICT: failed"
+    assert runner.done.wait_ms == 1000
+    lines = runner.turn()
+    assert (lines[-1], runner.done.wait_ms) == ("VERDICT: failed", 0)
     assert runner.report.splitlines()[-1] == (
         "failed: the same error 3 times in a row: the agent wrote no metadata file"
     )
     assert runner.beside == {}
+
+
+def test_at_the_limit_nothing_waits(runner):
+    runner.limit = 2
+    runner.turn()
+    runner.turn()
+    assert runner.done.wait_ms == 0
 
 
 def test_errors_that_differ_go_on(runner):
@@ -252,7 +272,7 @@ def test_what_is_odd_is_said(runner, run_dir):
 def test_metadata_on_the_console_is_a_warning(runner, run_dir):
     (run_dir / "out").write_text('Here you are:\n{"status": "implemented"}\n')
     runner.prepare()
-    lines = runner.settle("--after=turn", "--exit=0", f"--output={run_dir / 'out'}")
+    lines = runner.settle(output=str(run_dir / "out"))
     assert lines == [
         f"note: the agent printed its metadata instead of writing it to `{METADATA}`",
         "turn 1: the agent wrote no metadata file",
@@ -262,9 +282,7 @@ def test_metadata_on_the_console_is_a_warning(runner, run_dir):
 
 def test_how_the_agent_ended_is_said_where_it_left_nothing(runner):
     runner.prepare()
-    assert runner.settle("--after=turn", "--exit=127")[0] == (
-        "turn 1: the agent wrote no metadata file (exit 127)"
-    )
+    assert runner.settle(exit="127")[0] == ("turn 1: the agent wrote no metadata file (exit 127)")
 
 
 def test_an_agents_text_is_never_a_verdict_or_a_signal(runner):
@@ -290,9 +308,11 @@ def test_an_agents_text_is_never_a_verdict_or_a_signal(runner):
 
 def test_an_old_file_is_never_taken_for_this_turns(runner, project, run_dir):
     runner.leave(status="implemented")
-    code, _, err = runner.verb("prepare")
+    code, _, err = runner.act("prepare")
     assert code == 0
     assert err == ["an older metadata file was there; it was moved to the run's directory"]
+    assert runner.done.structured is not None
+    runner.started_ns = runner.done.structured["started_ns"]
     assert (run_dir / "metadata-before-turn-1.json").read_text() == '{"status": "implemented"}'
     assert runner.settle()[-1] == "VERDICT: invalid"
     shutil.copy2(run_dir / "metadata-before-turn-1.json", project.root / METADATA)
@@ -308,35 +328,38 @@ def test_a_fresh_file_is_never_taken_for_an_old_one(runner):
 
 
 def test_paths_for_an_agent_that_works_elsewhere(runner, project):
-    runner.options.append("--cwd=src/api")
+    runner.inputs["cwd"] = "src/api"
     told = runner.prepare()
     assert told["plan_path"] == "../../specs/886/plan.md"
     assert told["metadata_path"] == f"../../{METADATA}"
-    runner.options[1] = "--plan=/abs/plan.md"
+    runner.inputs["plan"] = "/abs/plan.md"
     assert runner.prepare()["plan_path"] == "/abs/plan.md"
     project.write("src/api/handoff.md", "x")
     runner.leave(status="partial", partial_progress=progress(1, 2, handoff_path="handoff.md"))
     assert not any("handoff" in line for line in runner.settle())
 
 
-def test_a_session_is_made_up_and_kept(runner, run_dir):
-    runner.options = OPTIONS
-    first = str(runner.prepare()["session_id"])
-    assert first.startswith("sess_")
-    assert first.endswith("_iter1")
+def test_a_session_is_made_of_the_runs_own_id(runner, run_dir):
+    runner.inputs = {**INPUTS}
+    assert runner.prepare()["session_id"] == "sess_run-1_iter1"
     runner.settle()
+    assert runner.report.startswith("relay implement-886: 1 turn, session sess_run-1\n")
     runner.iteration = 2
-    assert runner.prepare()["session_id"] == first.replace("_iter1", "_iter2")
-    # Should the memory be lost, the marker still knows the session of this run.
-    (run_dir / "relay.json").unlink()
-    assert runner.prepare()["session_id"] == first.replace("_iter1", "_iter2")
+    assert runner.prepare()["session_id"] == "sess_run-1_iter2"
+
+
+def test_the_session_that_version_one_made_up_is_kept(runner, run_dir):
+    runner.inputs = {**INPUTS}
+    kept = {"format": 1, "session": "sess_1_abc", "turns": [], "ended": False, "run": "run-1"}
+    (run_dir / "relay.json").write_text(json.dumps(kept))
+    assert runner.prepare()["session_id"] == "sess_1_abc_iter1"
 
 
 def test_what_another_run_left_is_said_and_not_taken_over(runner, project):
-    runner.options = OPTIONS
+    runner.inputs = {**INPUTS}
     project.write("specs/886/.postflight-pending", "run-0\nsess_old\n")
     project.write("specs/886/.postflight-loop-guard", "3\n")
-    code, out, err = runner.verb("prepare")
+    code, out, err = runner.act("prepare")
     assert code == 0
     assert err == ["an earlier relay (run run-0) was left at turn 3"]
     assert "sess_old" not in out[0]
@@ -355,8 +378,8 @@ def test_links_beside_the_metadata_are_replaced_not_followed(runner, project, tm
 # ── git ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_without_a_repository_it_is_said_once(bare_project, run_dir, capsys, monkeypatch):
-    runner = Runner(bare_project, run_dir, capsys, monkeypatch)
+def test_without_a_repository_it_is_said_once(bare_project, run_dir):
+    runner = Runner(bare_project, run_dir)
     said = "there is no git repository here, so nothing is committed"
     assert runner.turn(status="partial") == [f"note: {said}", "turn 1: partial", "VERDICT: partial"]
     assert runner.turn(status="implemented") == ["turn 2: implemented", "VERDICT: implemented"]
@@ -364,16 +387,24 @@ def test_without_a_repository_it_is_said_once(bare_project, run_dir, capsys, mon
 
 
 def test_no_commits_wanted(runner, project):
-    runner.options.append("--no-commit")
+    runner.inputs["commit"] = False
     assert runner.turn(status="implemented") == ["turn 1: implemented", "VERDICT: implemented"]
     assert project.log() == []
     project.write(".git/MERGE_HEAD", project.git("rev-parse", "HEAD") + "\n")
     runner.prepare()
 
 
+def test_what_an_earlier_turn_began_with_is_dropped_where_none_is_committed(runner, run_dir):
+    runner.prepare()
+    assert (run_dir / "relay-before.json").exists()
+    runner.inputs["commit"] = False
+    runner.prepare()
+    assert not (run_dir / "relay-before.json").exists()
+
+
 def test_a_merge_under_way_is_found_out_before_the_agent_works(runner, project):
     project.write(".git/MERGE_HEAD", project.git("rev-parse", "HEAD") + "\n")
-    assert runner.verb("prepare") == (
+    assert runner.act("prepare") == (
         1,
         [
             "FATAL_ERROR: the repository is in the middle of a merge; finish or abort the merge",
@@ -388,16 +419,17 @@ def test_a_refused_commit_holds_the_relay_and_keeps_the_work(runner, project):
     project.write("work.txt", "x\n")
     runner.leave(status="implemented")
     why = "the work of turn 1 is kept, but not committed: git refused the commit: trailing blanks"
-    assert runner.verb("settle", "--after=turn") == (
+    assert runner.act("settle") == (
         1,
         [f"note: {why}", "turn 1: implemented", f"FATAL_ERROR: {why}"],
         [],
     )
+    assert runner.done.error == why
     assert (project.root / "work.txt").read_text() == "x\n"
     assert set(runner.beside) == {".postflight-loop-guard", ".postflight-pending"}
     # Mended, and resumed in the state that failed.
     (project.root / ".git/hooks/pre-commit").unlink()
-    lines = runner.settle("--after=settle", "--exit=1")
+    lines = runner.settle(after="settle", exit="1")
     assert lines == [
         f"turn 1: implemented, committed {short(project)[0]}",
         "VERDICT: implemented",
@@ -418,7 +450,7 @@ def test_a_repository_that_vanishes(runner, project):
     runner.prepare()
     runner.leave(status="implemented")
     shutil.rmtree(project.root / ".git")
-    code, out, _ = runner.verb("settle", "--after=turn")
+    code, out, _ = runner.act("settle")
     assert code == 1
     assert out[-1].endswith("not committed: the git repository is gone")
 
@@ -434,7 +466,7 @@ def test_a_repository_inside_is_said(runner, project):
 
 
 def test_commits_stay_in_the_scope_and_beside_the_plan(runner, project):
-    runner.options += ["--scope=src", "--scope=docs/"]
+    runner.scope = ("src", "docs/")
     runner.prepare()
     for path in ("src/a.py", "docs/b.md", "specs/886/plan.md", "other/c.txt"):
         project.write(path, "x\n")
@@ -465,7 +497,7 @@ def test_a_turn_that_was_cut_counts_but_is_nobodys_mistake(runner, project):
         runner.prepare()
         project.write(f"work-{number}.txt", "half\n")
         project.write(METADATA, '{"status": "impl')
-        lines = runner.settle("--after=prepare", "--exit=0")
+        lines = runner.settle(after="prepare")
         assert lines[-1] == "VERDICT: invalid"
     assert runner.report.splitlines()[4].startswith(
         "- turn 4: the turn was interrupted before it wrote its metadata, committed"
@@ -477,7 +509,7 @@ def test_a_turn_that_was_cut_after_it_reported_is_not_run_again(runner, project)
     runner.prepare()
     project.write("work.txt", "x\n")
     runner.leave(status="partial", partial_progress=progress(1, 2))
-    assert runner.settle("--after=prepare")[-1] == "VERDICT: partial"
+    assert runner.settle(after="prepare")[-1] == "VERDICT: partial"
     runner.iteration = 2
     assert runner.prepare()["resume_phase"] == 2
 
@@ -509,7 +541,7 @@ def test_a_second_cycle_begins_anew(runner):
 
 def test_metadata_that_is_a_directory(runner, project):
     (project.root / METADATA).mkdir(parents=True)
-    assert runner.verb("prepare") == (
+    assert runner.act("prepare") == (
         2,
         [f"FATAL_ERROR: `{METADATA}` is a directory; `metadata` names a file"],
         [],
@@ -519,8 +551,8 @@ def test_metadata_that_is_a_directory(runner, project):
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 1}', '{"format": 1, "started": {}, "turns": [3]}'])  # fmt: skip
 def test_a_damaged_memory_is_left_as_it_is(runner, run_dir, text):
     (run_dir / "relay.json").write_text(text)
-    for verb in ("prepare", "settle"):
-        code, out, _ = runner.verb(verb)
+    for name in ("prepare", "settle"):
+        code, out, _ = runner.act(name)
         assert code == 1
         assert out[0].startswith(f"FATAL_ERROR: `{run_dir}/relay.json` is damaged: ")
         assert out[0].endswith("; move it away to start counting turns anew")
@@ -528,42 +560,47 @@ def test_a_damaged_memory_is_left_as_it_is(runner, run_dir, text):
 
 
 def test_nothing_to_settle(runner):
-    assert runner.verb("settle") == (
+    assert runner.act("settle") == (
         1,
         ["FATAL_ERROR: no turn was prepared, so there is none to settle"],
         [],
     )
+    assert runner.act("report") == (
+        1,
+        ["FATAL_ERROR: no turn was settled, so there is nothing to report"],
+        [],
+    )
+
+
+def test_the_report_is_shown_as_it_is(runner):
+    runner.turn(status="implemented")
+    assert runner.act("report") == (0, runner.report.splitlines(), [])
+
+
+def test_a_turn_that_version_one_prepared_is_known_by_its_guard(runner):
+    runner.prepare()
+    runner.started_ns = ""
+    runner.leave(status="implemented")
+    assert runner.settle()[-1] == "VERDICT: implemented"
 
 
 def test_a_place_that_cannot_be_written(runner, project, run_dir):
     project.write("specs", "a file")
-    assert runner.verb("prepare")[1] == [
+    assert runner.act("prepare")[1] == [
         f"FATAL_ERROR: cannot look at `{METADATA}`: not a directory"
     ]
-    runner.options = ["--metadata=meta/x.json", "--session=s"]
+    runner.inputs = {"metadata": "meta/x.json", "session": "s"}
     (project.root / "meta").symlink_to("nowhere")
-    assert runner.verb("prepare")[1] == ["FATAL_ERROR: cannot make `meta`: file exists"]
-    runner.options = ["--metadata=m.json", "--session=s"]
+    assert runner.act("prepare")[1] == ["FATAL_ERROR: cannot make `meta`: file exists"]
+    runner.inputs = {"metadata": "m.json", "session": "s"}
     (project.root / ".postflight-pending").mkdir()
-    assert runner.verb("prepare")[1] == [
+    assert runner.act("prepare")[1] == [
         "FATAL_ERROR: cannot write `.postflight-pending`: is a directory"
     ]
 
 
-def test_outside_of_a_run(project, monkeypatch):
-    with pytest.raises(UsageError) as caught:
-        main(["prepare", *OPTIONS])
-    assert caught.value.message == (
-        "`LL_RUN_DIR` is not set: this verb is run by a relay's own states"
-    )
-    with pytest.raises(UsageError, match="required: --metadata"):
-        main(["prepare"])
-    with pytest.raises(UsageError, match="invalid choice"):
-        main(["finish", *OPTIONS])
-
-
 def test_a_long_story_is_told_short(runner):
-    runner.options.append("--no-commit")
+    runner.inputs["commit"] = False
     for number in range(60):
         runner.turn(status="partial", errors=[f"error {'abc'[number % 3]}"])
     lines = runner.report.splitlines()

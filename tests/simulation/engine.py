@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from little_loops.engine.drive import Acted
+from little_loops.engine.drive import Acted, Performers
 from little_loops.engine.lifecycle import Ran, Wish, resume, start
-from little_loops.engine.local_world import Surroundings
-from little_loops.engine.resolve import Filled
+from little_loops.engine.local_world import LocalWorld, Surroundings
+from little_loops.engine.resolve import fill
 from little_loops.errors import LittleLoopsError, StorageError
-from little_loops.fsm.commands import RunAction
+from little_loops.fsm.commands import RunAction, RunAgent, RunBuiltin, RunShell
+from little_loops.fsm.happenings import ActionEnded
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Result
-from little_loops.runs.storage import RunWriter
 from little_loops.system.clock import RunClock
 from little_loops.system.stops import StopFlag
 from tests.simulation.disk import Disk, Fault, Killed, PowerCut, heard
@@ -54,6 +54,18 @@ class Stop(StopFlag):
         return bool(self.count)
 
 
+def played_by(act: Callable[[LoopState, RunAction], Acted]) -> Performers:
+    """Performers for actions that are made up; what cannot be filled in never gets there."""
+
+    def perform(world: LocalWorld, run: LoopState, command: RunAction) -> ActionEnded:
+        filled = fill(command, world.values(run))
+        if isinstance(filled, str):
+            return world.ended(Acted(Result(None, 0, failure=filled)))
+        return world.ended(act(run, command))
+
+    return dict.fromkeys((RunShell, RunAgent, RunBuiltin), perform)
+
+
 class Cue(NamedTuple):
     """What happens in the n-th action of a segment, instead of or after what it does."""
 
@@ -72,13 +84,13 @@ class Played:
         self.cue = cue
         self.begun = 0
 
-    def act(self, run: LoopState, command: RunAction, filled: Filled) -> Acted:
+    def act(self, run: LoopState, command: RunAction) -> Acted:
         self.begun += 1
         key = key_of(run, command)
         cue = self.cue if self.cue is not None and self.cue.number == self.begun else None
         self.world.begins(key, command)
         deed = self.world.doing(key)
-        deadline, took = command.deadline_ms, deed.takes_ms
+        deadline, took = command.job.deadline_ms, deed.takes_ms
         late = deadline is not None and took >= deadline
         took = deadline if late and deadline is not None else took
         if cue is not None and not cue.is_after:
@@ -90,7 +102,7 @@ class Played:
                 return Acted(Result(None, took, signal=15, cut_by="stop"))
             self.world.disk.kill(cue.what)
         if late:
-            return Acted(Result(None, took, signal=15, cut_by=command.deadline_of))
+            return Acted(Result(None, took, signal=15, cut_by=command.job.deadline_of))
         return Acted(Result(deed.exit_code, took, deed.output.removesuffix("\n")), deed.line)
 
 
@@ -116,8 +128,8 @@ class Simulation:
 
     def begins(self, key: Key, command: RunAction) -> None:
         assert key not in self.forbidden, f"{key} ran again, though its result was safe"
-        assert (key, command.attempt) not in self.begun, f"{key}: two attempts of one number"
-        self.begun.append((key, command.attempt))
+        assert (key, command.job.attempt) not in self.begun, f"{key}: two attempts of one number"
+        self.begun.append((key, command.job.attempt))
 
     def wish(self) -> Wish:
         return Wish(self.disk.root, NAME)
@@ -136,7 +148,7 @@ class Simulation:
         around = Surroundings(
             {},
             stop=self.stop,
-            actor=lambda writer: self._actor(writer, cue),
+            performers=played_by(Played(self, cue).act),
             clock=self.clock.of_run,
         )
         self.disk.fault = fault or (lambda what, arguments: None)
@@ -157,9 +169,6 @@ class Simulation:
         """Another run of the same name."""
         self.begun, self.forbidden = [], set()
         return self.segment(is_resume=False)
-
-    def _actor(self, writer: RunWriter, cue: Cue | None) -> Played:
-        return Played(self, cue)
 
     def close(self) -> None:
         self.stop.close()

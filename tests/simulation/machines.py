@@ -27,7 +27,7 @@ class Key(NamedTuple):
 
 
 def key_of(run: LoopState, command: RunAction) -> Key:
-    return Key(command.step, run.retries, run.continuations)
+    return Key(command.job.step, run.retries, run.continuations)
 
 
 class Deed(NamedTuple):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from little_loops.templates.parse import (
     FIELDS,
     NAMESPACES,
+    NUMBERS,
     Escape,
     Reference,
     TemplateError,
@@ -115,8 +116,15 @@ def test_a_text_is_read(text, pieces):
             "${env.HOME:upper}",
             "${env.HOME:upper}",
             "unknown modifier `:upper`",
-            "known: `:raw`, `:q`, `:words`; a fallback is written `:-text`",
+            "known: `:int`, `:number`, `:raw`, `:q`, `:words`; a fallback is written `:-text`",
             id="unknown modifier",
+        ),
+        pytest.param(
+            "${env.N:int:-none}",
+            "${env.N:int:-none}",
+            "the fallback `none` of `:int` is not a whole number",
+            "write a number, like `:-0`",
+            id="a fallback that is not a number",
         ),
         pytest.param(
             "${env.HOME and",
@@ -202,12 +210,17 @@ def test_a_reference_knows_where_it_was_written():
         *[(f"captured.x.{name}", "data") for name in ("output", "stderr", "file", "session_id")],
         *[(f"captured.x.{name}", "data") for name in ("cost_usd", "turns", "structured.exit_code")],
         ("captured.exit_code", "data"),
+        *[
+            (f"{name}:{modifier}", "inert")
+            for name in ("env.A", "context.a")
+            for modifier in NUMBERS
+        ],
         ("captured.structured.exit_code", "inert"),
         ("env.exit_code", "data"),
     ],
 )
 def test_how_far_a_value_is_trusted(name, kind):
-    (found,) = references(f"${{{name}:-fallback}}")
+    (found,) = references(f"${{{name}:-0}}")
     assert classify(found) == kind
 
 

@@ -10,11 +10,13 @@ from little_loops.templates.render import (
     FIELDS,
     NAMESPACES,
     RESULT_FIELDS,
+    NotANumber,
     Refused,
     Script,
     TemplateError,
     TooLarge,
     Unresolved,
+    check_held,
     check_shell,
     check_variable,
     lookup_in,
@@ -80,6 +82,59 @@ LOOKUP = lookup_in(VALUES)
 )
 def test_a_text_is_filled_in(text, result):
     assert render_text(text, LOOKUP, CONTEXT) == result
+
+
+@pytest.mark.parametrize(
+    ("modifier", "value", "text"),
+    [
+        ("int", "5", "5"),
+        ("int", " \t5\r\n", "5"),
+        ("int", "-08", "-8"),
+        ("int", "+3", "3"),
+        ("int", 7, "7"),
+        ("number", "2.50 ", "2.50"),
+        ("number", ".5", ".5"),
+        ("number", "-1e-05", "-1e-05"),
+        ("number", 0.1, "0.1"),
+        ("number", "9" * 1000, "9" * 1000),
+    ],
+)
+def test_numbers_are_inserted_as_they_are(modifier, value, text):
+    lookup = lookup_in({"env": {"A": value}})
+    reference = f"${{env.A:{modifier}}}"
+    assert render_text(f"a {reference} b", lookup, {}) == f"a {text} b"
+    assert render_agent_text(reference, lookup, {}) == text
+    assert render_shell(f"eval {reference}", lookup, {}) == Script(f"eval {text}", {})
+    own = {"n": "${env.A}"}
+    assert render_shell(f"${{context.n:{modifier}}}", lookup, own) == Script(text, {})
+    assert show(reference, lookup, {}) == text
+
+
+@pytest.mark.parametrize(
+    ("modifier", "value", "problem"),
+    [
+        ("int", "5 errors", "a whole number: '5 errors'"),
+        ("int", "", "a whole number: it is empty"),
+        ("int", None, "a whole number: it is empty"),
+        ("int", "1.5", "a whole number: '1.5'"),
+        ("int", True, "a whole number: 'true'"),
+        ("int", "1\n2", "a whole number: '1\\n2'"),
+        ("int", "\u0663", "a whole number: '\u0663'"),
+        ("int", "9" * 1001, f"a whole number: '{'9' * 40}…'"),
+        ("number", "a[$(id)]", "a number: 'a[$(id)]'"),
+        ("number", "nan", "a number: 'nan'"),
+        ("number", "0x10", "a number: '0x10'"),
+        ("number", "1,5", "a number: '1,5'"),
+    ],
+)
+def test_what_is_not_a_number_is_named(modifier, value, problem):
+    lookup = lookup_in({"env": {"A": value}})
+    reference = f"${{env.A:{modifier}}}"
+    for render in (render_text, render_agent_text, render_shell):
+        with pytest.raises(NotANumber) as caught:
+            render(f"echo {reference}", lookup, {})
+        assert str(caught.value) == f"`{reference}` is not {problem}"
+    assert show(f"echo {reference}", lookup, {}) == f"echo {reference}"
 
 
 @pytest.mark.parametrize(
@@ -253,6 +308,10 @@ def test_what_people_are_shown(text, shown):
         pytest.param("echo ${state.iteration}>x", 'echo "2">x', {}, id="no descriptor"),
         pytest.param("echo '${state.iteration}>x'", "echo '2>x'", {}, id="no redirection"),
         pytest.param("echo ${state.name}>x", "echo fix>x", {}, id="no number"),
+        pytest.param("echo ${prev.exit_code:int}>x", 'echo "0">x', {}, id="no descriptor either"),
+        pytest.param("((${prev.exit_code:int}>2))", "((0>2))", {}, id="compared"),
+        pytest.param("echo ${env.A:int:-010}", "echo 10", {}, id="fallback of a number"),
+        pytest.param("echo ${context.a:int:-3}", "echo 3", {}, id="fallback of an own number"),
         pytest.param(
             "echo $${a,b} '$${a}' \"$${a}\" \\$${a} $$${a}",
             "echo '${'a,b} '${a}' \"\\${a}\" \\${a} $\\${a}",
@@ -285,10 +344,8 @@ def test_a_script_with_a_nul_is_left_to_whoever_runs_it():
 def test_a_place_without_a_safe_form_is_refused():
     with pytest.raises(Refused) as caught:
         render_shell("${env.A}; eval ${prev.output}; echo ${env.HOME}", LOOKUP, {})
-    assert str(caught.value) == (
-        "`${env.A}` stands where the name of a command belongs, and would be run"
-    )
-    assert caught.value.help == "write the command out, and give the value to it as an argument"
+    assert str(caught.value) == ("`${env.A}` is used as the name of a command, and would be run")
+    assert caught.value.help == "write the command out, and pass the value to it as an argument"
     assert [each.reference.text for each in caught.value.refusals] == [
         "${env.A}",
         "${prev.output}",
@@ -301,7 +358,7 @@ def test_a_value_that_would_be_an_option_is_refused_when_it_comes(value):
     with pytest.raises(Refused) as caught:
         render_shell("sed -n p ${env.A}", lookup, {})
     assert str(caught.value) == (
-        "`${env.A}` is refused where it begins with `-`: `sed` would take it for an option"
+        "`${env.A}` is refused if it begins with `-`: `sed` would read it as an option"
     )
     assert [each.warning for each in caught.value.refusals] == [False]
     assert render_shell("sed -n p -- ${env.A}", lookup, {}).env == {"LL_V1": value}
@@ -471,7 +528,14 @@ def test_what_passes_the_check_is_rendered(action):
 )
 def test_data_in_a_variable_that_the_shell_runs(name, text, refused):
     said = check_variable(name, text, {"data": "${captured.n.output}", "own": "x"})
-    messages = [
-        f"`${{captured.n.output}}` is put into `{name}`, and the shell evaluates what is in there"
-    ]
+    messages = [f"`${{captured.n.output}}` is assigned to `{name}`, which the shell evaluates"]
     assert [each.message for each in said] == (messages if refused else [])
+
+
+def test_variables_that_hold_data_and_are_named_in_code():
+    held = {name: references(f"${{env.{name}}}")[0] for name in ("A", "B", "C")}
+    said = check_held("echo $((A + 1)) ${context.x}; echo $B", held, {"x": "$((C))"}, "bash")
+    assert [f"{name}: {each.help}" for name, each in said.items()] == [
+        "A: write `${env.A:int}` if it is a whole number",
+        "C: write `${env.C:int}` if it is a whole number",
+    ]

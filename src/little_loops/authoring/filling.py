@@ -6,22 +6,20 @@ bounded, far beyond any loop; whatever lies behind that is found out by running,
 
 from __future__ import annotations
 
-import re
 from collections import ChainMap
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from little_loops.authoring.texts import values
-from little_loops.fsm.schema import ActionType, FSMLoop
-from little_loops.templates.parse import SLASH_COMMAND
+from little_loops.fsm.actions import Action, is_agents, parse_action
+from little_loops.fsm.schema import FSMLoop
 from little_loops.templates.render import TemplateError, Unresolved
 from little_loops.templates.splice import LONGEST, Spliced, spliced, written
 
 MOST_SPLICED = 2_000_000
 MOST_REFERENCES = 20_000
 """Each costs some microseconds, however short it is."""
-# As the machine has it (`actions_due`), whose import would be a twentieth of a `validate`.
 
 Filled = tuple[Spliced, ...] | TemplateError | Unresolved | None
 """A text with the author's values in it, or why that cannot be; None: not looked at."""
@@ -77,20 +75,18 @@ class Filling:
         return count if count > MOST_REFERENCES else 0
 
     @cached_property
-    def kinds(self) -> Mapping[str, ActionType]:
-        """What kind of action each state has, where it has one."""
+    def actions(self) -> Mapping[str, Action]:
+        """The action of each state that has one, with the author's values in it."""
         return {
-            name: state.action_type or self._kind(name, state.action)
+            name: parse_action(self._text(name, state.action), state.action_type)
             for name, state in self.loop.states.items()
             if state.action is not None
         }
 
-    def _kind(self, name: str, action: str) -> ActionType:
-        if action.lstrip()[:1] not in ("/", "$"):
-            return "shell"
-        return "slash" if re.match(SLASH_COMMAND, self.as_text(name, action).lstrip()) else "shell"
+    def _text(self, name: str, action: str) -> str:
+        return self.as_text(name, action) if "${" in action else action
 
     @cached_property
     def agents(self) -> frozenset[str]:
         """The states whose action an agent runs."""
-        return frozenset(name for name, kind in self.kinds.items() if kind != "shell")
+        return frozenset(name for name, action in self.actions.items() if is_agents(action))

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 
 from little_loops.authoring.filling import Filling
 from little_loops.authoring.worst_case import outcomes
-from little_loops.fsm.schema import CURRENT, ActionType, FSMLoop, StateConfig
+from little_loops.fsm.actions import Action, prompt_sign, text_of
+from little_loops.fsm.schema import CURRENT, FSMLoop, StateConfig
 from little_loops.records import NamedTuple
 
 VERDICT_FIELDS = (
@@ -102,22 +103,16 @@ def _arrow_lines(
 def _actions(loop: FSMLoop, signs: Signs) -> dict[str, str]:
     """What each state does, in a few words, with the author's own values in it."""
     filling = Filling(loop)
-    return {
-        name: _action(
-            loop, name, filling.as_text(name, loop.states[name].action or ""), kind, signs
-        )
-        for name, kind in filling.kinds.items()
-    }
+    return {name: _action(loop, name, action, signs) for name, action in filling.actions.items()}
 
 
-def _action(loop: FSMLoop, name: str, action: str, kind: ActionType, signs: Signs) -> str:
-    lines = action.strip().splitlines() or [""]
+def _action(loop: FSMLoop, name: str, action: Action, signs: Signs) -> str:
+    lines = text_of(action).strip().splitlines() or [""]
     text = visible(lines[0][: LONGEST_ACTION + 1])
     if len(lines) > 1 or len(text) > LONGEST_ACTION:
         text = f"{text[:LONGEST_ACTION]}{signs.cut}"
-    if kind == "shell":
-        return f"$ {text}"
-    return f"{loop.host.under(loop.states[name].host).name or 'claude'}: {text}"
+    host = loop.host.under(loop.states[name].host).host
+    return f"{prompt_sign(action, host)}{text}"
 
 
 def visible(text: str) -> str:

@@ -11,15 +11,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from little_loops.definitions.trust import AgentAction, agree, trust_of
+from little_loops.definitions.trust import AgentAction, Trust, agree, trust_of
 from little_loops.errors import UsageError
-from little_loops.fsm.action_types import action_type
+from little_loops.fsm.actions import Agent, Builtin, Shell, action_of
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.values import author_context
 from little_loops.reporting.escape import visible
 from little_loops.system.clock import wall_ms
-from little_loops.templates.render import TemplateError, Unresolved, splice
+from little_loops.templates.render import TemplateError, Unresolved
 from little_loops.terminal.console import talk
 
 ALLOW = "LL_ALLOW_SKIP_PERMISSIONS"
@@ -31,54 +31,72 @@ def skip_permissions(
     loop: FSMLoop, context: Mapping[str, Any], root: str, *, allowed: bool
 ) -> bool:
     """Whether agents of this run may skip permission prompts; raises where nobody agreed to it."""
-    wanted = actions_to_agree_to(loop, context)
+    wanted = actions_to_agree_to(loop, context, root)
     if not wanted:
         return False
     check_root_user(wanted)
-    if allowed or os.environ.get(ALLOW) == "1" or trust_of(root, os.environ).covers(wanted):
+    trust = trust_of(root, os.environ)
+    if allowed or os.environ.get(ALLOW) == "1" or trust.covers(wanted):
         return True
     if not can_ask():
-        raise _nobody_agreed(wanted)
-    _ask(wanted, root)
+        raise _nobody_agreed(wanted, trust)
+    _ask(wanted, trust)
     agree(root, wanted, timestamp(wall_ms()), os.environ)
     return True
 
 
-def actions_to_agree_to(loop: FSMLoop, context: Mapping[str, Any]) -> tuple[AgentAction, ...]:
-    """The agent actions of a loop that run without permission prompts."""
+def actions_to_agree_to(
+    loop: FSMLoop, context: Mapping[str, Any], root: str
+) -> tuple[AgentAction, ...]:
+    """The agent actions of a loop that run without permission prompts, as they are written now."""
     merged = {**loop.context, **context}
-    found = (_of_state(loop, state, merged) for state in loop.states.values())
+    found = (_of_state(loop, state, merged, root) for state in loop.states.values())
     return tuple(dict.fromkeys(action for action in found if action is not None))
 
 
-def _of_state(loop: FSMLoop, state: StateConfig, context: Mapping[str, Any]) -> AgentAction | None:
+def _of_state(
+    loop: FSMLoop, state: StateConfig, context: Mapping[str, Any], root: str
+) -> AgentAction | None:
     if state.action is None:
         return None
     own = author_context(context, state)
     try:
-        if action_type(state, own) == "shell":
-            return None
-        text = splice(state.action, own).strip()
+        action = action_of(state, own)
     except (TemplateError, Unresolved):
         return None  # it will never run
+    match action:
+        case Agent():
+            return _to_agree_to(loop, state, context, action.text.strip(), root)
+        case Shell() | Builtin():
+            return None
+
+
+def _to_agree_to(
+    loop: FSMLoop, state: StateConfig, context: Mapping[str, Any], text: str, root: str
+) -> AgentAction | None:
     from little_loops.hosts.base import host_named  # only agents pay for hosts
 
     options = loop.host.under(state.host)
     host = host_named(options.host)
-    return AgentAction(host.name, text) if host.needs_consent(options.permission_mode) else None
+    if not host.needs_consent(options.permission_mode):
+        return None
+    from little_loops.definitions.agent_terms import settings_of  # only agents pay for hashing
+
+    return AgentAction(host.name, text, settings_of(loop, state, context, text, root))
 
 
 def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty() and not os.environ.get("CI")
 
 
-def _ask(wanted: Sequence[AgentAction], root: str) -> None:
+def _ask(wanted: Sequence[AgentAction], trust: Trust) -> None:
     talk("This loop runs agents that act without asking for permission, in")
-    talk(f"  {visible(root, newlines=False)}")
+    talk(f"  {visible(trust.project, newlines=False)}")
     for action in wanted:
-        talk(f"  {visible(str(action), newlines=False)}")
+        for line in described(action, trust):
+            talk(f"  {line}")
     talk("They can run any command and change any file you can.")
-    sys.stderr.write("Let them, from now on in this project? [y/N] ")
+    sys.stderr.write("Always allow this in this project? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError(
@@ -87,10 +105,27 @@ def _ask(wanted: Sequence[AgentAction], root: str) -> None:
         )
 
 
-def _nobody_agreed(wanted: Sequence[AgentAction]) -> UsageError:
+def described(action: AgentAction, trust: Trust) -> list[str]:
+    """An action for whoever is asked: all of its text, its settings, and what has changed."""
+    first, *others = visible(str(action)).splitlines() or [""]
+    lines = [first, *(f"  {line}" for line in others)]
+    changes = trust.changes(action)
+    if changes:
+        lines.append("  changed since you agreed to it:")
+        return lines + [f"    {visible(change, newlines=False)}" for change in changes]
+    return lines + [
+        f"  {visible(f'{name}: {value}', newlines=False)}" for name, value in action.settings
+    ]
+
+
+def _nobody_agreed(wanted: Sequence[AgentAction], trust: Trust) -> UsageError:
     from little_loops.hosts.json_lines import one_line  # only to refuse
 
-    listed = "; ".join(f"`{one_line(str(action), SHOWN)}`" for action in wanted)
+    missing = [action for action in wanted if action not in trust.actions]
+    listed = "; ".join(f"`{one_line(str(action), SHOWN)}`" for action in missing)
+    changes = [change for action in missing for change in trust.changes(action)]
+    if changes:
+        listed += f" (changed since you agreed to it: {one_line('; '.join(changes), SHOWN)})"
     return UsageError(
         f"this loop runs agents without permission prompts, and nobody has agreed to that: {listed}",
         "agree once with `ll-loop trust`, for this run with `--allow-skip-permissions` "
@@ -103,5 +138,5 @@ def check_root_user(wanted: Sequence[AgentAction]) -> None:
     if of_claude and os.geteuid() == 0 and os.environ.get("IS_SANDBOX") != "1":
         raise UsageError(
             "`claude` refuses to skip permissions as root",
-            "run as another user, or say `IS_SANDBOX=1` if this machine is a sandbox",
+            "run as another user, or set `IS_SANDBOX=1` if this machine is a sandbox",
         )

@@ -176,7 +176,9 @@ def _permissions(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str
         return mode or "as the program has them"
     if allowed is not None:
         return f"skip, allowed by {allowed}"
-    wanted = [action for action in actions_to_agree_to(loop, {}) if action.host == name]
+    wanted = [
+        action for action in actions_to_agree_to(loop, {}, trust.project) if action.host == name
+    ]
     if not trust.covers(wanted):
         return "skip, which nobody has agreed to yet: ll-loop trust"
     since = max(trust.actions[action] for action in wanted)

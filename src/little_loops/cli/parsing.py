@@ -82,6 +82,8 @@ def positive(text: str) -> int:
 
 def seconds(text: str) -> float:
     """`90`, `90s`, `10m`, `2h`."""
+    from little_loops.authoring.fields.kinds import LONGEST_S  # only where a time is given
+
     units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
     try:
@@ -90,6 +92,8 @@ def seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(
             f"{text!r} is no length of time like 90s, 10m, 2h"
         ) from None
-    if not 0 < value < float("inf"):
+    if not value > 0:
         raise argparse.ArgumentTypeError("must be more than 0")
+    if value > LONGEST_S:
+        raise argparse.ArgumentTypeError("is longer than ten years")
     return value

@@ -196,7 +196,13 @@ def differences(before: FSMLoop, now: FSMLoop) -> list[str]:
 
 
 def _comparable(loop: FSMLoop) -> dict[str, dict[str, object]]:
+    if loop.paradigm == "relay":
+        from little_loops.authoring.paradigms.relay_v1 import as_compiled_now  # rarely asked for
+
+        loop = as_compiled_now(loop)
     plain = loop.to_dict()
     for name in ("description", "paradigm"):
         plain.pop(name, None)
+    for state in plain["states"].values():
+        state.pop("check", None)  # earlier versions did not write it when they compiled a loop
     return plain

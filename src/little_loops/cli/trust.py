@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from little_loops.cli.consent import actions_to_agree_to
+from little_loops.cli.consent import actions_to_agree_to, described
 from little_loops.cli.parsing import Parser, add_output_options
 from little_loops.definitions.loading import load_loop, read_definition
+from little_loops.definitions.settings import settled
 from little_loops.definitions.trust import agree, revoke, trust_of
 from little_loops.errors import OK
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.timestamps import timestamp
-from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project, loop_files
 from little_loops.system.clock import wall_ms
 from little_loops.terminal.console import print_json, say
@@ -46,7 +46,9 @@ def main(argv: Sequence[str]) -> int:
         return OK
     if not args.list:
         wanted = dict.fromkeys(
-            action for loop in _loops(args.loop, root) for action in actions_to_agree_to(loop, {})
+            action
+            for loop in _loops(args.loop, root)
+            for action in actions_to_agree_to(loop, {}, root)
         )
         agree(root, wanted, timestamp(wall_ms()), os.environ)
     return _show(root, json=args.json)
@@ -55,18 +57,24 @@ def main(argv: Sequence[str]) -> int:
 def _loops(argument: str | None, root: str) -> list[FSMLoop]:
     if argument is not None:
         return [load_loop(argument, root).loop]
-    loops = (read_definition(path).loop for path in loop_files(root))
-    return [loop for loop in loops if loop is not None]
+    found = (read_definition(path) for path in loop_files(root))
+    return [settled(each, root, os.environ) for each in found if each.loop is not None]
 
 
 def _show(root: str, *, json: bool) -> int:
     trust = trust_of(root, os.environ)
     if json:
-        actions = [{**one._asdict(), "since": since} for one, since in trust.actions.items()]
+        actions = [
+            {**one._asdict(), "settings": dict(one.settings), "since": since}
+            for one, since in trust.actions.items()
+        ]
         print_json({"schema": 1, "project": trust.project, "actions": actions})
         return OK
     if not trust.actions:
         say("nothing is trusted here")
     for action, since in trust.actions.items():
-        say(f"{since[:10]}  {visible(str(action), newlines=False)}")
+        first, *others = described(action, trust)
+        say(f"{since[:10]}  {first}")
+        for line in others:
+            say(f"{' ' * 12}{line}")
     return OK

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from little_loops.authoring.filling import Filling
 from little_loops.authoring.load import Definition
 from little_loops.errors import Place, Problem
+from little_loops.fsm.actions import Agent, Builtin, Shell
 from little_loops.fsm.schema import FSMLoop
 from little_loops.templates.splice import is_data
 
@@ -55,7 +56,7 @@ def _of_options(definition: Definition, filling: Filling, name: str) -> Iterator
     if problems:
         return
     host = host_named(options.host)
-    if filling.kinds[name] == "slash" and not host.has_slash:
+    if _is_slash(filling, name) and not host.has_slash:
         yield Problem(
             "LL231",
             f"host `{host.name}` has no slash commands",
@@ -63,6 +64,14 @@ def _of_options(definition: Definition, filling: Filling, name: str) -> Iterator
             "write a prompt with `action_type: prompt`, or use `host: claude`",
         )
     yield from _of_limits(definition, loop, host)
+
+
+def _is_slash(filling: Filling, name: str) -> bool:
+    match filling.actions[name]:
+        case Agent(is_slash=is_slash):
+            return is_slash
+        case Shell() | Builtin():
+            return False
 
 
 def _place_of_option(definition: Definition, name: str, message: str) -> Place | None:
@@ -97,7 +106,7 @@ def _of_data(definition: Definition, filling: Filling, name: str, root: str) -> 
         runs_shell_on_arguments,
     )
 
-    if filling.kinds[name] != "slash" or not has_data(filling, name):
+    if not _is_slash(filling, name) or not has_data(filling, name):
         return
     command = command_name(filling.as_text(name, filling.loop.states[name].action or ""))
     place = _place(definition, "states", name, "action")

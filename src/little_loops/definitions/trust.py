@@ -1,7 +1,8 @@
 """Which agent actions a user has agreed to run without permission prompts, project by project.
 
-Kept for this user alone, outside of any repository: a clone must not bring its own consent.  What
-was agreed to is the exact text of each action with its host; an edited action is a new one.
+Kept for this user alone, outside of any repository: a clone must not bring its own consent.  Consent
+is given to an action together with everything else the agent is sent (`agent_terms`); if any of it
+changes, it is another action.
 
 Not here: when consent is needed and how it is asked for (`cli.consent`).
 """
@@ -10,20 +11,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from little_loops.errors import StorageError
 from little_loops.records import NamedTuple
 from little_loops.system.files import Folder, to_json
+from little_loops.system.lock_files import guarded
 
 FILE = "trust.json"
-LARGEST = 16 << 20
+MAX_TRUST_BYTES = 16 << 20
+
+Projects = dict[str, list[dict[str, Any]]]
 
 
 class AgentAction(NamedTuple):
+    """An action of an agent, and by name the settings it is run with."""
+
     host: str
     action: str
+    settings: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         return f"{self.host}: {self.action}"
@@ -38,6 +46,18 @@ class Trust(NamedTuple):
     def covers(self, wanted: Iterable[AgentAction]) -> bool:
         return all(action in self.actions for action in wanted)
 
+    def changes(self, action: AgentAction) -> tuple[str, ...]:
+        """What is different from an action of the same text that was agreed to."""
+        same = [kept for kept in self.actions if kept[:2] == action[:2]]
+        if not same or action in self.actions:
+            return ()
+        before, now = dict(same[-1].settings), dict(action.settings)
+        return tuple(
+            f"{name}: {before.get(name, 'not set')} → {now.get(name, 'not set')}"
+            for name in sorted(before.keys() | now.keys())
+            if before.get(name) != now.get(name)
+        )
+
 
 def state_home(environ: Mapping[str, str]) -> str:
     """Where programs keep what they remember about a user."""
@@ -49,37 +69,62 @@ def state_home(environ: Mapping[str, str]) -> str:
 
 
 def trust_of(project: str, environ: Mapping[str, str]) -> Trust:
-    kept = _read(environ).get(os.path.realpath(project), [])
-    actions = {AgentAction(one["host"], one["action"]): one["since"] for one in kept}
-    return Trust(os.path.realpath(project), actions)
+    folder = Folder.at(state_home(environ))
+    if folder is None:
+        return _trust(project, {})
+    with folder:
+        return _trust(project, _read(folder))
 
 
 def agree(
     project: str, actions: Iterable[AgentAction], since: str, environ: Mapping[str, str]
 ) -> None:
-    trust = trust_of(project, environ)
-    told = {**dict.fromkeys(actions, since), **trust.actions}
-    _write(environ, trust.project, told)
+    with _writing(environ) as folder:
+        projects = _read(folder)
+        trust = _trust(project, projects)
+        agreed = {**dict.fromkeys(actions, since), **trust.actions}
+        _write(folder, projects, trust.project, agreed)
 
 
 def revoke(project: str, environ: Mapping[str, str]) -> int:
     """Take back everything for a project; how many actions that were."""
-    trust = trust_of(project, environ)
-    if trust.actions:
-        _write(environ, trust.project, {})
-    return len(trust.actions)
+    with _writing(environ) as folder:
+        projects = _read(folder)
+        trust = _trust(project, projects)
+        if trust.actions:
+            _write(folder, projects, trust.project, {})
+        return len(trust.actions)
 
 
-def _read(environ: Mapping[str, str]) -> dict[str, list[dict[str, str]]]:
-    folder = Folder.at(state_home(environ))
-    if folder is None:
-        return {}
+@contextmanager
+def _writing(environ: Mapping[str, str]) -> Iterator[Folder]:
+    """One writer at a time: two terminals may both be agreeing to something."""
+    path = state_home(environ)
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    folder = Folder.at(path)
+    assert folder is not None, "it was just made"
     with folder:
         _check_owner(folder)
-        raw = folder.read(FILE, LARGEST)
+        with guarded(folder):
+            yield folder
+
+
+def _trust(project: str, projects: Projects) -> Trust:
+    path = os.path.realpath(project)
+    return Trust(path, {_action(one): one["since"] for one in projects.get(path, [])})
+
+
+def _action(one: Mapping[str, Any]) -> AgentAction:
+    settings = tuple(sorted(one.get("settings", {}).items()))
+    return AgentAction(one["host"], one["action"], settings)
+
+
+def _read(folder: Folder) -> Projects:
+    _check_owner(folder)
+    raw = folder.read(FILE, MAX_TRUST_BYTES)
     try:
         kept = json.loads(raw) if raw else {}
-        projects: dict[str, list[dict[str, str]]] = kept["projects"] if kept else {}
+        projects: Projects = kept["projects"] if kept else {}
         _check_shape(projects)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         path = os.path.join(folder.path, FILE)
@@ -92,7 +137,9 @@ def _read(environ: Mapping[str, str]) -> dict[str, list[dict[str, str]]]:
 def _check_shape(projects: Any) -> None:
     for actions in projects.values():
         for one in actions:
-            if not all(isinstance(one[name], str) for name in ("host", "action", "since")):
+            texts = [one[name] for name in ("host", "action", "since")]
+            texts += [text for pair in one.get("settings", {}).items() for text in pair]
+            if not all(isinstance(text, str) for text in texts):
                 raise TypeError("an action is not text")
 
 
@@ -106,19 +153,14 @@ def _check_owner(folder: Folder) -> None:
         )
 
 
-def _write(environ: Mapping[str, str], project: str, actions: Mapping[AgentAction, str]) -> None:
-    projects = _read(environ)
+def _write(
+    folder: Folder, projects: Projects, project: str, actions: Mapping[AgentAction, str]
+) -> None:
     projects[project] = [
-        {"host": action.host, "action": action.action, "since": since}
+        {**action._asdict(), "settings": dict(action.settings), "since": since}
         for action, since in actions.items()
     ]
     if not actions:
         del projects[project]
-    path = state_home(environ)
-    os.makedirs(path, mode=0o700, exist_ok=True)
-    folder = Folder.at(path)
-    assert folder is not None, "it was just made"
-    with folder:
-        _check_owner(folder)
-        document = {"schema": 1, "projects": projects}
-        folder.replace(FILE, to_json(document) + b"\n", f".{FILE}.{os.urandom(8).hex()}", sync=True)
+    document = {"schema": 1, "projects": projects}
+    folder.replace(FILE, to_json(document) + b"\n", f".{FILE}.{os.urandom(8).hex()}", sync=True)

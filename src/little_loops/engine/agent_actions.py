@@ -15,11 +15,21 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from signal import SIGKILL
-from typing import TYPE_CHECKING, Literal
 
+from little_loops.engine.action_output import Streams, kept_text
+from little_loops.engine.action_process import (
+    Notes,
+    Workplace,
+    cut_by,
+    environment,
+    hand_over,
+    run_program,
+    write_file,
+)
 from little_loops.engine.drive import Acted
-from little_loops.fsm.commands import RunAction
-from little_loops.fsm.state import AgentWay, Result, SignalLine
+from little_loops.engine.resolve import Filled
+from little_loops.fsm.commands import RunAgent
+from little_loops.fsm.state import AgentWay, LoopState, Result, SignalLine
 from little_loops.hosts.base import (
     Activity,
     AuthFailed,
@@ -33,17 +43,15 @@ from little_loops.hosts.base import (
     Text,
     Usage,
     argv_with_files,
-    environment,
     host_named,
     way_of,
 )
+from little_loops.hosts.base import environment as with_launch
 from little_loops.hosts.programs import find_program
+from little_loops.runs.layout import CONTINUE
 from little_loops.system import process
 from little_loops.system.clock import wall_ms
 from little_loops.system.output import LineSplitter
-
-if TYPE_CHECKING:
-    from little_loops.engine.process_actions import ProcessActor
 
 EXIT_CODES = {"pass": 0, "fail": 1}
 ERROR_EXIT = 2
@@ -57,41 +65,52 @@ GARNISHED = re.compile(rf"[\s*_`'\"]*{READY}[\s*_`'\".!]*", re.IGNORECASE)
 """The words that say the notes are in a file, as models write them: in bold, with a full stop."""
 
 
-def run_agent(actor: ProcessActor, command: RunAction, text: str, env: Mapping[str, str]) -> Acted:
+def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) -> Acted:
+    notes = hand_over(at, command.job.continuation)
+    env = environment(at, run, command.job, filled.env)
     host = host_named(command.host.host)
-    request = request_for(actor, command, host, _with_continuation(actor, command, text))
-    request = request._replace(plugin_dirs=_plugin_dirs(actor, host, request, env))
+    request = request_for(at, command, host, _with_continuation(at, command, filled.text))
+    request = request._replace(plugin_dirs=_plugin_dirs(at, host, request, env))
     launch = host.build(request)
-    argv, why_not = _argv(actor, launch, env)
+    argv, why_not = _argv(at, launch, env)
     if why_not:
         return Acted(Result(None, 0, failure=why_not))
-    turn = AgentTurn(actor, host.reader(request))
-    streams = actor.streams(command, turn.hear, is_agent=True)
-    plan = host.stop_plan(command.kill_grace_s)
-    cut_by: Cut
-    try:
-        around = environment(launch, env)
-        ended = actor.run(argv, command, around, streams, plan=plan, stdin=launch.stdin)
-        cut_by = own_cut = actor.cut_by(command, ended)
-    except LoginRefused as refused:
-        ended, cut_by, own_cut = refused.ended, "host", "none"
-    raw = streams.result(ended, own_cut)
+    turn = AgentTurn(at, host.reader(request))
+    streams = Streams(at, command.job, turn.hear, is_agent=True)
+    ended, cut = _run(at, command, host, argv, with_launch(launch, env), streams, launch.stdin)
+    raw = streams.result(ended, "none" if cut == "host" else cut)
     if isinstance(ended, process.CannotStart):
         return Acted(raw)
-    outcome = turn.outcome(ended, raw, cut_by)
-    result = _result(actor, command, raw, outcome)
-    return Acted(result, _signal(actor, turn, result), outcome.warnings)
+    outcome = turn.outcome(ended, raw, cut)
+    result = _result(at, command, raw, outcome)
+    return Acted(result, _signal(notes, turn, result), outcome.warnings)
 
 
-def request_for(actor: ProcessActor, command: RunAction, host: Host, text: str) -> Request:
+def _run(
+    at: Workplace,
+    command: RunAgent,
+    host: Host,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    streams: Streams,
+    stdin: bytes,
+) -> tuple[process.Ended | process.CannotStart, Cut]:
+    plan = host.stop_plan(command.job.kill_grace_s)
+    try:
+        ended = run_program(at, command.job, argv, env, streams, plan=plan, stdin=stdin)
+    except LoginRefused as refused:
+        return refused.ended, "host"
+    return ended, cut_by(command.job, ended)
+
+
+def request_for(at: Workplace, command: RunAgent, host: Host, text: str) -> Request:
     own = command.host
-    kind: Literal["slash", "prompt"] = "slash" if command.kind == "slash" else "prompt"
     budgets = [b for b in (own.max_cost_usd, command.cost_left_usd) if b is not None]
     return Request(
         action=text,
-        kind=kind,
-        cwd=os.path.join(actor.place.project, command.cwd or ""),
-        session_id=command.session_id or "",
+        kind="slash" if command.is_slash else "prompt",
+        cwd=os.path.join(at.project, command.job.cwd or ""),
+        session_id=command.session_id,
         words=command.words,
         model=own.model,
         permission_mode=own.permission_mode,
@@ -102,38 +121,36 @@ def request_for(actor: ProcessActor, command: RunAction, host: Host, text: str) 
         args=own.args or (),
         command=own.command or (),
         env=own.env or {},
-        skip_permissions=actor.skip_permissions and host.needs_consent(own.permission_mode),
+        skip_permissions=at.skip_permissions and host.needs_consent(own.permission_mode),
     )
 
 
-def _with_continuation(actor: ProcessActor, command: RunAction, text: str) -> str:
+def _with_continuation(at: Workplace, command: RunAgent, text: str) -> str:
     """Notes of the session before this one are data: named by one line, or quoted in a prompt."""
-    if not command.continuation:
+    if not command.job.continuation:
         return text
-    path = os.path.join(actor.place.run_dir, "continue.md")
+    path = os.path.join(at.run_dir, CONTINUE)
     note = f"An earlier session handed this over; its notes are in {path}"
     return f"{text}\n\n{note}"
 
 
-def _argv(
-    actor: ProcessActor, launch: Launch, env: Mapping[str, str]
-) -> tuple[list[str], str | None]:
+def _argv(at: Workplace, launch: Launch, env: Mapping[str, str]) -> tuple[list[str], str | None]:
     """The command line with its program as an absolute path, or why it cannot be run."""
     for name, content in launch.files.items():
-        actor.write_file(name, content)
-    argv = list(argv_with_files(launch, actor.place.run_dir))
-    program = find_program(argv[0], env.get("PATH"), actor.place.project)
+        write_file(at, name, content)
+    argv = list(argv_with_files(launch, at.run_dir))
+    program = find_program(argv[0], env.get("PATH"), at.project)
     return [program.path, *argv[1:]], program.why_not
 
 
 def _plugin_dirs(
-    actor: ProcessActor, host: Host, request: Request, env: Mapping[str, str]
+    at: Workplace, host: Host, request: Request, env: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Where `/ll:` commands come from, unless the user has a plugin of that name."""
     ours = request.kind == "slash" and request.action.lstrip().startswith("/ll:")
     if host.name != "claude" or not ours:
         return ()
-    program = find_program("claude", env.get("PATH"), actor.place.project)
+    program = find_program("claude", env.get("PATH"), at.project)
     if program.why_not:
         return ()
     from little_loops.hosts.plugin import plugin_dirs  # only its own commands need it
@@ -168,12 +185,12 @@ class LoginRefused(Exception):
 class AgentTurn:
     """One turn while it lasts: lines to the reader, what it says to whoever looks on."""
 
-    def __init__(self, actor: ProcessActor, reader: Reader) -> None:
-        self._actor = actor
+    def __init__(self, at: Workplace, reader: Reader) -> None:
+        self._onlookers = at.onlookers
         self._reader = reader
         self._lines = LineSplitter()
         self._began = time.monotonic()
-        self.scanner = actor.scanner()
+        self.scanner = at.scanner()
 
     def hear(self, chunk: bytes) -> None:
         for line in self._lines.feed(chunk):
@@ -184,15 +201,15 @@ class AgentTurn:
             if isinstance(event, Text):
                 said = event.text.encode("utf-8", "replace") + b"\n"
                 self.scanner.feed(said)
-                self._actor.onlookers.printed("stdout", said)
+                self._onlookers.printed("stdout", said)
             elif isinstance(event, Usage):
                 tokens = event.tokens_in + event.tokens_out
-                self._actor.onlookers.used(tokens, event.cost_usd)
+                self._onlookers.used(tokens, event.cost_usd)
             elif isinstance(event, Activity):
-                self._actor.onlookers.doing(event.text)
+                self._onlookers.doing(event.text)
             elif isinstance(event, Retrying):
                 again = f"Trying again in {event.delay_ms / 1000:.0f} s ({event.why})"
-                self._actor.onlookers.doing(again)
+                self._onlookers.doing(again)
             elif isinstance(event, AuthFailed):
                 raise LoginRefused(round((time.monotonic() - self._began) * 1000))
 
@@ -204,10 +221,10 @@ class AgentTurn:
         return self._reader.finish(ended.exit_code, ended.signal, stderr, cut_by)
 
 
-def _result(actor: ProcessActor, command: RunAction, raw: Result, outcome: Outcome) -> Result:
+def _result(at: Workplace, command: RunAgent, raw: Result, outcome: Outcome) -> Result:
     way: AgentWay = way_of(outcome) or "error"
     return raw._replace(
-        **actor.kept(command, outcome.text),
+        **kept_text(at, command.job, outcome.text),
         exit_code=_exit_code(way, outcome),
         signal=None,
         agent=way,
@@ -235,11 +252,11 @@ def _exit_code(way: AgentWay, outcome: Outcome) -> int:
     return EXIT_CODES["fail"] if way == "fail" else ERROR_EXIT
 
 
-def _signal(actor: ProcessActor, turn: AgentTurn, result: Result) -> SignalLine | None:
+def _signal(notes: Notes, turn: AgentTurn, result: Result) -> SignalLine | None:
     found = turn.scanner.found
     if found is not None:
         payload = READY if GARNISHED.fullmatch(found.payload) else found.payload
-        return actor.signal_line(found.kind, payload)
+        return notes.signal_line(found.kind, payload)
     if result.agent == "handoff":
-        return actor.signal_line("CONTEXT_HANDOFF", "")
+        return notes.signal_line("CONTEXT_HANDOFF", "")
     return None

@@ -5,44 +5,20 @@ Not here: the loop that drives a machine (`drive`), runs that survive (`lifecycl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from little_loops.engine.drive import (
-    ActionResult as ActionResult,
-)
-from little_loops.engine.drive import (
-    ActionRunner as ActionRunner,
-)
-from little_loops.engine.drive import (
-    EventCallback,
-    RunnerActor,
-    RunnerWorld,
-    drive,
-    new_run,
-)
-from little_loops.engine.handoff_handler import HandoffHandler
-from little_loops.engine.process_actions import run_simply
+from little_loops.engine.default_runner import DefaultActionRunner as DefaultActionRunner
+from little_loops.engine.drive import drive, new_run
+from little_loops.engine.handoff_handler import HandoffBehavior, HandoffHandler
+from little_loops.engine.runner_world import ActionResult as ActionResult
+from little_loops.engine.runner_world import ActionRunner as ActionRunner
+from little_loops.engine.runner_world import EventCallback, RunnerActions, RunnerWorld
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.happenings import Started
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.signal_detector import SignalDetector
 from little_loops.fsm.state import LoopState, result_to_dict
 from little_loops.records import NamedTuple
-
-
-class DefaultActionRunner:
-    """Runs shell actions with `sh`, slash commands and prompts with `claude`."""
-
-    def run(
-        self,
-        action: str,
-        *,
-        timeout: float | None = None,
-        action_type: str = "shell",
-        env: Mapping[str, str] | None = None,
-    ) -> ActionResult:
-        return run_simply(action, timeout, action_type, env or {})
 
 
 class ExecutionResult(NamedTuple):
@@ -73,8 +49,8 @@ class FSMExecutor:
         self.handoff_handler = handoff_handler
 
     def run(self) -> ExecutionResult:
-        actor = RunnerActor(self.action_runner, self.signal_detector)
-        world = RunnerWorld(self.fsm, actor, self._tell)
+        actions = RunnerActions(self.action_runner, self.signal_detector)
+        world = RunnerWorld(self.fsm, actions, self._tell)
         loop = handled_by(self.fsm, self.handoff_handler)
         at = world.clock.now()
         run = new_run(loop, "in-memory", at)
@@ -91,11 +67,16 @@ def handled_by(loop: FSMLoop, handler: HandoffHandler | None) -> FSMLoop:
     return loop._replace(on_handoff=handler.behavior.value if handler else "pause")
 
 
+def _is_asked(handler: HandoffHandler, ending: Ending) -> bool:
+    """One session for each handoff that spawns; none past the limit, none for a command."""
+    return ending.spawn or handler.behavior is not HandoffBehavior.SPAWN
+
+
 def result_of(
     run: LoopState, ending: Ending, handler: HandoffHandler | None = None
 ) -> ExecutionResult:
     handed_off = ending.reason == "handoff"
-    if handed_off and handler is not None:
+    if handed_off and handler is not None and _is_asked(handler, ending):
         handler.handle(run.loop, run.continuation_prompt)
     return ExecutionResult(
         final_state=run.current_state,

@@ -59,8 +59,16 @@ class HandoffHandler:
         self.behavior = behavior
         self.start = start_claude if start is None else start
 
+    def started_by(self, start: StartSession) -> HandoffHandler:
+        """This handler; by that way of starting sessions unless it brings one of its own."""
+        is_plain = type(self) is HandoffHandler and self.start is start_claude
+        return HandoffHandler(self.behavior, start) if is_plain else self
+
     def handle(self, loop_name: str, continuation: str | None) -> HandoffResult:
         """Carry out the behavior; only `SPAWN` starts anything."""
         if self.behavior is not HandoffBehavior.SPAWN:
             return HandoffResult(self.behavior, continuation)
         return HandoffResult(self.behavior, continuation, self.start(loop_name, continuation))
+
+
+SPAWNING = HandoffHandler(HandoffBehavior.SPAWN)

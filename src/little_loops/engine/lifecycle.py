@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
+from little_loops.engine.action_process import Workplace, inherited
 from little_loops.engine.drive import drive, new_run
-from little_loops.engine.local_world import RunWorld, SessionNote, Surroundings
-from little_loops.engine.process_actions import Place, ProcessActor
+from little_loops.engine.local_world import LocalWorld, SessionNote, Surroundings
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.endings import not_resumable
@@ -246,21 +246,23 @@ def _carry_out(
     clock: RunClock,
 ) -> Ran:
     masker = Masker({**around.environ, **written_env(loop)})
+    if around.owns_process:
+        process_tree.adopt_orphans()
     with ExitStack() as stack:
         log = writer.open_log()
         stack.callback(os.close, log)
         onlookers = Onlookers([_log_keeper(log, loop, run, masker), *around.onlookers])
-        if around.actor is not None:
-            actor = around.actor(writer)
-        else:
+
+        def workplace() -> Workplace:
             session = SessionNote(writer.data)
             stack.callback(session.close)
-            if run.seq:
-                rescue(writer.data, run.step, run.attempt)
             output = RunOutput(writer.data, masker)
             stack.callback(output.close)
-            actor = _process_actor(run, wish, around, writer, onlookers, output, session)
-        world = RunWorld(loop, writer, actor, clock, masker, onlookers, around)
+            return _workplace(run.run, wish, around, writer, onlookers, output, session)
+
+        if run.seq:
+            rescue(writer.data, run.step, run.attempt)
+        world = LocalWorld(loop, writer, workplace, clock, masker, onlookers, around)
         run, ending = drive(loop, run, happening, world)
     writer.save(run, sync=True)
     past = _put_away(wish, around) if run.status in ARCHIVED else None
@@ -276,22 +278,21 @@ def _put_away(wish: Wish, around: Surroundings) -> RunFiles | None:
         return None
 
 
-def _process_actor(
-    run: LoopState,
+def _workplace(
+    run_id: str,
     wish: Wish,
     around: Surroundings,
     writer: RunWriter,
     onlookers: Onlookers,
     output: RunOutput,
     session: SessionNote,
-) -> ProcessActor:
-    if around.owns_process:
-        process_tree.adopt_orphans()
+) -> Workplace:
     path = path_with_own_command(writer.data, around.environ.get("PATH"))
-    nested = nested_in(run.run, nesting(around.environ))
-    return ProcessActor(
-        Place(wish.root, writer.files.data),
-        {**around.environ, **nested, "PATH": path},
+    nested = nested_in(run_id, nesting(around.environ))
+    return Workplace(
+        wish.root,
+        writer.files.data,
+        inherited({**around.environ, **nested, "PATH": path}),
         stop=around.stop,
         onlookers=onlookers,
         output=output,
@@ -303,17 +304,17 @@ def _process_actor(
 
 def _hand_on(ran: Ran, loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
     """Where the ending asks for a fresh session, start it now that the claim is given up."""
-    if not ran.ending.spawn or around.actor is not None:
+    if not ran.ending.spawn or (around.performers and around.handoff is None):
         return ran
     # Only a handoff starts sessions.
-    from little_loops.engine.handoff_handler import HandoffBehavior, HandoffHandler
+    from little_loops.engine.handoff_handler import SPAWNING
     from little_loops.engine.spawn_session import Spawner
 
     options = loop.host.under(loop.states[ran.run.current_state].host)
     # It is the same run that goes on: what was agreed to for it still holds.
     agreed = {"LL_ALLOW_SKIP_PERMISSIONS": "1"} if wish.skip_permissions else {}
-    spawner = Spawner(ran.files, options, {**around.environ, **agreed})
-    handler = HandoffHandler(HandoffBehavior.SPAWN, spawner.start)
+    spawner = Spawner(ran.files, options, {**around.environ, **agreed}, ran.run.seq)
+    handler = (around.handoff or SPAWNING).started_by(spawner.start)
     handler.handle(ran.files.name, ran.run.continuation_prompt)
     return ran
 

@@ -1,8 +1,10 @@
 """The real world of one run: processes, files, clocks.
 
-What the machine decides is written down here before it is done, and done here.
+What the machine decides is written down here before it is done, and done here: `PERFORM` has the
+function for each type of command.
 
-Not here: decisions (`machine`), claims and the life of a run around this (`lifecycle`).
+Not here: decisions (`machine`), how an action is run (`shell_actions`, `agent_actions`,
+`builtin_actions`), claims and the life of a run around this (`lifecycle`).
 """
 
 from __future__ import annotations
@@ -11,12 +13,24 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import assert_never
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
-from little_loops.engine.drive import Actor, act_filled
-from little_loops.engine.resolve import Values, judge_now
+from little_loops.engine.action_output import Trimmer
+from little_loops.engine.action_process import Workplace
+from little_loops.engine.drive import Acted, Performer, Performers
+from little_loops.engine.resolve import Filled, Values, fill, judge_now
+from little_loops.engine.shell_actions import run_shell
 from little_loops.fsm.codec import to_record
-from little_loops.fsm.commands import Command, EndLeftovers, Finish, Judge, RunAction, Wait
+from little_loops.fsm.commands import (
+    Command,
+    EndLeftovers,
+    Judge,
+    RunAgent,
+    RunBuiltin,
+    RunShell,
+    Wait,
+)
 from little_loops.fsm.events import Entry
 from little_loops.fsm.happenings import (
     ActionEnded,
@@ -41,15 +55,19 @@ from little_loops.system.output import Scanner, SignalScanner
 from little_loops.system.stops import STOPS, StopFlag
 from little_loops.system.waiting import wait_until
 
+if TYPE_CHECKING:
+    from little_loops.engine.handoff_handler import HandoffHandler
+
 HEARD_TOGETHER_S = 0.2
 
 
 class Surroundings(NamedTuple):
     """What a run needs of the process it is in.
 
-    `owns_process`: nothing else goes on in it, so that every orphan below it is the run's.  `actor`
-    makes whoever runs the actions, where that is not to be the real thing; `clock` makes the run's
-    clock, given the milliseconds it has run before; `scanner` looks for signals in one output.
+    `owns_process`: nothing else goes on in it, so that every orphan below it is the run's.
+    `performers` carry out commands where that is not to be the real thing; `clock` makes the run's
+    clock, given the milliseconds it has run before; `scanner` looks for signals in one output;
+    `handoff` starts the session of a handoff that spawns, where somebody brings a handler.
     """
 
     environ: Mapping[str, str]
@@ -59,19 +77,20 @@ class Surroundings(NamedTuple):
     warn: Callable[[str], None] = lambda _: None
     ready: Callable[[LoopState], None] = lambda _: None
     owns_process: bool = False
-    actor: Callable[[RunWriter], Actor] | None = None
+    performers: Mapping[type[Command], Performer] = {}
     clock: Callable[[int], RunClock] = RunClock
     scanner: Callable[[], Scanner] = SignalScanner
+    handoff: HandoffHandler | None = None
 
 
-class RunWorld:
-    """The real world of one run: processes, files, clocks."""
+class LocalWorld:
+    """The real world of one run; `workplace` is made ready when the first action needs it."""
 
     def __init__(
         self,
         loop: FSMLoop,
         writer: RunWriter,
-        actor: Actor,
+        make_workplace: Callable[[], Workplace],
         clock: RunClock,
         masker: Masker,
         onlookers: Onlooker,
@@ -79,13 +98,19 @@ class RunWorld:
     ) -> None:
         self.loop = loop
         self.writer = writer
-        self.actor = actor
         self.clock = clock
         self.masker = masker
         self.around = around
         self.onlookers = onlookers
         self.run_dir = writer.files.data
         self.is_ready = False
+        self.performers = {**PERFORM, **around.performers}
+        self._make_workplace = make_workplace
+        self._trimmer = Trimmer(self.run_dir)
+
+    @cached_property
+    def workplace(self) -> Workplace:
+        return self._make_workplace()
 
     def emit(self, events: Sequence[Entry]) -> None:
         if not events:
@@ -102,33 +127,22 @@ class RunWorld:
             self.around.ready(run)
 
     def perform(self, run: LoopState, command: Command) -> Happening:
-        if (asked := self._stop_asked()) and not isinstance(command, EndLeftovers):
+        if (asked := self.stop_asked()) and not isinstance(command, EndLeftovers):
             return asked
-        values = Values(self.loop, run, self.around.environ, self.run_dir)
-        match command:
-            case RunAction():
-                return self._act(run, command, values)
-            case Judge():
-                judgement = judge_now(command, run, values)
-                # A stop that came meanwhile counts first; a resume judges again.
-                return self._stop_asked() or Judged(self.clock.now(), judgement)
-            case Wait():
-                return self._wait(command)
-            case EndLeftovers():
-                return self._end_leftovers(run, command)
-            case Finish():
-                raise AssertionError("`drive` ends with a finish")
-            case _:
-                assert_never(command)
+        return self.performers[type(command)](self, run, command)
 
-    def _stop_asked(self) -> StopAsked | None:
+    def values(self, run: LoopState) -> Values:
+        """What templates may name at this moment of the run."""
+        return Values(self.loop, run, self.around.environ, self.run_dir)
+
+    def stop_asked(self) -> StopAsked | None:
         stop = self.around.stop
         if stop is None or stop.signal is None:
             return None
         return StopAsked(self.clock.now(), stop.signal)
 
-    def _act(self, run: LoopState, command: RunAction, values: Values) -> ActionEnded:
-        acted = act_filled(self.actor, run, command, values)
+    def ended(self, acted: Acted) -> ActionEnded:
+        self._trimmer.count(acted.result)
         return ActionEnded(self.clock.now(), *acted, self._stopped_by(acted.result))
 
     def _stopped_by(self, result: Result) -> int | None:
@@ -143,22 +157,74 @@ class RunWorld:
         together = result.signal in STOPS and stop.wait(HEARD_TOGETHER_S)
         return stop.signal if together or result.cut_by == "stop" else None
 
-    def _wait(self, command: Wait) -> Happening:
-        stop = self.around.stop
-        if wait_until(command, self.clock, stop, self.onlookers.tick) and stop is not None:
-            return StopAsked(self.clock.now(), stop.signal or 0)
-        return WaitOver(self.clock.now())
 
-    def _end_leftovers(self, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
-        if process_tree.is_adopting() and process_tree.reap():
-            return LeftoversEnded(self.clock.now(), command.ending)
-        # All that is below us: also an orphan that left its session and cleared its environment.
-        roots = [os.getpid()] if process_tree.is_adopting() else []
-        ended = process_tree.sweep(
-            run.run, (), self.loop.kill_grace, roots=roots, stop=self.around.stop
-        )
-        names = tuple(f"{member.name} (pid {member.pid})" for member in ended)
-        return LeftoversEnded(self.clock.now(), command.ending, names)
+# ── a performer for each type of command ───────────────────────────────────────────────────────
+
+
+def _shell(world: LocalWorld, run: LoopState, command: RunShell) -> ActionEnded:
+    return _act(world, run, command, run_shell)
+
+
+def _agent(world: LocalWorld, run: LoopState, command: RunAgent) -> ActionEnded:
+    from little_loops.engine.agent_actions import run_agent  # only agents pay for hosts
+
+    return _act(world, run, command, run_agent)
+
+
+def _builtin(world: LocalWorld, run: LoopState, command: RunBuiltin) -> ActionEnded:
+    from little_loops.engine.builtin_actions import run_builtin  # only a relay has these
+
+    return _act(world, run, command, run_builtin)
+
+
+Ran = TypeVar("Ran", RunShell, RunAgent, RunBuiltin)
+
+
+def _act(
+    world: LocalWorld,
+    run: LoopState,
+    command: Ran,
+    act: Callable[[Workplace, LoopState, Ran, Filled], Acted],
+) -> ActionEnded:
+    filled = fill(command, world.values(run))
+    if isinstance(filled, str):
+        return world.ended(Acted(Result(None, 0, failure=filled)))
+    return world.ended(act(world.workplace, run, command, filled))
+
+
+def _judge(world: LocalWorld, run: LoopState, command: Judge) -> Happening:
+    judgement = judge_now(command, run, world.values(run))
+    # A stop that came meanwhile counts first; a resume judges again.
+    return world.stop_asked() or Judged(world.clock.now(), judgement)
+
+
+def _wait(world: LocalWorld, run: LoopState, command: Wait) -> Happening:
+    stop = world.around.stop
+    if wait_until(command, world.clock, stop, world.onlookers.tick) and stop is not None:
+        return StopAsked(world.clock.now(), stop.signal or 0)
+    return WaitOver(world.clock.now())
+
+
+def _end_leftovers(world: LocalWorld, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
+    if process_tree.is_adopting() and process_tree.reap():
+        return LeftoversEnded(world.clock.now(), command.ending)
+    # All that is below us: also an orphan that left its session and cleared its environment.
+    roots = [os.getpid()] if process_tree.is_adopting() else []
+    ended = process_tree.sweep(
+        run.run, (), world.loop.kill_grace, roots=roots, stop=world.around.stop
+    )
+    names = tuple(f"{member.name} (pid {member.pid})" for member in ended)
+    return LeftoversEnded(world.clock.now(), command.ending, names)
+
+
+PERFORM: Performers = {
+    RunShell: _shell,
+    RunAgent: _agent,
+    RunBuiltin: _builtin,
+    Judge: _judge,
+    Wait: _wait,
+    EndLeftovers: _end_leftovers,
+}
 
 
 class SessionNote:

@@ -9,19 +9,22 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from little_loops.engine.drive import ActionRunner, EventCallback, RunnerActor
+from little_loops.engine.action_output import kept_output
+from little_loops.engine.drive import Performers
 from little_loops.engine.executor import ExecutionResult, handled_by, result_of
 from little_loops.engine.handoff_handler import HandoffBehavior, HandoffHandler
 from little_loops.engine.lifecycle import Ran, Wish, resume, start
-from little_loops.engine.local_world import Surroundings
-from little_loops.engine.streams import kept_output
-from little_loops.fsm.commands import RunAction
+from little_loops.engine.local_world import LocalWorld, Surroundings
+from little_loops.engine.runner_world import ActionRunner, EventCallback, RunnerActions
+from little_loops.fsm.commands import Job, RunAgent, RunShell
+from little_loops.fsm.happenings import ActionEnded
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.signal_detector import SignalDetector
+from little_loops.fsm.state import LoopState
 from little_loops.reporting.observers import Callback
 from little_loops.runs.output_files import RunOutput
 from little_loops.runs.project import project_of
-from little_loops.runs.storage import RunWriter
+from little_loops.system.files import Folder
 from little_loops.system.output import LineScanner, Scanner, Signal, SignalScanner
 
 
@@ -55,23 +58,34 @@ class PersistentExecutor:
         return self._result(resume(loop, Wish(self.root, self.fsm.name), self._surroundings()))
 
     def _result(self, ran: Ran) -> ExecutionResult:
-        return result_of(ran.run, ran.ending, self.handoff_handler)
+        # A session was started when the claim was given up.
+        handler = None if ran.ending.spawn else self.handoff_handler
+        return result_of(ran.run, ran.ending, handler)
 
     def _surroundings(self) -> Surroundings:
         told = [] if self.event_callback is None else [Callback(self.event_callback)]
-        actor = None if self.action_runner is None else self._actor
-        scanner = _scanner_of(self.signal_detector)
-        return Surroundings(os.environ, onlookers=told, actor=actor, scanner=scanner)
+        return Surroundings(
+            os.environ,
+            onlookers=told,
+            performers={} if self.action_runner is None else self._performers(self.action_runner),
+            scanner=_scanner_of(self.signal_detector),
+            handoff=self.handoff_handler,
+        )
 
-    def _actor(self, writer: RunWriter) -> RunnerActor:
-        def keep(command: RunAction, output: str) -> dict[str, Any]:
-            raw = output.encode("utf-8", "replace")
-            return kept_output(
-                RunOutput(writer.data).keep(command.step, command.attempt, raw, "out")
-            )
+    def _performers(self, runner: ActionRunner) -> Performers:
+        def act(world: LocalWorld, run: LoopState, command: RunShell | RunAgent) -> ActionEnded:
+            actions = RunnerActions(runner, self.signal_detector, _keep_in(world.writer.data))
+            return world.ended(actions.act(command, world.values(run)))
 
-        assert self.action_runner is not None, "without one the real thing runs"
-        return RunnerActor(self.action_runner, self.signal_detector, keep)
+        return {RunShell: act, RunAgent: act}
+
+
+def _keep_in(data: Folder) -> Callable[[Job, str], dict[str, Any]]:
+    def keep(job: Job, output: str) -> dict[str, Any]:
+        raw = output.encode("utf-8", "replace")
+        return kept_output(RunOutput(data).keep(job.step, job.attempt, raw, "out"))
+
+    return keep
 
 
 def _scanner_of(detector: SignalDetector) -> Callable[[], Scanner]:

@@ -3,7 +3,7 @@
 The machine's texts hold references to data; here they get their values, just before use.  Nothing
 of it is kept.
 
-Not here: the rule what may go where in a shell (`render`), running (`process_actions`).
+Not here: the rule what may go where in a shell (`render`), running (`shell_actions` …).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from little_loops.errors import LittleLoopsError
-from little_loops.fsm.commands import Judge, RunAction
+from little_loops.fsm.commands import Judge, RunAction, RunAgent, RunBuiltin, RunShell
 from little_loops.fsm.conditions import Observation
 from little_loops.fsm.schema import ERROR, All, AnyOf, Condition, FSMLoop, Not
 from little_loops.fsm.state import FileRef, Judgement, LoopState, Result
@@ -23,6 +23,7 @@ from little_loops.fsm.values import FILE_FIELDS, author_context, values_of
 from little_loops.records import NamedTuple
 from little_loops.templates.render import (
     Lookup,
+    NotANumber,
     Reference,
     Refused,
     TemplateError,
@@ -41,10 +42,14 @@ LARGE_BYTES = 1 << 20
 
 
 class Filled(NamedTuple):
-    """An action ready to run: its script or prompt, and what its environment gains."""
+    """An action ready to run: its script or prompt, and what its environment gains.
+
+    For an action of our own `text` is its name, and `inputs` is what it works with.
+    """
 
     text: str
     env: dict[str, str]
+    inputs: Mapping[str, Any] = {}
 
 
 class Values:
@@ -110,21 +115,31 @@ class Values:
         return ResultFiles(self._run_dir).of(field, name, result)
 
 
-def fill_action(command: RunAction, values: Values) -> Filled | str:
+def fill(command: RunAction, values: Values) -> Filled | str:
     """The action with its values, or why it cannot be run."""
+    job = command.job
     try:
-        env = {name: _variable(name, text, values) for name, text in command.env.items()}
-        if command.kind != "shell":
-            return Filled(_prompt(command, values), env)
-        with _field("action"):
-            script = render_shell(command.action, values, values.context, command.shell)
-        own = {
-            f"LL_CONTEXT_{name.upper()}": _context_value(name, value, values, agent=False)
-            for name, value in command.context.items()
-        }
-        return Filled(script.text, {**env, **own, **script.env})
+        env = {name: _variable(name, text, values) for name, text in job.env.items()}
+        match command:
+            case RunShell():
+                return _script(command, values, env)
+            case RunAgent():
+                return Filled(_prompt(command, values), env)
+            case RunBuiltin():
+                inputs = {name: _input(name, value, values) for name, value in job.context.items()}
+                return Filled(command.name, env, inputs)
     except Unfilled as problem:
         return str(problem)
+
+
+def _script(command: RunShell, values: Values, env: dict[str, str]) -> Filled:
+    with _field("action"):
+        script = render_shell(command.script, values, values.context, command.shell)
+    own = {
+        f"LL_CONTEXT_{name.upper()}": _context_value(name, value, values, agent=False)
+        for name, value in command.job.context.items()
+    }
+    return Filled(script.text, {**env, **own, **script.env})
 
 
 class Unfilled(LittleLoopsError):
@@ -136,7 +151,7 @@ def _field(name: str) -> Iterator[None]:
     """Whatever cannot be filled in here is of this field."""
     try:
         yield
-    except (Unresolved, TemplateError, Refused, TooLarge, OSError) as problem:
+    except (Unresolved, NotANumber, TemplateError, Refused, TooLarge, OSError) as problem:
         raise Unfilled(f"`{name}`: {problem}") from None
 
 
@@ -152,12 +167,12 @@ def _variable(name: str, text: str, values: Values) -> str:
         return render_text(text, values, values.context)
 
 
-def _prompt(command: RunAction, values: Values) -> str:
+def _prompt(command: RunAgent, values: Values) -> str:
     with _field("action"):
-        text = render_agent_text(command.action, values, values.context)
+        text = render_agent_text(command.text, values, values.context)
     lines = [
         f"{name}: {_context_value(name, value, values, agent=True)}"
-        for name, value in command.context.items()
+        for name, value in command.job.context.items()
     ]
     return "\n\n".join([text, "\n".join(lines)]) if lines else text
 
@@ -168,6 +183,13 @@ def _context_value(name: str, value: Any, values: Values, *, agent: bool) -> str
     render = render_agent_text if agent else render_text
     with _field(f"context.{name}"):
         return render(value, values, values.context)
+
+
+def _input(name: str, value: Any, values: Values) -> Any:
+    if not isinstance(value, str):
+        return value
+    with _field(f"context.{name}"):
+        return render_text(value, values, values.context)
 
 
 def judge_now(command: Judge, run: LoopState, values: Values) -> Judgement:

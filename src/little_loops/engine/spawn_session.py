@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from little_loops.errors import StorageError
 from little_loops.fsm.schema import HostOptions
+from little_loops.fsm.spending import SESSION_USD
 from little_loops.fsm.timestamps import timestamp
 from little_loops.hosts.base import Request, environment, host_named
 from little_loops.hosts.programs import find_program
@@ -36,12 +37,18 @@ NOTES = "continue.md"
 
 
 class Spawner:
-    """Starts continuations of one run; hand `start` to a `HandoffHandler`."""
+    """Starts continuations of one run; hand `start` to a `HandoffHandler`.
 
-    def __init__(self, files: RunFiles, options: HostOptions, environ: Mapping[str, str]) -> None:
+    `seq` is the run's last event: one that comes after it shows that somebody has resumed it.
+    """
+
+    def __init__(
+        self, files: RunFiles, options: HostOptions, environ: Mapping[str, str], seq: int
+    ) -> None:
         self.files = files
         self.options = options
         self.environ = environ
+        self.seq = seq
 
     def start(self, name: str, continuation: str | None) -> subprocess.Popen[str]:
         command = f"ll-loop resume {name} --background"
@@ -76,6 +83,7 @@ class Spawner:
             permission_mode="dontAsk" if claude else self.options.permission_mode,
             allow=(f"Bash({command})",) if claude else (),
             max_turns=TURNS if claude else None,
+            max_cost_usd=SESSION_USD if claude else None,
             args=("--tools=Bash", "--strict-mcp-config") if claude else (),
             command=self.options.command or (),
             env=self.options.env or {},
@@ -124,6 +132,7 @@ class Spawner:
             "boot": SYSTEM.boot(),
             "session_id": session_id,
             "started_at": timestamp(wall_ms()),
+            "seq": self.seq,
             "log": os.path.join(self.files.data, LOG),
         }
         with make_folder(self.files.root, ".running") as folder:

@@ -6,33 +6,57 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from little_loops.fsm.events import FinalKind
-from little_loops.fsm.schema import ActionType, Condition, HostOptions
+from little_loops.fsm.schema import Condition, HostOptions
 from little_loops.fsm.state import Metric, Status, WaitFor
 from little_loops.records import NamedTuple
 
 
-class RunAction(NamedTuple):
-    """Run one action.  Texts are templates with the author's context already spliced in."""
+class Job(NamedTuple):
+    """What every action is given, whoever runs it: its place in the run, its values, its time.
+
+    Texts are templates with the author's context already spliced in.
+    """
 
     state: str
     step: int
     attempt: int
     iteration: int
-    kind: ActionType
-    action: str
+    iteration_limit: int
     context: Mapping[str, Any]
     env: Mapping[str, str]
     cwd: str | None
-    shell: str
     kill_grace_s: float
     deadline_ms: int | None
     deadline_of: Literal["action", "loop"]
-    host: HostOptions
-    iteration_limit: int = 0
-    session_id: str | None = None
-    words: tuple[str, ...] | None = None
     continuation: str | None = None
+
+
+class RunShell(NamedTuple):
+    job: Job
+    script: str
+    shell: str
+
+
+class RunAgent(NamedTuple):
+    """Run one turn of an agent, in a session whose id is known before it starts."""
+
+    job: Job
+    text: str
+    is_slash: bool
+    host: HostOptions
+    session_id: str
+    words: tuple[str, ...] | None = None
     cost_left_usd: float | None = None
+
+
+class RunBuiltin(NamedTuple):
+    """Run an action of our own in this process; `job.context` holds what it is to work with."""
+
+    job: Job
+    name: str
+
+
+RunAction = RunShell | RunAgent | RunBuiltin
 
 
 class Judge(NamedTuple):
@@ -71,4 +95,4 @@ class Finish(NamedTuple):
     ending: Ending
 
 
-Command = RunAction | Judge | Wait | EndLeftovers | Finish
+Command = RunShell | RunAgent | RunBuiltin | Judge | Wait | EndLeftovers | Finish

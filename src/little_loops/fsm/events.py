@@ -34,6 +34,7 @@ class StateEnter(NamedTuple):
     iteration: int
     step: int
     reason: str
+    at_limit: bool = False
 
 
 class ActionStart(NamedTuple):
@@ -112,6 +113,7 @@ class Transition(NamedTuple):
     reason: str
     retry: bool = False
     loop_timeout: str | None = None
+    passed: bool = False
 
 
 class Iteration(NamedTuple):
@@ -143,6 +145,7 @@ class HostWait(NamedTuple):
     reason: Masked[str]
     until_wall_ms: int
     wait_ms: int | None = None
+    least_ms: int | None = None
 
 
 class HandoffDetected(NamedTuple):
@@ -152,6 +155,7 @@ class HandoffDetected(NamedTuple):
     iteration: int
     continuation: Masked[str]
     wait_ms: int = 0
+    spawn: bool = False
 
 
 class Cost(NamedTuple):
@@ -162,6 +166,7 @@ class Cost(NamedTuple):
     cost_usd: float
     turns: int
     iteration: int | None = None
+    estimated: bool = False
 
 
 class RunWarning(NamedTuple):

@@ -23,6 +23,7 @@ from little_loops.fsm.events import (
     Entry,
     Event,
     FinalEvent,
+    Handoff,
     HandoffDetected,
     HostWait,
     Iteration,
@@ -69,7 +70,26 @@ def first_state(start: Entry, context: Mapping[str, Any]) -> LoopState:
 
 def evolve(run: LoopState, entry: Entry) -> LoopState:
     run = _changed(run, entry.event, entry)
-    return run._replace(updated_at=timestamp(entry.wall_ms), ran_ms=entry.ran_ms, seq=run.seq + 1)
+    return run._replace(
+        updated_at=timestamp(entry.wall_ms),
+        ran_ms=entry.ran_ms,
+        seq=run.seq + 1,
+        owes=_owes(run, entry.event),
+    )
+
+
+def _owes(run: LoopState, event: Event) -> bool:
+    """An agent's turn is over, and what it used is not on the account yet.
+
+    The next event puts it there, if it used anything: only a crash comes between the two.
+    """
+    match event:
+        case ActionComplete() | ActionInterrupted(started=True):
+            return run.session_id is not None
+        case Resume():
+            return run.owes
+        case _:
+            return False
 
 
 def replay(run: LoopState, entries: Iterable[Entry]) -> LoopState:
@@ -110,6 +130,7 @@ def _state_enter(run: LoopState, event: StateEnter) -> LoopState:
         attempt=run.attempt if again else 0,
         retries=run.retries + 1 if again else 0,
         visited=_with(run.visited, event.state),
+        at_limit=event.at_limit,
         entered_by=event.reason,
         move=None,
         wait=None,
@@ -125,7 +146,8 @@ def _with(visited: tuple[str, ...], state: str) -> tuple[str, ...]:
 def _action(run: LoopState, event: ActionStart | ActionComplete | ActionInterrupted) -> LoopState:
     match event:
         case ActionStart(attempt=attempt, session_id=session):
-            return run._replace(phase="running", attempt=attempt, session_id=session, wait=None)
+            run = run._replace(phase="running", attempt=attempt, session_id=session)
+            return run._replace(wait=None, spawns=False)
         case ActionComplete():
             return _action_complete(run, event)
         case ActionInterrupted():
@@ -139,19 +161,26 @@ def _action_complete(run: LoopState, event: ActionComplete) -> LoopState:
     stored = {event.state: result}
     if event.capture:
         stored[event.capture] = result
-    handed_off = line is not None and line.type == "handoff"
-    waits = result.agent == "wait"
-    return run._replace(
+    run = run._replace(
         phase="judging",
         captured={**run.captured, **stored},
         prev_state=event.state,
         signal_line=line,
         judgement=None,
-        continuation_prompt=run.continuation_prompt if handed_off else None,
-        continuations=run.continuations if handed_off else 0,
-        handoff_waits=run.handoff_waits if handed_off else 0,
-        host_waits=run.host_waits if waits else 0,
-        host_waiting_since_ms=run.host_waiting_since_ms if waits else None,
+    )
+    handed_off = line is not None and line.type == "handoff"
+    # A turn that asks for another one has not brought the state any nearer to its end.
+    is_over = result.cut_by != "none" or not (handed_off or result.agent == "wait")
+    return _counted_from_zero(run) if is_over else run
+
+
+def _counted_from_zero(run: LoopState) -> LoopState:
+    return run._replace(
+        continuation_prompt=None,
+        continuations=0,
+        handoff_waits=0,
+        host_waits=0,
+        host_waited_ms=0,
     )
 
 
@@ -166,9 +195,11 @@ def _condition_eval(run: LoopState, event: ConditionEval) -> LoopState:
 def _transition(run: LoopState, event: Transition) -> LoopState:
     return run._replace(
         phase="moving",
-        move=Move(event.to, event.reason, event.retry),
+        move=Move(event.to, event.reason, event.retry, event.passed),
         wait=None,
-        timed_out_in=event.loop_timeout or run.timed_out_in,
+        host_waits=0,
+        host_waited_ms=0,
+        timed_out_in=event.loop_timeout,
     )
 
 
@@ -183,7 +214,8 @@ def _waiting(
             return run._replace(iteration=event.iteration, visited=(), wait=wait)
         case Cycle():
             wait = _wait("maintain", event.wait_ms, entry)
-            return run._replace(cycle=event.cycle, iteration=1, visited=(), metrics={}, wait=wait)
+            run = run._replace(cycle=event.cycle, iteration=1, at_limit=False, visited=())
+            return run._replace(metrics={}, wait=wait)
         case RetryWait():
             return run._replace(wait=_wait("retry", event.wait_ms, entry))
         case HostWait():
@@ -199,12 +231,17 @@ def _wait(kind: WaitKind, wait_ms: int, entry: Entry) -> WaitFor | None:
 
 
 def _host_wait(run: LoopState, event: HostWait, entry: Entry) -> LoopState:
-    since = run.host_waiting_since_ms
+    wait = WaitFor("host", until_wall_ms=event.until_wall_ms, why=event.reason)
+    if event.least_ms is not None:  # an earlier version waited by the wall clock alone
+        wait = wait._replace(
+            until_ran_ms=entry.ran_ms + (event.wait_ms or 0),
+            least_ran_ms=entry.ran_ms + event.least_ms,
+        )
     return run._replace(
         phase="entered",
-        wait=WaitFor("host", until_wall_ms=event.until_wall_ms, why=event.reason),
+        wait=wait,
         host_waits=run.host_waits + 1,
-        host_waiting_since_ms=entry.ran_ms if since is None else since,
+        host_waited_ms=run.host_waited_ms + (event.wait_ms or 0),
     )
 
 
@@ -213,7 +250,7 @@ def _handoff_detected(run: LoopState, event: HandoffDetected, entry: Entry) -> L
         phase="entered",
         continuation_prompt=event.continuation,
         continuations=run.continuations + 1,
-        handed_off_ms=entry.wall_ms,
+        spawns=event.spawn,
         handoff_waits=run.handoff_waits + 1 if event.wait_ms else 0,
         wait=_wait("handoff", event.wait_ms, entry),
         signal_line=None,
@@ -226,6 +263,7 @@ def _cost(run: LoopState, event: Cost) -> LoopState:
         so_far.tokens + event.tokens,
         so_far.cost_usd + event.cost_usd,
         so_far.turns + event.turns,
+        so_far.estimated_usd + (event.cost_usd if event.estimated else 0.0),
     )
     return run._replace(costs={**run.costs, event.state: receipt})
 
@@ -237,15 +275,19 @@ def _resume(run: LoopState, event: Resume) -> LoopState:
         error=None,
         limits=run.limits.under(event.limits),
         context={**run.context, **event.context},
-        timed_out_in=None,
+        spawns=False,  # whoever resumes is the session that was to be started
+        wait=None if run.status == "awaiting_continuation" else run.wait,
     )
     if event.limits.max_continuations is not None:
-        run = run._replace(continuations=0)
+        run = run._replace(continuations=0, handoff_waits=0)
     if event.again:
-        return run._replace(phase="entered", judgement=None, signal_line=None, wait=None)
+        run = run._replace(phase="entered", judgement=None, signal_line=None, wait=None)
+        return run._replace(host_waits=0, host_waited_ms=0)
     return run
 
 
 def _final(run: LoopState, event: FinalEvent) -> LoopState:
     run = run._replace(status=event.status, reason=event.reason, error=message_of(event) or None)
+    if isinstance(event, Handoff):
+        run = run._replace(wait=None, spawns=False)  # that wait is over
     return run._replace(phase="ended") if is_final(event.status, event.reason) else run

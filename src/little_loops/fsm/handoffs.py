@@ -8,18 +8,22 @@ from __future__ import annotations
 from little_loops.fsm import endings
 from little_loops.fsm.commands import Ending, EndLeftovers, Wait
 from little_loops.fsm.events import HandoffDetected
-from little_loops.fsm.limits import exceeded, wait_for
+from little_loops.fsm.limits import cost_left_usd, exceeded, wait_for
+from little_loops.fsm.record_events import note_receipt
+from little_loops.fsm.spending import session
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.waits import spacing_ms
 
 
-def hand_off(turn: Turn, continuation: str) -> EndLeftovers | Wait | None:
+def hand_off(turn: Turn, continuation: str, *, may_spawn: bool) -> EndLeftovers | Wait | None:
     run, loop = turn.run, turn.loop
     if loop.on_handoff == "terminate":
         return EndLeftovers(endings.TERMINATED._replace(message="the action handed off"))
     rest = _rest(turn)
-    spacing = 0 if rest is not None else spacing_ms(run, turn.at)
-    turn.note(HandoffDetected(run.current_state, run.iteration, continuation, spacing))
+    spacing = 0 if rest is not None else spacing_ms(run, turn.result.duration_ms)
+    spawns = may_spawn and rest is None and loop.on_handoff == "spawn"
+    here = run.current_state
+    turn.note(HandoffDetected(here, run.iteration, continuation, spacing, spawns))
     if rest is not None:
         return EndLeftovers(rest)
     return wait_for(turn.loop, turn.run, turn.at) if spacing else after_handoff(turn)
@@ -47,12 +51,25 @@ def _goes_on_alone(turn: Turn) -> bool:
 def _spent(turn: Turn) -> Ending | None:
     """What the agents have used up; a fresh session would only use more."""
     ending = exceeded(turn.loop, turn.run, turn.at, turn.run.current_state)
+    if ending is None and turn.loop.on_handoff == "spawn":
+        return _no_room_for_session(turn)
     # Time that is up is seen by the next action's deadline, which knows the loop's `on_timeout`.
     return None if ending is None or ending.reason == "loop_timeout" else ending
 
 
+def _no_room_for_session(turn: Turn) -> Ending | None:
+    left, receipt = cost_left_usd(turn.loop, turn.run), session(turn.loop, turn.run)
+    if left is None or receipt is None or left > receipt.cost_usd:
+        return None
+    needs = f"a session may use ${receipt.cost_usd:g}"
+    message = f"${left:g} of ${turn.loop.max_cost_usd:g} are left, {needs}"
+    return endings.failed("max_cost", message)
+
+
 def after_handoff(turn: Turn) -> EndLeftovers | None:
-    if turn.loop.on_handoff == "spawn":
-        message = "a fresh session goes on with it"
-        return EndLeftovers(endings.HANDED_OFF._replace(spawn=True, message=message))
-    return None
+    """The session that is to be started, on the account by then; None where this process goes on."""
+    if not turn.run.spawns:
+        return None
+    note_receipt(turn, session(turn.loop, turn.run))
+    message = "a fresh session goes on with it"
+    return EndLeftovers(endings.HANDED_OFF._replace(spawn=True, message=message))

@@ -22,13 +22,17 @@ class Started(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """A run goes on, in this process or another one; what was left of its action is gone."""
+    """A run goes on, in this process or another one; what was left of its action is gone.
+
+    `lost_tokens`: what the turn had reported whose end nobody saw.
+    """
 
     at: Moment
     orphans: tuple[str, ...] = ()
     from_state: str | None = None
     limits: Limits = Limits()
     context: Mapping[str, Any] = {}
+    lost_tokens: int = 0
 
 
 class ActionEnded(NamedTuple):

@@ -6,12 +6,13 @@ What agents have used up forbids another agent, not the check that tells what th
 from __future__ import annotations
 
 from little_loops.fsm import endings
-from little_loops.fsm.action_types import action_type
+from little_loops.fsm.actions import action_of, is_agents
 from little_loops.fsm.commands import Ending, Wait
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState
 from little_loops.fsm.values import author_context
+from little_loops.templates.render import TemplateError, Unresolved
 
 
 def iterations_allowed(loop: FSMLoop, run: LoopState) -> int:
@@ -41,7 +42,9 @@ def _spent_usd(run: LoopState) -> float:
 
 
 def exceeded(loop: FSMLoop, run: LoopState, at: Moment, state: str) -> Ending | None:
-    """The first limit that forbids the action of this state."""
+    """The first limit that forbids the action of this state; a state without one costs nothing."""
+    if loop.states[state].action is None:
+        return None
     for guard in GUARDS:
         if (ending := guard(loop, run, at, loop.states[state])) is not None:
             return ending
@@ -49,6 +52,8 @@ def exceeded(loop: FSMLoop, run: LoopState, at: Moment, state: str) -> Ending | 
 
 
 def _time(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Ending | None:
+    if run.timed_out_in is not None:  # the loop's time is up; its last state has its own
+        return None
     return endings.LOOP_TIMEOUT if time_left_ms(loop, run, at) == 0 else None
 
 
@@ -57,7 +62,10 @@ def _cost(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Endi
     if left is None or left > 0 or not _is_agents(state, run):
         return None
     spent = f"the agents have used ${_spent_usd(run):g} of ${loop.max_cost_usd:g}"
-    return endings.failed("max_cost", spent)
+    guessed = sum(receipt.estimated_usd for receipt in run.costs.values())
+    return endings.failed(
+        "max_cost", f"{spent}, ${guessed:g} of it estimated" if guessed else spent
+    )
 
 
 def _tokens(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Ending | None:
@@ -68,7 +76,10 @@ def _tokens(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> En
 
 
 def _is_agents(state: StateConfig, run: LoopState) -> bool:
-    return action_type(state, author_context(run.context, state)) != "shell"
+    try:
+        return is_agents(action_of(state, author_context(run.context, state)))
+    except (TemplateError, Unresolved):  # it cannot be run at all, which is told when it is due
+        return False
 
 
 GUARDS = (_time, _cost, _tokens)

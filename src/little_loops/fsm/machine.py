@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from little_loops.fsm import endings
+from little_loops.fsm.actions import type_of
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge
 from little_loops.fsm.conditions import NOT_RUN
 from little_loops.fsm.events import (
@@ -40,10 +41,12 @@ from little_loops.fsm.happenings import (
     StopAsked,
     WaitOver,
 )
-from little_loops.fsm.limits import exceeded, iterations_allowed, wait_for
+from little_loops.fsm.last_check import has_passed, is_used_up, may_judge, way_to_judgement
+from little_loops.fsm.limits import exceeded, iterations_allowed, time_left_ms, wait_for
 from little_loops.fsm.next_action import action_due
 from little_loops.fsm.record_events import (
     note_cut,
+    note_debt,
     note_end,
     note_ended,
     note_lost,
@@ -65,7 +68,12 @@ from little_loops.fsm.schema import (
 )
 from little_loops.fsm.signals import SIGNALS
 from little_loops.fsm.state import FORMAT, Judgement, LoopState, Result
-from little_loops.fsm.terminal_states import end_in_terminal, warn_of_failure
+from little_loops.fsm.terminal_states import (
+    MAINTAIN,
+    end_in_terminal,
+    note_cycle,
+    warn_of_failure,
+)
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.verdicts import judge_action, judge_source, with_source
 from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
@@ -122,9 +130,11 @@ def _arrive(turn: Turn) -> Command:
     """Go where the run is headed, unless a limit or a wait stands before it."""
     move = turn.run.move
     assert move is not None, "a moving run is headed somewhere"
+    if is_used_up(turn.loop, turn.run, move):
+        if may_judge(turn.loop, turn.run, move):
+            return _enter(turn, at_limit=True)
+        return _out_of_iterations(turn)
     if move.target in turn.run.visited:
-        if turn.run.iteration >= iterations_allowed(turn.loop, turn.run):
-            return _out_of_iterations(turn)
         _count_iteration(turn, waits_itself=move.retry)
     if turn.run.wait is not None:
         return wait_for(turn.loop, turn.run, turn.at)
@@ -132,21 +142,31 @@ def _arrive(turn: Turn) -> Command:
 
 
 def _count_iteration(turn: Turn, *, waits_itself: bool) -> None:
-    run, loop = turn.run, turn.loop
-    turn.note(Iteration(run.iteration + 1, 0 if waits_itself else to_ms(loop.backoff)))
-    if waits_itself and (wait_ms := retry_wait_ms(loop, turn.state, run.retries)):
+    wait_ms = 0 if waits_itself else max(to_ms(turn.loop.backoff), _asked_wait_ms(turn.run))
+    turn.note(Iteration(turn.run.iteration + 1, wait_ms))
+    if waits_itself:
+        _note_retry_wait(turn)
+
+
+def _asked_wait_ms(run: LoopState) -> int:
+    """How long the action of the state that is left wants the next iteration to wait."""
+    left = run.captured.get(run.current_state)
+    return 0 if left is None else left.wait_ms
+
+
+def _note_retry_wait(turn: Turn) -> None:
+    run = turn.run
+    if wait_ms := retry_wait_ms(turn.loop, turn.state, run.retries):
         turn.note(RetryWait(run.current_state, run.attempt + 1, wait_ms))
 
 
-def _enter(turn: Turn) -> Command:
+def _enter(turn: Turn, *, at_limit: bool = False) -> Command:
     run, move = turn.run, turn.run.move
     assert move is not None, "a moving run is headed somewhere"
-    target = turn.loop.states[move.target]
-    limited = target.action is not None and run.timed_out_in is None
-    if limited and (ending := exceeded(turn.loop, run, turn.at, move.target)) is not None:
+    if (ending := exceeded(turn.loop, run, turn.at, move.target)) is not None:
         return _out_of(turn, ending, move.target)
     step = run.step if move.retry else run.step + 1
-    turn.note(StateEnter(move.target, run.iteration, step, move.reason))
+    turn.note(StateEnter(move.target, run.iteration, step, move.reason, at_limit))
     return _act(turn)
 
 
@@ -161,6 +181,8 @@ def _times(count: int) -> str:
 
 
 def _out_of(turn: Turn, ending: Ending, next_state: str) -> Command:
+    if turn.run.timed_out_in is not None:
+        return EndLeftovers(endings.LOOP_TIMEOUT)
     if ending.reason == "loop_timeout":
         return _time_is_up(turn, next_state)
     return EndLeftovers(ending)
@@ -185,10 +207,10 @@ def _act(turn: Turn) -> Command:
         ActionStart(
             due.shown,
             turn.run.current_state,
-            command.attempt,
-            command.kind,
+            command.job.attempt,
+            type_of(due.action),
             state.terminal,
-            command.session_id,
+            due.session_id,
         )
     )
     return command
@@ -216,8 +238,11 @@ def _ended(turn: Turn, ended: ActionEnded) -> Command:
     return _settle(turn)
 
 
-def _settle(turn: Turn) -> Command:
-    """Stop, timeout, signal line, host, condition: the first that speaks decides."""
+def _settle(turn: Turn, *, may_spawn: bool = True) -> Command:
+    """Stop, timeout, signal line, host, condition: the first that speaks decides.
+
+    `may_spawn`: a resume is itself the fresh session that a handoff asks for.
+    """
     run, result = turn.run, turn.result
     if run.timed_out_in is not None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
@@ -227,7 +252,7 @@ def _settle(turn: Turn) -> Command:
     if result.cut_by == "loop":
         return _time_is_up(turn, run.current_state)
     if result.cut_by == "none" and run.signal_line is not None and run.signal_line.type in OBEYED:
-        return _obey(turn)
+        return _obey(turn, may_spawn=may_spawn)
     if result.agent in ("auth", "billing"):
         return EndLeftovers(endings.failed(result.agent, result.reason or result.agent))
     if result.agent == "wait":
@@ -235,11 +260,11 @@ def _settle(turn: Turn) -> Command:
     return _judge_or_ask(turn, judge_action(turn.state, run))
 
 
-def _obey(turn: Turn) -> Command:
+def _obey(turn: Turn, *, may_spawn: bool) -> Command:
     line = turn.run.signal_line
     assert line is not None, "there is a signal line to obey"
     if line.type == "handoff":
-        return hand_off(turn, line.payload) or _act(turn)
+        return hand_off(turn, line.payload, may_spawn=may_spawn) or _act(turn)
     if line.type == "stop":
         return EndLeftovers(endings.STOPPED._replace(message=line.payload))
     return _route(turn, Judgement(ERROR, line.payload or "FATAL_ERROR"))
@@ -258,8 +283,8 @@ def _wait_for_host(turn: Turn, result: Result) -> Command:
     wait = host_wait(turn.run, host, result, turn.at)
     if wait.too_long:
         return _route(turn, Judgement(ERROR, f"{wait.reason}; longer than `max_wait`"))
-    wait_ms = wait.until_wall_ms - turn.at.wall_ms
-    turn.note(HostWait(turn.run.current_state, wait.reason, wait.until_wall_ms, wait_ms))
+    here, until_wall_ms = turn.run.current_state, turn.at.wall_ms + wait.wait_ms
+    turn.note(HostWait(here, wait.reason, until_wall_ms, wait.wait_ms, wait.least_ms))
     return wait_for(turn.loop, turn.run, turn.at)
 
 
@@ -272,9 +297,13 @@ def _route(turn: Turn, judgement: Judgement, *, by_condition: bool = False) -> C
     if by_condition and condition is not None:
         judgement = with_source(turn.state, judgement)
         turn.note(_evaluated(turn.run, condition, judgement))
+    if turn.run.timed_out_in is not None:
+        return EndLeftovers(endings.LOOP_TIMEOUT)
     way = find_way(turn.loop, turn.run, judgement.verdict)
     if way is None:
         return _no_way(turn, judgement)
+    if has_passed(turn.run, judgement.verdict):
+        return _take(turn, way_to_judgement(turn.loop, turn.run, way), passed=True)
     return _take(turn, way)
 
 
@@ -292,10 +321,11 @@ def _evaluated(run: LoopState, condition: Condition, judgement: Judgement) -> Co
     )
 
 
-def _take(turn: Turn, way: Way) -> Command:
+def _take(turn: Turn, way: Way, *, passed: bool = False) -> Command:
     here = turn.run.current_state
     again = way.target == CURRENT
-    turn.note(Transition(here, here if again else way.target, way.reason, again))
+    to = here if again else way.target
+    turn.note(Transition(here, to, way.reason, again, passed=passed))
     return _arrive(turn)
 
 
@@ -362,12 +392,25 @@ def _stopped(turn: Turn, signal: int) -> Command:
 def _resume(turn: Turn, resumed: Resumed) -> Command:
     before = turn.run
     note_resume(turn, resumed)
+    if before.phase == "running":
+        note_lost(turn)
+    note_debt(turn, resumed)
     if resumed.from_state is not None:
         return _take(turn, Way(resumed.from_state, "resume"))
     if before.status == "needs_review":
         return _take(turn, Way(turn.state.next or turn.loop.initial, "next"))
     if before.timed_out_in is not None:
+        return _resume_timed_out(turn, before)
+    return _go_on(turn)
+
+
+def _resume_timed_out(turn: Turn, before: LoopState) -> Command:
+    """With more time where it was going; without, the `on_timeout` state comes to its end."""
+    assert before.timed_out_in is not None, "the loop's time was up"
+    if time_left_ms(turn.loop, turn.run, turn.at) != 0:
         return _take(turn, Way(before.timed_out_in, "resume"))
+    if before.status == "failed":
+        return EndLeftovers(endings.LOOP_TIMEOUT)
     return _go_on(turn)
 
 
@@ -380,17 +423,29 @@ def _go_on(turn: Turn) -> Command:
         case "entered":
             return _act_if_allowed(turn) if run.wait is None else wait_for(turn.loop, run, turn.at)
         case "judging":
-            return _settle(turn)
+            return _settle(turn, may_spawn=False)
         case "judged":
             assert run.judgement is not None, "a judged run has its judgement"
             return _route(turn, run.judgement)
         case "moving":
-            return _arrive(turn)
+            _make_up_wait(turn)
+            return _arrive(turn) if run.timed_out_in is None else _enter(turn)
         case "ended":
             # Only a crash between the final event and the archive leaves a run here.
             return end_in_terminal(turn) or _arrive(turn)
         case _:
             assert_never(run.phase)
+
+
+def _make_up_wait(turn: Turn) -> None:
+    """A cut may come between a transition and the wait that belongs to it."""
+    run, move = turn.run, turn.run.move
+    if move is None or run.wait is not None:
+        return
+    if move.reason == MAINTAIN:
+        note_cycle(turn)
+    elif move.retry and move.target not in run.visited:
+        _note_retry_wait(turn)
 
 
 def _act_if_allowed(turn: Turn) -> Command:
@@ -400,11 +455,9 @@ def _act_if_allowed(turn: Turn) -> Command:
 
 
 def _after_interrupt(turn: Turn) -> Command:
-    if turn.run.phase == "running":
-        note_lost(turn)
     wish = turn.state.on_interrupt or turn.loop.on_interrupt
     if wish == CURRENT:
         return _act_if_allowed(turn)
-    if wish == AS_ERROR:
+    if wish == AS_ERROR or turn.run.timed_out_in is not None:
         return _route(turn, Judgement(ERROR, "the action was interrupted"))
     return _take(turn, Way(wish, "on_interrupt"))

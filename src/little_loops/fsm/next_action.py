@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from little_loops.fsm.action_types import type_of_text
-from little_loops.fsm.commands import RunAction
+from little_loops.fsm.actions import Action, Agent, Builtin, Shell, action_of, text_of
+from little_loops.fsm.commands import Job, RunAction, RunAgent, RunBuiltin, RunShell
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.limits import cost_left_usd, iterations_allowed, time_left_ms
 from little_loops.fsm.schema import FSMLoop, StateConfig
@@ -24,44 +24,65 @@ HANDLER_TIMEOUT_MS = 60_000
 
 
 class Due(NamedTuple):
+    """The command for an action, and the action as people are shown it."""
+
     command: RunAction
+    action: Action
     shown: str
+
+    @property
+    def session_id(self) -> str | None:
+        return self.command.session_id if isinstance(self.command, RunAgent) else None
 
 
 def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> Due:
     """Raises `Unresolved` or `TemplateError` when a text names what is not there."""
     state = loop.states[run.current_state]
-    assert state.action is not None, "a state without an action is not due"
     run = run._replace(attempt=run.attempt + 1, ran_ms=at.ran_ms)
     context = author_context(run.context, state)
-    action = splice(state.action, context)
-    own_context = {name: _spliced(value, context) for name, value in state.context.items()}
-    env = {name: splice(value, context) for name, value in {**loop.env, **state.env}.items()}
-    shown = _shown(action, [*own_context.values(), *env.values()], loop, run)
-    kind = state.action_type or type_of_text(action)
+    action = action_of(state, context)
+    job = _job(loop, run, context, at)
+    shown = _shown(text_of(action), [*job.context.values(), *job.env.values()], loop, run)
+    return Due(_command(action, job, loop, run), action, shown)
+
+
+def _command(action: Action, job: Job, loop: FSMLoop, run: LoopState) -> RunAction:
+    state = loop.states[run.current_state]
+    match action:
+        case Shell():
+            return RunShell(job, action.script, state.shell or loop.shell)
+        case Agent():
+            return RunAgent(
+                job,
+                action.text,
+                action.is_slash,
+                host=loop.host.under(state.host),
+                session_id=session_id(run),
+                words=asks_verdict(state),
+                cost_left_usd=cost_left_usd(loop, run),
+            )
+        case Builtin():
+            return RunBuiltin(job, action.name)
+
+
+def _job(loop: FSMLoop, run: LoopState, context: Mapping[str, Any], at: Moment) -> Job:
+    state = loop.states[run.current_state]
+    env = {**loop.env, **state.env}
     deadline_ms, deadline_of = _deadline(loop, run, state, at)
-    command = RunAction(
+    return Job(
         state=run.current_state,
         step=run.step,
         attempt=run.attempt,
         iteration=run.iteration,
-        kind=kind,
-        action=action,
-        context=own_context,
-        env=env,
+        iteration_limit=iterations_allowed(loop, run),
+        context={name: _spliced(value, context) for name, value in state.context.items()},
+        env={name: splice(value, context) for name, value in env.items()},
         cwd=state.cwd or loop.cwd,
-        shell=state.shell or loop.shell,
         kill_grace_s=loop.kill_grace if state.kill_grace is None else state.kill_grace,
         deadline_ms=deadline_ms,
         deadline_of=deadline_of,
-        host=loop.host.under(state.host),
-        iteration_limit=iterations_allowed(loop, run),
-        session_id=None if kind == "shell" else session_id(run),
-        words=None if kind == "shell" else asks_verdict(state),
         continuation=run.continuation_prompt,
-        cost_left_usd=cost_left_usd(loop, run),
     )
-    return Due(command, shown)
 
 
 def session_id(run: LoopState) -> str:

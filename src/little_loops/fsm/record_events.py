@@ -16,31 +16,34 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.happenings import ActionEnded, LeftoversEnded, Resumed
 from little_loops.fsm.limits import time_left_ms
-from little_loops.fsm.state import LoopState, Result, WaitKind
+from little_loops.fsm.spending import lost, used
+from little_loops.fsm.state import LoopState, Receipt, Result, WaitKind
 from little_loops.fsm.turn import Turn
+from little_loops.fsm.waits import left_ms
 
 
 def note_ended(turn: Turn, ended: ActionEnded) -> None:
     here, line = turn.run.current_state, ended.signal_line
     turn.note(ActionComplete(here, ended.result, line, turn.state.capture))
-    _note_cost(turn, ended.result)
+    note_receipt(turn, used(turn.loop, turn.run, ended.result))
     for warning in ended.warnings:
         turn.note(RunWarning(warning, here))
     if line is not None:
         turn.note(SignalFound(here, line.type, line.payload))
 
 
-def _note_cost(turn: Turn, result: Result) -> None:
-    run, cost, turns = turn.run, result.cost_usd or 0.0, result.turns or 0
-    if result.tokens or cost:
-        turn.note(Cost(run.current_state, result.tokens, cost, turns, run.iteration))
+def note_receipt(turn: Turn, receipt: Receipt | None) -> None:
+    if receipt is None:
+        return
+    run, (tokens, cost_usd, turns, guessed) = turn.run, receipt
+    turn.note(Cost(run.current_state, tokens, cost_usd, turns, run.iteration, bool(guessed)))
 
 
 def note_cut(turn: Turn, result: Result) -> None:
     """A stop ended the action; how it went is kept for whoever looks."""
     kept = PartialResult._make(getattr(result, name) for name in PartialResult._fields)
     turn.note(_interrupted(turn.run, "stop")._replace(result=kept))
-    _note_cost(turn, result)
+    note_receipt(turn, used(turn.loop, turn.run, result))
 
 
 def note_not_begun(turn: Turn) -> None:
@@ -51,6 +54,15 @@ def note_not_begun(turn: Turn) -> None:
 def note_lost(turn: Turn) -> None:
     """Nobody was left to write how the action ended."""
     turn.note(_interrupted(turn.run, "crash"))
+
+
+def note_debt(turn: Turn, resumed: Resumed) -> None:
+    """What the last turn used, where its runner was gone before it could write that down."""
+    run = turn.run
+    if run.owes:
+        is_known = run.phase == "judging"
+        receipt = used(turn.loop, run, turn.result) if is_known else None
+        note_receipt(turn, receipt if is_known else lost(turn.loop, run, resumed.lost_tokens))
 
 
 def _interrupted(run: LoopState, cause: Literal["stop", "crash"]) -> ActionInterrupted:
@@ -78,30 +90,27 @@ def note_resume(turn: Turn, resumed: Resumed) -> None:
 
 def _wait_left(turn: Turn) -> tuple[WaitKind | None, int]:
     """What it waits for before it does anything, and how long."""
-    wait, at = turn.run.wait, turn.at
-    if wait is None:
+    wait = turn.run.wait
+    if wait is None or turn.run.status == "awaiting_continuation":
         return None, 0
-    ran_left, wall_left = (
-        (wait.until_ran_ms or 0) - at.ran_ms,
-        (wait.until_wall_ms or 0) - at.wall_ms,
-    )
-    left_ms = max(ran_left, wall_left)
-    return (wait.kind, left_ms) if left_ms > 0 else (None, 0)
+    wait_ms = left_ms(wait, turn.at)
+    return (wait.kind, wait_ms) if wait_ms > 0 else (None, 0)
 
 
 def _is_once_more(turn: Turn, resumed: Resumed) -> bool:
     """The state that failed is what is done next."""
     run = turn.run
-    if run.status != "failed" or resumed.from_state is not None:
+    if resumed.from_state is not None or run.timed_out_in is not None:
         return False
     now_limited = run._replace(limits=run.limits.under(resumed.limits))
     has_time = time_left_ms(turn.loop, now_limited, turn.at) != 0
-    return has_time and (run.reason in endings.REDO or _cut_by_time(run))
+    failed = run.status == "failed" and run.reason in endings.REDO
+    return has_time and (failed or _cut_by_time(run))
 
 
 def _cut_by_time(run: LoopState) -> bool:
     """The loop's time ran out during an action, not on the way to one."""
-    return run.reason == "loop_timeout" and run.phase == "judging"
+    return run.phase == "judging" and run.captured[run.current_state].cut_by == "loop"
 
 
 def note_end(turn: Turn, ended: LeftoversEnded) -> None:

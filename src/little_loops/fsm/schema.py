@@ -16,7 +16,7 @@ from little_loops.records import NamedTuple
 
 Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 Direction = Literal["min", "max"]
-ActionType = Literal["shell", "slash", "prompt"]
+ActionType = Literal["shell", "slash", "prompt", "builtin"]
 Outcome = Literal["success", "failure", "review"]
 Number = float | str
 """A number, or a template that is read as one when it is used."""
@@ -172,6 +172,7 @@ class StateConfig(NamedTuple):
     outcome: Outcome | None = None
     capture: str | None = None
     capture_exit: bool = False
+    check: bool = False
     timeout: float | None = None
     retry: Retry | None = None
     context: Mapping[str, Any] = {}

@@ -23,8 +23,6 @@ from little_loops.fsm.plain import Masked, Written, WrongShape, decode
 from little_loops.records import NamedTuple
 
 FORMAT = 1
-NOT_OF_THE_RUN = ("format", "log")
-"""What a state file says beside the run: its version, and where in the log it stands."""
 
 Status = Literal[
     "running",
@@ -61,7 +59,8 @@ class Result(NamedTuple):
     `output` and `stderr` hold short texts; a longer one is only in its file, and `tail` is its
     end, for people.  `open_ended`: no newline was dropped from the end of `output`.  `order` says
     in which order the two streams arrived: bytes of stdout, of stderr, of stdout and so on; a
-    long one is only in its file.  `failure` says why an action could not be run at all.
+    long one is only in its file.  `failure` says why an action could not be run at all, `wait_ms`
+    how long it wants the next iteration to wait.
 
     The second half is an agent's: `agent` is what its host made of the end, which the machine knows
     only as one of a few ways to continue; `stream_file` has the raw events of its program.
@@ -81,6 +80,7 @@ class Result(NamedTuple):
     signal: int | None = None
     cut_by: CutBy = "none"
     failure: Masked[str | None] = None
+    wait_ms: int = 0
     agent: AgentWay | None = None
     kind: str | None = None
     reason: Masked[str | None] = None
@@ -117,23 +117,30 @@ class Move(NamedTuple):
     target: str
     reason: str
     retry: bool = False
+    passed: bool = False
+    """A check passed after the last iteration: what it leads to may be checked too."""
 
 
 class WaitFor(NamedTuple):
-    """A wait that outlives the process: by running time, or by the wall clock."""
+    """A wait that outlives the process: over when either clock says so.
+
+    Before `least_ran_ms` it is not over whatever the wall clock says: that may have been set.
+    """
 
     kind: WaitKind
     until_ran_ms: int | None = None
     until_wall_ms: int | None = None
     why: str = ""
+    least_ran_ms: int | None = None
 
 
 class Receipt(NamedTuple):
-    """What the agents of one state have used."""
+    """What the agents of one state have used; `estimated_usd` is the part nobody reported."""
 
     tokens: int = 0
     cost_usd: float = 0.0
     turns: int = 0
+    estimated_usd: float = 0.0
 
 
 class Limits(NamedTuple):
@@ -190,10 +197,12 @@ class LoopState(NamedTuple):
     metrics: Mapping[str, Metric] = {}
     continuation_prompt: str | None = None
     continuations: int = 0
-    handed_off_ms: int | None = None
+    spawns: bool = False
     handoff_waits: int = 0
     host_waits: int = 0
-    host_waiting_since_ms: int | None = None
+    host_waited_ms: int = 0
+    at_limit: bool = False
+    owes: bool = False
     timed_out_in: str | None = None
     session_id: str | None = None
     ran_ms: int = 0

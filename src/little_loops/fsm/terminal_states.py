@@ -11,6 +11,10 @@ from little_loops.fsm.turn import Turn
 from little_loops.fsm.verdicts import judge_action
 from little_loops.fsm.waits import to_ms
 
+MAINTAIN = "on_maintain"
+LEAST_INTERVAL_MS = 1000
+"""Also of a loop that no reader has checked."""
+
 
 def warn_of_failure(turn: Turn) -> None:
     """A terminal state's action changes nothing any more; that it failed is worth a word."""
@@ -34,9 +38,14 @@ def end_in_terminal(turn: Turn) -> EndLeftovers | None:
     if not loop.maintain:
         return EndLeftovers(endings.COMPLETED)
     target = state.on_maintain or loop.initial
-    turn.note(Transition(run.current_state, target, "on_maintain"))
-    turn.note(Cycle(run.cycle + 1, to_ms(loop.maintain_interval)))
+    turn.note(Transition(run.current_state, target, MAINTAIN))
+    note_cycle(turn)
     return None
+
+
+def note_cycle(turn: Turn) -> None:
+    wait_ms = max(to_ms(turn.loop.maintain_interval), LEAST_INTERVAL_MS)
+    turn.note(Cycle(turn.run.cycle + 1, wait_ms))
 
 
 def _way_in(entered_by: str | None) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import FSMLoop, HostOptions, Retry, StateConfig
-from little_loops.fsm.state import LoopState, Result
+from little_loops.fsm.state import LoopState, Result, WaitFor
 from little_loops.records import NamedTuple
 
-SPACING_MS = 10_000
+FIRST_MS = 1_000
+QUICK_MS = 10_000
 LONGEST_SPACING_MS = 60_000
 HOST_WAIT_MS = 10_000
 LONGEST_HOST_WAIT_MS = 600_000
@@ -24,30 +25,49 @@ def retry_wait_ms(loop: FSMLoop, state: StateConfig, retries: int) -> int:
         return to_ms(retry.max_backoff)
 
 
-def spacing_ms(run: LoopState, at: Moment) -> int:
-    """Handoffs that follow each other too fast are spaced out: 1, 2, 4 … 60 s."""
-    last = run.handed_off_ms
-    if last is None or not 0 <= at.wall_ms - last < SPACING_MS:
+def spacing_ms(run: LoopState, took_ms: int) -> int:
+    """Quick handoffs in a row are spaced out: 1, 2, 4 … 60 s."""
+    if run.continuations == 0 or took_ms >= QUICK_MS:
         return 0
-    return min(1000 << min(run.handoff_waits, 16), LONGEST_SPACING_MS)
+    return _doubled(FIRST_MS, run.handoff_waits, LONGEST_SPACING_MS)
 
 
 class HostWait(NamedTuple):
-    until_wall_ms: int
+    wait_ms: int
+    least_ms: int
     reason: str
     too_long: bool
 
 
 def host_wait(run: LoopState, host: HostOptions, result: Result, at: Moment) -> HostWait:
-    """Until the reset the host names, else with backoff; never longer than `max_wait` in all."""
+    """Until the reset the host names, else with backoff; never longer than `max_wait` in all.
+
+    A reset that has just passed is no promise: each wait in a row has at least twice the length
+    that the one before had to have.
+    """
     longest_s = MAX_HOST_WAIT_S if host.max_wait is None else host.max_wait
-    backoff_ms = min(HOST_WAIT_MS << min(run.host_waits, 16), LONGEST_HOST_WAIT_MS)
-    asked = at.wall_ms + backoff_ms if result.retry_at_ms is None else result.retry_at_ms
-    until = max(asked, at.wall_ms)
-    since = at.ran_ms if run.host_waiting_since_ms is None else run.host_waiting_since_ms
-    waited_ms = at.ran_ms - since + until - at.wall_ms
+    least_ms = _doubled(FIRST_MS, run.host_waits, LONGEST_HOST_WAIT_MS)
+    asked_ms = _doubled(HOST_WAIT_MS, run.host_waits, LONGEST_HOST_WAIT_MS)
+    if result.retry_at_ms is not None:
+        asked_ms = result.retry_at_ms - at.wall_ms
+    wait_ms = max(asked_ms, least_ms)
     reason = result.reason or result.kind or "the agent's service is busy"
-    return HostWait(until, reason, waited_ms > to_ms(longest_s))
+    too_long = run.host_waited_ms + wait_ms > to_ms(longest_s)
+    return HostWait(wait_ms, least_ms, reason, too_long)
+
+
+def left_ms(wait: WaitFor, at: Moment) -> int:
+    """How much longer a wait lasts; not positive once it is over."""
+    ends = []
+    if wait.until_ran_ms is not None:
+        ends.append(wait.until_ran_ms - at.ran_ms)
+    if wait.until_wall_ms is not None:
+        ends.append(wait.until_wall_ms - at.wall_ms)
+    return max(min(ends, default=0), (wait.least_ran_ms or 0) - at.ran_ms)
+
+
+def _doubled(first_ms: int, times: int, longest_ms: int) -> int:
+    return min(first_ms << min(times, 16), longest_ms)
 
 
 def to_ms(seconds: float | None) -> int:

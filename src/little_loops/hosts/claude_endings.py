@@ -112,10 +112,10 @@ def truncated(seen: Seen) -> Finding | None:
 
 
 def unknown_command(seen: Seen) -> Finding | None:
-    if not without_a_turn(seen):
-        return None
+    # Newer versions send an unknown command to the model as text, so the number of turns is no test.
     unlisted = bool(seen.command and seen.commands and seen.command not in seen.commands)
-    if not unlisted and not message_of(seen).startswith("Unknown command:"):
+    reported = without_a_turn(seen) and message_of(seen).startswith("Unknown command:")
+    if not unlisted and not reported:
         return None
     return Finding("unknown_command", unknown(seen.command or "", seen.commands))
 

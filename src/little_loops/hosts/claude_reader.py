@@ -120,7 +120,9 @@ class ClaudeReader:
 
     def _init(self, event: Event) -> tuple[HostEvent, ...]:
         self._session_id = text_in(event, "session_id") or self._session_id
-        names = tuple(name[:100] for name in texts_in(event, "slash_commands")[:KEPT_NAMES])
+        listed = texts_in(event, "slash_commands")
+        names = tuple(dict.fromkeys(name[:100] for name in (*listed, *texts_in(event, "skills"))))
+        names = names if listed and len(names) <= KEPT_NAMES else ()  # no list proves nothing
         again = self._seen.result is not None
         self._seen = self._seen._replace(started=True, commands=names, unfinished=again)
         for problem in parts_of(event, "plugin_errors"):

@@ -13,9 +13,9 @@ from little_loops.fsm.schema import HostOptions
 from little_loops.hosts import verdicts
 from little_loops.hosts.base import Launch, Probe, Request, Run, Which, gently_then_firmly
 from little_loops.hosts.plain import PlainReader
-from little_loops.records import NamedTuple
-from little_loops.templates.shell.command_words import findings
 from little_loops.templates.shell.positions import HOLE
+from little_loops.templates.shell.rules import findings
+from little_loops.templates.shell.words import Word
 
 PLACE = "{prompt}"
 
@@ -76,14 +76,9 @@ class CommandHost:
         return gently_then_firmly(kill_grace_s)
 
 
-class _Argument(NamedTuple):
-    text: str
-    bare: bool = False
-
-
 def _runs_the_prompt(command: Sequence[str]) -> str | None:
     """The program that would take the prompt, which is data, for code."""
-    words = [_Argument(word.replace(PLACE, HOLE)) for word in command]
+    words = [Word(word.replace(PLACE, HOLE), bare=False) for word in command]
     found = [one for at, one in findings(words).items() if HOLE in words[at].text]
     return next((one.of for one in found if one.role in ("command", "program")), None)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 _NAME = re.compile(r"/([\w-]+(?::[\w-]+)*)")
 _SHELL_BLOCK = re.compile(r"!`[^`]*`|^```!.*?^```", re.DOTALL | re.MULTILINE)
 _ARGUMENT = re.compile(r"\$(?:ARGUMENTS|\d|\{?[A-Za-z_]\w*)")
-LARGEST = 1 << 20
+MAX_COMMAND_BYTES = 1 << 20
 
 
 def command_name(action: str) -> str | None:
@@ -44,10 +44,15 @@ def _places(
         yield os.path.join(directory, "skills", parts[1], "SKILL.md")
 
 
-def runs_shell_on_arguments(path: str) -> bool:
+def read_command(path: str) -> bytes | None:
+    """What a command file says; None if it cannot be read."""
     try:
         with open(path, "rb") as stream:
-            text = stream.read(LARGEST).decode("utf-8", "replace")
+            return stream.read(MAX_COMMAND_BYTES)
     except OSError:
-        return False
+        return None
+
+
+def runs_shell_on_arguments(path: str) -> bool:
+    text = (read_command(path) or b"").decode("utf-8", "replace")
     return any(_ARGUMENT.search(block[0]) for block in _SHELL_BLOCK.finditer(text))

@@ -1,6 +1,6 @@
 """Commit what a turn changed, and nothing else.
 
-`look` takes stock before a turn: which files differ from the last commit, and what is in them.
+`take_snapshot` looks before a turn which files differ from the last commit, and what is in them.
 `commit` compares afterwards and commits the difference, by `git commit --only`: what somebody
 staged for another commit stays staged.  Hooks run, as for anybody.  Nothing is pushed, no branch is
 changed or left, no ignored file is added.
@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 import os
 import stat
-import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from little_loops.errors import DamagedRun, LittleLoopsError
 from little_loops.records import NamedTuple
+from little_loops.relay.call import Call
 from little_loops.relay.git import TIMED_OUT, Answer, git
 from little_loops.relay.record import read_small, write_whole
 
@@ -44,11 +45,15 @@ class NotCommitted(LittleLoopsError):
 
 
 class Repository(NamedTuple):
-    """A work tree: its top, its git directory, and where the project lies in it (`a/b/` or empty)."""
+    """A work tree: its top, its git directory, and where the project lies in it (`a/b/` or empty).
+
+    `call` is the action for which git is asked.
+    """
 
     top: str
     git_dir: str
     prefix: str
+    call: Call
 
 
 class Change(NamedTuple):
@@ -94,16 +99,16 @@ def _is_at(path: str, place: str) -> bool:
     return place == "." or path == place or path.startswith(f"{place}/")
 
 
-def find_repository(project: str) -> Repository | None:
+def find_repository(call: Call) -> Repository | None:
     """The repository the project lies in; None without one, or without git."""
     wanted = ("--is-inside-work-tree", "--show-toplevel", "--absolute-git-dir", "--show-prefix")
-    answer = git(["rev-parse", *wanted], project)
+    answer = git(call, ["rev-parse", *wanted], call.project)
     if answer is None or _no_work_tree(answer):
         return None
     lines = answer.text.split("\n")
     if answer.code != 0 or len(lines) != len(wanted) + 1:
         raise NotCommitted(f"git cannot be used here: {answer.complaint}", WITHOUT_COMMITS)
-    return Repository(top=lines[1], git_dir=lines[2], prefix=lines[3])
+    return Repository(top=lines[1], git_dir=lines[2], prefix=lines[3], call=call)
 
 
 def _no_work_tree(answer: Answer) -> bool:
@@ -134,14 +139,29 @@ def _nothing_under_way(repository: Repository) -> None:
 # ── taking stock ───────────────────────────────────────────────────────────────────────────────
 
 
-def look(repository: Repository, run_dir: str) -> None:
+def take_snapshot(repository: Repository) -> None:
     """Keep in the run's directory what differs from the last commit before the turn."""
     before = {change.path: _content(repository, change.path) for change in changes(repository)}
-    write_whole(os.path.join(run_dir, SNAPSHOT), json.dumps(before))
+    write_whole(_snapshot_path(repository.call), json.dumps(before))
 
 
-def _looked(run_dir: str) -> Snapshot:
-    path = os.path.join(run_dir, SNAPSHOT)
+def drop_snapshot(call: Call) -> None:
+    """What an earlier turn began with says nothing about one that is not committed."""
+    with suppress(FileNotFoundError):
+        os.unlink(_snapshot_path(call))
+
+
+def has_snapshot(call: Call) -> bool:
+    """Whether the turn began in a repository to which its work is to be committed."""
+    return os.path.lexists(_snapshot_path(call))
+
+
+def _snapshot_path(call: Call) -> str:
+    return os.path.join(call.run_dir, SNAPSHOT)
+
+
+def _snapshot(call: Call) -> Snapshot:
+    path = _snapshot_path(call)
     try:
         return dict(json.loads(read_small(path, LARGEST_SNAPSHOT) or ""))
     except (ValueError, TypeError) as problem:
@@ -197,9 +217,9 @@ def _digest(path: str, info: os.stat_result) -> str:
 # ── committing ─────────────────────────────────────────────────────────────────────────────────
 
 
-def commit(repository: Repository, run_dir: str, message: str, bounds: Bounds) -> Committed:
-    """Commit what changed since `look`, as far as it lies within the bounds."""
-    before = _looked(run_dir)
+def commit(repository: Repository, message: str, bounds: Bounds) -> Committed:
+    """Commit what changed since the snapshot, as far as it lies within the bounds."""
+    before = _snapshot(repository.call)
     mine = [
         change
         for change in changes(repository)
@@ -282,11 +302,11 @@ def _patiently(repository: Repository, words: Sequence[str], paths: Sequence[str
     for wait_s in LOCK_WAITS_S:
         if answer.code == 0 or LOCK not in answer.complaint:
             break
-        time.sleep(wait_s)
+        repository.call.pause(wait_s)
         answer = _ask(repository, words, stdin)
     return answer
 
 
 def _ask(repository: Repository, words: Sequence[str], stdin: str = "") -> Answer:
-    answer = git(words, repository.top, stdin=stdin, timeout_s=COMMIT_TIMEOUT_S)
+    answer = git(repository.call, words, repository.top, stdin=stdin, timeout_s=COMMIT_TIMEOUT_S)
     return answer or Answer(127, "", "git is not there any more")

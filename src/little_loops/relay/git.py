@@ -1,23 +1,23 @@
 """Ask git: one narrow door to the program, with words for what it says.
 
-The user's configuration, hooks and identity are left as they are.  Output goes to files, not pipes,
-so that nothing a hook leaves running can keep us waiting.  A `git` that lies in the project is not
-the user's: a clone must not decide what runs.
+The user's configuration, hooks and identity are left as they are.  A `git` that lies in the project
+is not the user's: a clone must not decide what runs.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 
 from little_loops.records import NamedTuple
+from little_loops.relay.call import Call
 from little_loops.relay.contract import one_line
+from little_loops.system.process import CannotStart
 
 TIMEOUT_S = 120.0
 TIMED_OUT = 124
+KILLED = 137
 LINES_SHOWN = 6
 # No question nobody can answer, and git's own words, which we have to recognise.  `LC_ALL` would
 # change how hooks read and print text, too.
@@ -33,39 +33,35 @@ class Answer(NamedTuple):
 
 
 def git(
-    words: Sequence[str], cwd: str, *, stdin: str = "", timeout_s: float = TIMEOUT_S
+    call: Call, words: Sequence[str], cwd: str, *, stdin: str = "", timeout_s: float = TIMEOUT_S
 ) -> Answer | None:
     """What git answers; None if there is no git."""
-    program = _program(cwd)
+    program = _program(cwd, call.environ.get("PATH", os.defpath))
     if program is None:
         return None
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        try:
-            code = subprocess.run(
-                [program, *OWN_SETTINGS, *words],
-                cwd=cwd,
-                env={**os.environ, **OWN_VARIABLES},
-                input=os.fsencode(stdin),
-                stdout=out,
-                stderr=err,
-                timeout=timeout_s,
-                check=False,
-            ).returncode
-        except FileNotFoundError:
-            return None
-        except subprocess.TimeoutExpired:
-            return Answer(TIMED_OUT, "", f"git {words[0]} took more than {timeout_s:g} s")
-        out.seek(0)
-        err.seek(0)
-        text, talk = os.fsdecode(out.read()), err.read().decode("utf-8", "replace")
+    try:
+        done = call.execute(
+            [program, *OWN_SETTINGS, *words],
+            cwd=cwd,
+            env={**call.environ, **OWN_VARIABLES},
+            stdin=os.fsencode(stdin),
+            timeout_s=timeout_s,
+        )
+    except CannotStart:
+        return None
+    if done.timed_out:
+        return Answer(TIMED_OUT, "", f"git {words[0]} took more than {timeout_s:g} s")
+    code = KILLED if done.exit_code is None else done.exit_code
+    text, talk = os.fsdecode(done.stdout), done.stderr.decode("utf-8", "replace")
     return Answer(code, text, _complaint(talk) or _complaint(text) or f"git exited with {code}")
 
 
-def _program(project: str) -> str | None:
+def _program(project: str, search: str) -> str | None:
     """The first on PATH, but for directories that mean the project or lie in it."""
     home = os.path.realpath(project)
-    named = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    safe = [each for each in named if os.path.isabs(each) and not _is_in(each, home)]
+    safe = [
+        each for each in search.split(os.pathsep) if os.path.isabs(each) and not _is_in(each, home)
+    ]
     return shutil.which("git", path=os.pathsep.join(safe))
 
 

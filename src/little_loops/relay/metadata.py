@@ -70,10 +70,11 @@ def _read(descriptor: int, started_ns: int) -> Metadata | Unusable:
         return Unusable("the metadata file is not UTF-8")
 
 
-def move_away(path: str, target: str) -> bool:
-    """Make room for a turn's metadata; what was there is kept at `target`."""
+def move_away(path: str, target: str, home: str = "") -> bool:
+    """Make room for a turn's metadata, `path` of `home`; what was there is kept at `target`."""
+    full = os.path.join(home, path)
     try:
-        mode = os.lstat(path).st_mode
+        mode = os.lstat(full).st_mode
     except FileNotFoundError:
         return False
     except OSError as problem:
@@ -81,11 +82,11 @@ def move_away(path: str, target: str) -> bool:
     if stat.S_ISDIR(mode):
         raise UsageError(f"`{path}` is a directory", "`metadata` names a file")
     try:
-        os.rename(path, target)
+        os.rename(full, target)
     except OSError as problem:
         if problem.errno != errno.EXDEV:
             raise StorageError(f"cannot move `{path}` away: {_words(problem)}") from problem
-        _move_far(path, target, is_file=stat.S_ISREG(mode))
+        _move_far(full, target, is_file=stat.S_ISREG(mode))
     return True
 
 

@@ -1,10 +1,12 @@
-"""What a relay remembers between its turns, and the two files that say a relay is under way.
+"""The turns of a relay so far, and the two files that say a relay is under way.
 
-`relay.json` in the run's directory is the memory.  Beside the metadata `.postflight-loop-guard`
-holds the number of the turn, and `.postflight-pending` stays until the relay has come to its final
-end; should the memory be lost, a resume reads the session from them.
+`relay.json` in the run's directory lists the settled turns, for decisions and for the report.  It
+is a file because it grows with every turn, which the run's state must not; the turn under way is in
+the state, as what `prepare` gave back.  Beside the metadata `.postflight-loop-guard` holds the
+number of the turn, and `.postflight-pending` stays until the relay has come to its final end.
 
-Everything is written whole or not at all, and over a planted link, never through it.
+Everything is written whole or not at all, and over a planted link, never through it.  Paths are
+relative to `home`, and named in messages as they are given.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 
 from little_loops.errors import DamagedRun, StorageError
 from little_loops.records import NamedTuple
-from little_loops.relay.rules import HandOver, Turn
+from little_loops.relay.rules import Turn
 
 FORMAT = 1
 MEMORY = "relay.json"
@@ -28,44 +30,36 @@ LARGEST = 64 << 20
 
 
 class Relay(NamedTuple):
-    """A relay so far.  `number` and what follows it belong to the turn under way."""
+    """A relay so far: its settled turns.  `ended`: none follows, not even by a resume."""
 
-    run: str
-    session: str
-    number: int = 0
-    started_ns: int = 0
-    started: HandOver = HandOver(1, None, "")
+    session: str = ""
     turns: tuple[Turn, ...] = ()
-    not_before_ms: int = 0
-    wait_ms: int = 0
-    commits: bool = True
     ended: bool = False
 
-    def before(self) -> tuple[Turn, ...]:
-        """The turns before the one under way; settling it twice must not count it twice."""
-        return tuple(turn for turn in self.turns if turn.number < self.number)
+    def before(self, number: int) -> tuple[Turn, ...]:
+        """The turns before that one; settling it twice must not count it twice."""
+        return tuple(turn for turn in self.turns if turn.number < number)
 
 
-def load(run_dir: str) -> Relay | None:
+def load(run_dir: str) -> Relay:
     path = os.path.join(run_dir, MEMORY)
     content = read_small(path, LARGEST)
     if content is None:
-        return None
+        return Relay()
     try:
         return _relay(json.loads(content))
-    except (ValueError, TypeError, KeyError, RecursionError) as problem:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
         raise DamagedRun(
             f"`{path}` is damaged: {problem}", "move it away to start counting turns anew"
         ) from problem
 
 
 def _relay(data: dict[str, Any]) -> Relay:
-    fields = dict(data)
-    if fields.pop("format") != FORMAT:
+    """Version one also kept the turn under way here; the run itself does that now."""
+    if data["format"] != FORMAT:
         raise ValueError(f"format {data['format']!r} is not {FORMAT}")
-    fields["started"] = HandOver(**fields["started"])
-    fields["turns"] = tuple(_turn(turn) for turn in fields["turns"])
-    return Relay(**fields)
+    turns = tuple(_turn(turn) for turn in data["turns"])
+    return Relay(str(data["session"]), turns, bool(data["ended"]))
 
 
 def _turn(data: Mapping[str, Any]) -> Turn:
@@ -75,31 +69,32 @@ def _turn(data: Mapping[str, Any]) -> Turn:
 
 
 def save(run_dir: str, relay: Relay) -> None:
-    data = {
-        "format": FORMAT,
-        **relay._asdict(),
-        "started": relay.started._asdict(),
-        "turns": [turn._asdict() for turn in relay.turns],
-    }
+    turns = [turn._asdict() for turn in relay.turns]
+    data = {"format": FORMAT, **relay._asdict(), "turns": turns}
     write_whole(os.path.join(run_dir, MEMORY), json.dumps(data, indent=1) + "\n")
+
+
+def forget(run_dir: str) -> None:
+    """Begin again: another relay follows in the same run."""
+    _remove(os.path.join(run_dir, MEMORY))
 
 
 # ── guard and marker ───────────────────────────────────────────────────────────────────────────
 
 
 class Pending(NamedTuple):
-    """A relay that has not come to its end, by its marker and guard."""
+    """A turn of a relay that has not come to its end, by marker and guard."""
 
     run: str
     session: str
     number: int
 
 
-def pending_at(metadata: str) -> Pending | None:
+def pending_at(metadata: str, home: str = "") -> Pending | None:
     """What an earlier process left beside the metadata; what cannot be read says nothing."""
     try:
-        marker = read_small(_beside(metadata, MARKER), 4096)
-        count = (read_small(_beside(metadata, GUARD), 4096) or "").strip()
+        marker = read_small(_beside(metadata, MARKER), 4096, home)
+        count = (read_small(_beside(metadata, GUARD), 4096, home) or "").strip()
     except StorageError:
         return None
     if marker is None:
@@ -109,36 +104,47 @@ def pending_at(metadata: str) -> Pending | None:
     return Pending(lines[0].strip(), lines[1].strip(), number)
 
 
-def mark_pending(metadata: str, relay: Relay) -> int:
-    """Write marker and guard; the answer is the time of writing, by the file system's own clock."""
-    _make_parent(metadata)
-    write_whole(_beside(metadata, MARKER), f"{relay.run}\n{relay.session}\n")
+def mark_pending(metadata: str, turn: Pending, home: str = "") -> int:
+    """Write marker and guard; returns the time of writing, by the file system's own clock."""
+    _make_parent(metadata, home)
+    write_whole(_beside(metadata, MARKER), f"{turn.run}\n{turn.session}\n", home)
     guard = _beside(metadata, GUARD)
-    write_whole(guard, f"{relay.number}\n")
+    write_whole(guard, f"{turn.number}\n", home)
     # A program's clock runs ahead of the one files are stamped with.
-    return os.stat(guard).st_mtime_ns
+    return os.stat(os.path.join(home, guard)).st_mtime_ns
 
 
-def unmark(metadata: str) -> None:
+def marked_at(metadata: str, home: str = "") -> int | None:
+    """When the turn under way was marked; None if its guard is gone."""
+    try:
+        return os.lstat(os.path.join(home, _beside(metadata, GUARD))).st_mtime_ns
+    except OSError:
+        return None
+
+
+def unmark(metadata: str, home: str = "") -> None:
     """The final end; the marker goes last."""
     for name in (GUARD, MARKER):
-        path = _beside(metadata, name)
-        try:
-            os.unlink(path)
-        except FileNotFoundError:
-            continue
-        except OSError as problem:
-            raise _failure("remove", path, problem) from problem
+        _remove(_beside(metadata, name), home)
+
+
+def _remove(path: str, home: str = "") -> None:
+    try:
+        os.unlink(os.path.join(home, path))
+    except FileNotFoundError:
+        pass
+    except OSError as problem:
+        raise _failure("remove", path, problem) from problem
 
 
 def _beside(metadata: str, name: str) -> str:
     return os.path.join(os.path.dirname(metadata), name)
 
 
-def _make_parent(path: str) -> None:
+def _make_parent(path: str, home: str) -> None:
     parent = os.path.dirname(path) or "."
     try:
-        os.makedirs(parent, exist_ok=True)
+        os.makedirs(os.path.join(home, parent), exist_ok=True)
     except OSError as problem:
         raise _failure("make", parent, problem) from problem
 
@@ -146,11 +152,11 @@ def _make_parent(path: str) -> None:
 # ── files ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_small(path: str, limit: int) -> str | None:
+def read_small(path: str, limit: int, home: str = "") -> str | None:
     """The text of a plain file, or None if there is none."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        with open(os.open(path, flags), "rb") as stream:
+        with open(os.open(os.path.join(home, path), flags), "rb") as stream:
             content = stream.read(limit + 1)
     except FileNotFoundError:
         return None
@@ -161,9 +167,10 @@ def read_small(path: str, limit: int) -> str | None:
     return content.decode("utf-8", "replace")
 
 
-def write_whole(path: str, text: str) -> None:
+def write_whole(path: str, text: str, home: str = "") -> None:
     """Put a file in place: after a crash it is the old one or the new one."""
-    temporary = f"{path}.tmp"  # one name, so that what a killed process left is written over
+    full = os.path.join(home, path)
+    temporary = f"{full}.tmp"  # one name, so that what a killed process left is written over
     try:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -172,7 +179,7 @@ def write_whole(path: str, text: str) -> None:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        os.rename(temporary, path)
+        os.rename(temporary, full)
     except OSError as problem:
         with suppress(OSError):
             os.unlink(temporary)

@@ -1,39 +1,39 @@
 """What a relay does around its agent: `prepare` before a turn, `settle` after it.
 
-Both run as actions of ordinary states, by a hidden verb of `ll-loop`, and may be run again after a
-crash at any point: each step is either done whole or repeated without harm.
+Both are built-in actions of ordinary states and may be run again after a crash at any point: each
+step is either done whole or repeated without harm.
 
 `prepare` prints one JSON object, whose fields the turn's state hands to the agent.  `settle` prints
-what there is to say and, as its last line, the verdict.  What makes either impossible leaves as a
-`FATAL_ERROR:` line, which the engine takes for the reason.
+how the turn went and, as its last line, the verdict.  What makes either impossible is printed as a
+`FATAL_ERROR:` line, and is the reason the engine gives.
 
-Not here: the decision (`rules`), what is remembered (`record`), git (`commits`).
+Not here: the decision (`rules`), what is kept of earlier turns (`record`), git (`commits`).
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import sys
-import time
-from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from little_loops.errors import OK, LittleLoopsError, StorageError, UsageError
+from little_loops.errors import FAILED, LittleLoopsError, StorageError
 from little_loops.records import NamedTuple
 from little_loops.relay import record, rules
+from little_loops.relay.call import Call, Done
 from little_loops.relay.commits import (
     Bounds,
     NotCommitted,
     commit,
+    drop_snapshot,
     find_repository,
-    look,
+    has_snapshot,
     ready,
+    take_snapshot,
 )
 from little_loops.relay.contract import one_line
 from little_loops.relay.metadata import instead_of, move_away, printed_instead, read_metadata
-from little_loops.relay.record import Relay
+from little_loops.relay.record import Pending, Relay
 from little_loops.relay.report import report, turn_line
 from little_loops.relay.rules import Cut, Decision, Metadata, Turn, TurnEnd, Unusable
 
@@ -41,109 +41,87 @@ READY = "ready"
 NO_REPOSITORY = "there is no git repository here, so nothing is committed"
 
 
-class Surroundings(NamedTuple):
-    """What the engine tells every action about its run."""
+class Inputs(NamedTuple):
+    """What the states of a relay hand to their actions, as `compile` writes it."""
 
-    run_dir: str
-    run: str
-    loop: str
-    iteration: int
-    limit: int | None = None
+    metadata: str
+    plan: str = ""
+    session: str = ""
+    cwd: str = ""
+    commit: bool = True
+    started_ns: int | None = None
+    after: str = "turn"
+    exit: str = ""
+    output: str = ""
 
     @classmethod
-    def of(cls, environ: Mapping[str, str]) -> Surroundings:
-        missing = [name for name in NEEDED if not environ.get(name)]
-        if missing:
-            raise UsageError(
-                f"`{missing[0]}` is not set: this verb is run by a relay's own states",
-                "run the loop instead: ll-loop run LOOP",
-            )
-        return cls(
-            environ["LL_RUN_DIR"],
-            environ["LL_RUN_ID"],
-            environ["LL_LOOP"],
-            _number(environ["LL_ITERATION"]) or 1,
-            _number(environ.get("LL_ITERATION_LIMIT", "")),
-        )
-
-
-NEEDED = ("LL_RUN_DIR", "LL_RUN_ID", "LL_LOOP", "LL_ITERATION")
+    def of(cls, given: Mapping[str, Any]) -> Inputs:
+        fields = {name: given[name] for name in cls._fields if name in given}
+        fields["started_ns"] = _number(str(fields.get("started_ns", "")))
+        return cls(**fields)
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
 # ── before a turn ──────────────────────────────────────────────────────────────────────────────
 
 
-def prepare(args: argparse.Namespace, around: Surroundings) -> int:
-    relay = _relay(args, around)
-    _wait(relay)
-    kept = os.path.join(around.run_dir, f"metadata-before-turn-{relay.number}.json")
-    if move_away(args.metadata, kept) and relay.number == 1:
-        _talk("an older metadata file was there; it was moved to the run's directory")
-    relay = relay._replace(started=rules.hand_over(relay.before()), commits=args.commit)
-    if args.commit:
-        relay = relay._replace(commits=_take_stock(around))
-    relay = relay._replace(started_ns=record.mark_pending(args.metadata, relay))
-    record.save(around.run_dir, relay)
-    _print(json.dumps(_hand_over(args, relay), ensure_ascii=False))
-    return OK
+def prepare(call: Call) -> Done:
+    given = Inputs.of(call.inputs)
+    relay = record.load(call.run_dir)
+    if relay.ended:  # a `maintain` loop begins again after its end
+        record.forget(call.run_dir)
+        relay = Relay()
+    _warn_of_another_run(call, given.metadata)
+    kept = os.path.join(call.run_dir, f"metadata-before-turn-{call.iteration}.json")
+    if move_away(given.metadata, kept, call.project) and call.iteration == 1:
+        call.warn("an older metadata file was there; it was moved to the run's directory")
+    if not given.commit or not _begin_from_commit(call):
+        drop_snapshot(call)
+    session = _session(call, given, relay)
+    turn = Pending(call.run, session, call.iteration)
+    started_ns = record.mark_pending(given.metadata, turn, call.project)
+    told = _hand_over(call, given, session, relay) | {"started_ns": started_ns}
+    call.say(json.dumps(told, ensure_ascii=False))
+    return Done(structured=told)
 
 
-def _relay(args: argparse.Namespace, around: Surroundings) -> Relay:
-    """The relay as it stands at the beginning of this turn."""
-    relay = record.load(around.run_dir)
-    if relay is None or relay.ended:  # a `maintain` loop begins anew after its end
-        relay = Relay(around.run, _session(args, around), number=around.iteration)
-    return relay._replace(number=around.iteration)
+def _warn_of_another_run(call: Call, metadata: str) -> None:
+    left = record.pending_at(metadata, call.project)
+    if left is not None and left.run != call.run:
+        call.warn(f"an earlier relay (run {one_line(left.run, 60)}) was left at turn {left.number}")
 
 
-def _session(args: argparse.Namespace, around: Surroundings) -> str:
-    if given := one_line(args.session, 100):
-        return given
-    left = record.pending_at(args.metadata)
-    if left is not None and left.run == around.run and left.session:
-        return left.session
-    if left is not None and left.run != around.run:
-        _talk(f"an earlier relay (run {one_line(left.run, 60)}) was left at turn {left.number}")
-    from secrets import token_hex  # once in a run
-
-    return f"sess_{int(time.time())}_{token_hex(3)}"
+def _session(call: Call, given: Inputs, relay: Relay) -> str:
+    """As given; else one that is the run's own, however often it is asked for."""
+    return one_line(given.session, 100) or relay.session or f"sess_{call.run}"
 
 
-def _wait(relay: Relay) -> None:
-    """Until an error that came back at once may be tried once more; a signal ends it."""
-    left_s = min(relay.not_before_ms - time.time() * 1000, relay.wait_ms) / 1000
-    if left_s > 0:
-        _talk(f"the same error twice in a row: waiting {left_s:.0f} s")
-        time.sleep(left_s)
-
-
-def _take_stock(around: Surroundings) -> bool:
-    """Whether this turn's work can be committed; what could not be is found out now."""
-    repository = find_repository(os.getcwd())
+def _begin_from_commit(call: Call) -> bool:
+    """Whether this turn's work can be committed; why it could not be is found out now."""
+    repository = find_repository(call)
     if repository is None:
         return False
     ready(repository)
-    look(repository, around.run_dir)
+    take_snapshot(repository)
     return True
 
 
-def _hand_over(args: argparse.Namespace, relay: Relay) -> dict[str, object]:
-    started = relay.started
+def _hand_over(call: Call, given: Inputs, session: str, relay: Relay) -> dict[str, Any]:
+    started = rules.hand_over(relay.before(call.iteration))
     of = "" if started.phases_total is None else f" of {started.phases_total}"
     return {
         "verdict": READY,
-        "reason": f"turn {relay.number} takes up phase {started.resume_phase}{of}",
+        "reason": f"turn {call.iteration} takes up phase {started.resume_phase}{of}",
         "resume_phase": started.resume_phase,
         "phases_total": "" if started.phases_total is None else started.phases_total,
         "handoff_path": started.handoff_path,
-        "iteration": relay.number,
-        "session_id": rules.session_of(relay.session, relay.number),
-        "plan_path": _seen_from(args.cwd, args.plan),
-        "metadata_path": _seen_from(args.cwd, args.metadata),
+        "iteration": call.iteration,
+        "session_id": rules.session_of(session, call.iteration),
+        "plan_path": _seen_from(given.cwd, given.plan),
+        "metadata_path": _seen_from(given.cwd, given.metadata),
     }
 
 
@@ -157,61 +135,73 @@ def _seen_from(cwd: str, path: str) -> str:
 # ── after a turn ───────────────────────────────────────────────────────────────────────────────
 
 
-def settle(args: argparse.Namespace, around: Surroundings) -> int:
-    relay = record.load(around.run_dir)
-    if relay is None:
-        raise StorageError("no turn was prepared, so there is none to settle")
-    end, before = _end(args, relay), relay.before()
+def settle(call: Call) -> Done:
+    given = Inputs.of(call.inputs)
+    relay = record.load(call.run_dir)
+    end, before = _end(call, given), relay.before(call.iteration)
     decision = rules.decide(end, before)
-    turn = rules.remember(relay.number, end, decision, before)
-    turn = turn._replace(notes=(*_notes(args, relay, end),))
-    turn, refused = _commit(args, around, relay, turn)
+    turn = rules.remember(call.iteration, end, decision, before)
+    turn = turn._replace(notes=(*_notes(call, given, end, before),))
+    session = _session(call, given, relay)
+    turn, refused = _commit(call, given, session, turn, before)
     held = refused is not None and turn.word not in ("blocked", "failed")
-    relay = _settled(relay, turn, decision, held=held)
-    record.save(around.run_dir, relay)
-    _tell(args, around, relay, held=held)
+    ended = turn.word in rules.FINAL_WORDS and not held
+    relay = Relay(session, (*before, turn), ended)
+    record.save(call.run_dir, relay)
+    goes_on = _tell(call, given, relay, held=held)
     if refused is not None and held:
         raise refused
-    _print(f"VERDICT: {turn.word}")
-    return OK
+    wait_ms = _wait_ms(call, decision) if goes_on else 0
+    call.say(f"VERDICT: {turn.word}")
+    return Done(wait_ms=wait_ms)
 
 
-def _end(args: argparse.Namespace, relay: Relay) -> TurnEnd:
+def _end(call: Call, given: Inputs) -> TurnEnd:
     """How the turn ended, by the file it left: an exit code proves nothing."""
-    end = read_metadata(args.metadata, relay.started_ns)
+    metadata = call.path(given.metadata)
+    end = read_metadata(metadata, _started_ns(call, given))
     if isinstance(end, Metadata):
         return end
-    if args.after == "prepare":  # the last action that ended was not the turn
+    if given.after == "prepare":  # the last action that ended was not the turn
         return Cut()
-    if args.after == "turn" and not os.path.lexists(args.metadata):
-        ended = f" (exit {args.exit})" if args.exit not in ("", "0") else ""
-        printed = bool(args.output) and printed_instead(args.output)
-        return Unusable(f"{end.error}{ended}", instead_of(args.metadata) if printed else "")
+    if given.after == "turn" and not os.path.lexists(metadata):
+        ended = f" (exit {given.exit})" if given.exit not in ("", "0") else ""
+        printed = bool(given.output) and printed_instead(given.output)
+        return Unusable(f"{end.error}{ended}", instead_of(given.metadata) if printed else "")
     return end
 
 
-def _notes(args: argparse.Namespace, relay: Relay, end: TurnEnd) -> list[str]:
-    notes = rules.remarks(end, relay.before())
+def _started_ns(call: Call, given: Inputs) -> int:
+    """When the turn began; a turn that version one prepared is known by its guard alone."""
+    started_ns = given.started_ns or record.marked_at(given.metadata, call.project)
+    if started_ns is None:
+        raise StorageError("no turn was prepared, so there is none to settle")
+    return started_ns
+
+
+def _notes(call: Call, given: Inputs, end: TurnEnd, before: tuple[Turn, ...]) -> list[str]:
+    notes = rules.remarks(end, before)
     handoff = end.progress.handoff_path if isinstance(end, Metadata) else ""
-    if handoff and not any(os.path.exists(os.path.join(at, handoff)) for at in ("", args.cwd)):
+    places = (handoff, os.path.join(given.cwd, handoff))
+    if handoff and not any(os.path.exists(call.path(place)) for place in places):
         notes.append(f"the handoff file `{one_line(handoff)}` is not there")
-    if args.commit and not relay.commits and not relay.before():
+    if given.commit and not has_snapshot(call) and not before:
         notes.append(NO_REPOSITORY)
     return notes
 
 
 def _commit(
-    args: argparse.Namespace, around: Surroundings, relay: Relay, turn: Turn
+    call: Call, given: Inputs, session: str, turn: Turn, before: tuple[Turn, ...]
 ) -> tuple[Turn, NotCommitted | None]:
     """The turn with its commit, or why its work could not be committed."""
-    if not args.commit or not relay.commits:
+    if not given.commit or not has_snapshot(call):
         return turn, None
-    message = rules.commit_message(around.loop, relay.session, turn, relay.started)
+    message = rules.commit_message(call.loop, session, turn, rules.hand_over(before))
     try:
-        repository = find_repository(os.getcwd())
+        repository = find_repository(call)
         if repository is None:
             raise NotCommitted("the git repository is gone")
-        done = commit(repository, around.run_dir, message, _bounds(args))
+        done = commit(repository, message, _bounds(call, given))
     except LittleLoopsError as problem:
         why = f"the work of turn {turn.number} is kept, but not committed: {problem.message}"
         return turn._replace(notes=(*turn.notes, why)), NotCommitted(why, problem.help)
@@ -219,90 +209,85 @@ def _commit(
     return turn._replace(commit=done.id, notes=(*turn.notes, *left)), None
 
 
-def _bounds(args: argparse.Namespace) -> Bounds:
+def _bounds(call: Call, given: Inputs) -> Bounds:
     """The scope, and where plan and metadata lie; not the relay's own files."""
-    folders = [os.path.dirname(path) for path in (args.metadata, args.plan) if path]
-    inside = [*(args.scope or ["."]), *(path for path in (args.plan, *folders) if path)]
-    metadata = _in_project(args.metadata)
+    folders = [os.path.dirname(path) for path in (given.metadata, given.plan)]
+    inside = [*call.scope, *(path for path in (given.plan, *folders) if path)]
+    metadata = _in_project(call, given.metadata)
     postflight = os.path.join(os.path.dirname(metadata), ".postflight-*")
-    return Bounds(tuple(_in_project(path) for path in inside), (metadata, postflight))
+    return Bounds(tuple(_in_project(call, path) for path in inside), (metadata, postflight))
 
 
-def _in_project(path: str) -> str:
+def _in_project(call: Call, path: str) -> str:
     """As git names it: links on the way resolved, from the project's directory."""
-    folder, name = os.path.split(os.path.abspath(path))
-    return os.path.relpath(os.path.join(os.path.realpath(folder), name), os.path.realpath("."))
+    home = os.path.realpath(call.project)
+    folder, name = os.path.split(os.path.normpath(os.path.join(home, path)))
+    return os.path.relpath(os.path.join(os.path.realpath(folder), name), home)
 
 
-def _settled(relay: Relay, turn: Turn, decision: Decision, *, held: bool) -> Relay:
-    """The relay after this turn; `held` up, it will be settled once more."""
-    wait_ms = round(decision.wait_s * 1000)
-    return relay._replace(
-        turns=(*relay.before(), turn),
-        wait_ms=wait_ms,
-        not_before_ms=round(time.time() * 1000) + wait_ms if wait_ms else 0,
-        ended=turn.word in rules.FINAL_WORDS and not held,
-    )
+def _tell(call: Call, given: Inputs, relay: Relay, *, held: bool) -> bool:
+    """Say how the turn went, and at the limit, where no state follows, how the relay did.
 
-
-def _tell(args: argparse.Namespace, around: Surroundings, relay: Relay, *, held: bool) -> None:
-    """Say how the turn went, and at the limit, where no state follows, how the relay did."""
+    Returns whether another turn follows.
+    """
     turn = relay.turns[-1]
-    text = report(around.loop, relay.session, relay.turns)
-    record.write_whole(os.path.join(around.run_dir, record.REPORT), text)
-    at_limit = _at_limit(around, turn) and not held
+    text = report(call.loop, relay.session, relay.turns)
+    record.write_whole(os.path.join(call.run_dir, record.REPORT), text)
+    at_limit = _at_limit(call, turn) and not held
     for note in turn.notes:
-        _print(f"note: {note}")
-    _print(text.rstrip("\n") if at_limit else turn_line(turn, limit=around.limit))
+        call.say(f"note: {note}")
+    call.say(text.rstrip("\n") if at_limit else turn_line(turn, limit=call.iteration_limit))
     if at_limit or relay.ended:
-        record.unmark(args.metadata)
+        record.unmark(given.metadata, call.project)
+    return not at_limit and not relay.ended
 
 
-def _at_limit(around: Surroundings, turn: Turn) -> bool:
+def _at_limit(call: Call, turn: Turn) -> bool:
     """No turn will follow, though one should: the engine ends the run for it."""
     goes_on = turn.word in ("partial", "invalid")
-    return goes_on and around.limit is not None and around.iteration >= around.limit
+    limit = call.iteration_limit
+    return goes_on and limit is not None and call.iteration >= limit
 
 
-# ── the verb ───────────────────────────────────────────────────────────────────────────────────
+def _wait_ms(call: Call, decision: Decision) -> int:
+    """How long the next turn has to wait, because an error came back at once."""
+    if decision.wait_s:
+        call.warn(f"the same error twice in a row: waiting {decision.wait_s:.0f} s")
+    return round(decision.wait_s * 1000)
 
 
-def main(argv: Sequence[str]) -> int:
-    args = _parser().parse_args(argv)
-    around = Surroundings.of(os.environ)
+# ── at the end ─────────────────────────────────────────────────────────────────────────────────
+
+
+def show_report(call: Call) -> Done:
+    text = record.read_small(os.path.join(call.run_dir, record.REPORT), record.LARGEST)
+    if text is None:
+        raise StorageError("no turn was settled, so there is nothing to report")
+    call.say(text.rstrip("\n"))
+    return Done()
+
+
+# ── by name ────────────────────────────────────────────────────────────────────────────────────
+
+ACTIONS: Mapping[str, Callable[[Call], Done]] = {
+    "relay.prepare": prepare,
+    "relay.settle": settle,
+    "relay.report": show_report,
+}
+
+
+def perform(name: str, call: Call) -> Done:
+    """Run a built-in action; what made it impossible is said in its output too."""
     try:
-        return prepare(args, around) if args.verb == "prepare" else settle(args, around)
+        return ACTIONS[name](call)
     except LittleLoopsError as problem:
         remedy = f"; {problem.help}" if problem.help else ""
-        _print(f"FATAL_ERROR: {one_line(problem.message + remedy, 1000)}")
-        return problem.exit_code
+        return _failed(call, problem.message + remedy, problem.exit_code)
+    except OSError as problem:
+        return _failed(call, str(problem), FAILED)
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, "this verb is run by a relay's own states")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="ll-loop relay", add_help=False, allow_abbrev=False)
-    parser.add_argument("verb", choices=("prepare", "settle"))
-    parser.add_argument("--metadata", required=True)
-    parser.add_argument("--plan", default="")
-    parser.add_argument("--session", default="")
-    parser.add_argument("--cwd", default="")
-    parser.add_argument("--scope", action="append")
-    parser.add_argument("--no-commit", dest="commit", action="store_false")
-    parser.add_argument("--after", default="turn")
-    parser.add_argument("--exit", default="")
-    parser.add_argument("--output", default="")
-    return parser
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
-    sys.stdout.flush()
-
-
-def _talk(text: str) -> None:
-    sys.stderr.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
-    sys.stderr.flush()
+def _failed(call: Call, why: str, exit_code: int) -> Done:
+    message = one_line(why, 1000)
+    call.say(f"FATAL_ERROR: {message}")
+    return Done(exit_code, error=message)

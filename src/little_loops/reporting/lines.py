@@ -12,6 +12,15 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from little_loops.fsm.actions import (
+    Action,
+    Agent,
+    Builtin,
+    Shell,
+    action_told,
+    is_agents,
+    text_of,
+)
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
@@ -70,11 +79,11 @@ class Teller:
         return []
 
     def _action_start(self, event: ActionStart) -> list[str]:
-        self.agent = event.action_type != "shell"
-        shown = shortened(event.action, slash=event.action_type == "slash")
+        action = action_told(event.action, event.action_type)
+        self.agent = is_agents(action)
         where = f"[{self.iteration}/{self.max_iterations}] {event.state}"
         whole = whole_command(event) if self.detailed else []
-        return [f"{where} {self.signs['to']} running {shown}...", *whole]
+        return [f"{where} {self.signs['to']} running {shortened(action)}...", *whole]
 
     def _action_complete(self, result: Result, passed: bool | None) -> list[str]:
         if passed is None:
@@ -258,28 +267,21 @@ def one_line(text: str) -> str:
     return flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
 
 
-RELAY = {
-    "ll-loop relay prepare": "relay: make ready for the turn",
-    "ll-loop relay settle": "relay: see what the turn left",
-    'cat "$LL_RUN_DIR/relay-report.txt"': "relay: show the report",
-}
-"""What a relay does itself, in words instead of commands that nobody types."""
-
-
-def shortened(action: str, *, slash: bool) -> str:
+def shortened(action: Action) -> str:
     """A command's first line; of a slash command its name says enough."""
-    for command, words in RELAY.items():
-        if action.startswith(command):
-            return words
-    line = action.strip().partition("\n")[0]
-    return line.split()[0] if slash and line else one_line(line)
+    line = text_of(action).strip().partition("\n")[0]
+    match action:
+        case Agent(is_slash=True) if line:
+            return line.split()[0]
+        case Shell() | Agent() | Builtin():
+            return one_line(line)
 
 
 def whole_command(event: ActionStart) -> list[str]:
     """All of an action, where its first line is not all of it."""
     lines = event.action.strip().splitlines()
-    shown = shortened(event.action, slash=event.action_type == "slash")
-    return [] if lines == [shown] else [f"{INDENT}$ {line}" for line in lines]
+    is_all = lines == [shortened(action_told(event.action, event.action_type))]
+    return [] if is_all else [f"{INDENT}$ {line}" for line in lines]
 
 
 def signal_name(number: int) -> str:

@@ -8,8 +8,9 @@ Not here: reading events and outputs (`entries`, `outputs`), waiting for more of
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from little_loops.fsm.actions import action_told, is_agents
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from little_loops.fsm.schema import FSMLoop
     from little_loops.hosts.base import HostEvent, Reader
     from little_loops.system.output import LineSplitter
-
-AGENTS: Final = ("slash", "prompt")
 
 
 class Printed(NamedTuple):
@@ -95,7 +94,8 @@ class Playback:
 
     @property
     def _is_agent(self) -> bool:
-        return self._action is not None and self._action.action_type in AGENTS
+        action = self._action
+        return action is not None and is_agents(action_told(action.action, action.action_type))
 
     def _begin(self, start: ActionStart) -> None:
         self._action = start

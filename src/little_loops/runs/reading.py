@@ -367,7 +367,7 @@ def _details(view: RunView) -> RunDetail:
             kept, heard_ms = _object(data.read(RUN_JSON, MAX_BYTES)), last_output_ms(data)
     except StorageError:
         return nothing
-    session = _session(note) if view.status == "awaiting_continuation" else None
+    session = _session(note) if _is_awaited(view, note) else None
     return RunDetail(view, (), _machine(kept.get("loop")), heard_ms, session)
 
 
@@ -386,6 +386,14 @@ def _machine(data: Any) -> FSMLoop | None:
         return FSMLoop.from_dict(data)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
+
+
+def _is_awaited(view: RunView, note: dict[str, Any]) -> bool:
+    """Nobody has resumed the run since the session was started."""
+    if view.status != "awaiting_continuation" or view.summary is None:
+        return False
+    seq = note.get("seq")
+    return type(seq) is not int or view.summary.seq <= seq
 
 
 def _session(note: dict[str, Any]) -> Session | None:

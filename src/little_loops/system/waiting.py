@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from little_loops.fsm.commands import Wait
+from little_loops.fsm.waits import left_ms
 from little_loops.system.clock import RunClock
 from little_loops.system.stops import StopFlag
 
@@ -34,9 +35,6 @@ def wait_until(
 
 
 def _left_ms(command: Wait, clock: RunClock) -> int:
-    now, wait = clock.now(), command.wait
-    if wait.until_wall_ms is not None:
-        left = wait.until_wall_ms - now.wall_ms
-    else:
-        left = (wait.until_ran_ms or 0) - now.ran_ms
+    now = clock.now()
+    left = left_ms(command.wait, now)
     return left if command.deadline_ms is None else min(left, command.deadline_ms - now.ran_ms)

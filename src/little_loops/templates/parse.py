@@ -6,7 +6,7 @@ One parser serves run, validate, compile and dry-run.  Only `${word.` is ours; a
     ${captured.n.output}         a value
     ${captured.n.output:-none}   with a fallback: literal text up to the closing brace; pairs of
                                  braces may stand in it, line ends and `${` may not
-    ${captured.n.output:q}       with a modifier: `:raw`, `:q` or `:words`
+    ${captured.n.output:q}       with a modifier: `:int`, `:number`, `:raw`, `:q` or `:words`
     ${captured.n.output:q:-none} with both, in this order
 
 Not here: where values come from and how they are written into text (`render`).
@@ -21,7 +21,10 @@ from typing import Literal, TypeAlias
 from little_loops.records import NamedTuple
 
 NAMESPACES = ("context", "captured", "prev", "state", "loop", "env")
-MODIFIERS = ("raw", "q", "words")
+MODIFIERS = ("int", "number", "raw", "q", "words")
+NUMBERS = ("int", "number")
+"""The modifiers that check a value when it is used, and so make it inert."""
+NUMBER_NAMES = {"int": "a whole number", "number": "a number"}
 
 SLASH_COMMAND = r"/[\w-]+(:[\w-]+)*(\s|$)"
 """How a slash command begins; `/usr/bin/make` does not."""
@@ -51,6 +54,12 @@ _PATH = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _MODIFIER = re.compile(r":([A-Za-z]\w*)")
 _SHOWN = 80
 _IN_FALLBACK = re.compile(r"\$?\{|\}|\n")
+# Patterns as texts: few loops have such a modifier.
+_FORMATS = {
+    "int": r"[+-]?[0-9]+",
+    "number": r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?",
+}
+_LONGEST_NUMBER = 1000
 
 
 class Reference(NamedTuple):
@@ -105,8 +114,18 @@ def template_errors(text: str) -> list[TemplateError]:
     return [piece for piece in _scan(text) if isinstance(piece, TemplateError)]
 
 
+def number(text: str, modifier: str) -> str | None:
+    """The text of a number without blanks around it, or None if it is none."""
+    text = text.strip(" \t\r\n")
+    if len(text) > _LONGEST_NUMBER or not re.fullmatch(_FORMATS[modifier], text):
+        return None
+    return str(int(text)) if modifier == "int" else text  # to a shell `010` is eight
+
+
 def classify(reference: Reference) -> Kind:
     """Say how far a value is trusted: the author's text, the engine's own, or anybody's."""
+    if reference.modifier in NUMBERS:
+        return "inert"
     match reference.namespace, reference.path:
         case "context", _:
             return "code"
@@ -174,6 +193,8 @@ def _reference(text: str, opening: re.Match[str]) -> Reference | TemplateError:
         return _unknown_namespace(namespace, start, end)
     if modifier is not None and modifier not in MODIFIERS:
         return _unknown_modifier(modifier, start, end)
+    if modifier in NUMBERS and fallback is not None and number(fallback, modifier) is None:
+        return _not_a_number(modifier, fallback, start, end)
     keys = tuple(path[0].split("."))
     return Reference(namespace, keys, modifier, fallback, text[start:end], start, end)
 
@@ -229,7 +250,16 @@ def _unknown_modifier(modifier: str, start: int, end: int) -> TemplateError:
     return TemplateError(
         f"unknown modifier `:{modifier}`",
         *(start, end),
-        help="known: `:raw`, `:q`, `:words`; a fallback is written `:-text`",
+        help=f"known: {', '.join(f'`:{name}`' for name in MODIFIERS)}; "
+        "a fallback is written `:-text`",
+    )
+
+
+def _not_a_number(modifier: str, fallback: str, start: int, end: int) -> TemplateError:
+    return TemplateError(
+        f"the fallback `{fallback[:_SHOWN]}` of `:{modifier}` is not {NUMBER_NAMES[modifier]}",
+        *(start, end),
+        help="write a number, like `:-0`",
     )
 
 

@@ -9,12 +9,13 @@ What is inserted is never scanned again.  Values come without the trailing newli
 printed: the capture dropped it, nothing here drops another.  NUL is dropped from data.
 
 A fallback (`${captured.n.output:-0}`) stands in for a value that is missing, null or empty, as in a
-shell.  Modifiers: `:raw` inserts data as it is, `:q` makes any value one word, `:words` makes each
-word (or each element of a list) one argument.  Outside a shell `:q` puts the text in shell quotes,
-and `:words` puts one blank between words.
+shell.  Modifiers: `:int` and `:number` check a value when it is used, and make it inert; `:raw`
+inserts data as it is, `:q` makes any value one word, `:words` makes each word (or each element of a
+list) one argument.  Outside a shell `:q` puts the text in shell quotes, and `:words` puts one blank
+between words.
 
-Not here: the parser (`template`), the author's values (`splicing`), reading a script
-(`script`), files and the environment (the edge hands in a `Lookup`).
+Not here: the parser (`parse`), the author's values (`splice`), reading a script
+(`shell.reader`), files and the environment (the caller passes in a `Lookup`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from little_loops.templates.parse import (
     FIELDS,
     MODIFIERS,
     NAMESPACES,
+    NUMBERS,
     RESULT_FIELDS,
     SLASH_COMMAND,
     Escape,
@@ -36,12 +38,14 @@ from little_loops.templates.parse import (
     Reference,
     TemplateError,
     classify,
+    number,
     parse,
     references,
     template_errors,
 )
 from little_loops.templates.shell.positions import HOLE, Place, Refusal
 from little_loops.templates.splice import (
+    NotANumber,
     Own,
     Spliced,
     Unresolved,
@@ -60,6 +64,7 @@ __all__ = [
     "RESULT_FIELDS",
     "Escape",
     "Lookup",
+    "NotANumber",
     "Piece",
     "Reference",
     "Refusal",
@@ -69,6 +74,7 @@ __all__ = [
     "TooLarge",
     "Unresolved",
     "as_text",
+    "check_held",
     "check_shell",
     "check_variable",
     "classify",
@@ -200,7 +206,7 @@ def show(text: str, lookup_inert: Lookup, context: Mapping[str, object]) -> str:
 def _shown(piece: Spliced, lookup: Lookup) -> str:
     try:
         return written(piece) if is_data(piece) else _text_of(piece, lookup)
-    except Unresolved:
+    except (Unresolved, NotANumber):
         return written(piece)
 
 
@@ -234,6 +240,8 @@ def _words_of(piece: Reference | Own, lookup: Lookup) -> list[str]:
         words = texts_of(value, modifier)
         is_list = isinstance(value, list | tuple)
     words = [word.replace("\0", "") for word in words]
+    if modifier in NUMBERS:
+        return [_checked(_reference(piece), words[0])]
     if modifier == "words" and not is_list:
         return [word for word in _BLANKS.split(words[0]) if word]
     return words
@@ -249,8 +257,20 @@ def _value(reference: Reference, lookup: Lookup) -> object:
     return reference.fallback if value in (None, "") else value
 
 
+def _checked(reference: Reference, text: str) -> str:
+    found = number(text, reference.modifier or "number")
+    if found is None:
+        raise NotANumber(reference, text)
+    return found
+
+
 def _reference(piece: Reference | Own) -> Reference:
     return piece.reference if isinstance(piece, Own) else piece
+
+
+def _is_inert(piece: Reference | Own) -> bool:
+    """Whether a value is inserted as it is, wherever it stands."""
+    return not is_data(piece) and _reference(piece).modifier in (None, *NUMBERS)
 
 
 def _is_raw(piece: Spliced) -> bool:
@@ -323,7 +343,7 @@ def check_variable(name: str, text: str, context: Mapping[str, object]) -> list[
     """Say what speaks against a variable of the environment: some hold code for the shell."""
     if "${" not in text:
         return []
-    from little_loops.templates.shell.builtins import EVALUATED  # few variables have values in them
+    from little_loops.templates.shell.rules import EVALUATED  # few variables have values in them
 
     if name not in EVALUATED:
         return []
@@ -332,6 +352,17 @@ def check_variable(name: str, text: str, context: Mapping[str, object]) -> list[
     pieces = (piece for piece in spliced(text, context) if isinstance(piece, Reference | Own))
     place = Place("bare", "variable", name)
     return [said for piece in pieces for said in judged(piece, place) if not said.warning]
+
+
+def check_held(
+    text: str, held: Mapping[str, Reference], context: Mapping[str, object], shell: str = "sh"
+) -> dict[str, Refusal]:
+    """Warn of variables that hold data, and that a script names where the shell evaluates them."""
+    from little_loops.templates.shell.reader import read_script  # few variables hold data
+    from little_loops.templates.shell.refusals import used
+
+    uses = read_script("".join(_marks(spliced(text, context))), shell).uses
+    return {name: used(reference, uses[name]) for name, reference in held.items() if name in uses}
 
 
 class _Standing(NamedTuple):
@@ -343,14 +374,14 @@ class _Standing(NamedTuple):
 def _standing(text: str, context: Mapping[str, object], shell: str) -> list[_Standing]:
     """Each piece of a script with its place; text itself needs none."""
     pieces = spliced(text, context)
-    marks = [piece.replace(HOLE, " ") if isinstance(piece, str) else HOLE for piece in pieces]
+    marks = _marks(pieces)
     follow = [*(mark[:1] for mark in marks[1:]), ""]
     holes = len(pieces) - sum(isinstance(piece, str) for piece in pieces)
     where: Iterable[Place] = [_NO_PLACE] * holes
     if any(_depends_on_place(*each) for each in zip(pieces, follow, strict=False)):
-        from little_loops.templates.shell.script import places  # few scripts must be read
+        from little_loops.templates.shell.reader import read_script  # few scripts must be read
 
-        where = places("".join(marks), shell)
+        where = read_script("".join(marks), shell).places
     left = iter(where)
     return [
         _Standing(piece, _NO_PLACE if isinstance(piece, str) else next(left), following)
@@ -358,8 +389,13 @@ def _standing(text: str, context: Mapping[str, object], shell: str) -> list[_Sta
     ]
 
 
+def _marks(pieces: Sequence[Spliced]) -> list[str]:
+    """The pieces of a script, with `HOLE` for each value."""
+    return [piece.replace(HOLE, " ") if isinstance(piece, str) else HOLE for piece in pieces]
+
+
 def _depends_on_place(piece: Spliced, following: str) -> bool:
-    if isinstance(piece, Reference) and not is_data(piece) and piece.modifier is None:
+    if isinstance(piece, Reference | Own) and _is_inert(piece):
         return following in ("<", ">")
     return not isinstance(piece, str)
 
@@ -399,10 +435,10 @@ def _in_script(
     words = _words_of(piece, lookup)
     if _is_raw(piece):
         return words[0]
-    if not is_data(piece) and reference.modifier is None:
+    if _is_inert(piece):
         # `echo 3>file` would not print 3.
-        is_descriptor = following in ("<", ">") and place.quote == "bare" and words[0].isdecimal()
-        return f'"{words[0]}"' if is_descriptor else words[0]
+        apart = following in ("<", ">") and place.quote == "bare" and not place.refused
+        return f'"{words[0]}"' if apart and words[0].isdecimal() else words[0]
     if place.option_of and any(word.startswith("-") for word in words):
         from little_loops.templates.shell.refusals import taken_for_option  # rare
 

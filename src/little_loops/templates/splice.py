@@ -2,7 +2,8 @@
 
 `context` values may refer to each other and to data.  Text that comes from them counts as written
 by the author; a reference to data inside them stays a reference.  With `:q` or `:words` the value
-is kept apart (`Own`), because how it is written depends on where it stands.
+is kept apart (`Own`), because how it is written depends on where it stands; with `:int` or
+`:number`, because the whole of it is checked when it is used.
 
 Not here: values that are not the author's (`render`).
 """
@@ -15,6 +16,8 @@ from typing import TypeAlias
 from little_loops.errors import LittleLoopsError
 from little_loops.records import NamedTuple
 from little_loops.templates.parse import (
+    NUMBER_NAMES,
+    NUMBERS,
     Escape,
     Piece,
     Reference,
@@ -27,6 +30,7 @@ from little_loops.templates.parse import (
 
 LONGEST = 1 << 20
 DEEPEST = 50
+MOST_SHOWN = 40
 
 
 class Unresolved(LittleLoopsError):
@@ -38,8 +42,17 @@ class Unresolved(LittleLoopsError):
         super().__init__(f"`{name}` has no value; {there}")
 
 
+class NotANumber(LittleLoopsError):
+    """A value with `:int` or `:number` that is something else."""
+
+    def __init__(self, reference: Reference, text: str) -> None:
+        shown = repr(text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…")
+        wanted = NUMBER_NAMES[reference.modifier or "number"]
+        super().__init__(f"`{reference.text}` is not {wanted}: {shown if text else 'it is empty'}")
+
+
 class Own(NamedTuple):
-    """An author's value that is to be one word, or words: each part is spliced by itself."""
+    """An author's value that is to be one word, words, or a number: each part is spliced by itself."""
 
     reference: Reference
     parts: tuple[tuple[Spliced, ...], ...]
@@ -189,9 +202,9 @@ class _Splicer:
     def placed(
         self, reference: Reference, parts: tuple[tuple[Spliced, ...], ...], is_list: bool
     ) -> tuple[Spliced, ...]:
-        if reference.modifier in ("q", "words"):
+        if reference.modifier not in (None, "raw"):
             pieces = [piece for part in parts for piece in part]
-            data = any(is_data(piece) for piece in pieces)
+            data = reference.modifier not in NUMBERS and any(is_data(piece) for piece in pieces)
             return (Own(reference, parts, is_list, data, sum(map(_length, pieces))),)
         return tuple(_moved(piece, reference) for piece in parts[0])
 

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 from little_loops.authoring.filling import Filling
 from little_loops.authoring.graph import VERDICT_FIELDS
 from little_loops.authoring.worst_case import outcomes
+from little_loops.fsm.actions import prompt_sign, type_of
 from little_loops.fsm.schema import CURRENT, ActionType, FSMLoop, StateConfig
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
@@ -40,6 +41,7 @@ class Described(NamedTuple):
 
     name: str
     kind: ActionType | None
+    sign: str
     host: str | None
     action: str | None
     ways: Mapping[str, str]
@@ -58,9 +60,11 @@ def described(loop: FSMLoop, mask: Mask = str) -> list[Described]:
 def _state(filling: Filling, name: str, end: str | None, mask: Mask) -> Described:
     loop, state = filling.loop, filling.loop.states[name]
     host = loop.host.under(state.host).host
+    action = filling.actions.get(name)
     return Described(
         name=name,
-        kind=filling.kinds.get(name),
+        kind=None if action is None else type_of(action),
+        sign="" if action is None else prompt_sign(action, host),
         host=host if name in filling.agents else None,
         action=None if state.action is None else mask(_shown(filling, name, state.action)),
         ways=written_ways(state),
@@ -222,10 +226,9 @@ def state_lines(
 
 def _state_text(state: Described, dot: str, to: str, room: int) -> Iterator[str]:
     if state.action is not None:
-        mark = "$" if state.host is None else f"{state.host}:"
         first, *rest = visible(state.action).split("\n")
-        yield f"{mark} {first}"
-        yield from (f"{'':<{len(mark)}} {line}" for line in rest)
+        yield f"{state.sign}{first}"
+        yield from (f"{'':<{len(state.sign)}}{line}" for line in rest)
     elif state.end is None:
         yield "decides"
     if state.condition is not None:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from little_loops.fsm.actions import action_told, prompt_sign
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
     ActionStart,
     StateEnter,
 )
+from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import DEFAULT_HOST, FSMLoop
 from little_loops.fsm.state import RunSummary, WaitFor
 from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.values import duration_text
+from little_loops.fsm.waits import left_ms
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
-from little_loops.reporting.lines import RELAY, one_line
+from little_loops.reporting.lines import one_line
 from little_loops.runs.path_taken import BAD, GOOD, Visit, visits
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunDetail, RunView, Session, as_json
@@ -171,10 +174,9 @@ def _iteration(run: RunSummary, limit: int | None) -> str:
 
 
 def _doing(action: ActionStart, detail: RunDetail, style: Style, now: int) -> list[str]:
-    is_shell = action.action_type == "shell"
-    lead = "$" if is_shell else f"{_host(detail.machine, action.state)}:"
-    shown = next((RELAY[own] for own in RELAY if action.action.startswith(own)), None)
-    text = visible(shown or f"{lead} {one_line(action.action)}", newlines=False)
+    what = action_told(action.action, action.action_type)
+    sign = prompt_sign(what, _host(detail.machine, action.state))
+    text = visible(f"{sign}{one_line(action.action)}", newlines=False)
     if style.width is not None:
         text = cut(text, max(style.width - LABEL - 2, 10), style.signs.more)
     heard = detail.last_output_ms
@@ -182,10 +184,7 @@ def _doing(action: ActionStart, detail: RunDetail, style: Style, now: int) -> li
 
 
 def _waiting(wait: WaitFor, why: str | None, ran: int, now: int) -> str:
-    if wait.until_wall_ms is not None:
-        left = wait.until_wall_ms - now
-    else:
-        left = 0 if wait.until_ran_ms is None else wait.until_ran_ms - ran
+    left = left_ms(wait, Moment(now, ran))
     why = why or f"before the next {_BEFORE.get(wait.kind, 'step')}"
     return f"{rough(left)} more: {visible(one_line(why), newlines=False)}"
 

@@ -8,6 +8,7 @@ Not here: the plain lines (`reporting.lines`), colours on a screen and what move
 
 from __future__ import annotations
 
+from little_loops.fsm.actions import Agent, Builtin, Shell, action_told
 from little_loops.fsm.events import (
     ActionComplete,
     ActionStart,
@@ -77,7 +78,11 @@ class TerminalTeller:
 
     def prints_text(self, event: ActionStart) -> bool:
         """Whether the action that begins prints for people; most agents print JSON."""
-        return event.action_type == "shell" or self._host(event.state) == "command"
+        match action_told(event.action, event.action_type):
+            case Agent():
+                return self._host(event.state) == "command"
+            case Shell() | Builtin():
+                return True
 
     def _host(self, name: str) -> str:
         state = self._loop.states.get(name)

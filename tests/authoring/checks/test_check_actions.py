@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from textwrap import dedent
+
 import pytest
 
+from little_loops.authoring.load import load
 from tests.authoring.telling import row, told
 
 ACTIONS = [
@@ -141,6 +145,52 @@ ACTIONS = [
         """,
     ),
     row(
+        "built-in actions in a file of one's own",
+        """\
+        initial: a
+        states:
+          a: {action: relay.prepare, action_type: builtin, next: done}
+          done: {terminal: true}
+        """,
+        """
+        error[LL216] 3:43 builtin
+          `action_type: builtin` is only for machines that `ll-loop compile` wrote
+          help: use `paradigm: relay`, whose states have these actions
+        """,
+    ),
+    row(
+        "a built-in action that there is not",
+        """\
+        paradigm: relay
+        initial: a
+        states:
+          a: {action: relay.prepared, action_type: builtin, next: b}
+          b: {action: make, next: c}
+          c: {action: /review, next: d}
+          d: {action: relay.report, action_type: builtin, next: done}
+          done: {terminal: true}
+        """,
+        """
+        error[LL216] 4:15 relay.prepared
+          there is no built-in action `relay.prepared`
+          help: did you mean `relay.prepare`?
+        """,
+    ),
+    row(
+        "a built-in action for an agent",
+        """\
+        paradigm: relay
+        plan: plan.md
+        metadata: meta.json
+        agent: {action: relay.prepare, action_type: builtin}
+        """,
+        """
+        error[LL105] 4:45 builtin
+          `action_type` wants `shell`, `slash` or `prompt`, not `builtin`
+          help: without `action_type` it is: slash if it begins like `/name`, else shell
+        """,
+    ),
+    row(
         "deploys of a loop that is careful as a whole",
         """\
         initial: deploy
@@ -157,3 +207,120 @@ ACTIONS = [
 @pytest.mark.parametrize(("source", "expected"), ACTIONS)
 def test_each_problem_has_its_words_and_its_place(source: str, expected: str) -> None:
     assert told(source) == expected
+
+
+def judged(action: str, more: str = "", shell: str = "sh") -> str:
+    """What is said about a script whose verdict matters, each problem on one line."""
+    source = f"""\
+        initial: check
+        shell: {shell}
+        context: {{command: '! grep x'}}
+        states:
+          check: {{action: {json.dumps(action)}, on_pass: done, on_fail: check{more}}}
+          done: {{terminal: true}}
+        """
+    problems = load(dedent(source), "a.yaml", "a").problems
+    return "; ".join(f"{each.code} {each.message.split('`')[1]}" for each in problems)
+
+
+@pytest.mark.parametrize(
+    ("script", "feature"),
+    [
+        ("[[ -n $x ]]", "[["),
+        ("((x > 3))", "(("),
+        ("set -euo pipefail; make | tee log", "set -o pipefail"),
+        ("cat <<< x", "<<<"),
+        ("diff <(ls a) <(ls b)", "<("),
+        ("ls | tee >(cat)", ">("),
+        ("make &> log", "&>"),
+        ("x=(a b)", "x=(…)"),
+        ("function f { ls; }; f", "function"),
+        ("select x in a b; do ls; done", "select"),
+        ("source env.sh", "source"),
+        ("declare -r x=1", "declare"),
+        ("make\nif [[ -n $x ]]; then ((x)); fi", "[["),
+    ],
+)
+def test_what_only_bash_has_is_warned_of_in_sh(script, feature):
+    assert judged(script) == f"LL315 {feature}"
+    assert judged(script, shell="bash") == ""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param('[ -n "$x" ] && echo $((1 + 2))', id="plain tests and sums"),
+        pytest.param("echo '[[' '((' \"<(x)\" pipefail # [[", id="texts and comments"),
+        pytest.param("bash -c '[[ -n $x ]]'", id="a bash of its own"),
+        pytest.param("set -e; . ./env.sh; let_go", id="words that look alike"),
+        pytest.param("echo ${context.command} [[", id="an argument"),
+    ],
+)
+def test_what_every_sh_has_is_fine(script):
+    assert judged(script) == ""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("! grep -rn x srcc", id="alone"),
+        pytest.param("cd src && ! grep x f", id="after another"),
+        pytest.param("make;\n! grep x f\n\n# done\n", id="the last line"),
+        pytest.param("make &&\n\n! grep x f", id="over lines"),
+        pytest.param("! grep x ${env.F} | head", id="a pipeline"),
+        pytest.param("! grep x f && make", id="before another"),
+        pytest.param("if ls; then ls; fi; ! grep x f", id="after a compound command"),
+    ],
+)
+def test_a_negated_command_that_passes_on_errors(script):
+    assert judged(script) == "LL316 ! grep …"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("! grep x f; make", id="another command decides"),
+        pytest.param("! grep x f\n(make)", id="a subshell decides"),
+        pytest.param("if ! grep x f; then exit 1; fi", id="in a condition"),
+        pytest.param('echo "$(! grep x f)"', id="in a substitution"),
+        pytest.param("{ ! grep x f; }", id="in a group"),
+        pytest.param("! test -e f", id="a test"),
+        pytest.param("! [ -e f ] && ! command -v grep", id="tests"),
+        pytest.param("echo ! grep", id="an argument"),
+        pytest.param("grep x f; test $? -eq 1", id="the remedy"),
+    ],
+)
+def test_a_negation_that_is_fine(script):
+    assert judged(script) == ""
+
+
+def test_a_negation_matters_where_the_exit_code_decides():
+    assert judged("! grep x f", ", condition: {type: exit_code}") == "LL316 ! grep …"
+    of_output = ", condition: {type: output_contains, pattern: x}"
+    assert judged("! grep x f", of_output) == ""
+    assert (
+        told("initial: a\nstates: {a: {action: '! grep x f', next: b}, b: {terminal: true}}") == ""
+    )
+
+
+def test_what_is_said_about_a_negation():
+    assert told(
+        "initial: a\nstates:\n  a: {action: '! grep x f', on_pass: b, on_fail: a}\n"
+        "  b: {terminal: true}\n"
+    ) == dedent("""\
+        warning[LL316] 3:16 !
+          `! grep …` also passes if the command fails with an error
+          help: test for the exit code you mean: `grep …; test $? -eq 1`""")
+
+
+def test_what_is_said_about_bash():
+    assert told(
+        "initial: a\nstates:\n  a: {action: 'ls; [[ -n $x ]]', next: b}\n  b: {terminal: true}\n"
+    ) == dedent("""\
+        warning[LL315] 3:20 [[
+          `[[` is a feature of bash, and this action is run by `sh`
+          help: add `shell: bash`""")
+
+
+def test_of_very_long_scripts_no_more_is_said():
+    assert judged("[[ x ]]; # " + "x" * 20_000) == ""

@@ -26,8 +26,8 @@ SCRIPTS = [
         acting('sh -c "ls ${prev.output}"'),
         """
         error[LL407] 6:23 ${prev.output}
-          `${prev.output}` stands in program text of `sh`, and would be run
-          help: give it as an argument: `sh -c 'echo "$1"' sh ${prev.output}`
+          `${prev.output}` is inside the program text of `sh`, and would be run
+          help: pass it as an argument: `sh -c 'echo "$1"' sh ${prev.output}`
         """,
     ),
     row(
@@ -35,8 +35,8 @@ SCRIPTS = [
         acting('echo ${prev.output} $${prev.output}; sh -c "ls ${prev.output}"'),
         """
         error[LL407] 6:60 ${prev.output}
-          `${prev.output}` stands in program text of `sh`, and would be run
-          help: give it as an argument: `sh -c 'echo "$1"' sh ${prev.output}`
+          `${prev.output}` is inside the program text of `sh`, and would be run
+          help: pass it as an argument: `sh -c 'echo "$1"' sh ${prev.output}`
         """,
     ),
     row(
@@ -54,7 +54,7 @@ SCRIPTS = [
         """,
         """
         error[LL407] 6:12 ${env.A}
-          `${env.A}` stands in program text of `eval`, and would be run
+          `${env.A}` is inside the program text of `eval`, and would be run
           help: run the command itself, with the value as its argument
         """,
     ),
@@ -63,7 +63,7 @@ SCRIPTS = [
         acting('"echo \\x24{env.A} ${env.B}; eval ${env.A}"'),
         """
         error[LL407] 6:13 "echo \\x24{env.A} ${env.B}; eval ${env.A}"
-          `${env.A}` stands in program text of `eval`, and would be run
+          `${env.A}` is inside the program text of `eval`, and would be run
           help: run the command itself, with the value as its argument
         """,
     ),
@@ -82,7 +82,7 @@ SCRIPTS = [
           `${context.c:-}` is always its fallback: `context` has no `c`
           help: the loop has no `context`
         error[LL407] 6:64 ${env.A}
-          `${env.A}` stands in program text of `eval`, and would be run
+          `${env.A}` is inside the program text of `eval`, and would be run
           help: run the command itself, with the value as its argument
         """,
     ),
@@ -124,15 +124,16 @@ SCRIPTS = [
         context: {name: "${env.NAME}"}
         states:
           check:
-            action: '[[ ${context.name} == x ]]'
+            action: '[[ ${context.name} -gt 3 || -n "${context.name}" ]]'
             shell: bash
             next: done
           done: {terminal: true}
         """,
         """
         error[LL407] 5:17 ${context.name}
-          `${env.NAME}` stands in `[[ … ]]`, where bash runs commands it finds in a value
-          help: use `[ … ]`, or `case ${env.NAME} in …`
+          `${env.NAME}` is compared as a number in `[[ … ]]`, where bash runs commands it finds \
+in a value
+          help: write `${env.NAME:int}` if it is a whole number
         """,
     ),
     row(
@@ -140,12 +141,12 @@ SCRIPTS = [
         acting("n=${prev.output}; echo $((n + 1)) ${prev.stderr:raw}"),
         """
         warning[LL312] 6:15 ${prev.output}
-          `n` gets `${prev.output}` and is used in shell arithmetic, where bash runs commands it \
+          `n` holds `${prev.output}`, and is used in shell arithmetic, where bash runs commands it \
 finds in a value
-          help: use `expr` and `[ … ]`, or let nothing but digits through first
+          help: write `${prev.output:int}` if it is a whole number
         warning[LL307] 6:47 ${prev.stderr:raw}
-          `${prev.stderr:raw}` is put into the script as it is: what it holds is run
-          help: take `:raw` away unless whoever writes this value may run commands here
+          `${prev.stderr:raw}` is inserted into the script as it is: what it holds is run
+          help: remove `:raw` unless whoever writes this value may run commands here
         """,
     ),
     row("words of the author's own", acting("ls ${context.d:words}", "context: {d: a b}"), ""),

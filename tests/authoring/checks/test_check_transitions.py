@@ -275,6 +275,46 @@ WAYS = [
           help: write `next: decide`; the state that judges it tells pass from fail
         """,
     ),
+    row(
+        "a failed check that ends as a success",
+        """\
+        initial: check
+        states:
+          check: {action: pytest, on_pass: done, on_fail: gave_up, on_error: gave_up}
+          done: {terminal: true}
+          gave_up: {terminal: true}
+        """,
+        """
+        warning[LL317] 5:3 gave_up
+          only `on_fail` leads to `gave_up`, but a run that ends there is a success
+          help: add `outcome: failure`, or `outcome: success` if that is meant
+        """,
+    ),
+    row(
+        "what a name, an outcome or another transition says is not doubted",
+        """\
+        initial: first
+        states:
+          first: {action: ls, on_pass: second, on_fail: check_failed}
+          second: {action: ls, on_pass: third, on_fail: enough}
+          third: {action: ls, on_pass: done, on_fail: done}
+          check_failed: {terminal: true}
+          enough: {terminal: true, outcome: success}
+          done: {terminal: true}
+        """,
+        "",
+    ),
+    row(
+        "nor is a loop that begins at its end",
+        """\
+        initial: done
+        maintain: true
+        states:
+          done: {terminal: true, on_maintain: check}
+          check: {action: ls, on_pass: check, on_fail: done}
+        """,
+        "",
+    ),
 ]
 
 

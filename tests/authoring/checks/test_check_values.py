@@ -43,7 +43,7 @@ TEMPLATES = [
 `env`; write `$${` for a literal `${`
         error[LL401] 6:42 ${prev.output:upper}
           unknown modifier `:upper`
-          help: known: `:raw`, `:q`, `:words`; a fallback is written `:-text`
+          help: known: `:int`, `:number`, `:raw`, `:q`, `:words`; a fallback is written `:-text`
         """,
     ),
     row(

@@ -103,8 +103,8 @@ def test_whatever_is_read_is_compiled_or_told(paradigm: str, document: dict[str,
               `target` is no number: `some`
               help: write a number, or a template that gives one
             error[LL407] 4:12 ${prev.output}
-              `${prev.output}` stands in program text of `awk`, and would be run
-              help: give it as a variable: `awk -v value=${prev.output} '{ print value }'`
+              `${prev.output}` is inside the program text of `awk`, and would be run
+              help: pass it as a variable: `awk -v value=${prev.output} '{ print value }'`
             """,
         ),
         row(

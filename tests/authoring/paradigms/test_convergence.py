@@ -35,6 +35,7 @@ def test_measure_apply_measure() -> None:
             on_target: done
             on_progress: apply
             on_stall: done
+            check: true
           apply: {action: fix-one, next: measure}
           done: {terminal: true}
     """)
@@ -88,6 +89,7 @@ def test_a_check_may_be_a_mapping() -> None:
         on_target: done
         on_progress: apply
         on_stall: done
+        check: true
     """)
     assert found["states"]["apply"] == {
         "action": "Fix one error",

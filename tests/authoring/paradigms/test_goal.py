@@ -25,7 +25,7 @@ def test_the_first_tool_judges_and_the_others_fix_in_order() -> None:
         name: goal-everything-is-green
         initial: evaluate
         states:
-          evaluate: {action: pytest, on_pass: done, on_fail: fix}
+          evaluate: {action: pytest, on_pass: done, on_fail: fix, check: true}
           fix: {action: ruff check --fix, next: fix_2}
           fix_2: {action: /ll:manage_issue bug fix, next: evaluate}
           done: {terminal: true}
@@ -35,7 +35,12 @@ def test_the_first_tool_judges_and_the_others_fix_in_order() -> None:
 def test_one_tool_alone_is_run_again_until_it_passes() -> None:
     states = expanded("{goal: Up, tools: [curl -f localhost]}")["states"]
     assert states == {
-        "evaluate": {"action": "curl -f localhost", "on_pass": "done", "on_fail": "evaluate"},
+        "evaluate": {
+            "action": "curl -f localhost",
+            "on_pass": "done",
+            "on_fail": "evaluate",
+            "check": True,
+        },
         "done": {"terminal": True},
     }
 
@@ -65,6 +70,7 @@ def test_a_tool_may_be_a_mapping_and_loop_fields_stay() -> None:
             condition: {type: exit_code, fail: [1, 5]}
             on_pass: done
             on_fail: fix
+            check: true
           fix: {action: fix it, action_type: prompt, next: evaluate}
           done: {terminal: true}
     """)

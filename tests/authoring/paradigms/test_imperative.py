@@ -32,7 +32,7 @@ def test_steps_until_a_condition_is_met() -> None:
         backoff: 2
         initial: step_0
         states:
-          step_0: {action: pytest, next: step_1, capture_exit: true}
+          step_0: {action: pytest, next: step_1, capture_exit: true, check: true}
           step_1: {action: mend, timeout: 60, next: evaluate}
           evaluate:
             condition: {type: exit_code, target: 0, source: step_0}
@@ -94,7 +94,7 @@ def test_a_step_can_be_named() -> None:
         initial: step_0
         states:
           step_0: {action: make, next: measure}
-          measure: {action: wc -l < log, next: evaluate, capture_exit: true}
+          measure: {action: wc -l < log, next: evaluate, capture_exit: true, check: true}
           evaluate:
             condition: {type: output_numeric, target: 0, source: measure}
             on_pass: done

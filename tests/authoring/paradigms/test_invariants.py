@@ -28,9 +28,9 @@ def test_after_a_fix_the_same_check_runs_again() -> None:
         name: the-stem
         initial: check_tests
         states:
-          check_tests: {action: pytest, on_pass: check_lint, on_fail: fix_tests}
+          check_tests: {action: pytest, on_pass: check_lint, on_fail: fix_tests, check: true}
           fix_tests: {action: mend, next: check_tests}
-          check_lint: {action: ruff check, on_pass: all_valid, on_fail: fix_lint}
+          check_lint: {action: ruff check, on_pass: all_valid, on_fail: fix_lint, check: true}
           fix_lint: {action: tidy, timeout: 60, next: check_lint}
           all_valid: {terminal: true, on_maintain: check_tests}
     """)
@@ -103,7 +103,8 @@ def test_a_constraint_without_a_fix_ends_the_run_as_failed() -> None:
         name: the-stem
         initial: check_licence
         states:
-          check_licence: {action: test -e LICENSE, on_pass: all_valid, on_fail: violated}
+          check_licence:
+            {action: test -e LICENSE, on_pass: all_valid, on_fail: violated, check: true}
           all_valid: {terminal: true, on_maintain: check_licence}
           violated: {terminal: true, outcome: failure}
     """)

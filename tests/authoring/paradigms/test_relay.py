@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import pytest
@@ -15,9 +14,10 @@ from little_loops.authoring.paradigms.relay import CONTRACT, HANDED_OVER, expand
 from little_loops.authoring.yaml.nodes import Map, node_of, plain, walk
 from little_loops.authoring.yaml.places import Source
 from little_loops.authoring.yaml.source import parse
+from little_loops.fsm.actions import BUILTINS, Builtin, parse_action
 from little_loops.fsm.schema import FSMLoop, VerdictWords, outcome_of
 from little_loops.relay import rules, turns
-from little_loops.templates.render import lookup_in, render_shell
+from little_loops.templates.render import lookup_in, render_text
 
 EXAMPLE = """\
 paradigm: relay
@@ -38,9 +38,12 @@ on_handoff: continue
 initial: prepare
 states:
   prepare:
-    action: >-
-      ll-loop relay prepare --metadata=specs/886/.return-meta.json --plan=specs/886/plan.md
-      --session=sess_123_abc
+    action: relay.prepare
+    action_type: builtin
+    context: &given
+      metadata: specs/886/.return-meta.json
+      plan: specs/886/plan.md
+      session: sess_123_abc
     condition: {type: verdict, words: [ready]}
     on_ready: turn
   turn:
@@ -65,9 +68,14 @@ states:
       LL_PLAN_PATH: ${captured.prepare.structured.plan_path}
       LL_METADATA_PATH: ${captured.prepare.structured.metadata_path}
   settle:
-    action: >-
-      ll-loop relay settle --metadata=specs/886/.return-meta.json --plan=specs/886/plan.md
-      --after=${prev.state} --exit=${prev.exit_code} --output=${captured.turn.file:-}
+    action: relay.settle
+    action_type: builtin
+    context:
+      <<: *given
+      started_ns: ${captured.prepare.structured.started_ns:-}
+      after: ${prev.state}
+      exit: ${prev.exit_code}
+      output: ${captured.turn.file:-}
     condition: {type: verdict, words: [implemented, partial, review, blocked, failed, invalid]}
     on_implemented: done
     on_partial: prepare
@@ -75,13 +83,14 @@ states:
     on_blocked: stopped
     on_failed: stopped
     on_invalid: prepare
-  done: {action: 'cat "$LL_RUN_DIR/relay-report.txt"', terminal: true, outcome: success}
+  done: {action: relay.report, action_type: builtin, terminal: true, outcome: success}
   review:
-    action: cat "$LL_RUN_DIR/relay-report.txt"
+    action: relay.report
+    action_type: builtin
     terminal: true
     outcome: review
     next: prepare
-  stopped: {action: 'cat "$LL_RUN_DIR/relay-report.txt"', terminal: true, outcome: failure}
+  stopped: {action: relay.report, action_type: builtin, terminal: true, outcome: failure}
 """
 
 
@@ -129,42 +138,45 @@ def test_every_word_of_the_rules_has_a_way() -> None:
     assert read(EXAMPLE).states["prepare"].on_words == {turns.READY: "turn"}
 
 
+def test_each_built_in_action_is_there_and_used() -> None:
+    states = read(EXAMPLE).states.values()
+    actions = {parse_action(state.action or "", state.action_type) for state in states}
+    used = {action.name for action in actions if isinstance(action, Builtin)}
+    assert used == set(BUILTINS) == set(turns.ACTIONS)
+
+
+def test_an_action_understands_all_it_is_given() -> None:
+    for name in ("prepare", "settle"):
+        assert read(EXAMPLE).states[name].context.keys() <= set(turns.Inputs._fields)
+
+
 def test_what_is_left_out_has_its_default() -> None:
     compiled = expanded(MINIMAL)
     assert (compiled["name"], compiled["max_iterations"]) == ("the-stem", 5)
-    assert compiled["states"]["prepare"]["action"] == (
-        "ll-loop relay prepare --metadata=meta.json --plan=plan.md"
-    )
+    prepare = compiled["states"]["prepare"]
+    assert prepare["context"] == {"metadata": "meta.json", "plan": "plan.md"}
     assert read(MINIMAL).max_iterations == 5
 
 
-def test_no_commits() -> None:
-    states = expanded(f"{MINIMAL[:-1]}, commit: false}}")["states"]
+@pytest.mark.parametrize("written", ["false", "no"])
+def test_no_commits(written: str) -> None:
+    states = expanded(f"{MINIMAL[:-1]}, commit: {written}}}")["states"]
     for name in ("prepare", "settle"):
-        assert "--plan=plan.md --no-commit" in states[name]["action"]
+        assert states[name]["context"]["commit"] is False
 
 
 def test_a_directory_of_the_loops_is_for_the_turn() -> None:
     states = expanded(f"{MINIMAL[:-1]}, cwd: src/api}}")["states"]
     for name in ("prepare", "settle"):
-        assert states[name]["cwd"] == "."
-        assert "--cwd=src/api" in states[name]["action"]
+        assert states[name]["context"]["cwd"] == "src/api"
     assert "cwd" not in states["turn"]
 
 
 def test_a_directory_of_the_agents() -> None:
     source = "{agent: {action: ./turn.sh, cwd: tools}, metadata: m, plan: p, cwd: src}"
     states = expanded(source)["states"]
-    assert "--cwd=tools" in states["prepare"]["action"]
+    assert states["prepare"]["context"]["cwd"] == "tools"
     assert states["turn"]["cwd"] == "tools"
-
-
-def test_commits_know_the_scope() -> None:
-    states = expanded(f"{MINIMAL[:-1]}, scope: [src, my docs]}}")["states"]
-    assert "--scope=src '--scope=my docs' --after=" in states["settle"]["action"].replace(
-        "--scope='my docs'", "'--scope=my docs'"
-    )
-    assert "--scope" not in states["prepare"]["action"]
 
 
 def test_an_agent_with_fields_of_its_own() -> None:
@@ -200,19 +212,16 @@ def test_an_agent_with_fields_of_its_own() -> None:
     assert env["DEBUG"] == "1"
 
 
-def test_values_are_quoted_and_stay_what_they_are() -> None:
+def test_values_stay_what_they_are() -> None:
     states = expanded("""
         agent: ./turn.sh
         metadata: "specs/$${x}/meta.json"
         plan: "-my plan's.md"
     """)["states"]
-    action = states["prepare"]["action"]
-    assert action == (
-        "ll-loop relay prepare --metadata='specs/$$${x}/meta.json' "
-        """--plan='-my plan'"'"'s.md'"""
-    )
-    script = render_shell(action, lookup_in({}), {}).text
-    assert shlex.split(script)[3:] == ["--metadata=specs/$${x}/meta.json", "--plan=-my plan's.md"]
+    given = states["prepare"]["context"]
+    assert given == {"metadata": "specs/$$${x}/meta.json", "plan": "-my plan's.md"}
+    filled = [render_text(value, lookup_in({}), {}) for value in given.values()]
+    assert filled == ["specs/$${x}/meta.json", "-my plan's.md"]
 
 
 @pytest.mark.parametrize(

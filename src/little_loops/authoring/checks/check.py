@@ -10,9 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from little_loops.authoring.checks.check_actions import check_deploys, check_prose, check_scripts
+from little_loops.authoring.checks.check_actions import (
+    check_builtins,
+    check_deploys,
+    check_prose,
+    check_scripts,
+    check_shell_features,
+)
 from little_loops.authoring.checks.check_conditions import check_conditions
-from little_loops.authoring.checks.check_filled import check_filled, check_variables
+from little_loops.authoring.checks.check_environment import (
+    check_environment,
+    check_variables_in_code,
+)
+from little_loops.authoring.checks.check_filled import check_filled
 from little_loops.authoring.checks.check_machine import (
     check_capture_names,
     check_endings,
@@ -23,6 +33,7 @@ from little_loops.authoring.checks.check_transitions import (
     check_effects,
     check_later,
     check_made,
+    check_outcomes,
     check_reachable,
     check_verdicts,
 )
@@ -51,14 +62,17 @@ CHECKS: tuple[Check, ...] = (
     check_templates,
     check_context,
     check_filled,
-    check_variables,
+    check_environment,
+    check_variables_in_code,
     check_verdicts,
     check_effects,
+    check_builtins,
     check_scripts,
+    check_shell_features,
     check_prose,
     check_deploys,
 )
-PATHS: tuple[Check, ...] = (check_reachable, check_results)
+PATHS: tuple[Check, ...] = (check_reachable, check_outcomes, check_results)
 """What follows from where ways lead: of no use while one of them leads nowhere."""
 
 

@@ -9,10 +9,12 @@ import re
 from collections.abc import Iterator
 
 from little_loops.authoring.checks.inspection import Inspection
+from little_loops.authoring.checks.references import covered
 from little_loops.authoring.messages import shown
 from little_loops.authoring.texts import Text
 from little_loops.errors import Problem
-from little_loops.fsm.schema import CURRENT, StateConfig
+from little_loops.fsm.actions import BUILTINS, Agent, Builtin, Shell, is_shells
+from little_loops.fsm.schema import CURRENT, ExitCode, StateConfig
 from little_loops.templates.shell.positions import HOLE
 
 # Texts, not compiled: `re` compiles them when a loop has something to look at.
@@ -33,16 +35,23 @@ _ONLY_LOOK = (
     r"(?:echo|printf|grep|rg|cat|ls|find|test|\[|pytest|git (?:stash|commit|log|diff|grep))\s"
 )
 _HARMLESS = r"--dry-run\b|--check\b|--help\b"
+# Where a script may use what only bash has, or negate a command.
+_WORTH_READING = (
+    r"\[\[|\(\(|<<<|[<>]\(|&>|=\(|\b(?:pipefail|function|select|declare|let|mapfile|readarray"
+    r"|shopt|source|typeset)\b|!\s"
+)
+# Negated, these give no error that would be taken for an answer.
+_ONLY_ANSWERS = r"!\s+(?:test\b|\[|\(|\{|command\s+-v|type\b|which\b|true\b|false\b)"
 MOST_READ = 20_000
 """Characters of scripts that are read to tell a slash command from a path."""
 
 
 def check_scripts(of: Inspection) -> Iterator[Problem]:
     """A slash command inside a script is no command to any shell."""
-    for name, kind in of.kinds.items():
+    for name, what in of.actions.items():
         action = of.loop.states[name].action or ""
         unsure = of.gaps.in_state(name, "action_type")
-        if kind == "shell" and "/" in action and not unsure:
+        if is_shells(what) and "/" in action and not unsure:
             shell = of.loop.states[name].shell or of.loop.shell
             seen = {found[1]: found for found in reversed(_commands(action, shell))}
             for command, found in reversed(seen.items()):
@@ -61,21 +70,97 @@ def _commands(script: str, shell: str) -> list[re.Match[str]]:
     found = list(re.finditer(_SLASH_IN_SCRIPT, script))
     if not found or len(script) > MOST_READ:
         return []
-    from little_loops.templates.shell.script import places  # few scripts have such a word
+    from little_loops.templates.shell.reader import read_script  # few scripts have such a word
 
     marked = script.replace(HOLE, " ")
     for each in reversed(found):
         marked = marked[: each.start(1)] + HOLE + marked[each.end(1) :]
-    where = places(marked, shell)
+    where = read_script(marked, shell).places
     return [each for each, at in zip(found, where, strict=True) if at.refused == "command"]
+
+
+def check_shell_features(of: Inspection) -> Iterator[Problem]:
+    """A script for `sh` uses what every `sh` has, and its exit code tells an error from an answer."""
+    read = 0
+    for name, action in _scripts(of, _WORTH_READING):
+        state = of.loop.states[name]
+        shell = state.shell or of.loop.shell
+        read += len(action)
+        if read > MOST_READ:
+            return
+        from little_loops.templates.shell.reader import read_script  # few scripts have these
+
+        found = read_script(covered(action, _references(of, action)), shell)
+        text = Text(action, ("states", name, "action"))
+        for start, stop, feature in found.bash_only[:1]:
+            message = f"`{feature}` is a feature of bash, and this action is run by `sh`"
+            help = "add `shell: bash`"
+            yield of.inside("LL315", message, text, (start, stop), help, "warning")
+        if _is_judged_by_exit_code(state):
+            yield from (_negated(of, text, at) for at in found.negated if _may_err(action, at))
+
+
+def _scripts(of: Inspection, pattern: str) -> Iterator[tuple[str, str]]:
+    """The shell actions in which a pattern occurs."""
+    for name, action in of.actions.items():
+        script = of.loop.states[name].action or ""
+        unsure = of.gaps.in_state(name, "action_type", "shell") or of.gaps.in_loop("shell")
+        if is_shells(action) and not unsure and re.search(pattern, script):
+            yield name, script
+
+
+def _references(of: Inspection, action: str) -> list[tuple[int, int]]:
+    found = of.read(action)
+    spans = [(each.start, each.end) for each in found.references]
+    return spans + [(each.start, each.end) for each in found.errors]
+
+
+def _is_judged_by_exit_code(state: StateConfig) -> bool:
+    branches = state.on_pass is not None or state.on_fail is not None
+    return branches and isinstance(state.condition, ExitCode | None)
+
+
+def _may_err(action: str, at: int) -> bool:
+    return re.match(_ONLY_ANSWERS, action[at:]) is None
+
+
+def _negated(of: Inspection, text: Text, at: int) -> Problem:
+    command = text.text[at:].removeprefix("!").split()[0]
+    return of.inside(
+        "LL316",
+        f"`! {shown(command)} …` also passes if the command fails with an error",
+        text,
+        (at, at + 1),
+        f"test for the exit code you mean: `{shown(command)} …; test $? -eq 1`",
+        "warning",
+    )
+
+
+def check_builtins(of: Inspection) -> Iterator[Problem]:
+    """Actions of our own are written by `compile`, for the paradigm that has them."""
+    for name, action in of.actions.items():
+        match action:
+            case Builtin() if of.loop.paradigm != "relay":
+                yield of.error(
+                    "LL216",
+                    "`action_type: builtin` is only for machines that `ll-loop compile` wrote",
+                    *("states", name, "action_type"),
+                    help="use `paradigm: relay`, whose states have these actions",
+                )
+            case Builtin() if action.name not in BUILTINS:
+                message = f"there is no built-in action `{shown(action.name)}`"
+                path = ("states", name, "action")
+                yield of.error("LL216", message, *path, help=of.meant(action.name, BUILTINS))
+            case Shell() | Agent() | Builtin():
+                pass
 
 
 def check_prose(of: Inspection) -> Iterator[Problem]:
     """What is meant for an agent is not given to a shell."""
-    for name, kind in of.kinds.items():
+    for name, what in of.actions.items():
         state = of.loop.states[name]
         said = state.action_type is not None or of.gaps.in_state(name, "action_type")
-        if kind == "shell" and not said and re.match(_PROSE, state.action or ""):
+        if is_shells(what) and not said and re.match(_PROSE, state.action or ""):
             a_mapping = "write it as `{action: …, action_type: prompt}`"
             yield of.warning(
                 "LL313",
@@ -93,7 +178,7 @@ def check_deploys(of: Inspection) -> Iterator[Problem]:
         return
     if of.gaps.in_loop("on_interrupt", "on_error"):
         return
-    for name in of.kinds:
+    for name in of.actions:
         state = loop.states[name]
         handled = state.on_interrupt is not None or state.on_error is not None
         if not handled and not of.gaps.unsure(name) and looks_like_a_deploy(name, state):

@@ -15,13 +15,13 @@ from little_loops.authoring.checks.inspection import Inspection
 from little_loops.authoring.checks.references import covered
 from little_loops.authoring.texts import Text, templates
 from little_loops.errors import Problem
+from little_loops.fsm.actions import is_shells
 from little_loops.templates.render import (
     Escape,
     Reference,
     TemplateError,
     Unresolved,
     check_shell,
-    check_variable,
 )
 from little_loops.templates.splice import Own, Spliced, is_data, value_at, written
 
@@ -46,30 +46,12 @@ def check_filled(of: Inspection) -> Iterator[Problem]:
             message = f"`{each.path[-1]}` is empty once `context` is put in"
             help = "give the variable a value, or the template a fallback: `${context.x:-…}`"
             yield of.inside("LL213", message, each, (0, 0), help)
-        if _is_script(of, each):
+        if is_script(of, each):
             script = each.text if isinstance(found, tuple) else _without_mistakes(of, each)
             length = _to_lex(of, each, script)
             lexed += length
             if length and lexed <= MOST_LEXED:
                 yield from _shell(of, each, script)
-
-
-def check_variables(of: Inspection) -> Iterator[Problem]:
-    """Some variables of the environment hold code for the shell: no data goes there."""
-    for each in templates(of.loop):
-        if each.path[-2] == "env":
-            yield from _variable(of, each)
-
-
-def _variable(of: Inspection, each: Text) -> Iterator[Problem]:
-    context = of.loop.context if each.state is None else of.context_of(each.state)
-    try:
-        refusals = check_variable(str(each.path[-1]), each.text, context)
-    except (Unresolved, TemplateError):  # told by the other checks
-        return
-    for refusal in refusals:
-        span = (refusal.reference.start, refusal.reference.end)
-        yield of.inside("LL407", refusal.message, each, span, refusal.help)
 
 
 def _is_blank(pieces: tuple[Spliced, ...]) -> bool:
@@ -114,10 +96,10 @@ def _is_sound(of: Inspection) -> bool:
     return readable and not any(circles(of.refers_to))
 
 
-def _is_script(of: Inspection, each: Text) -> bool:
+def is_script(of: Inspection, each: Text) -> bool:
     """A text that a shell reads, as far as that can be said."""
     name = str(each.state)
-    if each.path[2:] != ("action",) or of.kinds[name] != "shell":
+    if each.path[2:] != ("action",) or not is_shells(of.actions[name]):
         return False
     return not (of.gaps.in_loop("shell") or of.gaps.in_state(name, "shell", "action_type"))
 

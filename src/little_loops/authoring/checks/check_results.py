@@ -49,7 +49,9 @@ def check_results(of: Inspection) -> Iterator[Problem]:
 
 def _sets(of: Inspection) -> dict[str, tuple[str, ...]]:
     """What the action of each state leaves behind."""
-    return {name: (name, PREV, *filter(None, (of.loop.states[name].capture,))) for name in of.kinds}
+    return {
+        name: (name, PREV, *filter(None, (of.loop.states[name].capture,))) for name in of.actions
+    }
 
 
 def _setters(sets: Mapping[str, tuple[str, ...]]) -> Mapping[str, frozenset[str]]:
@@ -103,7 +105,7 @@ def _without(
     """A state that may get to use the result before it is there."""
     each = wanted.text
     if each.state is None:
-        return next((name for name in of.kinds if missing.lacks(name, wanted.name)), None)
+        return next((name for name in of.actions if missing.lacks(name, wanted.name)), None)
     if each.after and wanted.name in sets.get(each.state, ()):
         return None
     return each.state if missing.lacks(each.state, wanted.name) else None

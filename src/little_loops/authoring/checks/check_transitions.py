@@ -10,6 +10,7 @@ from little_loops.errors import Problem
 from little_loops.fsm.schema import (
     CURRENT,
     FAIL,
+    FAILURE_WAYS,
     PASS,
     PROGRESS,
     SOFT_VERDICTS,
@@ -17,6 +18,7 @@ from little_loops.fsm.schema import (
     TARGET,
     StateConfig,
     effective_condition,
+    outcome_of,
     ways,
 )
 
@@ -48,6 +50,23 @@ def check_reachable(of: Inspection) -> Iterator[Problem]:
             "states",
             help="add a state with `terminal: true`",
         )
+
+
+def check_outcomes(of: Inspection) -> Iterator[Problem]:
+    """A state that only a failed check leads to does not end the run as completed by default."""
+    reasons: dict[str, set[str]] = {}
+    for edge in (edge for edges in of.flow.edges.values() for edge in edges):
+        reasons.setdefault(edge.target, set()).add(edge.reason)
+    for name, state in of.loop.states.items():
+        only_failed = reasons.get(name, set()) - FAILURE_WAYS == {"on_fail"}
+        by_name = state.terminal and state.outcome is None and name != of.loop.initial
+        if only_failed and by_name and outcome_of(name, state, "on_fail") == "success":
+            yield of.warning(
+                "LL317",
+                f"only `on_fail` leads to `{name}`, but a run that ends there is a success",
+                *("states", name),
+                help="add `outcome: failure`, or `outcome: success` if that is meant",
+            )
 
 
 def check_made(of: Inspection) -> Iterator[Problem]:
@@ -206,7 +225,7 @@ def check_effects(of: Inspection) -> Iterator[Problem]:
                 else "remove it, or write the loop with `states`",
             )
         if state.action is None:
-            for field in ("capture", "capture_exit", "timeout", "action_type"):
+            for field in ("capture", "capture_exit", "check", "timeout", "action_type"):
                 if getattr(state, field):
                     yield of.warning(
                         "LL310",

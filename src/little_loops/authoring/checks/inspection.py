@@ -48,9 +48,9 @@ class Inspection(Filling):
     @cached_property
     def results(self) -> Mapping[str, str]:
         """The names under which results are captured, in order, each with a state that does it."""
-        captures = {name: self.loop.states[name].capture for name in self.kinds}
+        captures = {name: self.loop.states[name].capture for name in self.actions}
         named = {capture: name for name, capture in captures.items() if capture is not None}
-        return {**named, **{name: name for name in self.kinds}}
+        return {**named, **{name: name for name in self.actions}}
 
     @cached_property
     def all_context(self) -> Mapping[str, Any]:

@@ -54,13 +54,17 @@ class Num(NamedTuple):
 
 
 class Time(NamedTuple):
-    """Seconds, or text like `90s`, `10m`, `2h`."""
+    """Seconds, or text like `90s`, `10m`, `2h`; `least` of them, or more than none."""
 
     zero: bool = False
+    least: int = 0
 
 
 class OneOf(NamedTuple):
+    """One of these words; `made` are words that only `compile` writes."""
+
     words: tuple[str, ...]
+    made: tuple[str, ...] = ()
 
 
 class Name(NamedTuple):

@@ -121,6 +121,8 @@ def time(reader: Reader, kind: Time, node: Node, label: str) -> Any:
         return value
     if value < 0 or (value == 0 and not kind.zero):
         return _too_small(reader, node, label, 0, not kind.zero)
+    if value < kind.least:
+        return _too_small(reader, node, label, kind.least, False)
     if value > LONGEST_S:
         message = f"{label} is longer than ten years"
         return reader.note("LL104", message, node.mark, _TIMES)
@@ -156,7 +158,7 @@ def one_of(reader: Reader, kind: OneOf, node: Node, label: str) -> Any:
     value = (
         node.text if isinstance(node, Text) and plain_scalar else text(reader, _STR, node, label)
     )
-    if value is INVALID or value in kind.words:
+    if value is INVALID or value in kind.words or value in kind.made:
         return value
     message = f"{label} wants {listed(kind.words)}, not `{shown(value)}`"
     return reader.note("LL105", message, node.mark, reader.meant(value, kind.words))

@@ -94,8 +94,8 @@ def schema() -> Schema:
             "host": {"anyOf": [{"enum": list(HOST_NAMES)}, _record(HOST)]},
             "retry": _record(RETRY),
             "constraint": _record(CONSTRAINT),
-            "duration": _duration(zero=False),
-            "duration_or_zero": _duration(zero=True),
+            "duration": _duration({"exclusiveMinimum": 0}),
+            "duration_or_zero": _duration({"minimum": 0}),
             "context": _named({}),
             "env": _named({"type": SCALAR}),
             **{_shared(field): _field(field) for field in _SHARED},
@@ -183,14 +183,19 @@ def _conditions() -> Schema:
     return {"type": "object", "oneOf": found}
 
 
-def _duration(zero: bool) -> Schema:
-    bound = {"minimum": 0} if zero else {"exclusiveMinimum": 0}
+def _duration(bound: Schema) -> Schema:
     return {
         "anyOf": [
             {"type": "number", **bound, "maximum": LONGEST_S},
             {"type": "string", "pattern": f"^{DURATION}$"},
         ]
     }
+
+
+def _time(kind: Time) -> Schema:
+    if kind.least:
+        return _duration({"minimum": kind.least})
+    return _ref("duration_or_zero" if kind.zero else "duration")
 
 
 def _named(value: Schema) -> Schema:
@@ -265,8 +270,8 @@ _KINDS: Mapping[type, Callable[[Any], Schema]] = {
     Flag: lambda kind: {"anyOf": [{"type": "boolean"}, OLD_BOOLEAN]},
     Whole: _whole,
     Num: _num,
-    Time: lambda kind: _ref("duration_or_zero" if kind.zero else "duration"),
-    OneOf: lambda kind: {"enum": list(kind.words)},
+    Time: _time,
+    OneOf: lambda kind: {"enum": [*kind.words, *kind.made]},
     Name: _name,
     Target: _target,
     InProject: lambda kind: NOT_BLANK,

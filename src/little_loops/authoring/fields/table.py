@@ -45,6 +45,7 @@ PARADIGMS = ("goal", "convergence", "invariants", "imperative", "relay", "fsm")
 TO_STATE = Target()
 OR_AGAIN = Target((CURRENT,))
 ON_RESUME = Target((CURRENT, AS_ERROR))
+ACTION_TYPES = ("shell", "slash", "prompt")
 OPERATORS = OneOf(("eq", "ne", "lt", "le", "gt", "ge"))
 
 # What the loop and a state both say about an action.
@@ -79,7 +80,7 @@ COMMON = (
     Field("backoff", Time(zero=True), "wait between iterations", "0", "2s"),
     Field("timeout", Time(), "running time of the whole run, over all resumes", "none", "30m"),
     Field("maintain", Flag(), "start again after success", "false"),
-    Field("maintain_interval", Time(), "wait between the cycles of `maintain`", "60", "10m"),
+    Field("maintain_interval", Time(least=1), "wait between the cycles of `maintain`", "60", "10m"),
     Field("on_error", TO_STATE, "state for any error that no state handles", "end the run"),
     Field("on_timeout", TO_STATE, "state for any timeout that no state handles", "end the run"),
     Field(
@@ -117,7 +118,7 @@ _STATE_SETTINGS = (
     ),
     Field(
         "action_type",
-        OneOf(("shell", "slash", "prompt")),
+        OneOf(ACTION_TYPES),
         "who runs the action",
         "slash if it begins like `/name`, else shell",
     ),
@@ -130,6 +131,12 @@ _STATE_SETTINGS = (
     ),
     Field("capture", Name("capture", STATE_NAME), "also store the result under this name"),
     Field("capture_exit", Flag(), "the result is judged by a later state", "false"),
+    Field(
+        "check",
+        Flag(),
+        "the action only judges: it runs once more after the last iteration, to judge what that did",
+        "false",
+    ),
     Field("timeout", Time(), "time for this action", "none", "5m"),
     Field("retry", Part("retry"), "how `$current` repeats", example="{max: 3, backoff: 10s}"),
     Field("context", Variables(), "variables for this state, before the loop's", "{}"),
@@ -161,7 +168,13 @@ _TRANSITIONS = (
     ),
 )
 STATE = table(
-    "a state", *_STATE_SETTINGS[:3], *_TRANSITIONS, *_STATE_SETTINGS[3:], *_ACTION_SETTINGS
+    "a state",
+    _STATE_SETTINGS[0],
+    _STATE_SETTINGS[1]._replace(kind=OneOf(ACTION_TYPES, made=("builtin",))),
+    _STATE_SETTINGS[2],
+    *_TRANSITIONS,
+    *_STATE_SETTINGS[3:],
+    *_ACTION_SETTINGS,
 )
 COMMAND = table(
     "a command",

@@ -10,6 +10,7 @@ from little_loops.authoring.paradigms.assembly import (
     Piece,
     document,
     finish,
+    flag,
     own_fields,
     step,
     with_field,
@@ -37,7 +38,8 @@ def _measure(root: Map) -> Piece:
     check = root.get("check")
     ways = {"on_target": "done", "on_progress": "apply", "on_stall": "done"}
     measure = step("measure", _referring(root, own_fields(check)), **ways)
-    return with_field(measure, "capture", text("current_value", check))._replace(near=check)
+    measure = with_field(measure, "capture", text("current_value", check))
+    return flag(measure, "check")._replace(near=check)
 
 
 def _referring(root: Map, check: Map) -> Map:

@@ -9,7 +9,14 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from little_loops.authoring.paradigms.assembly import chain, document, finish, items, step
+from little_loops.authoring.paradigms.assembly import (
+    chain,
+    document,
+    finish,
+    flag,
+    items,
+    step,
+)
 from little_loops.authoring.yaml.nodes import Map, Node, Text
 
 KEYS = ("goal", "tools")
@@ -28,8 +35,9 @@ def expand(root: Map, stem: str) -> Map:
     tools = items(root.get("tools"))
     fixes = [_fix_name(number) for number in range(1, len(tools))]
     judge = tools[0] if tools else None
+    evaluate = step("evaluate", judge, on_pass="done", on_fail=[*fixes, "evaluate"][0])
     pieces = [
-        step("evaluate", judge, on_pass="done", on_fail=[*fixes, "evaluate"][0]),
+        flag(evaluate, "check"),
         *chain(fixes, tools[1:], "evaluate"),
         finish("done", root.get("goal")),
     ]

@@ -20,10 +20,14 @@ def expand(root: Map, stem: str) -> Map:
     written = root.get("condition")
     source = written.get("source") if isinstance(written, Map) else None
     judged = _judged(steps, source)
-    pieces = [flag(each, "capture_exit") if each is judged else each for each in steps]
+    pieces = [_kept_for_later(each) if each is judged else each for each in steps]
     first = names[0] if names else "evaluate"
     pieces += [_evaluate(written, source, first), finish("done", written)]
     return document(root, KEYS, pieces, stem)
+
+
+def _kept_for_later(step: Piece) -> Piece:
+    return flag(flag(step, "capture_exit"), "check")
 
 
 def _name(command: Node, number: int) -> str:

@@ -14,7 +14,14 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-from little_loops.authoring.paradigms.assembly import Piece, document, finish, items, step
+from little_loops.authoring.paradigms.assembly import (
+    Piece,
+    document,
+    finish,
+    flag,
+    items,
+    step,
+)
 from little_loops.authoring.yaml.nodes import Map, Node, Text
 from little_loops.records import NamedTuple
 
@@ -38,7 +45,7 @@ def expand(root: Map, stem: str) -> Map:
     for each, (here, after) in zip(constraints, pairwise(entrances), strict=True):
         again = first if from_the_start else here
         fix = "violated" if each.fix is None else f"fix_{each.label}"
-        pieces.append(step(here, each.check, on_pass=after, on_fail=fix))
+        pieces.append(flag(step(here, each.check, on_pass=after, on_fail=fix), "check"))
         if each.fix is not None:
             pieces.append(step(fix, each.fix, next=again))
     pieces.append(finish("all_valid", root.get("constraints"), on_maintain=first))

@@ -4,14 +4,12 @@
 `settle` reads the metadata the agent left, commits and decides.  However the turn ended, by an
 error, a timeout or a crash, `settle` looks at what it left: an exit code proves nothing.
 
-Not here: what the two hidden verbs do (`relay.turns`), what metadata leads to (`relay.rules`).
+Not here: what these built-in actions do (`relay.turns`), what metadata leads to (`relay.rules`).
 """
 
 from __future__ import annotations
 
-import shlex
-
-from little_loops.authoring.paradigms.assembly import Piece, document, items, step
+from little_loops.authoring.paradigms.assembly import Piece, document, step
 from little_loops.authoring.yaml.nodes import Entry, List, Map, Node, Text, mapping, text
 
 KEYS = ("agent", "metadata", "plan", "commit", "session")
@@ -29,7 +27,14 @@ WORDS = {
     "failed": "stopped",
     "invalid": "prepare",
 }
-SHOW_REPORT = 'cat "$LL_RUN_DIR/relay-report.txt"'
+ENDED = {
+    "started_ns": "${captured.prepare.structured.started_ns:-}",
+    # After an interruption `prev` is still `prepare`, and `turn` may never have ended at all.
+    "after": "${prev.state}",
+    "exit": "${prev.exit_code}",
+    "output": "${captured.turn.file:-}",
+}
+"""What `settle` is told of the turn: when it began, and how it ended."""
 CONTRACT = (
     "before you end, write one JSON object to the file metadata_path: "
     '{"status": "partial", "requires_user_review": false, "reason": "", "partial_progress": '
@@ -60,28 +65,48 @@ def _with_default(root: Map, name: str, value: Text) -> Map:
 
 
 def _prepare(root: Map) -> Piece:
-    options = [*_option(root, "session"), *_turns_cwd(root)]
-    action = " ".join(["ll-loop relay prepare", *_common(root), *options])
-    return _verb(root, "prepare", action, {"ready": "turn"})
+    return _builtin(root, "prepare", _inputs(root), {"ready": "turn"})
 
 
 def _settle(root: Map) -> Piece:
-    scope = [f"--scope={_quoted(path)}" for path in _texts(root.get("scope"))]
-    # After an interruption `prev` is still `prepare`, and `turn` may never have ended at all.
-    ended = "--after=${prev.state} --exit=${prev.exit_code} --output=${captured.turn.file:-}"
-    action = " ".join(["ll-loop relay settle", *_common(root), *_turns_cwd(root), *scope, ended])
-    return _verb(root, "settle", action, WORDS)
+    near = root.get("metadata")
+    ended = {name: text(told, near) for name, told in ENDED.items()}
+    return _builtin(root, "settle", {**_inputs(root), **ended}, WORDS)
 
 
-def _verb(root: Map, name: str, action: str, words: dict[str, str]) -> Piece:
+def _builtin(root: Map, name: str, inputs: dict[str, Node], words: dict[str, str]) -> Piece:
     near = root.get("metadata")
     listed = List(tuple(text(word, near) for word in words), near.mark if near else None)
     condition = mapping({"type": text("verdict", near), "words": listed}, near)
-    fields: list[tuple[str, Node]] = [("action", text(action, near)), ("condition", condition)]
-    fields += [(f"on_{word}", text(target, near)) for word, target in words.items()]
-    if "cwd" in root:  # the paths are the project's, wherever the agent works
-        fields.append(("cwd", text(".", near)))
+    fields: list[tuple[str, Node]] = [
+        ("action", text(f"relay.{name}", near)),
+        ("action_type", text("builtin", near)),
+        ("context", mapping(inputs, near)),
+        ("condition", condition),
+        *((f"on_{word}", text(target, near)) for word, target in words.items()),
+    ]
     return Piece(name, mapping(fields, near), near)
+
+
+def _inputs(root: Map) -> dict[str, Node]:
+    """What the actions work with, as the author wrote it; `cwd` is where the agent works."""
+    agent = root.get("agent")
+    own = agent.get("cwd") if isinstance(agent, Map) else None
+    written = {name: root.get(name) for name in ("metadata", "plan", "session")}
+    written["cwd"] = own if own is not None else root.get("cwd")
+    inputs: dict[str, Node] = {
+        name: _as_template(node) for name, node in written.items() if isinstance(node, Text)
+    }
+    commit = root.get("commit")
+    if isinstance(commit, Text) and commit.value is False:
+        inputs["commit"] = commit._replace(text="false")
+    return inputs
+
+
+def _as_template(node: Text) -> Text:
+    """The text as a template that gives it back: `$${` would come out as `${`."""
+    escaped = node.text.replace("$${", "$$${")
+    return node if escaped == node.text else node._replace(text=escaped, value=escaped)
 
 
 def _turn(agent: Node | None) -> Piece:
@@ -123,40 +148,9 @@ def _ends(near: Node | None) -> list[Piece]:
 
 def _end(near: Node | None, fields: dict[str, str]) -> Map:
     terminal = Text("true", "bool", True, near.mark if near is not None else None)
-    said: list[tuple[str, Node]] = [("action", text(SHOW_REPORT, near)), ("terminal", terminal)]
-    return mapping([*said, *((name, text(to, near)) for name, to in fields.items())], near)
-
-
-# ── the verbs' options ─────────────────────────────────────────────────────────────────────────
-
-
-def _common(root: Map) -> list[str]:
-    commit = root.get("commit")
-    off = isinstance(commit, Text) and commit.value is False
-    return [
-        *_option(root, "metadata"),
-        *_option(root, "plan"),
-        *(["--no-commit"] if off else []),
+    said: list[tuple[str, Node]] = [
+        ("action", text("relay.report", near)),
+        ("action_type", text("builtin", near)),
+        ("terminal", terminal),
     ]
-
-
-def _option(root: Map, name: str) -> list[str]:
-    written = root.get(name)
-    return [f"--{name}={_quoted(written)}"] if isinstance(written, Text) else []
-
-
-def _quoted(path: Text) -> str:
-    """The text as one word of a script, where `$${` would come out as `${`."""
-    return shlex.quote(path.text).replace("$${", "$$${")
-
-
-def _turns_cwd(root: Map) -> list[str]:
-    """Where the agent works, if not in the project's own directory."""
-    agent = root.get("agent")
-    own = agent.get("cwd") if isinstance(agent, Map) else None
-    cwd = own if own is not None else root.get("cwd")
-    return [f"--cwd={_quoted(cwd)}"] if isinstance(cwd, Text) else []
-
-
-def _texts(node: Node | None) -> list[Text]:
-    return [item for item in items(node) if isinstance(item, Text)]
+    return mapping([*said, *((name, text(to, near)) for name, to in fields.items())], near)

@@ -13,7 +13,7 @@ from little_loops.definitions.loading import read_definition
 from little_loops.definitions.settings import SETTINGS, project_config, settled, user_config
 from little_loops.definitions.trust import trust_of
 from little_loops.errors import UsageError
-from little_loops.fsm.action_types import action_type
+from little_loops.fsm.actions import action_of, is_agents
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.values import author_context
 from little_loops.hosts.base import HOST_NAMES, host_named
@@ -144,7 +144,7 @@ def _asked_for(found: Sequence[FSMLoop]) -> Mapping[tuple[str, tuple[str, ...]],
         for state in loop.states.values():
             if state.action is None:
                 continue
-            if action_type(state, author_context(loop.context, state)) == "shell":
+            if not is_agents(action_of(state, author_context(loop.context, state))):
                 continue
             options = loop.host.under(state.host)
             key = (options.host, tuple(options.command or ()))
@@ -157,7 +157,9 @@ def _asked_for(found: Sequence[FSMLoop]) -> Mapping[tuple[str, tuple[str, ...]],
 def consent(patient: Patient) -> Iterator[Finding]:
     """Whether agents that skip permission prompts may be run."""
     wanted = {
-        action: None for loop in patient.loops.valid for action in actions_to_agree_to(loop, {})
+        action: None
+        for loop in patient.loops.valid
+        for action in actions_to_agree_to(loop, {}, patient.root)
     }
     if not wanted:
         return

@@ -1,7 +1,7 @@
-"""Where a value may stand in a shell script, and what can be said against it: the words for it.
+"""Positions of values in a shell script, and the findings about them: the data types.
 
-Apart from those who find out (`script`) and those who explain (`shell_refusals`), because a
-loop without data in its scripts needs neither.
+Apart from the code that determines them (`reader`) and explains them (`refusals`), because a loop
+without data in its scripts needs neither.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from little_loops.records import NamedTuple
 from little_loops.templates.parse import Escape, Reference
 
 HOLE = "\0"
-"""Stands in a script where a value will be put."""
+"""Stands in a script where a value will be inserted."""
 
 Quote: TypeAlias = Literal["bare", "double", "single", "document", "literal", "comment"]
-"""How the shell reads a text.  `document`: a here-document.  `literal`: nothing is replaced."""
+"""How the shell reads a text.  `document`: a here-document.  `literal`: nothing is expanded."""
 
 Reason: TypeAlias = Literal[
     "",
@@ -41,22 +41,21 @@ Reason: TypeAlias = Literal[
 
 
 class Use(NamedTuple):
-    """A variable that gets a value and is used where none may stand."""
+    """A variable, or the output of `$(…)` if `name` is empty, in a place that is evaluated."""
 
     name: str
     reason: Reason
-    of: str
+    of: str = ""
 
 
 class Place(NamedTuple):
     quote: Quote
     refused: Reason = ""
     of: str = ""  # the program whose text this is, or what the reader could not follow
-    through: str = ""  # what carries the value there: `$(…)`, a pipe
     splits: bool = False  # several words may stand here
-    option_of: str = ""  # the program that would take a leading `-` for an option
+    option_of: str = ""  # the program that would read a leading `-` as an option
     file_of: str = ""  # the program that runs the file named here
-    evaluated: Use | None = None
+    used: Use | None = None  # how the script evaluates the value later
 
 
 class Refusal(NamedTuple):

@@ -1,0 +1,53 @@
+"""Relays as version one compiled them: their own steps were commands that `ll-loop` runs itself.
+
+A run keeps the machine it was started with.  Whether its file has changed since can only be told
+when both machines are written alike.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from little_loops.authoring.paradigms.relay import ENDED
+from little_loops.fsm.schema import FSMLoop, StateConfig
+
+COMMAND = "ll-loop relay "
+SHOW_REPORT = 'cat "$LL_RUN_DIR/relay-report.txt"'
+KEPT = ("metadata", "plan", "session", "cwd")
+
+
+def as_compiled_now(loop: FSMLoop) -> FSMLoop:
+    """The machine that is made now of the file this one was made of."""
+    options = {
+        name: _options(state.action)
+        for name, state in loop.states.items()
+        if state.action is not None and state.action.startswith(COMMAND)
+    }
+    # Only `prepare` was told the session; now both are.
+    session = {key: each[key] for each in options.values() for key in each if key == "session"}
+    states = {
+        name: _state(state, options.get(name), session) for name, state in loop.states.items()
+    }
+    return loop._replace(states=states)
+
+
+def _options(action: str) -> dict[str, str]:
+    verb, *words = shlex.split(action)[2:]
+    given = (word.removeprefix("--").partition("=") for word in words)
+    return {"verb": verb, **{name: value for name, _, value in given}}
+
+
+def _state(
+    state: StateConfig, given: dict[str, str] | None, session: dict[str, str]
+) -> StateConfig:
+    if state.action == SHOW_REPORT:
+        return state._replace(action="relay.report", action_type="builtin")
+    if given is None:
+        return state
+    context: dict[str, object] = {name: given[name] for name in KEPT if name in given}
+    context |= session
+    context |= {"commit": False} if "no-commit" in given else {}
+    context |= ENDED if given["verb"] == "settle" else {}
+    return state._replace(
+        action=f"relay.{given['verb']}", action_type="builtin", context=context, cwd=None
+    )

@@ -1,0 +1,65 @@
+"""Everything an agent is sent besides its text, as consent is given to it.
+
+The author's own values are spliced in, data stays a reference, and the caller's environment is no
+part of it: what is compared is what the files say, whichever file says it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
+from little_loops.fsm.values import author_context
+from little_loops.hosts.command_files import command_name, find_command_file, read_command
+from little_loops.templates.render import splice
+
+Settings = tuple[tuple[str, str], ...]
+
+
+def settings_of(
+    loop: FSMLoop, state: StateConfig, context: Mapping[str, Any], text: str, root: str
+) -> Settings:
+    """The settings an agent's action is run with, by name; those that are not set are left out."""
+    options = loop.host.under(state.host)
+    own = author_context(context, state)
+    env = {**loop.env, **state.env, **(options.env or {})}
+    found: dict[str, Any] = {
+        "context": {name: _spliced(value, own) for name, value in state.context.items()},
+        "environment": {name: _spliced(value, own) for name, value in env.items()},
+        "directory": state.cwd or loop.cwd,
+        "slash command": _command_file(text, root),
+        **_host_settings(options),
+    }
+    return tuple(sorted((name, _text(value)) for name, value in found.items() if value))
+
+
+def _host_settings(options: HostOptions) -> dict[str, Any]:
+    return {
+        "mode": options.permission_mode,
+        "model": options.model,
+        "allow": list(options.allow or ()),
+        "deny": list(options.deny or ()),
+        "arguments": list(options.args or ()),
+        "command": list(options.command or ()),
+    }
+
+
+def _spliced(value: Any, context: Mapping[str, Any]) -> Any:
+    return splice(value, context) if isinstance(value, str) else value
+
+
+def _command_file(text: str, root: str) -> str | None:
+    """The hash of the project's own command file, if the text is a slash command that has one."""
+    name = command_name(text)
+    path = find_command_file(name, root, home=None) if name is not None else None
+    content = read_command(path) if path is not None else None
+    return None if content is None else f"sha256 {hashlib.sha256(content).hexdigest()[:16]}"
+
+
+def _text(value: Any) -> str:
+    return (
+        value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+    )

@@ -1,0 +1,135 @@
+"""Keep what an action prints, show it to whoever looks on, and turn it into a result.
+
+Not here: the files themselves (`runs.output_files`), running an action (`action_process`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from little_loops.engine.action_process import Workplace
+from little_loops.engine.resolve import without_newline
+from little_loops.fsm.commands import Job
+from little_loops.fsm.state import CutBy, FileRef, Result
+from little_loops.runs.output_files import INLINE, Output, RunOutput, trim
+from little_loops.system import process
+from little_loops.system.files import Folder
+
+TAIL = 400
+TRIM_AFTER = 64 << 20
+
+
+class Streams:
+    """Both streams of one action, kept, watched and scanned.
+
+    What a shell action prints is its output.  What an agent's program prints is its stream of
+    events, for programs; what the agent said is found in it by whoever listens.
+    """
+
+    def __init__(
+        self,
+        at: Workplace,
+        job: Job,
+        listen: Callable[[bytes], None] | None = None,
+        *,
+        is_agent: bool = False,
+    ) -> None:
+        self._output = output_at(at).action(job.step, job.attempt)
+        self._listen = listen
+        self._onlookers = at.onlookers
+        self._is_agent = is_agent
+
+    def stdout(self, chunk: bytes) -> None:
+        self._output.stdout(chunk)
+        if self._listen is not None:
+            self._listen(chunk)
+        if not self._is_agent:
+            self._onlookers.printed("stdout", chunk)
+
+    def stderr(self, chunk: bytes) -> None:
+        self._output.stderr(chunk)
+        self._onlookers.printed("stderr", chunk)
+
+    def result(self, ended: process.Ended | process.CannotStart, cut_by: CutBy) -> Result:
+        suffix = "jsonl" if self._is_agent else "out"
+        out, err, order, order_file = self._output.end(suffix=suffix, always_kept=self._is_agent)
+        if isinstance(ended, process.CannotStart):
+            return Result(None, 0, failure=ended.reason)
+        return Result(
+            exit_code=ended.exit_code,
+            duration_ms=ended.duration_ms,
+            stderr=None if err.text is None else without_newline(err.text),
+            stderr_file=_file(err),
+            stderr_open_ended=_is_open_ended(err),
+            order=order,
+            order_file=order_file,
+            signal=ended.signal,
+            cut_by=cut_by,
+            **({"stream_file": _file(out)} if self._is_agent else _printed(out)),
+        )
+
+
+def output_at(at: Workplace) -> RunOutput:
+    """Where the outputs of a run go; those of a lone action into its directory."""
+    if at.output is not None:
+        return at.output
+    folder = Folder.at(at.run_dir)
+    assert folder is not None, "an action has its directory"
+    return RunOutput(folder)
+
+
+def kept_text(at: Workplace, job: Job, text: str) -> dict[str, Any]:
+    """The fields of a result that say what an agent answered, or where that is."""
+    raw = text.encode("utf-8", "replace")
+    return kept_output(output_at(at).keep(job.step, job.attempt, raw, "text"))
+
+
+def _printed(out: Output) -> dict[str, Any]:
+    return {**kept_output(out), **structured_output(out)}
+
+
+def kept_output(out: Output) -> dict[str, Any]:
+    """The fields of a result that say what its output is, or where."""
+    if out.text is not None:
+        return {"output": without_newline(out.text), "open_ended": _is_open_ended(out)}
+    return {"output": None, "output_file": _file(out), "tail": out.tail[-TAIL:]}
+
+
+def _is_open_ended(out: Output) -> bool:
+    return bool(out.text) and without_newline(out.text or "") == out.text
+
+
+def structured_output(out: Output) -> dict[str, Any]:
+    """What a command printed as one small JSON object can be named field by field."""
+    if out.size > INLINE or not out.head.lstrip().startswith("{"):
+        return {}
+    try:
+        told = json.loads(out.head)
+    except (ValueError, RecursionError):
+        return {}
+    verdict = told.get("verdict")
+    return {"structured": told, "verdict": verdict if isinstance(verdict, str) else None}
+
+
+def _file(output: Output) -> FileRef | None:
+    if output.path is None:
+        return None
+    assert output.sha256 is not None, "a file has its hash"
+    return FileRef(output.path, output.size, output.sha256, output.truncated, output.has_secrets)
+
+
+class Trimmer:
+    """Drops the oldest outputs of a run when there are too many; looks only now and then."""
+
+    def __init__(self, run_dir: str) -> None:
+        self._run_dir = run_dir
+        self._since = TRIM_AFTER  # what earlier processes of this run kept counts too
+
+    def count(self, result: Result) -> None:
+        files = (result.output_file, result.stderr_file, result.stream_file)
+        self._since += sum(file.size for file in files if file is not None)
+        if self._since > TRIM_AFTER:
+            self._since = 0
+            trim(self._run_dir)

@@ -1,0 +1,168 @@
+"""Run the program of an action: its environment, its time, a stop, and the notes it leaves.
+
+What a shell, an agent and an action of our own have in common; each has a module of its own.
+
+Not here: what becomes of the output (`action_output`), processes themselves (`system.process`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from little_loops.fsm.commands import Job
+from little_loops.fsm.signals import SIGNALS
+from little_loops.fsm.state import CutBy, LoopState, SignalLine
+from little_loops.fsm.variables import SESSION_VARIABLES
+from little_loops.records import NamedTuple
+from little_loops.reporting.observers import Onlooker
+from little_loops.runs.layout import CONTINUE
+from little_loops.system import process
+from little_loops.system.files import failure
+from little_loops.system.output import Scanner, SignalScanner
+from little_loops.system.stops import StopFlag
+
+if TYPE_CHECKING:
+    from little_loops.engine.action_output import Streams
+    from little_loops.runs.output_files import RunOutput
+    from little_loops.system.process_tree import Plan
+
+CONTINUATION_CAP = 8 << 10
+UNTOLD = ("", "Ready for fresh session")
+"""Handoff texts that say nothing: the continuation is in a file, then."""
+
+
+class Workplace(NamedTuple):
+    """Where the actions of a run work, and what they are given and watched with."""
+
+    project: str
+    run_dir: str
+    environ: Mapping[str, str]
+    stop: StopFlag | None = None
+    onlookers: Onlooker = Onlooker()
+    output: RunOutput | None = None
+    skip_permissions: bool = False
+    on_started: Callable[[int], None] | None = None
+    scanner: Callable[[], Scanner] = SignalScanner
+
+
+def inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    """What actions get of the caller's own environment."""
+    # `LL_DETACHED` marks this run as one on its own feet; a run inside an action is not.
+    dropped = (*SESSION_VARIABLES, "LL_DETACHED")
+    return {name: value for name, value in environ.items() if name not in dropped}
+
+
+def environment(
+    at: Workplace, run: LoopState, job: Job, written: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment of an action; `written` is what the loop's author put there."""
+    own = {
+        "LL_RUN_ID": run.run,
+        "LL_STEP_ID": f"{run.run}/{job.step}",
+        "LL_ATTEMPT": str(job.attempt),
+        "LL_ITERATION": str(job.iteration),
+        "LL_ITERATION_LIMIT": str(job.iteration_limit),
+        "LL_LOOP": run.loop,
+        "LL_RUN_DIR": at.run_dir,
+        "LL_PYTHON": sys.executable,
+    }
+    if job.continuation:
+        own["LL_CONTINUATION"] = job.continuation
+    return {**at.environ, **written, **own}
+
+
+def run_program(
+    at: Workplace,
+    job: Job,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    streams: Streams,
+    *,
+    plan: Plan,
+    stdin: bytes | None = None,
+) -> process.Ended | process.CannotStart:
+    try:
+        return process.run(
+            argv,
+            env=env,
+            cwd=os.path.join(at.project, job.cwd or ""),
+            stdin=stdin,
+            stdout=streams.stdout,
+            stderr=streams.stderr,
+            deadline_s=None if job.deadline_ms is None else job.deadline_ms / 1000,
+            stop=at.stop,
+            stop_plan=plan,
+            on_started=at.on_started,
+            tick=at.onlookers.tick,
+        )
+    except process.CannotStart as problem:
+        return problem
+    except OSError as error:  # the disk is full, most likely
+        raise failure(error, "write", at.run_dir) from error
+
+
+def cut_by(job: Job, ended: process.Ended | process.CannotStart) -> CutBy:
+    if isinstance(ended, process.CannotStart) or ended.cut_by == "none":
+        return "none"
+    return "stop" if ended.cut_by == "stop" else job.deadline_of
+
+
+def write_file(at: Workplace, name: str, text: str) -> None:
+    path = os.path.join(at.run_dir, name)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as stream:
+        stream.write(text)
+
+
+# ── notes for the next session ─────────────────────────────────────────────────────────────────
+
+Stamp = tuple[int, int]
+
+
+class Notes(NamedTuple):
+    """The files in which an action may leave notes, and what lay there before it began."""
+
+    before: Mapping[str, Stamp | None]
+
+    def signal_line(self, marker: str, payload: str) -> SignalLine:
+        kind = SIGNALS.get(marker, marker)
+        if kind == "handoff" and payload in UNTOLD:
+            payload = self._written() or payload
+        return SignalLine(kind, payload)
+
+    def _written(self) -> str | None:
+        """What the action wrote for its successor, if it did so while it ran."""
+        for path, before in self.before.items():
+            if _stamp(path) not in (None, before):
+                with suppress(OSError):
+                    return _read(path)
+        return None
+
+
+def hand_over(at: Workplace, continuation: str | None) -> Notes:
+    """Lay the notes of the session before ready, and remember what is there already."""
+    if continuation:
+        write_file(at, CONTINUE, continuation + "\n")
+    paths = (
+        os.path.join(at.run_dir, CONTINUE),
+        os.path.join(at.project, ".claude", "ll-continue-prompt.md"),
+    )
+    return Notes({path: _stamp(path) for path in paths})
+
+
+def _stamp(path: str) -> Stamp | None:
+    try:
+        seen = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return seen.st_mtime_ns, seen.st_ino
+
+
+def _read(path: str) -> str:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(descriptor, "rb") as stream:
+        return stream.read(CONTINUATION_CAP).decode("utf-8", "replace").strip()

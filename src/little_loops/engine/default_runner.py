@@ -1,0 +1,83 @@
+"""One action without a run around it: what the library runs actions with by default."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import cast
+
+from little_loops.engine.action_process import Workplace, inherited
+from little_loops.engine.drive import Acted
+from little_loops.engine.resolve import Filled
+from little_loops.engine.runner_world import ActionResult
+from little_loops.engine.shell_actions import run_shell
+from little_loops.fsm.actions import Agent, Builtin, Shell, parse_action
+from little_loops.fsm.commands import Job, RunAgent, RunShell
+from little_loops.fsm.schema import ActionType, HostOptions
+from little_loops.fsm.state import FileRef, LoopState, Result
+
+RUN = LoopState("in-memory", "action", "action", "", "")
+
+
+class DefaultActionRunner:
+    """Runs shell actions with `sh`, slash commands and prompts with `claude`."""
+
+    def run(
+        self,
+        action: str,
+        *,
+        timeout: float | None = None,
+        action_type: str = "shell",
+        env: Mapping[str, str] | None = None,
+    ) -> ActionResult:
+        import tempfile  # only where nothing else keeps the outputs
+
+        with tempfile.TemporaryDirectory(prefix="ll-") as directory:
+            at = Workplace(os.getcwd(), directory, inherited(os.environ))
+            deadline_ms = None if timeout is None else round(timeout * 1000)
+            acted = _act(at, action, action_type, deadline_ms, Filled(action, dict(env or {})))
+            return _told(directory, acted.result)
+
+
+def _act(
+    at: Workplace, text: str, action_type: str, deadline_ms: int | None, filled: Filled
+) -> Acted:
+    job = Job(
+        state="action",
+        step=1,
+        attempt=1,
+        iteration=1,
+        iteration_limit=0,
+        context={},
+        env={},
+        cwd=None,
+        kill_grace_s=5.0,
+        deadline_ms=deadline_ms,
+        deadline_of="action",
+    )
+    match parse_action(text, cast(ActionType, action_type)):
+        case Shell():
+            return run_shell(at, RUN, RunShell(job, text, "sh"), filled)
+        case Agent(is_slash=is_slash):
+            from little_loops.engine.agent_actions import run_agent  # only agents pay for hosts
+
+            return run_agent(at, RUN, RunAgent(job, text, is_slash, HostOptions(), ""), filled)
+        case Builtin(name):
+            return Acted(Result(None, 0, failure=f"`{name}` is an action of a run's own"))
+
+
+def _told(directory: str, result: Result) -> ActionResult:
+    if result.failure is not None:
+        return ActionResult(127, "", result.failure, 0)
+    out = _whole(directory, result.output, result.output_file)
+    err = _whole(directory, result.stderr, result.stderr_file)
+    code = 128 + result.signal if result.signal is not None else result.exit_code
+    timed_out = result.cut_by == "action"
+    return ActionResult(-1 if code is None else code, out, err, result.duration_ms, timed_out)
+
+
+def _whole(directory: str, text: str | None, file: FileRef | None) -> str:
+    if file is None:
+        return text or ""
+    with open(os.path.join(directory, file.path), "rb") as stream:
+        return stream.read().decode("utf-8", "replace")

@@ -1,0 +1,170 @@
+"""The smallest world: an `ActionRunner` runs the actions, and nothing is written.
+
+Not here: the loop that drives it (`drive`), runs that survive (`local_world`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from little_loops.engine.drive import Acted, Performers
+from little_loops.engine.resolve import Values, fill, judge_now, without_newline
+from little_loops.fsm.codec import to_record
+from little_loops.fsm.commands import (
+    Command,
+    EndLeftovers,
+    Job,
+    Judge,
+    RunAgent,
+    RunBuiltin,
+    RunShell,
+    Wait,
+)
+from little_loops.fsm.events import Entry
+from little_loops.fsm.happenings import ActionEnded, Happening, Judged, LeftoversEnded, WaitOver
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import AgentWay, LoopState, Result, SignalLine
+from little_loops.records import NamedTuple
+from little_loops.system.clock import RunClock
+from little_loops.system.waiting import wait_until
+
+if TYPE_CHECKING:
+    from little_loops.fsm.signal_detector import SignalDetector
+
+EventCallback = Callable[[dict[str, Any]], None]
+
+
+class ActionResult(NamedTuple):
+    exit_code: int
+    output: str
+    stderr: str
+    duration_ms: int
+    timed_out: bool = False
+    """It was ended because its time was up; its exit code then says nothing."""
+
+
+class ActionRunner(Protocol):
+    def run(
+        self,
+        action: str,
+        *,
+        timeout: float | None = None,
+        action_type: str = "shell",
+        env: Mapping[str, str] | None = None,
+    ) -> ActionResult: ...
+
+
+class RunnerWorld:
+    """A world in which actions are run by an `ActionRunner` and nothing is written."""
+
+    def __init__(self, loop: FSMLoop, actions: RunnerActions, tell: EventCallback) -> None:
+        self.loop = loop
+        self.actions = actions
+        self.tell = tell
+        self.clock = RunClock()
+
+    def emit(self, events: Sequence[Entry]) -> None:
+        for entry in events:
+            self.tell(to_record(entry))
+
+    def save(self, run: LoopState) -> None:
+        """Nothing is kept."""
+
+    def perform(self, run: LoopState, command: Command) -> Happening:
+        return PERFORM[type(command)](self, run, command)
+
+    def values(self, run: LoopState) -> Values:
+        return Values(self.loop, run, os.environ)
+
+
+def _act(world: RunnerWorld, run: LoopState, command: RunShell | RunAgent) -> ActionEnded:
+    acted = world.actions.act(command, world.values(run))
+    return ActionEnded(world.clock.now(), *acted)
+
+
+def _refuse(world: RunnerWorld, run: LoopState, command: RunBuiltin) -> ActionEnded:
+    why = f"`{command.name}` needs a run that is kept; use `PersistentExecutor`"
+    return ActionEnded(world.clock.now(), Result(None, 0, failure=why))
+
+
+def _judge(world: RunnerWorld, run: LoopState, command: Judge) -> Judged:
+    judgement = judge_now(command, run, world.values(run))
+    return Judged(world.clock.now(), judgement)
+
+
+def _wait(world: RunnerWorld, run: LoopState, command: Wait) -> WaitOver:
+    wait_until(command, world.clock)
+    return WaitOver(world.clock.now())
+
+
+def _leave(world: RunnerWorld, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
+    """What actions left running is the runner's business."""
+    return LeftoversEnded(world.clock.now(), command.ending)
+
+
+PERFORM: Performers = {
+    RunShell: _act,
+    RunAgent: _act,
+    RunBuiltin: _refuse,
+    Judge: _judge,
+    Wait: _wait,
+    EndLeftovers: _leave,
+}
+
+
+Keep = Callable[[Job, str], dict[str, Any]]
+"""What becomes of an output, as fields of a result."""
+
+
+def _in_memory(_job: Job, output: str) -> dict[str, Any]:
+    return {"output": without_newline(output)}
+
+
+class RunnerActions:
+    """Actions that an `ActionRunner` runs."""
+
+    def __init__(
+        self, runner: ActionRunner, detector: SignalDetector | None, keep: Keep = _in_memory
+    ) -> None:
+        self.runner = runner
+        self.detector = detector
+        self.keep = keep
+
+    def act(self, command: RunShell | RunAgent, values: Values) -> Acted:
+        filled = fill(command, values)
+        if isinstance(filled, str):
+            return Acted(Result(None, 0, failure=filled))
+        match command:
+            case RunShell():
+                return self._run(command.job, "shell", filled.text, filled.env)
+            case RunAgent():
+                kind = "slash" if command.is_slash else "prompt"
+                acted = self._run(command.job, kind, filled.text, filled.env)
+                return acted._replace(result=_as_agent(acted.result))
+
+    def _run(self, job: Job, kind: str, text: str, env: Mapping[str, str]) -> Acted:
+        timeout = None if job.deadline_ms is None else job.deadline_ms / 1000
+        done = self.runner.run(text, timeout=timeout, action_type=kind, env=env)
+        result = Result(
+            done.exit_code,
+            done.duration_ms,
+            stderr=without_newline(done.stderr),
+            cut_by=job.deadline_of if done.timed_out else "none",
+            **self.keep(job, done.output),
+        )
+        return Acted(result, self._signal(done.output))
+
+    def _signal(self, output: str) -> SignalLine | None:
+        found = self.detector.detect_first(output) if self.detector is not None else None
+        return None if found is None else SignalLine(found.signal_type, found.payload or "")
+
+
+AGENT_ENDS: dict[int, tuple[AgentWay, str | None]] = {0: ("success", "pass"), 1: ("fail", "fail")}
+
+
+def _as_agent(result: Result) -> Result:
+    """A runner of the user's own tells only an exit code: 0 pass, 1 fail, else error."""
+    way, verdict = AGENT_ENDS.get(result.exit_code or 0, ("error", None))
+    return result._replace(agent=way, verdict=verdict, reason=f"exit {result.exit_code}")

@@ -1,0 +1,30 @@
+"""Run a shell action: its script, with a shell, as a process of its own."""
+
+from __future__ import annotations
+
+from signal import SIGTERM
+
+from little_loops.engine.action_output import Streams
+from little_loops.engine.action_process import (
+    Workplace,
+    cut_by,
+    environment,
+    hand_over,
+    run_program,
+)
+from little_loops.engine.drive import Acted
+from little_loops.engine.resolve import Filled
+from little_loops.fsm.commands import RunShell
+from little_loops.fsm.state import LoopState
+
+
+def run_shell(at: Workplace, run: LoopState, command: RunShell, filled: Filled) -> Acted:
+    job, scanner = command.job, at.scanner()
+    notes = hand_over(at, job.continuation)
+    streams = Streams(at, job, scanner.feed)
+    argv = [command.shell, "-c", filled.text]
+    env = environment(at, run, job, filled.env)
+    ended = run_program(at, job, argv, env, streams, plan=((SIGTERM, job.kill_grace_s),))
+    result = streams.result(ended, cut_by(job, ended))
+    found = scanner.found
+    return Acted(result, None if found is None else notes.signal_line(found.kind, found.payload))

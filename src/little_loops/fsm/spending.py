@@ -1,0 +1,69 @@
+"""What an agent's turn has used: as its host reported it, or an estimate where nobody could.
+
+A turn that was cut, or lost with its runner, has reported its tokens at most; a spawned session
+reports to nobody.  Their cost is estimated, and so it is on the account before the next agent
+starts.
+"""
+
+from __future__ import annotations
+
+from little_loops.fsm.limits import cost_left_usd
+from little_loops.fsm.schema import FSMLoop, HostOptions
+from little_loops.fsm.state import LoopState, Receipt, Result
+
+TOKEN_USD = 3e-6
+"""A token of a coding session, most of which are read from the cache."""
+REQUEST_USD = 0.1
+"""A first request with nothing in the cache: the least that a turn without any report has used."""
+SESSION_USD = 0.25
+"""What a spawned session may spend; it only has to type one command."""
+WITH_PRICES = ("claude",)
+"""Hosts that report what a turn cost, so that a missing report is a gap to fill."""
+
+
+def used(loop: FSMLoop, run: LoopState, result: Result) -> Receipt | None:
+    """What a turn has used, or None where it used nothing that anybody counts."""
+    if result.agent is None:
+        return None
+    tokens, turns = result.tokens, result.turns or 0
+    is_gap = result.cost_usd is None and (tokens > 0 or result.cut_by != "none")
+    if is_gap and (estimate := _estimated_usd(loop, run, tokens)):
+        return Receipt(tokens, estimate, turns, estimate)
+    if tokens or result.cost_usd:
+        return Receipt(tokens, result.cost_usd or 0.0, turns)
+    return None
+
+
+def lost(loop: FSMLoop, run: LoopState, tokens: int) -> Receipt | None:
+    """What a turn has used whose end nobody was there to see."""
+    estimate = _estimated_usd(loop, run, tokens)
+    return Receipt(tokens, estimate, 0, estimate) if tokens or estimate else None
+
+
+def session(loop: FSMLoop, run: LoopState) -> Receipt | None:
+    """What a session counts that is spawned to resume the run."""
+    if _host(loop, run).host not in WITH_PRICES:
+        return None
+    return Receipt(0, SESSION_USD, 0, SESSION_USD)
+
+
+def _host(loop: FSMLoop, run: LoopState) -> HostOptions:
+    return loop.host.under(loop.states[run.current_state].host)
+
+
+def _estimated_usd(loop: FSMLoop, run: LoopState, tokens: int) -> float:
+    host = _host(loop, run)
+    if host.host not in WITH_PRICES:
+        return 0.0
+    guess = tokens * _token_usd(run) if tokens else REQUEST_USD
+    allowed = [
+        limit for limit in (host.max_cost_usd, cost_left_usd(loop, run)) if limit is not None
+    ]
+    return max(0.0, min([guess, *allowed]))
+
+
+def _token_usd(run: LoopState) -> float:
+    """What a token has cost in this run, as far as that was reported."""
+    reported = [each for each in run.costs.values() if each.cost_usd and not each.estimated_usd]
+    tokens = sum(receipt.tokens for receipt in reported)
+    return sum(receipt.cost_usd for receipt in reported) / tokens if tokens else TOKEN_USD

@@ -1,0 +1,430 @@
+"""One number, one history without files or processes: a loop, the people and sessions that resume
+it, its agents, clocks that jump, and accidents at every event.
+
+`play(seed)` runs the real machine against all of them and raises `Broken` where a law is.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Collection, Iterable, Sequence
+from itertools import takewhile
+from typing import Any, NamedTuple, cast
+
+from little_loops.engine.drive import new_run
+from little_loops.fsm.codec import from_record, to_record
+from little_loops.fsm.commands import Ending, EndLeftovers, Finish, Judge, RunAgent, Wait
+from little_loops.fsm.endings import not_resumable
+from little_loops.fsm.evolve import evolve, first_state
+from little_loops.fsm.happenings import (
+    ActionEnded,
+    Happening,
+    Judged,
+    LeftoversEnded,
+    Moment,
+    Resumed,
+    Started,
+    StopAsked,
+    WaitOver,
+)
+from little_loops.fsm.machine import advance
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import Judgement, Limits, LoopState, Result
+from little_loops.system.waiting import wait_until
+from tests.simulation.budget_loops import Nature, Turn, budget_loop
+from tests.simulation.ledger import FINAL, LAWS, Broken, Ledger
+
+START_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
+DAY_MS = 86_400_000
+MOST_PROCESSES = 16
+TRUE_COST_USD = 0.2
+"""What a turn used that could not say so."""
+Record = dict[str, Any]
+
+
+class Gone(Exception):
+    """The process is gone."""
+
+
+class Accident(NamedTuple):
+    """What happens to a process, at the n-th time it could."""
+
+    kind: str
+    number: int
+
+
+ACCIDENTS = (
+    *("crash at an event", "crash at an event", "crash in an action", "crash in a wait"),
+    *("stop before a command", "stop in an action", "stop in a wait"),
+)
+NOTHING = Accident("nothing", 0)
+
+
+class Session(NamedTuple):
+    """A spawned session: how often it types `resume` before it dies, and how long that takes."""
+
+    resumes: int
+    takes_ms: int
+
+
+class World:
+    """Everything around one run."""
+
+    def __init__(
+        self, loop: FSMLoop, nature: Nature, dice: random.Random, laws: Collection[int] = LAWS
+    ) -> None:
+        self.loop = loop
+        self.nature = nature
+        self.dice = dice
+        self.ledger = Ledger(loop, laws)
+        self.wall_ms = START_MS
+        self.ran_ms = 0
+        self.log: list[Record] = []
+        self.run: LoopState | None = None
+        self.sessions: list[Session] = []
+        self.processes = 0
+        self.jumps = 0
+        self._accident = NOTHING
+        self._met = 0
+        self._last: Turn | None = None
+
+    # ── one process ────────────────────────────────────────────────────────────────────────────
+
+    def process(self, accident: Accident = NOTHING, **resumed: Any) -> Ending | None:
+        """Start the run, or resume what its log says of it; None if the process is gone."""
+        self.processes += 1
+        self._accident, self._met = accident, 0
+        self.ledger.process_begins(resumed=self.run is not None)
+        try:
+            return self._drive(**resumed)
+        except Gone:
+            self.run = rebuilt(self.log, self.loop)
+            self.ran_ms = self.run.ran_ms if self.run is not None else 0
+            return None
+        except Broken:
+            raise
+        except Exception as error:
+            raise Broken(7, f"a bug: {error!r}") from error
+
+    def _drive(self, **resumed: Any) -> Ending:
+        at = self.now()
+        happening: Happening = Resumed(at, **resumed) if self.run is not None else Started(at)
+        run = self.run if self.run is not None else new_run(self.loop, "run-1", at)
+        while True:
+            step = advance(self.loop, run, happening)
+            self._append([to_record(entry) for entry in step.events])
+            self.run = run = step.run
+            if isinstance(step.command, Finish):
+                self._finish(step.command.ending)
+                return step.command.ending
+            self.ledger.command()
+            happening = self._perform(run, step.command)
+
+    def _append(self, records: Sequence[Record]) -> None:
+        for record in records:
+            self._crash("crash at an event")
+            self.log.append(record)
+            self.ledger.records([record])
+            if record["event"] == "action_complete":
+                self._enter_in_book(record["state"])
+
+    def _finish(self, ending: Ending) -> None:
+        self.ledger.process_ends(spawns=ending.spawn)
+        if ending.spawn:
+            self.ledger.session_spawned(self.ran_ms)
+            dice = self.dice
+            self.sessions.append(Session(dice.choice([0, 1, 1, 1, 2, 3]), dice.choice([5, 20_000])))
+        self.ledger.comes_to_rest()
+
+    def _due(self, kind: str) -> bool:
+        if self._accident.kind != kind:
+            return False
+        self._met += 1
+        return self._met == self._accident.number
+
+    def _crash(self, kind: str) -> None:
+        if self._due(kind):
+            raise Gone
+
+    # ── carrying out ───────────────────────────────────────────────────────────────────────────
+
+    def _perform(self, run: LoopState, command: Any) -> Happening:
+        is_enough = self.loop.maintain and run.step > 2 * self.nature.stops_after
+        if not isinstance(command, EndLeftovers):
+            if is_enough or self._due("stop before a command"):
+                return StopAsked(self.now(), 15)
+        match command:
+            case Judge():
+                return Judged(self.now(), self._judge(run))
+            case Wait():
+                return self._wait(command)
+            case EndLeftovers():
+                return LeftoversEnded(self.now(), command.ending)
+            case _:
+                return self._act(run, command)
+
+    def _judge(self, run: LoopState) -> Judgement:
+        judged = sum(1 for each in self.log if each["event"] == "condition_eval")
+        return Judgement(self.nature.verdict(run.step, judged, ("pass", "fail", "fail", "error")))
+
+    def _act(self, run: LoopState, command: Any) -> ActionEnded:
+        is_agent, job = isinstance(command, RunAgent), command.job
+        turn = self.nature.turn(job.step, self._results(job.step), is_agent=is_agent)
+        self.ledger.action_starts()
+        if is_agent:
+            self.ledger.agent_starts(run, self.ran_ms)
+        deadline = job.deadline_ms
+        late = deadline is not None and turn.takes_ms >= deadline
+        took_ms = turn.takes_ms if not late else cast(int, deadline)
+        if self._due("crash in an action"):
+            self._pass(took_ms // 2)
+            if is_agent:
+                self.ledger.agent_used(TRUE_COST_USD, "a turn that was lost")
+            raise Gone
+        self._pass(took_ms)
+        if self._due("stop in an action"):
+            return self._cut(turn, took_ms, is_agent, "stop", stop=15)
+        if late:
+            return self._cut(turn, took_ms, is_agent, job.deadline_of)
+        self._last = turn
+        return self._said(turn, is_agent)
+
+    def _results(self, step: int) -> int:
+        """How many results this step has had."""
+        count = 0
+        for record in reversed(self.log):
+            if record["event"] == "action_complete":
+                count += 1
+            elif record["event"] == "state_enter" and record["step"] != step:
+                break
+        return count
+
+    def _cut(
+        self, turn: Turn, took_ms: int, is_agent: bool, by: str, stop: int | None = None
+    ) -> ActionEnded:
+        fields: dict[str, Any] = {"signal": 15, "cut_by": by}
+        if is_agent:
+            # A CLI that is cut has told its tokens so far, at most, and never what they cost.
+            fields |= {"agent": "error", "tokens": turn.tokens}
+            self.ledger.agent_used(TRUE_COST_USD, "a turn that was cut")
+        self._last = None
+        return ActionEnded(self.now(), Result(None, took_ms, **fields), stop=stop)
+
+    def _enter_in_book(self, state: str) -> None:
+        """What an action's result means, once it is in the log; before, a crash may lose it."""
+        turn = self._last
+        is_over = self.run is not None and self.run.timed_out_in is not None
+        if turn is None or is_over or self.loop.states[state].terminal:
+            self.ledger.ended()
+        elif turn.hands_off:
+            self.ledger.handed_off(turn.takes_ms, self.ran_ms)
+        elif turn.agent == "wait":
+            self.ledger.limited(self.ran_ms)
+        else:
+            self.ledger.ended()
+
+    def _said(self, turn: Turn, is_agent: bool) -> ActionEnded:
+        if not is_agent:
+            return ActionEnded(self.now(), Result(turn.exit_code, turn.takes_ms), turn.line)
+        self.ledger.agent_used(turn.cost_usd or 0.0, "a turn")
+        retry_at = None if turn.reset_ms is None else self.wall_ms + turn.reset_ms
+        verdict = {0: "pass", 1: "fail"}.get(turn.exit_code)
+        result = Result(
+            turn.exit_code,
+            turn.takes_ms,
+            agent=cast(Any, turn.agent),
+            verdict=verdict,
+            tokens=turn.tokens,
+            cost_usd=turn.cost_usd,
+            retry_at_ms=retry_at,
+        )
+        return ActionEnded(self.now(), result, turn.line)
+
+    # ── time ───────────────────────────────────────────────────────────────────────────────────
+
+    def now(self) -> Moment:
+        return Moment(self.wall_ms, self.ran_ms)
+
+    def _pass(self, ms: int) -> None:
+        self.wall_ms += ms
+        self.ran_ms += ms
+
+    def jump(self, ms: int) -> None:
+        """Somebody sets the wall clock."""
+        self.jumps += 1
+        self.wall_ms = max(0, self.wall_ms + ms)
+
+    def _wait(self, command: Wait) -> Happening:
+        self._crash("crash in a wait")
+        if self._due("stop in a wait"):
+            return StopAsked(self.now(), 15)
+        began = self.ran_ms
+        if self.dice.random() < 0.3:
+            self.jump(self.dice.choice([-DAY_MS, -60_000, 60_000, DAY_MS]))
+        wait_until(command, cast(Any, self), cast(Any, _Sleeper(self)))
+        self.ledger.waited(command.wait.kind, self.ran_ms - began, self.ran_ms)
+        return WaitOver(self.now())
+
+
+class _Sleeper:
+    """Waits by the clock of the simulation; a wait of more than two days is not waited out."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.until = world.ran_ms + 2 * DAY_MS
+
+    def wait(self, seconds: float | None) -> bool:
+        left = max(1, round((seconds or 0.0) * 1000))
+        # A wait by the wall looks at the clock every minute; here it is enough to sleep on.
+        self.world._pass(left)
+        return self.world.ran_ms > self.until
+
+
+def rebuilt(log: Sequence[Record], loop: FSMLoop) -> LoopState | None:
+    """The run, from nothing but its log."""
+    if not log:
+        return None
+    records = json.loads(json.dumps(log))
+    run = first_state(from_record(records[0]), loop.context)
+    for record in records:
+        run = evolve(run, from_record(record))
+    return LoopState.from_dict(json.loads(json.dumps(run.to_dict())))
+
+
+# ── histories ──────────────────────────────────────────────────────────────────────────────────
+
+
+class Figures(NamedTuple):
+    """What came of a history, to be counted."""
+
+    processes: int = 0
+    agents: int = 0
+    sessions: int = 0
+    events: int = 0
+    prefixes: int = 0
+
+
+def play(seed: int, laws: Collection[int] = LAWS, *, prefixes: int = 4) -> Figures:
+    dice = random.Random(seed)
+    world = World(budget_loop(dice), Nature(seed, dice.randint(6, 25)), dice, laws)
+    while world.processes < MOST_PROCESSES and _can_go_on(world):
+        _next_process(world)
+    cuts = _check_prefixes(world, dice, prefixes)
+    ledger = world.ledger
+    return Figures(world.processes, ledger.agents, ledger.sessions, len(world.log), cuts)
+
+
+def _can_go_on(world: World) -> bool:
+    return world.run is None or not_resumable(world.loop, world.run) is None
+
+
+def _next_process(world: World) -> None:
+    """A session resumes if one is there, else a person starts or resumes."""
+    dice = world.dice
+    accident = NOTHING
+    if dice.random() < 0.45:
+        accident = Accident(dice.choice(ACCIDENTS), dice.choice([1, 1, 2, 3, 5, 9, 17, 30]))
+    if world.sessions:
+        session = world.sessions.pop()
+        world.wall_ms += session.takes_ms
+        if session.resumes > 0:
+            world.sessions.append(session._replace(resumes=session.resumes - 1))
+            world.process(accident)
+        return
+    if dice.random() < 0.3:
+        world.jump(dice.choice([-DAY_MS, -5000, 5000, DAY_MS]))
+    if world.run is None:
+        world.process(accident)
+    else:
+        world.process(accident, **_flags(world))
+
+
+def _flags(world: World) -> dict[str, Any]:
+    """What a person may type behind `resume`."""
+    dice, run = world.dice, world.run
+    assert run is not None
+    flags: dict[str, Any] = {}
+    if dice.random() < 0.12:
+        flags["from_state"] = dice.choice(sorted(world.loop.states))
+    if dice.random() < 0.4:
+        flags["limits"] = Limits(
+            dice.choice([None, run.iteration + 2]),
+            dice.choice([None, run.ran_ms / 1000 + 10]),
+            dice.choice([None, None, 1, 2]),
+        )
+    if dice.random() < 0.1:
+        flags["context"] = {"note": "again"}
+    return flags
+
+
+# ── every prefix is a place to continue from ───────────────────────────────────────────────────
+
+
+def _check_prefixes(world: World, dice: random.Random, count: int) -> int:
+    cuts = sorted(dice.sample(range(1, len(world.log) + 1), min(count, len(world.log))))
+    return sum(_check_prefix(world, cut) for cut in cuts)
+
+
+def _check_prefix(world: World, cut: int) -> bool:
+    """A log cut anywhere is continued by the next resume, and comes to an end in words."""
+    copy = World(world.loop, world.nature, random.Random(cut), world.ledger.laws)
+    copy.log = [dict(record) for record in world.log[:cut]]
+    copy.run = rebuilt(copy.log, world.loop)
+    assert copy.run is not None
+    if not_resumable(world.loop, copy.run) is not None:
+        return False
+    copy.wall_ms, copy.ran_ms = START_MS + copy.run.ran_ms, copy.run.ran_ms
+    copy.ledger.records(_since_last_start(copy.log))
+    copy.ledger.comes_to_rest()
+    copy.process()
+    _check_path(world.log, cut, copy)
+    return True
+
+
+def _check_path(log: Sequence[Record], cut: int, copy: World) -> None:
+    """A process that is cut between two actions, and resumed, goes the way it would have gone."""
+    rest = list(takewhile(lambda record: record["event"] != "resume", log[cut:]))
+    is_whole = bool(rest) and rest[-1]["event"] in FINAL and rest[-1]["event"] != "loop_interrupted"
+    if not is_whole or _may_go_another_way(log[:cut]):
+        return
+    expected, found = _path(rest), _path(copy.log[cut:])
+    if "…" in (*expected, *found):
+        shared = min(len(expected), len(found)) - 1
+        expected, found = expected[:shared], found[:shared]
+    copy.ledger.hold(8, expected == found, f"cut after event {cut} it went {found}, not {expected}")
+
+
+def _may_go_another_way(log: Sequence[Record]) -> bool:
+    """An action was cut (`on_interrupt` decides), or handed off (the resume is its new session),
+    what a person typed behind `resume` was lost, or the clock was set in a wait."""
+    marks = [each["event"] for each in log if each["event"] not in ("cost", "signal", "warning")]
+    cuts = ("action_start", "action_interrupted", "handoff_detected", "resume", "host_wait")
+    return marks[-1] in cuts
+
+
+def _path(records: Sequence[Record]) -> list[str]:
+    """The way taken, up to the first wait whose length depends on the clock, or a handoff."""
+    path: list[str] = []
+    for record in records:
+        match record["event"]:
+            case "host_wait" | "handoff_detected":
+                return [*path, "…"]
+            case "transition":
+                path.append(f"{record['from']} -> {record['to']}")
+            case "action_complete":
+                path.append(f"{record['state']}: {record['exit_code']}")
+            case name if name in FINAL:
+                path.append(f"{record['status']}, {record['reason']}")
+            case _:
+                pass
+    return path
+
+
+def _since_last_start(log: Sequence[Record]) -> Iterable[Record]:
+    """So much of a log that the book knows what is allowed and whether an action is open."""
+    starts = [n for n, record in enumerate(log) if record["event"] == "action_start"]
+    resumes = (
+        [record for record in log[: starts[-1]] if record["event"] == "resume"] if starts else []
+    )
+    return [*resumes, *log[starts[-1] :]] if starts else ()

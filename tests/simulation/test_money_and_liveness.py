@@ -1,0 +1,174 @@
+"""The laws of money and liveness (`ledger`), tried on histories made up from numbers.
+
+In any history of runs, crashes, resumes and stops every resume runs an action, waits visibly or
+ends; every session or agent process is counted against a limit before it starts; no history
+without an end of an action starts more than `max_continuations` sessions; every start of an agent,
+for whatever reason, is counted, spaced and paid for; and every prefix of every log is a place to
+continue from.
+
+A failing seed is played again with `pytest tests/simulation/test_money_and_liveness.py --seed N`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from little_loops.fsm.schema import FSMLoop, StateConfig
+from little_loops.fsm.state import LoopState, Receipt
+from tests.simulation.ledger import LAWS, Broken, Ledger
+from tests.simulation.pure_history import Figures, play
+
+SEEDS = 250
+MANY_SEEDS = 10_000
+AT_ONCE = 50
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    chosen = metafunc.config.getoption("--seed", default=None)
+    if "seeds" in metafunc.fixturenames:
+        rows = [range(first, first + AT_ONCE) for first in range(0, SEEDS, AT_ONCE)]
+        rows = rows if chosen is None else [range(chosen, chosen + 1)]
+        metafunc.parametrize("seeds", rows, ids=lambda row: f"{row[0]}-{row[-1]}")
+
+
+def play_all(seeds: Sequence[int], prefixes: int) -> Figures:
+    total = Figures()
+    for seed in seeds:
+        try:
+            played = play(seed, prefixes=prefixes)
+        except Broken as broken:
+            broken.add_note(f"seed {seed}: pytest {__name__.replace('.', '/')}.py --seed {seed}")
+            raise
+        total = Figures(*map(sum, zip(total, played, strict=True)))
+    return total
+
+
+def count(record_property: Callable[..., None], seeds: Sequence[int], played: Figures) -> None:
+    record_property("figure: histories with agents, budgets and sessions", len(seeds))
+    for name, value in played._asdict().items():
+        record_property(f"figure: {name} in those", value)
+
+
+def test_a_history_obeys_the_laws(seeds, record_property):
+    count(record_property, seeds, play_all(seeds, prefixes=4))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(SEEDS, SEEDS + MANY_SEEDS, 1000))
+def test_many_histories_obey_the_laws(first, record_property):
+    seeds = range(first, first + 1000)
+    count(record_property, seeds, play_all(seeds, prefixes=8))
+
+
+def test_a_seed_is_one_history():
+    assert play(7) == play(7)
+
+
+# ── a law that cannot be broken says nothing ───────────────────────────────────────────────────
+
+LOOP = FSMLoop("l", "a", {"a": StateConfig(action="/x")}, max_continuations=1, max_cost_usd=1.0)
+RUN = LoopState("r", "l", "a", "2026-01-15T10:30:00.000Z", "2026-01-15T10:30:00.000Z")
+BROKE = RUN._replace(costs={"a": Receipt(0, 1.0)})
+START = {"event": "action_start"}
+END = {"event": "action_complete"}
+PAID = {"event": "cost", "cost_usd": 0.2}
+WAIT = {
+    "event": "host_wait",
+    "until_wall_ms": 1_768_473_001_000,
+    "ts": "2026-01-15T10:30:00.000Z",
+    "ran_ms": 0,
+}
+LAST = {"event": "loop_error"}
+
+
+def begins(book: Ledger) -> None:
+    book.process_begins(resumed=True)
+
+
+def only_spawns(book: Ledger) -> None:
+    book.process_ends(spawns=True)
+
+
+def ends(book: Ledger) -> None:
+    book.process_ends(spawns=False)
+
+
+def hands_off(book: Ledger) -> None:
+    book.handed_off(took_ms=20_000, ran_ms=0)
+
+
+def hands_off_quickly(book: Ledger) -> None:
+    book.handed_off(took_ms=5, ran_ms=0)
+
+
+def starts(book: Ledger) -> None:
+    book.agent_starts(RUN, ran_ms=0)
+
+
+def starts_broke(book: Ledger) -> None:
+    book.agent_starts(BROKE, ran_ms=0)
+
+
+def spawns(book: Ledger) -> None:
+    book.session_spawned(ran_ms=0)
+
+
+def uses(book: Ledger) -> None:
+    book.agent_used(0.2, "a turn")
+
+
+def is_limited(book: Ledger) -> None:
+    book.limited(ran_ms=0)
+
+
+def waits_too_long(book: Ledger) -> None:
+    book.waited("host", lasted_ms=1001, ran_ms=1001)
+
+
+def goes_on_and_on(book: Ledger) -> None:
+    for _ in range(3_001):
+        book.command()
+
+
+def told(*records: dict[str, Any]) -> Callable[[Ledger], None]:
+    return lambda book: book.records(records)
+
+
+@pytest.mark.parametrize(
+    ("law", "entries"),
+    [
+        pytest.param(1, [begins, only_spawns], id="a resume that only spawns"),
+        pytest.param(2, [told(PAID), spawns], id="a session nobody asked for"),
+        pytest.param(2, [hands_off, starts, hands_off, starts], id="one session too many"),
+        pytest.param(3, [is_limited, starts], id="no wait after a usage limit"),
+        pytest.param(
+            3,
+            [hands_off, hands_off_quickly, told(PAID), spawns],
+            id="no wait after a quick handoff",
+        ),
+        pytest.param(4, [starts_broke], id="no money left"),
+        pytest.param(4, [uses, starts], id="the turn before is not paid for"),
+        pytest.param(4, [uses, told(LAST), ends], id="the last turn is not paid for"),
+        pytest.param(4, [hands_off, spawns], id="the session is not paid for"),
+        pytest.param(5, [told(WAIT), waits_too_long], id="a wait longer than announced"),
+        pytest.param(6, [told(START, START)], id="two actions at once"),
+        pytest.param(6, [told(START, LAST)], id="an action without an end"),
+        pytest.param(6, [told(END)], id="an end without an action"),
+        pytest.param(7, [goes_on_and_on], id="no end"),
+    ],
+)
+def test_what_breaks_a_law(law, entries):
+    *before, last = entries
+    book = Ledger(LOOP)
+    for entry in before:
+        entry(book)
+    with pytest.raises(Broken) as found:
+        last(book)
+    assert found.value.law == law
+    # By the other laws alone there is nothing to say against it.
+    book = Ledger(LOOP, laws=[each for each in LAWS if each != law])
+    for entry in entries:
+        entry(book)
