@@ -8,7 +8,7 @@ so far, and a step that prints little costs one write and one truncation.
 A text that holds a secret is never put into an event, however short.  Its file is kept, and beside
 it the places of the secrets, so that whoever shows the output can hide them without knowing them.
 
-Not here: reading it (`outputs`), what a result and what a screen gets (`engine.streams`).
+Not here: reading it (`outputs`), what a result and what a screen gets (`engine.action_output`).
 """
 
 from __future__ import annotations
