@@ -87,6 +87,10 @@ class ProgramError(LittleLoopsError):
     """A program that is needed is missing, or does not start."""
 
 
+class WaitStopped(LittleLoopsError):
+    """A run was asked to stop while it waited for its turn."""
+
+
 class StorageError(LittleLoopsError):
     """A file of a run could not be read or written."""
 

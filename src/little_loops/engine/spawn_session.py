@@ -23,7 +23,8 @@ from little_loops.fsm.spending import SESSION_USD
 from little_loops.fsm.timestamps import timestamp
 from little_loops.hosts.base import Request, environment, host_named
 from little_loops.hosts.programs import find_program
-from little_loops.runs.storage import SPAWN, RunFiles, make_folder
+from little_loops.runs.folders import make_folder
+from little_loops.runs.layout import SPAWN, RunFiles
 from little_loops.system.clock import wall_ms
 from little_loops.system.detached import own_environment
 from little_loops.system.files import Folder, to_json
