@@ -5,7 +5,7 @@ stop means (end the action, save, say how to resume) is decided by whoever holds
 Ctrl-Z is here too: what an action started is in another session, which a terminal does not
 reach, so the loop has to stop it before it stops itself.
 
-Not here: ending processes (`process`, `tree`), waiting for anything else than a stop.
+Not here: ending processes (`process`, `process_tree`), waiting for anything else than a stop.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Check conditions: that each can judge what it is given, as far as that can be known now.
 
-Not here: the fields of each type (`conditions`), what a verdict leads to (`check_ways`).
+Not here: the fields of each type (`conditions`), what a verdict leads to (`check_transitions`).
 """
 
 from __future__ import annotations

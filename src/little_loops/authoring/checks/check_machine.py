@@ -1,6 +1,6 @@
 """Check the machine's skeleton: every target exists, and each state's fields fit together.
 
-Not here: what can be seen in one state alone while it is read (`states`).
+Not here: what can be seen in one state alone while it is read (`read_states`).
 """
 
 from __future__ import annotations

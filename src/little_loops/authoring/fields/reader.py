@@ -4,7 +4,7 @@ Nothing stops at the first problem: a value that cannot be read is INVALID, is l
 mapping it stands in, and the walk goes on.  What comes out is plain data with aliases resolved and
 times in seconds.
 
-Not here: how a value of one kind is read (`values`, `conditions`, `states`), what needs more than
+Not here: how a value of one kind is read (`values`, `conditions`, `read_states`), what needs more than
 one state (`check`).
 """
 

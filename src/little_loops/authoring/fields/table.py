@@ -4,7 +4,7 @@ One row per field with its kind of value, its default, help and an example.  The
 Schema and the reference page are all made from these rows; a field that is not here does not
 exist.
 
-Not here: what kinds of value there are (`field_kinds`).
+Not here: what kinds of value there are (`kinds`).
 """
 
 from __future__ import annotations
