@@ -284,6 +284,7 @@ class TestErrors:
         [
             pytest.param(Says(3, stderr="a\n  b \n"), "exit 3: b", id="its last line on stderr"),
             pytest.param(Says(3), "exit 3", id="nothing said"),
+            pytest.param(Says(3, stderr=None), "exit 3", id="too much said to be at hand"),
             pytest.param(Says(127), "exit 127: not found", id="no such program"),
             pytest.param(Says(None, signal=9), "ended by signal 9", id="killed"),
         ],
