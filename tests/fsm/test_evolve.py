@@ -250,9 +250,10 @@ RESUMED: dict[str, Any] = {"status": "running", "reason": None, "error": None, "
     ],
 )
 def test_what_an_event_changes(kind, fields, changes):
-    run = evolve(BUSY, Event(kind, fields, 1_768_473_001_000, 1000))
+    before = BUSY._replace(phase="ended")
+    run = evolve(before, Event(kind, fields, 1_768_473_001_000, 1000))
     counted = {"updated_at": "2026-01-15T10:30:01.000Z", "ran_ms": 1000, "seq": 42}
-    assert run._asdict() == BUSY._replace(**counted)._replace(**changes)._asdict()
+    assert run._asdict() == before._replace(**counted)._replace(**changes)._asdict()
 
 
 @pytest.mark.parametrize(

@@ -771,6 +771,11 @@ class TestAgents:
         assert told_lines(world)[-1] == "loop_error: failed, error"
         assert world.log[-1]["error"] == "overloaded; longer than `max_wait`"
 
+    def test_a_busy_service_spawns_no_session(self):
+        said = [Says(2, agent="wait"), Says(0, agent="success", verdict="pass")]
+        world = ScriptedWorld(loop(AGENT, on_handoff="spawn"), said)
+        assert told_lines(world)[-1] == "loop_complete: completed, terminal"
+
     def test_the_loops_time_ends_a_wait(self):
         busy = Says(2, agent="wait")
         world = ScriptedWorld(loop(AGENT, timeout=5), [busy])
@@ -935,6 +940,7 @@ class TestTornLogs:
         world.saved = rebuilt(world.log, world.loop)
         go_on(world, [Says(0, agent="success", verdict="pass")])
         assert told(world).splitlines()[-1] == "loop_complete: completed, terminal"
+        assert world.ran_ms == first.ran_ms
 
 
 def test_what_the_last_state_printed_is_its_reason():
