@@ -94,3 +94,28 @@ def test_time_that_is_up_is_left_to_the_next_deadline():
     command = advance(timed, world.saved, ended).command
     assert isinstance(command, RunAction)
     assert (command.job.deadline_ms, command.job.deadline_of) == (0, "loop")
+
+
+@pytest.mark.parametrize(
+    ("fields", "handoffs", "expected"),
+    [
+        pytest.param({"on_handoff": "terminate"}, 1, "the action handed off", id="terminate"),
+        pytest.param({"on_handoff": "pause"}, 1, "", id="pause"),
+        pytest.param({"on_handoff": "spawn"}, 1, "a fresh session goes on with it", id="spawn"),
+        pytest.param(
+            {"on_handoff": "continue", "max_continuations": 1},
+            2,
+            "more than 1 handoff in a row in `port`",
+            id="one too many",
+        ),
+        pytest.param(
+            {"on_handoff": "continue", "max_continuations": 2},
+            3,
+            "more than 2 handoffs in a row in `port`",
+            id="two too many",
+        ),
+    ],
+)
+def test_the_end_gives_the_reason(fields, handoffs, expected):
+    handed_off = Says(0, line=HANDOFF, agent="success")
+    assert begin(ScriptedWorld(loop(**fields), [handed_off] * handoffs))[1].message == expected

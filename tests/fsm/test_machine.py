@@ -295,6 +295,7 @@ class TestErrors:
         [
             pytest.param(Says(3, stderr="a\n  b \n"), "exit 3: b", id="its last line on stderr"),
             pytest.param(Says(3), "exit 3", id="nothing said"),
+            pytest.param(Says(3, stderr=None), "exit 3", id="too much said to be at hand"),
             pytest.param(Says(127), "exit 127: not found", id="no such program"),
             pytest.param(Says(None, signal=9), "ended by signal 9", id="killed"),
         ],
@@ -806,6 +807,11 @@ class TestAgents:
         assert told_lines(world)[-1] == "loop_error: failed, error"
         assert world.log[-1]["error"] == "overloaded; longer than `max_wait`"
 
+    def test_a_busy_service_spawns_no_session(self):
+        said = [Says(2, agent="wait"), Says(0, agent="success", verdict="pass")]
+        world = ScriptedWorld(loop(AGENT, on_handoff="spawn"), said)
+        assert told_lines(world)[-1] == "loop_complete: completed, terminal"
+
     def test_the_loops_time_ends_a_wait(self):
         busy = Says(2, agent="wait")
         world = ScriptedWorld(loop(AGENT, timeout=5), [busy])
@@ -970,6 +976,7 @@ class TestTornLogs:
         world.saved = rebuilt(world.log, world.loop)
         go_on(world, [Says(0, agent="success", verdict="pass")])
         assert told(world).splitlines()[-1] == "loop_complete: completed, terminal"
+        assert world.ran_ms == first.ran_ms
 
 
 def test_what_the_last_state_printed_is_its_reason():
@@ -1069,3 +1076,108 @@ def test_a_resume_without_time_begins_no_action():
     begin(world)
     go_on(world, [], limits=Limits(timeout=0.5))
     assert told(world).splitlines()[-1] == "loop_timeout: failed, loop_timeout"
+
+
+def test_time_that_is_up_between_two_actions_runs_the_timeout_state():
+    states = {**CHECK_FIX, "tidy": {"action": "tidy", "next": "check"}}
+    world = ScriptedWorld(loop(states, backoff=50, timeout=10, on_timeout="tidy"), [1, 0, 0])
+    assert story(world) == is_told("""
+        check -> fix (on_fail)
+        fix -> check (next)
+        iteration 2, after 50000 ms
+        fix -> tidy (on_timeout)
+        loop_timeout: failed, loop_timeout""")
+    assert [record.get("loop_timeout") for record in world.log if "from" in record][-1] == "check"
+
+
+def test_time_that_is_up_while_a_host_is_busy_runs_the_timeout_state():
+    states = {**AGENT, "tidy": {"action": "tidy", "next": "ask"}}
+    world = ScriptedWorld(loop(states, timeout=5, on_timeout="tidy"), [Says(2, agent="wait"), 0])
+    assert story(world) == is_told("""
+        host wait (the agent's service is busy)
+        ask -> tidy (on_timeout)
+        loop_timeout: failed, loop_timeout""")
+
+
+def test_values_in_a_circle_are_an_error():
+    states = {
+        "a": {"action": "${context.x}", "context": {"x": "${context.y}", "y": "${context.x}"}}
+    }
+    world = ScriptedWorld(loop(states), [])
+    assert story(world) == "loop_error: failed, error"
+    assert "in a circle" in world.log[-1]["error"]
+
+
+@pytest.mark.parametrize(
+    ("states", "script"),
+    [
+        pytest.param(
+            {"a": {"action": "${captured.x.output}", "on_error": "b"}, "b": {"terminal": True}},
+            [],
+            id="where the run continues",
+        ),
+        pytest.param(
+            {"a": {"action": "${captured.x.output}", "terminal": True}}, [], id="at its end"
+        ),
+        pytest.param({"a": {"action": "x", "terminal": True}}, [1], id="of a failed last action"),
+    ],
+)
+def test_a_warning_names_the_state(states, script):
+    world = ScriptedWorld(loop(states), script)
+    begin(world)
+    assert [each["state"] for each in world.log if each["event"] == "warning"] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("done", "script"),
+    [
+        pytest.param({}, [0, 0, Stop(15)], id="no action"),
+        pytest.param({"action": "notify"}, [0, 0, 0, 0, Stop(15)], id="its action has run"),
+        pytest.param({"action": "${captured.x.output}"}, [0, 0, Stop(15)], id="it could not run"),
+    ],
+)
+def test_maintain_starts_again_after_the_last_state(done, script):
+    states = {**CHECK_FIX, "done": {"terminal": True, **done}}
+    world = ScriptedWorld(loop(states, maintain=True), script)
+    begin(world)
+    cycles = [record["cycle"] for record in world.log if record["event"] == "cycle"]
+    assert (cycles, world.log[-1]["event"]) == ([2, 3], "loop_interrupted")
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        pytest.param(Says(1, agent="auth", reason="bad key"), "bad key", id="auth"),
+        pytest.param(Says(1, agent="billing"), "billing", id="no reason given"),
+        pytest.param(
+            Says(1, agent="error", reason="no such command"), "no such command", id="error"
+        ),
+        pytest.param(Says(1, agent="error"), "error", id="an error without a reason"),
+        pytest.param(Says(0, line=SignalLine("error", "no disk")), "no disk", id="signal"),
+        pytest.param(Says(0, line=SignalLine("error", "")), "FATAL_ERROR", id="a bare signal"),
+        pytest.param(
+            Says(None, takes_ms=0, cut_by="action"), "no end within its 0 s", id="timeout"
+        ),
+    ],
+)
+def test_the_error_a_run_ends_with(said, error):
+    world = ScriptedWorld(loop(AGENT), [said])
+    begin(world)
+    assert world.log[-1]["error"] == error
+
+
+@pytest.mark.parametrize(
+    ("state", "script", "reason"),
+    [
+        pytest.param({"timeout": 1}, [Says(0, takes_ms=9000)], "timeout", id="a timeout"),
+        pytest.param({"action": "${captured.x.output}"}, [], "error", id="an action not filled in"),
+        pytest.param({}, [Says(0, line=SignalLine("error", ""))], "error", id="a signal line"),
+    ],
+)
+def test_a_condition_that_was_not_asked_is_not_in_the_log(state, script, reason):
+    numeric = {"type": "output_numeric", "target": 1}
+    states = {"a": {"action": "x", "condition": numeric, "on_pass": "b", **state}}
+    world = ScriptedWorld(loop({**states, "b": {"terminal": True}}), script)
+    begin(world)
+    assert world.log[-1]["reason"] == reason
+    assert "condition_eval" not in [record["event"] for record in world.log]

@@ -118,7 +118,16 @@ def test_what_can_be_resumed(status, reason, state, why):
     assert not_resumable(LOOP, run) == why
 
 
-@pytest.mark.parametrize("headed", [{"move": Move("z", "next")}, {"timed_out_in": "z"}], ids=str)
+@pytest.mark.parametrize(
+    "headed",
+    [
+        {"move": Move("z", "next")},
+        {"timed_out_in": "z"},
+        {"move": Move("z", "next"), "timed_out_in": "a"},
+        {"current_state": "z", "move": Move("a", "next")},
+    ],
+    ids=str,
+)
 def test_a_run_headed_for_a_state_that_is_gone_cannot_be_resumed(headed):
     run = RUN._replace(status="interrupted", reason="signal", move=None)._replace(**headed)
     assert not_resumable(LOOP, run) == "its state `z` is not in the definition"

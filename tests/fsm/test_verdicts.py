@@ -14,6 +14,7 @@ from little_loops.fsm.happenings import Moment
 from little_loops.fsm.next_action import action_due
 from little_loops.fsm.schema import (
     All,
+    AnyOf,
     ExitCode,
     FSMLoop,
     Not,
@@ -22,8 +23,8 @@ from little_loops.fsm.schema import (
     StateConfig,
     VerdictWords,
 )
-from little_loops.fsm.state import FileRef, Judgement, LoopState, Result
-from little_loops.fsm.verdicts import asks_verdict, judge_action, with_source
+from little_loops.fsm.state import FileRef, Judgement, LoopState, Metric, Result
+from little_loops.fsm.verdicts import asks_verdict, judge_action, judge_source, with_source
 from little_loops.templates.render import Unresolved
 
 FORK: dict[str, Any] = {"on_pass": "p", "on_fail": "f"}
@@ -39,6 +40,7 @@ def verdict(state: StateConfig, result: Result) -> str:
 
 
 OK = Result(0, 1, "7")
+WORDS = VerdictWords(("yes", "no"))
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,10 @@ OK = Result(0, 1, "7")
             "asks",
         ),
         (StateConfig("x", capture_exit=True, next="n"), OK._replace(exit_code=9), "pass"),
+        (StateConfig("x", condition=Not(OutputNumeric("${context.n}"))), OK, "asks"),
+        (StateConfig("x", condition=Not(ExitCode(source="b"))), OK, "asks"),
+        (StateConfig("x", condition=AnyOf((OutputNumeric("${context.n}"),))), OK, "asks"),
+        (StateConfig("x", condition=All((ExitCode(), OutputNumeric("${context.n}")))), OK, "asks"),
     ],
 )
 def test_a_command(state, result, expected):
@@ -88,10 +94,56 @@ def test_a_command(state, result, expected):
         (StateConfig("/x", next="n", capture_exit=True), {"agent": "success"}, "pass"),
         (StateConfig("/x", condition=OutputNumeric(7), **FORK), {"agent": "success"}, "pass"),
         (StateConfig("/x", condition=OutputNumeric(7), next="n"), {"agent": "fail"}, "fail"),
+        (StateConfig("/x", condition=OutputNumeric(8), **FORK), {"agent": "success"}, "fail"),
+        (StateConfig("/x", condition=WORDS), {"agent": "success", "verdict": "no"}, "no"),
     ],
 )
 def test_an_agent(state, result, expected):
     assert verdict(state, OK._replace(**result)) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "result", "reason"),
+    [
+        (StateConfig("x", timeout=2.5), OK._replace(cut_by="action"), "no end within its 2.5 s"),
+        (StateConfig("x"), OK._replace(failure="no shell"), "no shell"),
+        (StateConfig("x", capture_exit=True), OK._replace(exit_code=9), "exit 9, judged later"),
+        (StateConfig("x"), Result(None, 1, None), "there is no exit code; saw ''"),
+        (StateConfig("/x", **FORK), OK._replace(agent="error", reason="why"), "why"),
+        (StateConfig("/x", **FORK), OK._replace(agent="error"), ""),
+        (StateConfig("/x", **FORK), OK._replace(agent="success", verdict="pass"), ""),
+    ],
+)
+def test_the_reason_of_a_verdict(state, result, reason):
+    judged = judge_action(state, run_with(result))
+    assert isinstance(judged, Judgement)
+    assert judged.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("condition", "of"),
+    [
+        pytest.param(OutputContains("a.c"), "a", id="its own output"),
+        pytest.param(OutputContains("a.c", source="b"), "b", id="that of another state"),
+        pytest.param(OutputContains("a.c", source="${captured.b.output}"), None, id="a template"),
+    ],
+)
+def test_what_leaves_as_a_judge(condition, of):
+    memory = Metric(4.0)
+    run = run_with(OK, b=OK)._replace(metrics={"a": memory, "b": Metric(1.0)})
+    assert judge_action(StateConfig("x", condition=condition), run) == Judge(condition, of, memory)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (OutputNumeric(7, source="b"), Judgement("pass", "7 eq 7", value=7)),
+        (All((ExitCode(source="b"),)), Judge(All((ExitCode(source="b"),)), None)),
+    ],
+    ids=["the output of a state", "sources of its own"],
+)
+def test_a_decision_state(condition, expected):
+    assert judge_source(StateConfig(condition=condition), run_with(OK, b=OK)) == expected
 
 
 @pytest.mark.parametrize(
@@ -101,6 +153,7 @@ def test_an_agent(state, result, expected):
         (StateConfig("/x", next="n"), None),
         (StateConfig("/x", next="n", on_fail="f"), ("pass", "fail")),
         (StateConfig("/x", on_pass="p"), ("pass", "fail")),
+        (StateConfig("/x", on_fail="f"), ("pass", "fail")),
         (StateConfig("/x", next="n", capture_exit=True), ("pass", "fail")),
         (StateConfig("/x", condition=VerdictWords(("yes", "no"))), ("yes", "no")),
         (StateConfig("/x", condition=ExitCode(), **FORK), None),

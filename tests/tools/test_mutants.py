@@ -78,7 +78,8 @@ def titles(source: str) -> list[str]:
             match a:
                 case A() if b: pass
                 case B.c | D.e: pass
-                case _: assert_never(a)
+                case F(): assert_never(a)
+                case _: pass
             """,
             [
                 "case A() -> no case",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tools.mutants.modules import ROOT, Module, pure_modules, read_settings, sample, test_files
 from tools.mutants.report import Result, read_expected, report, score
@@ -26,7 +28,8 @@ def main(words: Sequence[str] | None = None) -> int:
     if not chosen:
         print("mutants: no such pure module", file=sys.stderr)
         return 2
-    found = _try(everything, chosen, args)
+    with TemporaryDirectory(prefix="mutants-") as tempfile.tempdir:
+        found = _try(everything, chosen, args)
     expected = read_expected(EXPECTED.read_text())
     print(*report(found, expected, everything), sep="\n")
     return 0 if score(found, expected) >= AT_LEAST else 1

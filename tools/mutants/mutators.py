@@ -287,9 +287,14 @@ def _compound_edits(node: ast.If | ast.While | ast.For | ast.Match) -> Iterator[
             yield Edit(nothing, f"for … in {_short(node.iter)}", "for … in ()")
         case ast.Match(cases=cases):
             for case, fewer in zip(cases, _one_fewer(node, "cases"), strict=True):
-                unreachable = any(_name(each) == "assert_never" for each in ast.walk(case))
-                if len(cases) > 1 and not unreachable:
+                if len(cases) > 1 and not _is_without_effect(case):
                     yield Edit(fewer, f"case {_short(case.pattern)}", "no case")
+
+
+def _is_without_effect(case: ast.match_case) -> bool:
+    """It cannot be reached, or it only says that nothing is done."""
+    unreachable = any(_name(each) == "assert_never" for each in ast.walk(case))
+    return unreachable or ast.unparse(case).split() == ["case", "_:", "pass"]
 
 
 def _fixed_tests(node: ast.If | ast.While, word: str, values: tuple[bool, ...]) -> Iterator[Edit]:

@@ -27,7 +27,7 @@ from tools.mutants.mutators import Mutant
 from tools.mutants.trials import Trial, run_tests
 
 CACHE = ROOT / ".cache" / "mutants"
-BUDGET_S = 20.0
+BUDGET_S = 10.0
 """Only the quickest tests of a line are run, as many as need this long together."""
 
 NO_FILE = ""
