@@ -155,6 +155,10 @@ def test_the_last_event_tells_the_exit_code(ending):
     assert exit_code_of_end(event.status, event.reason, signal) == ending.exit_code
 
 
+def test_an_ending_of_a_newer_version_counts_as_a_failure():
+    assert exit_code_of_end("failed", "eaten_by_bears", 0) == 1
+
+
 @pytest.mark.parametrize(
     ("ms", "text"),
     [

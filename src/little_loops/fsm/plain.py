@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from little_loops.records import NamedTuple
 
@@ -60,10 +60,15 @@ def name_kinds(key: str, kinds: Mapping[str, type]) -> None:
 
 
 class Layout(NamedTuple):
-    """How the records of a class are written."""
+    """How the records of a class are written.
 
-    tag: Mapping[str, str]
+    `nested` are the fields always written whose values may be more than a scalar.  An inline record
+    is the last field that is always written, or the last that may be: so its own come in order.
+    """
+
+    tag: tuple[str, ...]
     always: tuple[str, ...]
+    nested: tuple[str, ...]
     optional: tuple[str, ...]
     defaults: tuple[Any, ...]
     inline: frozenset[str]
@@ -74,15 +79,13 @@ _LAYOUTS: dict[type, Layout] = {}
 
 def encode(record: Any) -> dict[str, Any]:
     """The record as an object."""
-    tag, always, optional, defaults, inline = _LAYOUTS.get(type(record)) or layout(type(record))
-    fields: dict[str, Any] = {**tag}
-    for name, value in zip(always, record, strict=False):
-        if type(value) in SCALARS:  # as nearly all are
-            fields[name] = value
-        else:
-            _add(fields, name, value, inline)
-    rest = record[len(always) :]
-    if rest != defaults:
+    tag, always, nested, optional, defaults, inline = _LAYOUTS.get(type(record)) or layout(
+        type(record)
+    )
+    fields: dict[str, Any] = dict(zip(always, tag + record))  # noqa: B905 (`strict` costs a fifth)
+    for name in nested:
+        _add(fields, name, fields[name], inline)
+    if defaults and (rest := record[-len(defaults) :]) != defaults:
         for name, value, default in zip(optional, rest, defaults, strict=True):
             if value != default:
                 _add(fields, name, value, inline)
@@ -90,7 +93,10 @@ def encode(record: Any) -> dict[str, Any]:
 
 
 def _add(fields: dict[str, Any], name: str, value: Any, inline: frozenset[str]) -> None:
-    if name in inline:
+    if type(value) in SCALARS:
+        fields[name] = value
+    elif name in inline:
+        fields.pop(name, None)
         fields.update(encode(value))
     else:
         fields[name] = to_plain(value)
@@ -110,9 +116,11 @@ def layout(kind: Any) -> Layout:
     notes, defaults = kind.__annotations__, kind._field_defaults
     names = tuple(map(key_of, kind._fields))
     always = sum(name not in defaults or "Written[" in notes[name] for name in kind._fields)
+    tag = _TAGS.get(kind)
     made = Layout(
-        dict([_TAGS[kind]]) if kind in _TAGS else {},
-        names[:always],
+        (tag.name,) if tag else (),
+        (tag.key, *names[:always]) if tag else names[:always],
+        tuple(key_of(name) for name in kind._fields[:always] if not _is_scalar(notes[name])),
         names[always:],
         tuple(defaults[name] for name in kind._fields[always:]),
         frozenset(name for name in kind._fields if notes[name].startswith("Inline[")),
@@ -121,26 +129,47 @@ def layout(kind: Any) -> Layout:
     return made
 
 
+_SCALAR_NOTES = frozenset(("str", "int", "float", "bool", "None"))
+
+
+def _is_scalar(note: str) -> bool:
+    plain = note.replace("Written[", "").replace("Masked[", "").rstrip("]")
+    return _SCALAR_NOTES.issuperset(plain.split(" | "))
+
+
 def key_of(field: str) -> str:
     """The key of a field: `from` for `from_`, as `from` is a word of Python's."""
     return field.rstrip("_")
 
 
-_MASKED: dict[type, tuple[str, ...]] = {}
+class Texts(NamedTuple):
+    """The fields of a class that are masked, and those that may hold records with such fields."""
+
+    own: tuple[str, ...]
+    inner: tuple[str, ...]
+
+
+_TEXTS: dict[type, Texts] = {}
 
 
 def masked(record: Record, mask: Callable[[str], str]) -> Record:
-    """The record with each text of a `Masked` field put through `mask`, also in inner records."""
-    kind: Any = type(record)
-    if kind not in _MASKED:
-        notes = kind.__annotations__.items()
-        _MASKED[kind] = tuple(name for name, note in notes if "Masked[" in note)
-    own = _MASKED[kind]
-    changed = {name: _texts_masked(getattr(record, name), mask) for name in own}
-    for name, value in zip(kind._fields, cast(Any, record), strict=True):
+    """The record with every text of a `Masked` field put through `mask`, also in inner records."""
+    given: Any = record
+    own, inner = _TEXTS.get(type(record)) or _texts(type(record))
+    changed = {name: _texts_masked(getattr(given, name), mask) for name in own}
+    for name in inner:
+        value = getattr(given, name)
         if hasattr(value, "_fields"):
             changed[name] = masked(value, mask)
-    return cast(Any, record)._replace(**changed)  # type: ignore[no-any-return]
+    return given._replace(**changed)  # type: ignore[no-any-return]
+
+
+def _texts(kind: Any) -> Texts:
+    notes = kind.__annotations__
+    own = tuple(name for name in kind._fields if "Masked[" in notes[name])
+    inner = tuple(name for name in kind._fields if not _is_scalar(notes[name]))
+    _TEXTS[kind] = Texts(own, tuple(name for name in inner if name not in own))
+    return _TEXTS[kind]
 
 
 def _texts_masked(value: Any, mask: Callable[[str], str]) -> Any:
