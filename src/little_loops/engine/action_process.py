@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 from little_loops.fsm.commands import Job
@@ -147,11 +148,15 @@ def hand_over(at: Workplace, continuation: str | None) -> Notes:
     """Lay the notes of the session before ready, and remember what is there already."""
     if continuation:
         write_file(at, CONTINUE, continuation + "\n")
-    paths = (
-        os.path.join(at.run_dir, CONTINUE),
-        os.path.join(at.project, ".claude", "ll-continue-prompt.md"),
+    return Notes({path: _stamp(path) for path in _note_files(at.run_dir, at.project)})
+
+
+@cache
+def _note_files(run_dir: str, project: str) -> tuple[str, ...]:
+    return (
+        os.path.join(run_dir, CONTINUE),
+        os.path.join(project, ".claude", "ll-continue-prompt.md"),
     )
-    return Notes({path: _stamp(path) for path in paths})
 
 
 def _stamp(path: str) -> Stamp | None:

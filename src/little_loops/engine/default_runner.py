@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import cast
 
 from little_loops.engine.action_process import Workplace, inherited
 from little_loops.engine.drive import Acted
 from little_loops.engine.resolve import Filled
 from little_loops.engine.runner_world import ActionResult
 from little_loops.engine.shell_actions import run_shell
-from little_loops.fsm.actions import Agent, Builtin, Shell, parse_action
+from little_loops.fsm.actions import Agent, Builtin, Shell, action_told
 from little_loops.fsm.commands import Job, RunAgent, RunShell
-from little_loops.fsm.schema import ActionType, HostOptions
+from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.state import FileRef, LoopState, Result
 
 RUN = LoopState("in-memory", "action", "action", "", "")
@@ -55,7 +54,7 @@ def _act(
         deadline_ms=deadline_ms,
         deadline_of="action",
     )
-    match parse_action(text, cast(ActionType, action_type)):
+    match action_told(text, action_type):
         case Shell():
             return run_shell(at, RUN, RunShell(job, text, "sh"), filled)
         case Agent(is_slash=is_slash):

@@ -36,6 +36,7 @@ class Builtin(NamedTuple):
 
 Action = Shell | Agent | Builtin
 
+TYPES: tuple[ActionType, ...] = get_args(ActionType)
 BUILTINS = ("relay.prepare", "relay.settle", "relay.report")
 
 
@@ -49,14 +50,15 @@ def parse_action(text: str, declared: ActionType | None) -> Action:
         case "builtin":
             return Builtin(text)
         case None:
-            is_slash = re.match(SLASH_COMMAND, text.lstrip()) is not None
+            first = text.lstrip()
+            is_slash = first.startswith("/") and re.match(SLASH_COMMAND, first) is not None
             return Agent(text, is_slash) if is_slash else Shell(text)
 
 
 def action_told(text: str, action_type: str) -> Action:
     """The action of an event; one of a newer version's types is shown as a command."""
     declared: Any = action_type
-    return parse_action(text, declared if declared in get_args(ActionType) else "shell")
+    return parse_action(text, declared if declared in TYPES else "shell")
 
 
 def action_of(state: StateConfig, context: Mapping[str, Any]) -> Action:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from little_loops.fsm.actions import Action, Agent, Builtin, Shell, action_of, text_of
+from little_loops.fsm.actions import Action, Agent, Builtin, Shell, parse_action, text_of
 from little_loops.fsm.commands import Job, RunAction, RunAgent, RunBuiltin, RunShell
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.limits import cost_left_usd, iterations_allowed, time_left_ms
@@ -40,7 +40,8 @@ def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> Due:
     state = loop.states[run.current_state]
     run = run._replace(attempt=run.attempt + 1, ran_ms=at.ran_ms)
     context = author_context(run.context, state)
-    action = action_of(state, context)
+    assert state.action is not None, "a state without an action is not due"
+    action = parse_action(splice(state.action, context), state.action_type)
     job = _job(loop, run, context, at)
     shown = _shown(text_of(action), [*job.context.values(), *job.env.values()], loop, run)
     return Due(_command(action, job, loop, run), action, shown)
