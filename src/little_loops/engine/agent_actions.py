@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from signal import SIGKILL
 
@@ -230,13 +230,17 @@ def reported(data: Folder, options: HostOptions, step: int, attempt: int) -> Res
     request = Request(action="", kind="prompt", cwd="", session_id="")
     reader = host_named(options.host).reader(request)
     with suppress(OSError, StorageError):
-        with open(data.open(f"{step:05}-{attempt}.jsonl", os.O_RDONLY), "rb") as kept:
-            for line in kept:
-                reader.feed(line)
+        for line in _kept(data, f"{step:05}-{attempt}.jsonl"):
+            reader.feed(line)
     outcome = reader.finish(None, SIGKILL, "", "stop")
     return LOST._replace(
         tokens=outcome.tokens.total, cost_usd=outcome.cost_usd, turns=outcome.turns
     )
+
+
+def _kept(data: Folder, name: str) -> Iterator[bytes]:
+    with open(data.open(name, os.O_RDONLY), "rb") as stream:
+        yield from stream
 
 
 def _result(at: Workplace, command: RunAgent, raw: Result, outcome: Outcome) -> Result:
