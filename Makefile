@@ -19,7 +19,7 @@ unexport PYTHONPATH
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help test check live soak bench demo docs clean
+.PHONY: help test check live soak mutants bench demo docs clean
 
 # An environment whose Python is gone, or which was copied along with its tree, is made anew.
 AT_HOME := import os, sys, little_loops as it; sys.exit(not os.path.samefile(it.__file__, sys.argv[1]))
@@ -50,8 +50,12 @@ else
 	@echo "make live: there are no live tests"
 endif
 
-soak: $(STAMP) ## the long tests: many kills, many iterations
+soak: $(STAMP) ## the long tests: many kills, many iterations, many mutants
 	$(PY) -m pytest -q -m soak tests
+	$(PY) -m tools.mutants --jobs $(JOBS)
+
+mutants: $(STAMP) ## change the pure modules in some hundred places, and see whether a test notices
+	$(PY) -m tools.mutants --jobs $(JOBS)
 
 bench: $(STAMP) ## measure against the floors and the bars
 	$(PY) -m bench

@@ -83,6 +83,10 @@ class ConflictError(LittleLoopsError):
     exit_code = CONFLICT
 
 
+class ProgramError(LittleLoopsError):
+    """A program that is needed is missing, or does not start."""
+
+
 class StorageError(LittleLoopsError):
     """A file of a run could not be read or written."""
 

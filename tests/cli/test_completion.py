@@ -1,17 +1,19 @@
-"""Completion: what the shells themselves make of the scripts, and the names they ask for."""
+"""Completion: what the shells themselves make of the scripts, and the words they ask for."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import subprocess
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from little_loops.cli.commands import VERBS
 from little_loops.cli.completion import SHELLS, names, place_of
-from little_loops.cli.completion_scripts import ARGUMENTS, VALUES, pages, script
+from little_loops.cli.completion_scripts import SCRIPTS
+from little_loops.cli.completion_words import ARGUMENTS, STATES, candidates
 from tests.project import DEADLINE_S, Project
 from tests.stand_ins import StandIns, lay_out, tree
 
@@ -28,12 +30,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 # What completes on a screen only is told instead of shown.
 ZSH = """\
 compdef() { : }
-compadd() { shift; print -l -- "$@" }
-_describe() {
-    while [[ $1 == -* ]]; do [[ $1 == -t ]] && shift; shift; done
-    print -l -- ${(P)2}
-}
-_message() { : }
+_describe() { print -l -- ${(P)2} }
 _files() { : }
 . "$SCRIPT"
 words=(${(s: :)LINE})
@@ -88,24 +85,68 @@ def test_names(full: Project, kind, argument, expected):
 
 def test_names_are_answered_without_yaml_or_options(full: Project):
     before = tree(full.root)
-    done = full.ll("completion", "names", "loops", env={"PYTHONPROFILEIMPORTTIME": "1"})
+    done = full.ll("completion", "words", "--", "run", "", env={"PYTHONPROFILEIMPORTTIME": "1"})
     assert (done.returncode, done.stdout) == (0, "fix-types\nother\n")
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert loaded & {"yaml", "argparse", "json", "subprocess", "little_loops.authoring"} == set()
     assert tree(full.root) == before
 
 
+OFFERED = [
+    pytest.param("ll-loop st", "stop status", id="verbs"),
+    pytest.param("ll-loop -q st", "stop status", id="verbs after an option"),
+    pytest.param("ll-loop --v", "--version", id="options before a verb"),
+    pytest.param("ll-loop fi", "fix-types", id="a loop instead of a verb"),
+    pytest.param("ll-loop l", "list logs ls", id="aliases"),
+    pytest.param("ll-loop run ", "fix-types other", id="loops"),
+    pytest.param("ll-loop run --queue o", "other", id="loops after a flag"),
+    pytest.param("ll-loop stop ", "fix-types@2", id="runs that are alive"),
+    pytest.param("ll-loop resume ", "fix-types@2 gone other", id="runs"),
+    pytest.param("ll-loop status o", "other", id="loops and runs"),
+    pytest.param("ll-loop resume --queue other --from ", "one two", id="states"),
+    pytest.param("ll-loop logs other --state t", "two", id="states of logs"),
+    pytest.param("ll-loop run --dr", "--dry-run", id="options"),
+    pytest.param("ll-loop ps --r", "--running", id="options of an alias"),
+    pytest.param("ll-loop fix-types --dr", "--dry-run", id="options of a loop"),
+    pytest.param("ll-loop graph --format m", "mermaid", id="words to choose from"),
+    pytest.param("ll-loop completion z", "zsh", id="arguments to choose from"),
+    pytest.param("ll-loop help exi", "exit-codes", id="topics"),
+    pytest.param("ll-loop help expl", "explain", id="pages"),
+    pytest.param("ll-loop schema ", "", id="no arguments"),
+    pytest.param("ll-loop run --timeout ", "", id="a value nobody can guess"),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), OFFERED)
+def test_what_may_come_next(full: Project, line, expected):
+    """What every shell gets, whether it is installed here or not."""
+    words = line.split(" ")[1:]
+    found = [word for word, _ in candidates(words, str(full.root))]
+    assert sorted(found) == sorted(expected.split())
+
+
+def test_every_candidate_has_one_line_and_verbs_say_what_they_do(full: Project):
+    for words in ([], [""], ["run", "-"], ["help", ""], *([verb, "--"] for verb in VERBS)):
+        for word, text in candidates(words, str(full.root)):
+            assert word.split() == [word]
+            assert not {"\t", "\n"} & set(text)
+    assert ("stop", VERBS["stop"].summary) in list(candidates(["sto"], str(full.root)))
+    assert ("--dry-run", "run nothing, show what would be") in list(
+        candidates(["run", "--dry"], str(full.root))
+    )
+
+
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param((), id="no kind"),
-        pytest.param(("states", "broken"), id="a damaged run"),
-        pytest.param(("states", "nothing"), id="no run"),
+        pytest.param(("resume", "broken", "--from", ""), id="a damaged run"),
+        pytest.param(("resume", "nothing", "--from", ""), id="no run"),
+        pytest.param(("run", "--timeout", "9"), id="nothing to offer"),
     ],
 )
 def test_a_tab_prints_no_error(project: Project, words):
     lay_out(project.root / ".loops", {".running/broken.d/run.json": "["})
-    done = project.ll("completion", "names", *words)
+    done = project.ll("completion", "words", "--", *words)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -123,7 +164,7 @@ def completed(shell: str, project: Project, stand_ins: StandIns, line: str) -> s
     if program is None:
         pytest.skip(f"{shell} is not installed")
     path = project.home / f"script.{shell}"
-    path.write_text(script(shell))
+    path.write_text(SCRIPTS[shell])
     done = subprocess.run(
         [program, *PROGRAMS[shell]],
         cwd=project.root,
@@ -142,25 +183,7 @@ def completed(shell: str, project: Project, stand_ins: StandIns, line: str) -> s
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        pytest.param("ll-loop st", "stop status", id="verbs"),
-        pytest.param("ll-loop fi", "fix-types", id="a loop instead of a verb"),
-        pytest.param("ll-loop run ", "fix-types other", id="loops"),
-        pytest.param("ll-loop stop ", "fix-types@2", id="runs that are alive"),
-        pytest.param("ll-loop resume ", "fix-types@2 gone other", id="runs"),
-        pytest.param("ll-loop status o", "other", id="loops and runs"),
-        pytest.param("ll-loop resume --queue other --from ", "one two", id="states"),
-        pytest.param("ll-loop run --dr", "--dry-run", id="options"),
-        pytest.param("ll-loop fix-types --dr", "--dry-run", id="options of a loop"),
-        pytest.param("ll-loop graph --format m", "mermaid", id="words to choose from"),
-        pytest.param("ll-loop completion z", "zsh", id="arguments to choose from"),
-        pytest.param("ll-loop help exi", "exit-codes", id="topics"),
-        pytest.param("ll-loop help expl", "explain", id="pages"),
-        pytest.param("ll-loop run --timeout ", "", id="a value nobody can guess"),
-    ],
-)
+@pytest.mark.parametrize(("line", "expected"), OFFERED)
 def test_what_a_shell_offers(full: Project, stand_ins: StandIns, shell, line, expected):
     assert completed(shell, full, stand_ins, line) == set(expected.split())
 
@@ -179,17 +202,15 @@ def test_nothing_a_file_is_called_is_run(full: Project, stand_ins: StandIns, she
 # ── what they are made of ──────────────────────────────────────────────────────────────────────
 
 
-def test_every_verb_is_in_every_script():
-    for shell in SHELLS:
-        text = script(shell)
-        assert [verb for verb in VERBS if verb not in text] == []
-
-
 def test_the_tables_name_only_what_there_is():
-    found = {page.verb: page for page in pages()}
-    assert ARGUMENTS.keys() - found.keys() == set()
-    options = {name for page in found.values() for option in page.options for name in option.names}
-    assert VALUES.keys() - options == set()
+    assert ARGUMENTS.keys() - VERBS.keys() == set()
+    options = {
+        name
+        for verb in VERBS.values()
+        for action in import_module(f"little_loops.cli.{verb.module}").parser()._actions
+        for name in action.option_strings
+    }
+    assert set(STATES) - options == set()
 
 
 # ── installing ─────────────────────────────────────────────────────────────────────────────────
@@ -201,7 +222,7 @@ def test_it_is_installed_where_the_shell_looks(project: Project, shell):
     for _ in range(2):  # the second time over our own
         done = project.ll("completion", shell, "--install")
         assert (done.returncode, done.stdout) == (0, f"wrote {path}\n")
-    assert path.read_text() == script(shell)
+    assert path.read_text() == SCRIPTS[shell]
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 

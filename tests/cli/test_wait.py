@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from little_loops.fsm.endings import ENDINGS
 from tests.cli.runs import QUICK, SLOW, Said, crashed, damaged, held, ll, ran, saved, state, told
 from tests.cli.runs import under_way as running
 
@@ -84,7 +85,8 @@ def test_it_waits_no_longer_than_told(here, capsys):
 def test_a_run_that_has_ended(fields, record, code, line, here, capsys):
     common = {"status": fields["status"], "reason": fields["reason"], "final_state": "apply"}
     end = {**common, "iterations": 2, "duration_ms": 100, **record}
-    saved(here, "fix", state(**fields), told(("loop_start", {}), ("loop_error", end)))
+    kind = ENDINGS[fields["status"], fields["reason"]].event
+    saved(here, "fix", state(**fields), told(("loop_start", {}), (kind, end)))
     said = ll(capsys, "wait", "fix")
     assert (said.code, timeless(said.out), said.err) == (code, line, "")
     document = ll(capsys, "wait", "fix", "--json").json

@@ -181,7 +181,7 @@ REFUSED = {
         both(removed(STATE), written(LOG, b'{"event":"loop_start","seq":1}\n')),
         (
             "`ROOT/.loops/.running/chain.events.jsonl` has an event that cannot be read:"
-            " 'ts' is missing"
+            " `ts` is missing"
         ),
         FRESH,
     ),

@@ -300,6 +300,30 @@ def test_a_secret_said_letter_by_letter_is_masked(trapped):
     assert [secret in each for each in told] == [False] * 4
 
 
+def test_a_secret_that_an_action_is_given_by_a_template_is_masked(trapped):
+    """Nobody knew it before: it was read from a file, and is secret by the name it is given."""
+    secret = "correct-horse-battery-staple"
+    (trapped.root / "secret.txt").write_text(secret)
+    trapped.loop(
+        "login",
+        """\
+        name: login
+        initial: read
+        states:
+          read: {action: "cat secret.txt > /dev/null; echo key-file", next: use}
+          use:
+            env: {SERVICE_TOKEN: "${env.HIDDEN}"}
+            action: 'echo "the token is $SERVICE_TOKEN"; echo "$SERVICE_TOKEN" >&2; exit 2'
+            next: read
+        """,
+    )
+    said = ll(trapped, "run", "login", "-v", env={"HIDDEN": secret})
+    assert said.returncode == 1, said
+    assert "the token is ***" in said.stdout
+    told = [trapped.past("login").read_text(), trapped.log("login"), said.stdout, said.stderr]
+    assert [secret in each for each in told] == [False] * 4
+
+
 def test_a_repository_cannot_bring_its_own_consent(trapped):
     """Neither a file that looks like one, nor a setting, nor a variable in its loops."""
     _program(trapped.home / "bin" / "claude", f"cat > /dev/null; echo ran >> '{trapped.home}/ran'")

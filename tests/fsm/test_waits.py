@@ -1,23 +1,66 @@
-"""How long a run waits, by two clocks of which one may be set."""
+"""How long a run waits, row by row."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from little_loops.fsm.happenings import Moment
-from little_loops.fsm.schema import HostOptions
+from little_loops.fsm.schema import FSMLoop, HostOptions, Retry, StateConfig
 from little_loops.fsm.state import LoopState, Result, WaitFor
-from little_loops.fsm.waits import host_wait, left_ms, spacing_ms
+from little_loops.fsm.waits import host_wait, left_ms, retry_wait_ms, spacing_ms, to_ms
 
-NOW = Moment(1_000_000, 50_000)
-DAY_MS = 86_400_000
+RUN = LoopState("r", "l", "a", "", "")
+NOW = Moment(wall_ms=1_000_000, ran_ms=50_000)
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 
-def run(**fields: Any) -> LoopState:
-    now = "2026-01-15T10:30:00.000Z"
-    return LoopState("r", "l", "a", now, now, **fields)
+@pytest.mark.parametrize(
+    ("continuations", "took_ms", "waits", "expected_ms"),
+    [
+        pytest.param(0, 0, 0, 0, id="the first handoff"),
+        pytest.param(1, 0, 0, 1000, id="at once"),
+        pytest.param(2, 1000, 3, 8000, id="each time longer"),
+        pytest.param(1, 9_999, 0, 1000, id="just within ten seconds"),
+        pytest.param(1, 10_000, 0, 0, id="after ten seconds"),
+        pytest.param(1, 1, 5, 32_000, id="the last step below the longest"),
+        pytest.param(1, 1, 6, 60_000, id="the longest"),
+        pytest.param(1, 1, 10**9, 60_000, id="very many"),
+    ],
+)
+def test_handoffs_are_spaced_out(continuations, took_ms, waits, expected_ms):
+    run = RUN._replace(continuations=continuations, handoff_waits=waits)
+    assert spacing_ms(run, took_ms) == expected_ms
+
+
+@pytest.mark.parametrize(
+    ("waits", "expected_ms"),
+    [(0, 10_000), (1, 20_000), (5, 320_000), (6, 600_000), (10**9, 600_000)],
+)
+def test_waiting_for_a_service_takes_longer_each_time(waits, expected_ms):
+    wait = host_wait(RUN._replace(host_waits=waits), HostOptions(), Result(1, 1), NOW)
+    assert wait.wait_ms == expected_ms
+
+
+@pytest.mark.parametrize(
+    ("retry_at_ms", "expected_ms"),
+    [
+        pytest.param(1_500_000, 500_000, id="as the host says"),
+        pytest.param(900_000, 1000, id="a reset in the past"),
+    ],
+)
+def test_a_host_may_name_the_end_of_the_wait(retry_at_ms, expected_ms):
+    wait = host_wait(RUN, HostOptions(), Result(1, 1, retry_at_ms=retry_at_ms), NOW)
+    assert wait.wait_ms == expected_ms
+
+
+@pytest.mark.parametrize(
+    ("waits", "expected_ms"), [(0, 1000), (1, 2000), (5, 32_000), (10, 600_000), (99, 600_000)]
+)
+def test_a_reset_that_passes_again_and_again_is_waited_for_longer_each_time(waits, expected_ms):
+    now = Result(1, 1, retry_at_ms=NOW.wall_ms)
+    wait = host_wait(RUN._replace(host_waits=waits), HostOptions(), now, NOW)
+    assert (wait.wait_ms, wait.least_ms) == (expected_ms, expected_ms)
 
 
 @pytest.mark.parametrize(
@@ -43,48 +86,57 @@ def test_what_is_left_of_a_wait(wait, left):
 
 
 @pytest.mark.parametrize(
-    ("waits", "reset_ms", "expected_ms"),
+    ("max_wait", "waited_ms", "wait_ms", "too_long"),
     [
-        pytest.param(0, None, 10_000, id="no reset named"),
-        pytest.param(3, None, 80_000, id="no reset named, again and again"),
-        pytest.param(0, 90_000, 90_000, id="until the reset"),
-        pytest.param(0, 0, 1000, id="the reset is now"),
-        pytest.param(0, -DAY_MS, 1000, id="it has passed"),
-        pytest.param(1, 0, 2000, id="it has passed again"),
-        pytest.param(5, 0, 32_000, id="and again and again"),
-        pytest.param(99, 0, 600_000, id="ten minutes at most"),
+        pytest.param(None, 0, 6 * HOUR_MS, False, id="six hours"),
+        pytest.param(None, 0, 6 * HOUR_MS + 1, True, id="more than six hours"),
+        pytest.param(60, 0, 60_000, False, id="the loop's own limit"),
+        pytest.param(60, 0, 60_001, True, id="more than that"),
+        pytest.param(60, 30_000, 30_000, False, id="together with the waits before"),
+        pytest.param(60, 30_000, 30_001, True, id="too long together"),
+        pytest.param(1, 0, 0, False, id="a second at least"),
+        pytest.param(0, 0, 0, True, id="none allowed"),
     ],
 )
-def test_a_wait_for_a_host(waits, reset_ms, expected_ms):
-    reset = None if reset_ms is None else NOW.wall_ms + reset_ms
-    wait = host_wait(run(host_waits=waits), HostOptions(), Result(2, 1, retry_at_ms=reset), NOW)
-    assert (wait.wait_ms, wait.too_long) == (expected_ms, False)
+def test_no_wait_is_longer_than_allowed(max_wait, waited_ms, wait_ms, too_long):
+    run = RUN._replace(host_waited_ms=waited_ms)
+    result = Result(1, 1, retry_at_ms=NOW.wall_ms + wait_ms)
+    assert host_wait(run, HostOptions(max_wait=max_wait), result, NOW).too_long is too_long
 
 
 @pytest.mark.parametrize(
-    ("waited_ms", "max_wait", "too_long"),
+    ("result", "reason"),
     [
-        pytest.param(0, 1.0, False, id="just so long"),
-        pytest.param(1, 1.0, True, id="with what it waited before"),
-        pytest.param(0, 0, True, id="no wait at all"),
-        pytest.param(6 * 3_600_000 - 999, None, True, id="six hours"),
+        (Result(1, 1, reason="usage limit", kind="rate_limited"), "usage limit"),
+        (Result(1, 1, kind="overloaded"), "overloaded"),
+        (Result(1, 1), "the agent's service is busy"),
     ],
+    ids=["reason", "kind", "neither"],
 )
-def test_never_longer_than_max_wait(waited_ms, max_wait, too_long):
-    now = Result(2, 1, retry_at_ms=NOW.wall_ms)
-    wait = host_wait(run(host_waited_ms=waited_ms), HostOptions(max_wait=max_wait), now, NOW)
-    assert wait.too_long is too_long
+def test_a_wait_has_a_reason(result, reason):
+    assert host_wait(RUN, HostOptions(), result, NOW).reason == reason
 
 
 @pytest.mark.parametrize(
-    ("fields", "took_ms", "expected_ms"),
+    ("backoff", "retry", "retries", "expected_ms"),
     [
-        pytest.param({}, 5, 0, id="the first handoff"),
-        pytest.param({"continuations": 1}, 10_000, 0, id="a turn that took its time"),
-        pytest.param({"continuations": 1}, 9_999, 1000, id="a quick one"),
-        pytest.param({"continuations": 4, "handoff_waits": 3}, 5, 8000, id="the fourth in a row"),
-        pytest.param({"continuations": 9, "handoff_waits": 8}, 5, 60_000, id="a minute at most"),
+        pytest.param(None, None, 0, 1000, id="one second"),
+        pytest.param(None, None, 3, 8000, id="doubled each time"),
+        pytest.param(3.0, None, 1, 6000, id="the loop's backoff"),
+        pytest.param(3.0, Retry(backoff=0.5), 1, 1000, id="the state's own"),
+        pytest.param(3.0, Retry(backoff=0), 1, 0, id="none"),
+        pytest.param(None, Retry(factor=3), 2, 9000, id="a factor"),
+        pytest.param(None, Retry(max_backoff=7), 9, 7000, id="a longest"),
+        pytest.param(None, Retry(max_backoff=7), 10**6, 7000, id="beyond all numbers"),
+        pytest.param(None, None, 6, 60_000, id="at most a minute"),
     ],
 )
-def test_between_handoffs(fields, took_ms, expected_ms):
-    assert spacing_ms(run(**fields), took_ms) == expected_ms
+def test_retries(backoff, retry, retries, expected_ms):
+    state = StateConfig("x", retry=retry)
+    loop = FSMLoop("l", initial="a", states={"a": state}, backoff=backoff)
+    assert retry_wait_ms(loop, state, retries) == expected_ms
+
+
+@pytest.mark.parametrize(("seconds", "ms"), [(None, 0), (0, 0), (1.5, 1500), (0.0004, 0)])
+def test_milliseconds(seconds, ms):
+    assert to_ms(seconds) == ms

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from little_loops.reporting.masking import MaskedStream, Masker, looks_secret
+from little_loops.reporting.masking import LONG_PIECE, MaskedStream, Masker, looks_secret
 
 TOKEN = "ghp_0123456789abcdef"
 
@@ -176,3 +176,40 @@ def test_bytes_are_masked_as_texts_are(data, secrets):
     text = data.draw(st.lists(st.sampled_from(secrets) | st.text(max_size=3)).map("".join))
     both = masker(*secrets)
     assert both.mask_bytes(text.encode()) == both.mask(text).encode()
+
+
+LONG = "sk-0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param(f"got '{LONG[:-1]}", "got '***", id="its last character cut off"),
+        pytest.param(LONG[1:] + " and more", "*** and more", id="its first character cut off"),
+        pytest.param(f"got '{LONG[:15]}' then", "got '***' then", id="a piece in the middle"),
+        pytest.param(f"ends with {LONG[:5]}", "ends with ***", id="a short piece at the end"),
+        pytest.param(f"{LONG[-5:]} begins", "*** begins", id="a short piece at the beginning"),
+        pytest.param(f"got '{LONG[:6]}' then", f"got '{LONG[:6]}' then", id="too short to tell"),
+        pytest.param(f"all of {LONG} here", "all of *** here", id="the whole"),
+        pytest.param("nothing", "nothing", id="none"),
+    ],
+)
+def test_a_piece_of_a_secret_is_hidden_where_a_text_was_cut(text, shown):
+    assert Masker({"API_KEY": LONG}).mask_excerpt(text) == shown
+
+
+@given(st.integers(0, len(LONG)), st.integers(0, len(LONG)), st.text("xyz ", max_size=10))
+def test_whatever_was_cut_off_no_more_than_a_short_piece_is_left(start, end, around):
+    left = Masker({"API_KEY": LONG}).mask_excerpt(f"{around}{LONG[start:end]}{around}")
+    pieces = (LONG[at : at + LONG_PIECE] for at in range(len(LONG) - LONG_PIECE + 1))
+    beginning, ending = LONG[:LONG_PIECE], LONG[-LONG_PIECE:]
+    is_cut_at_both_ends = start > 0 and end < len(LONG)
+    assert is_cut_at_both_ends or not any(piece in left for piece in (beginning, ending, *pieces))
+
+
+def test_a_secret_learned_later_is_masked_from_then_on():
+    masker = Masker({})
+    assert masker.mask(LONG) == LONG
+    masker.learn({"API_KEY": LONG, "OTHER": "not a secret"})
+    assert masker.mask(f"{LONG} not a secret") == "*** not a secret"
+    assert (masker.longest, len(masker.mask_bytes(LONG.encode()))) == (len(LONG), 3)

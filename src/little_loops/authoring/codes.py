@@ -1,8 +1,6 @@
 """The catalogue of error codes: what each means, a file that has the mistake, and one without it.
 
-A code is a promise: it keeps its meaning, so that it can be searched for.  LL0xx is about the file
-as YAML, LL1xx about keys, values and names, LL2xx about the machine, LL3xx are warnings, LL4xx is
-about templates and the shell.
+The entries are data (`codes.toml` beside this module), read only to explain one of them.
 """
 
 from __future__ import annotations
@@ -23,12 +21,19 @@ class Code(NamedTuple):
 
 
 def catalogue() -> Mapping[str, Code]:
-    """All codes there are, in order."""
-    from little_loops.authoring import (  # only looked at to explain one of them
-        codes_machine,
-        codes_values,
-        codes_yaml,
-    )
+    """All codes, in order."""
+    import tomllib  # only to explain a code
+    from pkgutil import get_data
 
-    entries = (*codes_yaml.CODES, *codes_values.CODES, *codes_machine.CODES)
-    return {entry.code: entry for entry in sorted(entries)}
+    data = get_data(__package__, "codes.toml") or b""
+    return {code: _entry(code, **entry) for code, entry in tomllib.loads(data.decode()).items()}
+
+
+def _entry(code: str, title: str, text: str, example: str = "") -> Code:
+    wrong, right = (_side(example, signs) for signs in (" -", " +"))
+    return Code(code, title, " ".join(text.split()), wrong, right)
+
+
+def _side(example: str, signs: str) -> str:
+    """One side of a diff."""
+    return "".join(f"{line[1:]}\n" for line in example.splitlines() if line[0] in signs)

@@ -18,7 +18,7 @@ from little_loops.templates.render import TemplateError, Unresolved
 from little_loops.templates.splice import LONGEST, Spliced, spliced, written
 
 MOST_SPLICED = 2_000_000
-MOST_REFERENCES = 20_000
+MOST_REFERENCES = 25_000
 """Each costs some microseconds, however short it is."""
 
 Filled = tuple[Spliced, ...] | TemplateError | Unresolved | None
@@ -32,6 +32,8 @@ class Filling:
         self.loop = loop
         self._spliced = 0
         self._references = 0
+        self.unchecked: dict[str, None] = {}
+        """What the loop has more of than is checked, in words."""
         self._filled: dict[tuple[str, str], Filled] = {}
 
     def filled(self, name: str, text: str) -> Filled:
@@ -57,7 +59,11 @@ class Filling:
         self._references += text.count("${")
         if "${context." in text:
             self._references += self._in_context
-        if self._spliced > MOST_SPLICED or self._references > MOST_REFERENCES:
+        if self._references > MOST_REFERENCES:
+            self.stop_at(MOST_REFERENCES, "references")
+            return None
+        if self._spliced > MOST_SPLICED:
+            self.stop_at(MOST_SPLICED, "characters once its values are filled in")
             return None
         try:
             found = spliced(text, context)
@@ -67,6 +73,10 @@ class Filling:
             return problem
         self._spliced += sum(len(written(piece)) for piece in found)
         return found
+
+    def stop_at(self, most: int, of_what: str) -> None:
+        """Remember that a limit ended a check early."""
+        self.unchecked[f"more than {most:,} {of_what}"] = None
 
     @cached_property
     def _in_context(self) -> int:

@@ -1,11 +1,10 @@
-"""`ll-loop completion`: scripts for bash, zsh and fish, and the names they ask for on TAB.
+"""`ll-loop completion`: scripts for bash, zsh and fish, and the words they ask for on TAB.
 
-The scripts know verbs and options by themselves; only names of loops, runs and states are asked
-for (`ll-loop completion names KIND`), while somebody waits.  So that is answered from the names of
-files, without YAML and without reading options; of a run only its `run.json` is read, for the
-states it has.
+The scripts ask `ll-loop completion words -- WORD…` while somebody waits.  So names of loops and
+runs are answered from the names of files, without YAML and without reading options; of a run only
+its `run.json` is read, for the states it has.
 
-Not here: the scripts (`completion_scripts`).
+Not here: the scripts (`completion_scripts`), what may come next (`completion_words`).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from little_loops.cli.parsing import Parser
 
 SHELLS = ("bash", "zsh", "fish")
-ASK = "names"
+ASK = "words"
 LARGEST = 16 << 20
 STATE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 EXAMPLES = (
@@ -52,9 +51,9 @@ def main(argv: Sequence[str]) -> int:
     if argv[:1] == [ASK]:
         return _answer(argv[1:])
     args = parser().parse_args(argv)
-    from little_loops.cli.completion_scripts import script  # imports every page
+    from little_loops.cli.completion_scripts import SCRIPTS  # TAB must not wait for it
 
-    text = script(args.shell)
+    text = SCRIPTS[args.shell]
     if args.install:
         return _install(args.shell, text, os.environ)
     sys.stdout.write(text)
@@ -65,13 +64,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _answer(words: Sequence[str]) -> int:
-    """One name a line.  Whatever goes wrong, a TAB prints no error."""
-    kind, argument = words[0] if words else "", words[1] if len(words) > 1 else ""
+    """One candidate a line, with its description.  Whatever goes wrong, a TAB prints no error."""
+    from little_loops.cli.completion_words import candidates  # a script needs none
+
     try:
-        found = sorted(set(names(kind, find_project(os.getcwd()), argument)))
-    except (OSError, ValueError):
+        found = list(candidates(words[1:], find_project(os.getcwd())))
+    except (OSError, ValueError, LookupError):
         return OK
-    sys.stdout.write("".join(f"{name}\n" for name in found))
+    sys.stdout.write("".join(f"{word}\t{text}\n" if text else f"{word}\n" for word, text in found))
     return OK
 
 
@@ -136,7 +136,7 @@ def place_of(shell: str, environ: Mapping[str, str]) -> str:
 
 
 def _install(shell: str, text: str, environ: Mapping[str, str]) -> int:
-    from little_loops.cli.completion_scripts import MARK  # imports every page
+    from little_loops.cli.completion_scripts import MARK  # TAB must not wait for it
     from little_loops.terminal.console import say, talk
 
     path = place_of(shell, environ)

@@ -44,7 +44,7 @@ from little_loops.fsm.plain import masked
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Result
 from little_loops.records import NamedTuple
-from little_loops.reporting.masking import Masker
+from little_loops.reporting.masking import Masker, looks_secret
 from little_loops.reporting.observers import Onlooker
 from little_loops.runs.storage import RunWriter
 from little_loops.system import process_tree
@@ -115,7 +115,7 @@ class LocalWorld:
         if not events:
             return
         if self.masker.words:
-            events = [masked(entry, self.masker.mask) for entry in events]
+            events = [masked(entry, self.masker.mask_excerpt) for entry in events]
         self.writer.append(map(to_record, events), sync=True)
         self.onlookers.records(events)
 
@@ -133,6 +133,12 @@ class LocalWorld:
     def values(self, run: LoopState) -> Values:
         """What templates may name at this moment of the run."""
         return Values(self.loop, run, self.around.environ, self.run_dir)
+
+    def learn(self, environ: Mapping[str, str]) -> None:
+        """Secrets among the variables of an action are known once their values are filled in."""
+        if any(looks_secret(name) for name in environ):
+            self.masker.learn(environ)
+            self.onlookers.learn(environ)
 
     def stop_asked(self) -> StopAsked | None:
         stop = self.around.stop
@@ -188,6 +194,7 @@ def _act(
     filled = fill(command, world.values(run))
     if isinstance(filled, str):
         return world.ended(Acted(Result(None, 0, failure=filled)))
+    world.learn(filled.env)
     return world.ended(act(world.workplace, run, command, filled))
 
 

@@ -91,7 +91,8 @@ def duration_text(ms: int) -> str:
 
 def written_env(loop: FSMLoop) -> dict[str, str]:
     """What the definition itself puts into environments; it may hold secrets too."""
-    own = dict(loop.env)
+    own = {**loop.env, **(loop.host.env or {})}
     for state in loop.states.values():
         own.update(state.env)
+        own.update((state.host.env if state.host else None) or {})
     return own

@@ -11,27 +11,45 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import AnyStr
 
 SHORTEST = 8
 MASK = "***"
 ENDINGS = ("KEY", "TOKEN", "SECRET")
 PARTS = ("PASSWORD", "CREDENTIAL")
+SHORT_PIECE = 4
+LONG_PIECE = 12
+"""So much of a secret is recognised wherever a text was cut; less could be anything."""
 
 Span = tuple[int, int]
 
 
 class Masker:
-    """Knows the secrets of an environment."""
+    """Knows the secrets of an environment, and of those it learns of later."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        words = {word for secret in secrets_of(environ) for word in spellings(secret)}
-        self.words = tuple(sorted(words))
+        self.words: tuple[str, ...] = ()
+        self.longest = 0
+        self._words_as_bytes: tuple[bytes, ...] = ()
+        self.learn(environ)
+
+    def learn(self, environ: Mapping[str, str]) -> None:
+        """An action is given these variables too; what they hold may be known only now."""
+        found = {word for secret in secrets_of(environ) for word in spellings(secret)}
+        if found <= set(self.words):
+            return
+        self.words = tuple(sorted(found | set(self.words)))
+        self.longest = max(map(len, self.words))
         self._words_as_bytes = tuple(_encoded(word) for word in self.words)
 
     def mask(self, text: str) -> str:
         return _replaced(text, _found(text, self.words), MASK)
+
+    def mask_excerpt(self, text: str) -> str:
+        """As `mask`, for a text that was cut somewhere: a piece of a secret is hidden too."""
+        spans = _found(text, self.words) + _pieces(text, self.words)
+        return _replaced(text, _merged(spans), MASK)
 
     def mask_bytes(self, data: bytes) -> bytes:
         return _replaced(data, _found(data, self._words_as_bytes), MASK.encode())
@@ -112,6 +130,32 @@ def _found(text: AnyStr, words: Sequence[AnyStr]) -> list[Span]:
                 spans.append((at, end))
             at = text.find(word, at + 1)
     return _merged(spans)
+
+
+def _pieces(text: str, words: Sequence[str]) -> list[Span]:
+    """Where a long piece of a word is, or at either end of the text a short one."""
+    spans: list[Span] = []
+    for word in words:
+        spans += _beginnings(text, word)
+        mirrored = _beginnings(text[::-1], word[::-1])
+        spans += [(len(text) - end, len(text) - start) for start, end in mirrored]
+    return spans
+
+
+def _beginnings(text: str, word: str) -> Iterator[Span]:
+    """Where the text has the beginning of a word, and then goes on in another way or ends."""
+    at = text.find(word[:SHORT_PIECE])
+    while at >= 0:
+        end = at + _agreeing(text, at, word)
+        if end == len(text) or end - at >= min(LONG_PIECE, len(word) - 1):
+            yield at, end
+        at = text.find(word[:SHORT_PIECE], at + 1)
+
+
+def _agreeing(text: str, at: int, word: str) -> int:
+    """How many characters of the word are there."""
+    most = min(len(word), len(text) - at)
+    return next((n for n in range(SHORT_PIECE, most) if text[at + n] != word[n]), most)
 
 
 def _merged(spans: list[Span]) -> list[Span]:

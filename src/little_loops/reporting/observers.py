@@ -6,7 +6,7 @@ let go, and the run goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from little_loops.fsm.codec import to_record
@@ -23,6 +23,9 @@ class Onlooker:
         """The events of one step; for those who would rather tell them all at once."""
         for entry in entries:
             self.record(entry)
+
+    def learn(self, environ: Mapping[str, str]) -> None:
+        """The next action is given these variables; what is secret among them is to be masked."""
 
     def printed(self, stream: str, chunk: bytes) -> None:
         """An action printed this, raw."""
@@ -59,6 +62,9 @@ class Onlookers(Onlooker):
 
     def records(self, entries: Sequence[Entry]) -> None:
         self._each(lambda one: one.records(entries))
+
+    def learn(self, environ: Mapping[str, str]) -> None:
+        self._each(lambda one: one.learn(environ))
 
     def printed(self, stream: str, chunk: bytes) -> None:
         self._each(lambda one: one.printed(stream, chunk))

@@ -5,7 +5,7 @@ The log of a run is written by this, and so is a screen that is no terminal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from little_loops.fsm.events import (
     ActionComplete,
@@ -97,6 +97,9 @@ class Reporter(Onlooker):
             self._warn("".join(lines))
         else:
             self._unwritten += lines
+
+    def learn(self, environ: Mapping[str, str]) -> None:
+        self._masker.learn(environ)
 
     def printed(self, stream: str, chunk: bytes) -> None:
         if not self._output and not self._is_last_state:

@@ -73,6 +73,9 @@ class SteadyScreen(Onlooker):
         self._state = ""
         self._began = self._last = now()
 
+    def learn(self, environ: Mapping[str, str]) -> None:
+        self._reporter.learn(environ)
+
     def record(self, entry: Entry) -> None:
         self.records((entry,))
 

@@ -25,12 +25,18 @@ class LastOutput:
 
     def __init__(self, masker: Masker) -> None:
         self._masker = masker
-        longest = max((len(word) for word in masker.words), default=0)
-        self._unsafe = longest and longest + LARGEST_CHARACTER
-        self._room = WINDOW + LARGEST_CHARACTER * self._unsafe
         self._ends: dict[str, bytes] = {}
         self._cut: set[str] = set()
         self._latest = ""
+
+    @property
+    def _unsafe(self) -> int:
+        longest = self._masker.longest
+        return longest and longest + LARGEST_CHARACTER
+
+    @property
+    def _room(self) -> int:
+        return WINDOW + LARGEST_CHARACTER * self._unsafe
 
     def feed(self, stream: str, chunk: bytes) -> None:
         end = self._ends.get(stream, b"") + chunk[-self._room :]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from little_loops.fsm.events import ActionComplete, ActionInterrupted, ActionStart, Entry
@@ -140,6 +140,9 @@ class LiveScreen(Onlooker):
                 self._print(line)
         if isinstance(event, ActionStart):
             self._begin(prints_text=self._teller.prints_text(event))
+
+    def learn(self, environ: Mapping[str, str]) -> None:
+        self._masker.learn(environ)
 
     def printed(self, stream: str, chunk: bytes) -> None:
         # A stream for programs is nothing to show; what such an agent does comes as `doing`.

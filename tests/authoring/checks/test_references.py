@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from little_loops.authoring.checks import inspection
 from little_loops.authoring.checks.references import MOST_IN_ONE, beginning, read
+from little_loops.authoring.filling import MOST_REFERENCES
 from little_loops.authoring.load import load
 
 
@@ -23,9 +23,12 @@ def test_beginning(most: int, expected: str) -> None:
 
 
 def test_of_very_many_references_the_first_are_looked_at() -> None:
-    most = inspection.MOST_REFERENCES
+    most = MOST_REFERENCES
     text = "${context.a} " * (most - 1) + "${context.no} ${context.beyond}"
     loop = (
         f"context: {{a: b}}\ninitial: z\nstates: {{z: {{terminal: true, action: 'echo {text}'}}}}"
     )
-    assert [each.message for each in load(loop, "x", "x").problems] == ["`context` has no `no`"]
+    assert [each.message for each in load(loop, "x", "x").problems] == [
+        "not everything was checked: the loop has more than 25,000 references",
+        "`context` has no `no`",
+    ]

@@ -87,7 +87,17 @@ def check(
     found = [problem for one in SKELETON for problem in one(of)]
     checks = CHECKS if found or gaps else (*CHECKS, *PATHS)
     found += [problem for one in checks for problem in one(of)]
+    found += _unchecked(of)
     return sorted(found, key=_position)
+
+
+def _unchecked(of: Inspection) -> list[Problem]:
+    """A warning for each limit that ended a check early."""
+    help = "the rest is checked when it runs; long texts belong in files that actions read"
+    return [
+        of.warning("LL314", f"not everything was checked: the loop has {much}", "states", help=help)
+        for much in of.unchecked
+    ]
 
 
 def _position(problem: Problem) -> tuple[int, int]:

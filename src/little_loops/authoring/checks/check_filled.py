@@ -50,7 +50,9 @@ def check_filled(of: Inspection) -> Iterator[Problem]:
             script = each.text if isinstance(found, tuple) else _without_mistakes(of, each)
             length = _to_lex(of, each, script)
             lexed += length
-            if length and lexed <= MOST_LEXED:
+            if length and lexed > MOST_LEXED:
+                of.stop_at(MOST_LEXED, "characters of shell scripts with values in them")
+            elif length:
                 yield from _shell(of, each, script)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from little_loops.authoring.checks.flow import Flow, flow_of
 from little_loops.authoring.checks.references import Read, beginning, read
 from little_loops.authoring.fields.gaps import Gaps
-from little_loops.authoring.filling import Filling
+from little_loops.authoring.filling import MOST_REFERENCES, Filling
 from little_loops.authoring.messages import did_you_mean
 from little_loops.authoring.texts import Path, Text, values
 from little_loops.authoring.yaml.nodes import Entry, Map, Mark
@@ -18,8 +18,6 @@ from little_loops.authoring.yaml.places import Part, Places, occurrences
 from little_loops.errors import Place, Problem, Severity
 from little_loops.fsm.schema import FSMLoop
 
-MOST_REFERENCES = 25_000
-"""What is beyond is found out by running; a tenth of a second for each ten thousand."""
 MOST_COMPARED = 1_000_000
 """Letters with letters: about a fifth of a second."""
 MOST_LISTED = 200_000
@@ -35,7 +33,7 @@ class Inspection(Filling):
         self.gaps = gaps
         self.compiled = compiled
         self._read: dict[str, Read] = {}
-        self._references = 0
+        self._references_read = 0
         self._compared = 0
         self._listed = 0
         self._entries: dict[str, Mapping[str, Entry]] = {}
@@ -63,9 +61,11 @@ class Inspection(Filling):
     def read(self, text: str) -> Read:
         """What a text refers to; of very many references only the first."""
         if text not in self._read:
-            left = MOST_REFERENCES - self._references
+            left = MOST_REFERENCES - self._references_read
             count = text.count("${")
-            self._references += count
+            self._references_read += count
+            if count > left:
+                self.stop_at(MOST_REFERENCES, "references")
             self._read[text] = read(text if count <= left else beginning(text, left))
         return self._read[text]
 

@@ -1,0 +1,239 @@
+"""The catalogue of events holds in both directions: what it lists is emitted, and nothing else."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from little_loops.fsm.events import event_types
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import FileRef, Limits, SignalLine
+from tests.fsm.scripted import START_MS, Crash, Says, ScriptedWorld, Stop, begin, go_on
+
+COMMON = {"event", "ts", "run", "seq", "ran_ms"}
+LONG = FileRef("00001-1.out", 9000, "0" * 64)
+HANDOFF = SignalLine("handoff", "3 left")
+CHECK_FIX: dict[str, Any] = {
+    "check": {"action": "check", "on_pass": "done", "on_fail": "fix", "capture": "report"},
+    "fix": {"action": "/fix", "next": "check"},
+    "done": {"terminal": True},
+}
+
+
+def world(states: dict[str, Any], *script: Any, **fields: Any) -> ScriptedWorld:
+    loop = {"name": "l", "initial": next(iter(states)), "states": states} | fields
+    return ScriptedWorld(FSMLoop.from_dict(loop), script)
+
+
+def ended(of: ScriptedWorld, limits: Limits | None = None) -> ScriptedWorld:
+    begin(of, limits or Limits())
+    return of
+
+
+def agents_and_files() -> ScriptedWorld:
+    """An action of everything that an action can leave, and a command in the last state."""
+    everything = Says(
+        None,
+        stderr="",
+        output_file=LONG,
+        stderr_file=LONG,
+        tail="end",
+        open_ended=True,
+        signal=9,
+        failure="lost",
+        agent="success",
+        kind="max_turns",
+        reason="done",
+        verdict="pass",
+        structured={},
+        session_id="s",
+        tokens=5,
+        cost_usd=0.5,
+        turns=2,
+        retry_at_ms=1,
+        line=SignalLine("error", "broken"),
+    )
+    states = CHECK_FIX | {"failed": {"terminal": True, "action": "report"}}
+    return ended(world(states, 1, everything, 1, on_error="failed"), Limits(max_iterations=9))
+
+
+def converging() -> ScriptedWorld:
+    condition = {"type": "convergence", "target": 0, "patience": 2}
+    measure = {"action": "count", "condition": condition, "on_progress": "$current"}
+    states = {"measure": measure | {"on_target": "done"}, "done": {"terminal": True}}
+    outputs = [Says(output=text) for text in ("3", "3", "0")]
+    return ended(world(states, *outputs))
+
+
+def out_of_iterations() -> ScriptedWorld:
+    failing = world(CHECK_FIX, 1, 0, 1, 0, max_iterations=1, backoff=5)
+    begin(failing)
+    go_on(failing, [1, 0], limits=Limits(max_iterations=2), context={"a": "b"})
+    return failing
+
+
+def out_of_time() -> ScriptedWorld:
+    states = CHECK_FIX | {"late": {"action": "report", "next": "done"}}
+    return ended(world(states, Says(takes_ms=9000), 0, timeout=2, on_timeout="late"))
+
+
+def stopped_in_an_action() -> ScriptedWorld:
+    cut = Says(None, stop=15, signal=15, output_file=LONG, stderr_file=LONG)
+    return ended(world(CHECK_FIX, cut))
+
+
+def stopped_by_an_action() -> ScriptedWorld:
+    return ended(world(CHECK_FIX, Says(line=SignalLine("stop", "enough"))))
+
+
+def stopped_before_an_action() -> ScriptedWorld:
+    return ended(world(CHECK_FIX, Stop(15)))
+
+
+def crashed() -> ScriptedWorld:
+    broken = world(CHECK_FIX, Crash)
+    with pytest.raises(Crash):
+        begin(broken)
+    go_on(broken, [2], orphans=("vite (pid 7)",))
+    go_on(broken, [0])
+    return broken
+
+
+def maintained() -> ScriptedWorld:
+    return ended(world(CHECK_FIX, 0, Stop(15), maintain=True, maintain_interval=30))
+
+
+def waiting_for_a_host() -> ScriptedWorld:
+    busy = Says(0, agent="wait", reason="usage limit")
+    states = {"fix": {"action": "/fix", "next": "done"}, "done": {"terminal": True}}
+    waiting = world(states, busy)
+    waiting.stops_in_wait = 15
+    begin(waiting)
+    waiting.stops_in_wait = None
+    go_on(waiting, [Says(0, agent="success")])
+    return waiting
+
+
+def handed_off() -> ScriptedWorld:
+    handoff = Says(line=HANDOFF)
+    waiting = world(
+        CHECK_FIX, handoff, handoff, handoff, on_handoff="continue", max_continuations=2
+    )
+    begin(waiting)
+    go_on(waiting, [0], limits=Limits(max_continuations=1))
+    return waiting
+
+
+def judged_at_the_limit() -> ScriptedWorld:
+    """The last fix is still judged, and its check passes."""
+    states = CHECK_FIX | {"check": {**CHECK_FIX["check"], "check": True}}
+    return ended(world(states, 1, 0, 0, max_iterations=1))
+
+
+def spawned() -> ScriptedWorld:
+    handoff = Says(agent="success", line=HANDOFF)
+    states = {"fix": {"action": "/fix", "next": "done"}, "done": {"terminal": True}}
+    return ended(world(states, handoff, on_handoff="spawn"))
+
+
+def cut_by_its_timeout() -> ScriptedWorld:
+    """Nobody reported what the agent had used, so it is estimated."""
+    states = {
+        "fix": {"action": "/fix", "timeout": 2, "next": "done", "on_timeout": "done"},
+        "done": {"terminal": True},
+    }
+    cut = Says(None, agent="error", cut_by="action", tokens=1000)
+    return ended(world(states, cut, max_cost_usd=5))
+
+
+def asked_to_wait() -> ScriptedWorld:
+    states = {"prepare": {"action": "prepare", "next": "done"}, "done": {"terminal": True}}
+    return ended(world(states, Says(wait_ms=1000)))
+
+
+def under_review() -> ScriptedWorld:
+    look = {"terminal": True, "outcome": "review", "action": "report"}
+    states = {"check": {"action": "check", "next": "look"}, "look": look}
+    return ended(world(states, 0, Says(output="look at it")))
+
+
+RUNS: list[Callable[[], ScriptedWorld]] = [
+    agents_and_files,
+    converging,
+    out_of_iterations,
+    out_of_time,
+    stopped_in_an_action,
+    stopped_by_an_action,
+    stopped_before_an_action,
+    crashed,
+    maintained,
+    waiting_for_a_host,
+    handed_off,
+    judged_at_the_limit,
+    spawned,
+    cut_by_its_timeout,
+    asked_to_wait,
+    under_review,
+]
+
+
+def test_every_field_of_the_catalogue_is_emitted_by_some_run():
+    emitted: defaultdict[str, set[str]] = defaultdict(set)
+    for run in RUNS:
+        for record in run().log:
+            emitted[record["event"]] |= record.keys() - COMMON
+    catalogued = {name: {*kind.fields, *kind.optional} for name, kind in event_types().items()}
+    assert dict(emitted) == catalogued
+
+
+def final(of: ScriptedWorld, *fields: str) -> dict[str, Any]:
+    return {name: of.log[-1].get(name) for name in ("event", "reason", *fields)}
+
+
+@pytest.mark.parametrize(
+    ("run", "fields"),
+    [
+        pytest.param(
+            out_of_iterations,
+            {"event": "loop_error", "reason": "max_iterations", "next_state": "check"},
+            id="a limit before a state",
+        ),
+        pytest.param(
+            out_of_time,
+            {"event": "loop_timeout", "reason": "loop_timeout", "next_state": "check"},
+            id="the loop's time during a state",
+        ),
+        pytest.param(
+            agents_and_files,
+            {"event": "loop_error", "reason": "terminal", "next_state": None},
+            id="a failure state",
+        ),
+    ],
+)
+def test_the_next_state_is_where_a_resume_would_go(run, fields):
+    assert final(run(), "next_state") == fields
+
+
+@pytest.mark.parametrize("behavior", ["pause", "spawn"])
+@pytest.mark.parametrize("notes", ["3 left", ""], ids=["with notes", "without notes"])
+def test_a_handoff_carries_its_behavior_and_its_notes(behavior, notes):
+    handing_off = world(CHECK_FIX, Says(line=SignalLine("handoff", notes)), on_handoff=behavior)
+    assert final(ended(handing_off), "behavior", "continuation") == {
+        "event": "handoff",
+        "reason": "handoff",
+        "behavior": behavior,
+        "continuation": notes,
+    }
+
+
+def test_a_wait_for_a_host_says_how_long_it_is():
+    (waits,) = [each for each in waiting_for_a_host().log if each["event"] == "host_wait"]
+    assert (waits["wait_ms"], waits["until_wall_ms"]) == (10_000, START_MS + 1000 + 10_000)
+
+
+def test_a_judgement_names_its_state_and_step():
+    judged = [each for each in converging().log if each["event"] == "condition_eval"]
+    assert [(each["state"], each["step"]) for each in judged] == [("measure", 1)] * 3

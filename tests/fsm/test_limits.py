@@ -1,0 +1,84 @@
+"""Which limit forbids an action, and how much of each is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from little_loops.fsm.happenings import Moment
+from little_loops.fsm.limits import (
+    cost_left_usd,
+    exceeded,
+    iterations_allowed,
+    time_left_ms,
+    wait_for,
+)
+from little_loops.fsm.schema import FSMLoop, StateConfig
+from little_loops.fsm.state import Limits, LoopState, Receipt, WaitFor
+
+RUN = LoopState(
+    "r", "l", "ask", "", "", costs={"ask": Receipt(60, 0.25, 2), "fix": Receipt(40, 0.25, 1)}
+)
+NOW = Moment(0, 5000)
+
+
+def loop(**fields: Any) -> FSMLoop:
+    states = {"ask": StateConfig("/ask"), "test": StateConfig("pytest")}
+    return FSMLoop("l", initial="ask", states=states, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "state", "expected"),
+    [
+        pytest.param({}, "ask", None, id="no limit"),
+        pytest.param({"timeout": 5.001}, "ask", None, id="a millisecond left"),
+        pytest.param({"timeout": 5}, "test", ("loop_timeout", ""), id="no time left"),
+        pytest.param({"timeout": 1}, "test", ("loop_timeout", ""), id="long over"),
+        pytest.param({"max_cost_usd": 0.51}, "ask", None, id="a cent left"),
+        pytest.param(
+            {"max_cost_usd": 0.5},
+            "ask",
+            ("max_cost", "the agents have used $0.5 of $0.5"),
+            id="no money left",
+        ),
+        pytest.param({"max_cost_usd": 0.5}, "test", None, id="a command costs nothing"),
+        pytest.param({"max_tokens": 101}, "ask", None, id="a token left"),
+        pytest.param(
+            {"max_tokens": 100},
+            "ask",
+            ("max_tokens", "the agents have used 100 of 100 tokens"),
+            id="no tokens left",
+        ),
+        pytest.param({"max_tokens": 100}, "test", None, id="a command uses no tokens"),
+    ],
+)
+def test_the_first_limit_that_is_reached(fields, state, expected):
+    ending = exceeded(loop(**fields), RUN, NOW, state)
+    assert (ending and (ending.reason, ending.message)) == expected
+
+
+@pytest.mark.parametrize(
+    ("timeout", "given", "left_ms"),
+    [(None, None, None), (60, None, 55_000), (60, 30, 25_000), (None, 30, 25_000), (2, None, 0)],
+)
+def test_the_time_that_is_left(timeout, given, left_ms):
+    run = RUN._replace(limits=Limits(timeout=given))
+    assert time_left_ms(loop(timeout=timeout), run, NOW) == left_ms
+
+
+def test_the_money_that_is_left():
+    assert cost_left_usd(loop(), RUN) is None
+    assert cost_left_usd(loop(max_cost_usd=2.0), RUN) == 1.5
+
+
+def test_a_limit_of_the_run_goes_before_that_of_the_loop():
+    assert iterations_allowed(loop(max_iterations=7), RUN) == 7
+    assert iterations_allowed(loop(max_iterations=7), RUN._replace(limits=Limits(2))) == 2
+
+
+@pytest.mark.parametrize(("timeout", "deadline_ms"), [(None, None), (60, 60_000)])
+def test_a_wait_ends_with_the_loops_time(timeout, deadline_ms):
+    wait = WaitFor("backoff", until_ran_ms=99)
+    command = wait_for(loop(timeout=timeout), RUN._replace(wait=wait), NOW)
+    assert (command.wait, command.deadline_ms) == (wait, deadline_ms)
