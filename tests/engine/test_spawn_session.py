@@ -110,7 +110,7 @@ def test_a_program_that_does_not_start_is_named(project: Project, content: str |
         program.write_text(content)
         program.chmod(0o755)
     files = RunFiles(str(project.root), "port")
-    spawner = Spawner(files, HostOptions(), {"PATH": str(program.parent)}, 1)
+    spawner = Spawner(files, HostOptions(), {"PATH": str(program.parent)}, seq=1)
     with pytest.raises(ProgramError) as raised:
         spawner.start("port", None)
     assert (raised.value.message, raised.value.help, raised.value.exit_code) == (

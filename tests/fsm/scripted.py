@@ -35,6 +35,7 @@ from little_loops.fsm.happenings import (
 )
 from little_loops.fsm.schema import Convergence, FSMLoop
 from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
+from little_loops.fsm.waits import left_ms
 
 START_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
 
@@ -85,6 +86,7 @@ class ScriptedWorld:
         self.saved: LoopState | None = None
         self.leftovers: tuple[str, ...] = ()
         self.stops_in_wait: int | None = None
+        self.crashes_in_wait = False
 
     def now(self) -> Moment:
         return Moment(self.wall_ms, self.ran_ms)
@@ -133,13 +135,11 @@ class ScriptedWorld:
         return Judged(self.now(), judgement)
 
     def wait(self, run: LoopState, command: Wait) -> WaitOver | StopAsked:
+        if self.crashes_in_wait:
+            raise Crash
         if self.stops_in_wait is not None:
             return StopAsked(self.now(), self.stops_in_wait)
-        if command.wait.until_wall_ms is not None:
-            left = command.wait.until_wall_ms - self.wall_ms
-        else:
-            assert command.wait.until_ran_ms is not None
-            left = command.wait.until_ran_ms - self.ran_ms
+        left = left_ms(command.wait, self.now())
         if command.deadline_ms is not None:
             left = min(left, command.deadline_ms - self.ran_ms)
         self._pass(max(0, left))
@@ -189,6 +189,13 @@ def crash_and_go_on(world: ScriptedWorld, script: Script) -> tuple[LoopState, En
     except Crash:
         return go_on(world, script)
     raise AssertionError("it did not crash")
+
+
+def cut(world: ScriptedWorld, count: int) -> None:
+    """So much of the log is left when the process is gone."""
+    world.log = world.log[:count]
+    world.saved = rebuilt(world.log, world.loop)
+    world.ran_ms = world.saved.ran_ms
 
 
 def told(world: ScriptedWorld) -> str:

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from little_loops.fsm.commands import RunAction, RunAgent, Wait
-from little_loops.fsm.happenings import ActionEnded, Moment
+from little_loops.fsm.happenings import ActionEnded, Moment, Resumed
 from little_loops.fsm.machine import advance
 from little_loops.fsm.schema import FSMLoop, StateConfig
-from little_loops.fsm.state import SignalLine
-from tests.fsm.scripted import START_MS, Crash, Says, ScriptedWorld, begin, go_on
+from little_loops.fsm.state import SignalLine, WaitFor
+from tests.fsm.scripted import START_MS, Crash, Says, ScriptedWorld, begin, cut, go_on
 
 HANDOFF = SignalLine("handoff", "3 left")
 AGENT: dict[str, Any] = {"line": HANDOFF, "agent": "success", "tokens": 500, "cost_usd": 2.0}
+CUT: dict[str, Any] = {"agent": "error", "cut_by": "action"}
 
 
 def loop(**fields: Any) -> FSMLoop:
@@ -119,3 +120,102 @@ def test_time_that_is_up_is_left_to_the_next_deadline():
 def test_the_end_gives_the_reason(fields, handoffs, expected):
     handed_off = Says(0, line=HANDOFF, agent="success")
     assert begin(ScriptedWorld(loop(**fields), [handed_off] * handoffs))[1].message == expected
+
+
+# ── sessions ───────────────────────────────────────────────────────────────────────────────────
+
+QUICK = Says(0, line=HANDOFF, agent="success", takes_ms=100)
+DONE = Says(0, agent="success")
+
+
+def spawning(**fields: Any) -> ScriptedWorld:
+    """A run whose first session handed off, and whose second did so again at once."""
+    world = ScriptedWorld(loop(on_handoff="spawn", **fields), [QUICK])
+    assert begin(world)[1].spawn
+    return world
+
+
+def starts(world: ScriptedWorld) -> int:
+    return len([each for each in world.log if each["event"] == "action_start"])
+
+
+def test_the_wait_before_a_session_is_over_once():
+    world = spawning()
+    run, ending = go_on(world, [QUICK])
+    assert ending.spawn
+    assert [each for each in world.commands if isinstance(each, Wait)]
+    assert (run.wait, run.spawns) == (None, False)
+    world.commands.clear()
+    assert go_on(world, [DONE])[1].status == "completed"
+    assert not [each for each in world.commands if isinstance(each, Wait)]
+
+
+def test_a_run_of_an_earlier_version_that_kept_its_wait_runs_its_action():
+    world = spawning()
+    run, _ = go_on(world, [QUICK])
+    kept = run._replace(wait=WaitFor("handoff", until_ran_ms=run.ran_ms))
+    step = advance(world.loop, kept, Resumed(world.now()))
+    assert isinstance(step.command, RunAgent)
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "stopped"])
+def test_who_resumes_in_the_wait_is_the_session(is_killed):
+    """It waits for the rest of the time, then runs the action; it starts no other session."""
+    world = spawning()
+    if is_killed:
+        world.crashes_in_wait = True
+        with pytest.raises(Crash):
+            go_on(world, [QUICK])
+        world.crashes_in_wait = False
+    else:
+        world.stops_in_wait = 15
+        assert go_on(world, [QUICK])[1].status == "interrupted"
+        world.stops_in_wait = None
+    _, ending = go_on(world, [DONE])
+    assert (ending.status, ending.spawn) == ("completed", False)
+    assert isinstance(world.commands[-3], Wait)
+
+
+def test_a_handoff_that_was_cut_before_it_was_counted_is_counted_then():
+    world = spawning()
+    last = [n for n, each in enumerate(world.log) if each["event"] == "action_complete"][-1]
+    cut(world, last + 1)
+    run, ending = go_on(world, [DONE])
+    assert (ending.status, ending.spawn, run.continuations) == ("completed", False, 0)
+    assert [each["event"] for each in world.log].count("handoff_detected") == 1
+
+
+def test_sessions_and_usage_limits_do_not_start_each_other_from_zero():
+    limited = Says(2, agent="wait", takes_ms=100, retry_at_ms=START_MS)
+    world = ScriptedWorld(loop(on_handoff="continue", max_continuations=2), [QUICK, limited] * 9)
+    _, ending = begin(world)
+    assert ending.message == "more than 2 handoffs in a row in `port`"
+    assert starts(world) == 5
+    waits = [each["wait_ms"] for each in world.log if each["event"] == "host_wait"]
+    assert waits == [1000, 2000]
+
+
+def test_the_notes_of_a_session_outlive_a_usage_limit():
+    limited = Says(2, agent="wait", retry_at_ms=START_MS)
+    world = ScriptedWorld(loop(on_handoff="continue"), [QUICK, limited, DONE])
+    assert begin(world)[1].status == "completed"
+    acted = [each for each in world.commands if isinstance(each, RunAgent)]
+    assert [each.job.continuation for each in acted] == [None, "3 left", "3 left"]
+
+
+def test_a_session_that_there_is_no_money_for_is_not_started():
+    spent = Says(0, line=HANDOFF, agent="success", cost_usd=0.8)
+    world = ScriptedWorld(loop(on_handoff="spawn", max_cost_usd=1.0), [spent])
+    _, ending = begin(world)
+    assert (ending.reason, ending.spawn, ending.message) == (
+        "max_cost",
+        False,
+        "$0.2 of $1 are left, a session may use $0.25",
+    )
+
+
+def test_an_agent_that_hands_off_in_its_last_second_was_cut():
+    """A signal line is obeyed only if the action ended by itself; the state is over."""
+    world = ScriptedWorld(loop(on_handoff="continue"), [QUICK, Says(0, line=HANDOFF, **CUT)])
+    run, ending = begin(world)
+    assert (ending.reason, run.continuations) == ("timeout", 0)

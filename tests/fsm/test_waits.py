@@ -6,12 +6,13 @@ import pytest
 
 from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import FSMLoop, HostOptions, Retry, StateConfig
-from little_loops.fsm.state import LoopState, Result
-from little_loops.fsm.waits import host_wait, retry_wait_ms, spacing_ms, to_ms
+from little_loops.fsm.state import LoopState, Result, WaitFor
+from little_loops.fsm.waits import host_wait, left_ms, retry_wait_ms, spacing_ms, to_ms
 
 RUN = LoopState("r", "l", "a", "", "")
 NOW = Moment(wall_ms=1_000_000, ran_ms=50_000)
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,37 @@ def test_waiting_for_a_service_takes_longer_each_time(waits, expected_ms):
 def test_a_host_may_name_the_end_of_the_wait(retry_at_ms, expected_ms):
     wait = host_wait(RUN, HostOptions(), Result(1, 1, retry_at_ms=retry_at_ms), NOW)
     assert wait.wait_ms == expected_ms
+
+
+@pytest.mark.parametrize(
+    ("waits", "expected_ms"), [(0, 1000), (1, 2000), (5, 32_000), (10, 600_000), (99, 600_000)]
+)
+def test_a_reset_that_passes_again_and_again_is_waited_for_longer_each_time(waits, expected_ms):
+    now = Result(1, 1, retry_at_ms=NOW.wall_ms)
+    wait = host_wait(RUN._replace(host_waits=waits), HostOptions(), now, NOW)
+    assert (wait.wait_ms, wait.least_ms) == (expected_ms, expected_ms)
+
+
+@pytest.mark.parametrize(
+    ("wait", "left"),
+    [
+        pytest.param(WaitFor("retry", until_ran_ms=53_000), 3000, id="by running time"),
+        pytest.param(WaitFor("host", until_wall_ms=1_003_000), 3000, id="by the wall clock"),
+        pytest.param(WaitFor("host", 53_000, 1_003_000), 3000, id="by both"),
+        pytest.param(
+            WaitFor("host", 53_000, 1_003_000 + DAY_MS), 3000, id="the wall clock was set back"
+        ),
+        pytest.param(
+            WaitFor("host", 53_000, 1_003_000 - DAY_MS, least_ran_ms=51_000),
+            1000,
+            id="it was set forward: not before the least",
+        ),
+        pytest.param(WaitFor("host", 53_000, 1_000_000, least_ran_ms=49_000), 0, id="just over"),
+        pytest.param(WaitFor("host"), 0, id="a wait without an end"),
+    ],
+)
+def test_what_is_left_of_a_wait(wait, left):
+    assert left_ms(wait, NOW) == left
 
 
 @pytest.mark.parametrize(

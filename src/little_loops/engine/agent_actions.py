@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from signal import SIGKILL
 
@@ -232,13 +232,18 @@ def reported(data: Folder, options: HostOptions, step: int, attempt: int) -> Res
     stem = output_stem(step, attempt)
     # Where it is written, where a resume that was cut has put it, and where version one had it.
     for name in (LIVE["stdout"], f"{stem}.out", f"{stem}.jsonl"):
-        with suppress(OSError, StorageError), open(data.open(name, os.O_RDONLY), "rb") as kept:
-            for line in kept:
+        with suppress(OSError, StorageError):
+            for line in _kept(data, name):
                 reader.feed(line)
     outcome = reader.finish(None, SIGKILL, "", "stop")
     return LOST._replace(
         tokens=outcome.tokens.total, cost_usd=outcome.cost_usd, turns=outcome.turns
     )
+
+
+def _kept(data: Folder, name: str) -> Iterator[bytes]:
+    with open(data.open(name, os.O_RDONLY), "rb") as stream:
+        yield from stream
 
 
 def _result(at: Workplace, command: RunAgent, raw: Result, outcome: Outcome) -> Result:
