@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,24 @@ import pytest
 from tests.project import Project
 
 COUNTED = "figure: "
+# Python ignores these two itself, and `subprocess` restores them.
+IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _default_signals_for_children() -> None:
+    """`nohup make test` and `make test &` have signals ignored, and children would inherit that.
+
+    A handler is not inherited, so a program that a test starts reacts as usual; the process that
+    runs the tests (a worker, with xdist) goes on ignoring what it was told to ignore.
+    """
+    for number in signal.valid_signals() - IGNORED_BY_PYTHON:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, _ignore)
+
+
+def _ignore(_number: int, _frame: object) -> None:
+    pass
 
 
 @pytest.fixture
