@@ -1,14 +1,27 @@
 from __future__ import annotations
 
+import gc
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.project import Project
 
 COUNTED = "figure: "
+CI = settings.get_profile("ci")  # the same examples every time
+
+settings.register_profile("fast", CI, max_examples=15)
+settings.register_profile("ci", CI, max_examples=50)
+settings.register_profile("soak", max_examples=1000, deadline=None)
+
+# A child forked by a test ends without a report: measuring its coverage is wasted.
+os.register_at_fork(after_in_child=lambda: sys.settrace(None))
+
 # Python ignores these two itself, and `subprocess` restores them.
 IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
 
@@ -34,6 +47,28 @@ def project(tmp_path: Path) -> Iterator[Project]:
     made = Project(tmp_path)
     yield made
     made.end_actions()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Measure coverage by rows and stories: a law may draw other examples tomorrow.
+
+    The mark `no_cover` of pytest-cov has no effect in a worker of xdist.
+    """
+    if not any(item.iter_markers("hypothesis")) and not any(item.iter_markers("untraced")):
+        return (yield)
+    tracing = sys.gettrace()
+    sys.settrace(None)
+    try:
+        return (yield)
+    finally:
+        sys.settrace(tracing)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector thousands of tests that stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
