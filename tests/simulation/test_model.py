@@ -42,7 +42,7 @@ from tests.simulation.model import At, Damaged, Nothing, Story, view, whose
 from tests.world.claimants import hold
 
 STEPS = ["s1", "s2", "s3", "s4"]
-EXAMPLES = 500
+EXAMPLES = 100
 MANY_EXAMPLES = 5_000
 
 
