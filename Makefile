@@ -8,7 +8,9 @@ JOBS ?= 2
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
-PURE_TESTS = $(wildcard tests/test_records.py tests/templates tests/fsm tests/authoring tests/relay tests/engine/test_handoff_handler.py)
+PYTEST = $(PY) -m pytest -q -rs -n $(JOBS) --dist loadgroup --ignore=tests/live
+# The pure packages, the agents' streams, and loops run by the real command: the design's, old versions'.
+FAST_TESTS = $(wildcard $(addprefix tests/,templates fsm authoring hosts design recorded test_project.py))
 LIVE_TESTS = $(wildcard tests/live/test_*.py tests/live/*/test_*.py)
 
 # Without bytecode every start of `ll-loop` in a test or a measurement would compile it anew.
@@ -19,7 +21,7 @@ unexport PYTHONPATH
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help test check live soak mutants bench demo docs clean
+.PHONY: help test test-fast check live soak mutants bench demo docs clean
 
 # An environment whose Python is gone, or which was copied along with its tree, is made anew.
 AT_HOME := import os, sys, little_loops as it; sys.exit(not os.path.samefile(it.__file__, sys.argv[1]))
@@ -30,12 +32,13 @@ endif
 endif
 
 help: ## list these words
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 test: $(STAMP) ## all tests but the live ones and the soaks; full branch coverage of the pure modules
-	$(PY) -m pytest -q -rs --hypothesis-profile=ci -n $(JOBS) --ignore=tests/live
-	@test -n "$(PURE_TESTS)" || { echo "make: there are no tests of the pure modules" >&2; exit 1; }
-	$(PY) -m pytest -q --hypothesis-profile=ci -n $(JOBS) --no-header --cov --cov-report=term $(PURE_TESTS)
+	$(PYTEST) --hypothesis-profile=ci --cov --cov-report=term
+
+test-fast: $(STAMP) ## the pure packages and some whole runs, in less than a minute
+	$(PYTEST) --hypothesis-profile=fast $(FAST_TESTS)
 
 check: $(STAMP) ## lint, format, types, layers
 	$(PY) -m ruff check
@@ -50,8 +53,9 @@ else
 	@echo "make live: there are no live tests"
 endif
 
-soak: $(STAMP) ## the long tests: many kills, many iterations, many mutants
+soak: $(STAMP) ## the long tests: many kills, many iterations, many examples of each law, many mutants
 	$(PY) -m pytest -q -m soak tests
+	$(PYTEST) --hypothesis-profile=soak -m "hypothesis and not soak"
 	$(PY) -m tools.mutants --jobs $(JOBS)
 
 mutants: $(STAMP) ## change the pure modules in some hundred places, and see whether a test notices

@@ -1,12 +1,13 @@
-"""Play every scene of `tests/screens` on terminals of all kinds, and compare or keep what is seen.
+"""Play the scenes of `tests/screens`, and compare what is seen with the kept pictures.
 
-    python -m tools.screens                       say what differs from the kept pictures
+    python -m tools.screens                       show what differs from the kept pictures
     python -m tools.screens --write               keep what is seen now; `git diff` shows the changes
     python -m tools.screens --write run status    only these
 
-A picture is a text file: `SCREEN.WIDTH.COLOUR.SIGNS.txt`, what a terminal of 80 or 50 columns shows,
-with colours or without (NO_COLOR), in UTF-8 or in ASCII.  Colours stand as `{green}…{/}`; a row that
-the terminal itself had to break ends in `⏎`.  Times, dates, pids and paths are always the same.
+A picture is a text file, `SCREEN.txt`: what a terminal of 80 columns shows, with colours, in UTF-8.
+Colours are written as `{green}…{/}`; a row that the terminal itself had to break ends in `⏎`.  Times,
+dates, pids and paths are always the same.  What other terminals show follows from the picture by
+rules, which `tests/screens/test_screens.py` checks.
 
 Not here: what is played (`tests.screens.scenes`), setting a stage (`sessions`).
 """
@@ -68,13 +69,14 @@ class Variant(NamedTuple):
 TERMINALS = tuple(
     Variant(width, colour, utf8)
     for width in (80, 50)
-    for colour in (False, True)
+    for colour in (True, False)
     for utf8 in (True, False)
 )
 PIPES = (Variant(80, False, True), Variant(80, False, False))
 
 
 def variants(scene: Scene) -> Sequence[Variant]:
+    """The kinds of terminal a scene is played on: first that of its picture, last the barest."""
     return PIPES if scene.piped else TERMINALS
 
 
@@ -265,21 +267,20 @@ def _named(style: str) -> str:
 # ── keeping ────────────────────────────────────────────────────────────────────────────────────
 
 
-def path_of(scene: Scene, variant: Variant) -> str:
-    return os.path.join(KEPT, f"{scene.name}.{variant.name}.txt")
+def path_of(scene: Scene) -> str:
+    return os.path.join(KEPT, f"{scene.name}.txt")
 
 
-def kept(scene: Scene, variant: Variant) -> str:
+def kept(scene: Scene) -> str:
     try:
-        with open(path_of(scene, variant), encoding="utf-8") as stream:
+        with open(path_of(scene), encoding="utf-8") as stream:
             return stream.read()
     except FileNotFoundError:
         return ""
 
 
-def played(scene: Scene) -> dict[Variant, str]:
-    """A scene on all its kinds of terminals, some at a time."""
-    kinds = variants(scene)
+def played(scene: Scene, kinds: Sequence[Variant]) -> list[str]:
+    """What each kind of terminal shows of a scene; some are played at a time."""
 
     def alone(kind: Variant) -> str:
         with staged(scene) as theatre:
@@ -288,7 +289,11 @@ def played(scene: Scene) -> dict[Variant, str]:
     with ExitStack() as stack, ThreadPoolExecutor(AT_ONCE) as pool:
         theatre = None if scene.changes else stack.enter_context(staged(scene))
         play = alone if theatre is None else partial(seen, scene, theatre=theatre)
-        return dict(zip(kinds, pool.map(play, kinds), strict=True))
+        return list(pool.map(play, kinds))
+
+
+def pictured(scene: Scene) -> str:
+    return played(scene, variants(scene)[:1])[0]
 
 
 def is_same(was: str, now: str) -> bool:
@@ -296,27 +301,25 @@ def is_same(was: str, now: str) -> bool:
     return was == now or (bool(re.search(r"pid\s+4242", was)) and was.split() == now.split())
 
 
-def differences(scene: Scene) -> list[str]:
-    found = []
-    for variant, now in played(scene).items():
-        was = kept(scene, variant)
-        if not is_same(was, now):
-            name = os.path.relpath(path_of(scene, variant), ROOT)
-            lines = unified_diff(was.splitlines(), now.splitlines(), name, "seen now", lineterm="")
-            found.append("\n".join(lines))
-    return found
+def difference(scene: Scene, now: str) -> str:
+    """How a picture differs from the kept one; empty if it does not."""
+    was = kept(scene)
+    if is_same(was, now):
+        return ""
+    name = os.path.relpath(path_of(scene), ROOT)
+    lines = unified_diff(was.splitlines(), now.splitlines(), name, "seen now", lineterm="")
+    return "\n".join(lines)
 
 
-def keep(scene: Scene) -> None:
+def keep(scene: Scene, now: str) -> None:
     os.makedirs(KEPT, exist_ok=True)
-    for variant, now in played(scene).items():
-        with open(path_of(scene, variant), "w", encoding="utf-8") as stream:
-            stream.write(now)
+    with open(path_of(scene), "w", encoding="utf-8") as stream:
+        stream.write(now)
 
 
 def forget_strays() -> None:
     """Remove the pictures of scenes that are no more."""
-    wanted = {path_of(scene, kind) for scene in SCENES.values() for kind in variants(scene)}
+    wanted = {path_of(scene) for scene in SCENES.values()}
     for name in os.listdir(KEPT):
         if os.path.join(KEPT, name) not in wanted:
             os.unlink(os.path.join(KEPT, name))
@@ -328,11 +331,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="keep what is seen now")
     args = parser.parse_args(argv)
     found: list[str] = []
-    for name in args.scenes or SCENES:
-        if args.write:
-            keep(SCENES[name])
-        else:
-            found += differences(SCENES[name])
+    scenes = [SCENES[name] for name in args.scenes or SCENES]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for scene, now in zip(scenes, pool.map(pictured, scenes), strict=True):
+            if args.write:
+                keep(scene, now)
+            elif changed := difference(scene, now):
+                found.append(changed)
     if args.write and not args.scenes:
         forget_strays()
     print("\n\n".join(found), end="\n" if found else "")

@@ -55,6 +55,8 @@ def test_what_cannot_be_shown_is_found_all_the_same() -> None:
     assert codes_of("description: \x07") == {"LL003"}
     assert codes_of(crowded) == {"LL005"}
     assert codes_of(f"initial: s0\nstates:\n{states}") == {"LL123"}
+    scope = ", ".join(f"s{number}" for number in range(1_001))
+    assert "LL123" in codes_of(f"scope: [{scope}]\ninitial: a\nstates: {{a: {{terminal: true}}}}")
 
 
 WRONG = sorted((Path(__file__).parent / "wrong").glob("*.yaml"))

@@ -41,7 +41,7 @@ def with_context(**context: Any) -> FSMLoop:
     return FSMLoop.from_dict(data)
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(suppress_health_check=list(HealthCheck), deadline=None)
 @given(documents())
 def test_compiled_written_and_read_again_it_is_the_same(document: Any) -> None:
     loop = load_data(document, "loop").loop
@@ -52,7 +52,7 @@ def test_compiled_written_and_read_again_it_is_the_same(document: Any) -> None:
     assert dump(loop_of(written), ["compiled from a law"]) == written
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
 def test_any_text_comes_back_as_it_was(text: str) -> None:
     assert unchecked(
@@ -64,14 +64,14 @@ def test_any_text_comes_back_as_it_was(text: str) -> None:
     }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.text(alphabet="ab:#-'\"\\|>&*!%@`{}[],?~ \t\n\r\x85\u2028y0.", max_size=12))
 def test_text_full_of_signs_comes_back_as_it_was(text: str) -> None:
     loop = with_context(a=text, b={text: text})
     assert unchecked(dump(loop)).context == loop.context
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.text(alphabet="ab:#-'\"\\|>&*!%@`{}[],?~ \ty0.", min_size=1, max_size=8))
 def test_another_reader_of_yaml_reads_the_same(text: str) -> None:
     loop = with_context(a=text, b=[1, 2.5, True, None, text])

@@ -240,19 +240,19 @@ def test_yaml_as_deep_as_data_may_be() -> None:
 # Nothing raises.
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.text() | st.binary())
 def test_no_text_makes_it_raise(text: str | bytes) -> None:
     load(text, "x.yaml", "x")
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(damaged())
 def test_no_data_makes_it_raise(data: Any) -> None:
     load_data(data, "x")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.data())
 def test_no_change_to_a_sound_file_makes_it_raise(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(EXAMPLES)).read_text()
@@ -287,6 +287,7 @@ def test_no_change_to_a_sound_file_makes_it_raise(data: st.DataObject) -> None:
                      id="steps"),
     ],
 )  # fmt: skip
+@pytest.mark.untraced
 def test_a_mebibyte_of_anything_is_answered_in_words(text: str) -> None:
     definition = load(text[: 1 << 20], "x.yaml", "x")
     assert definition.loop is None

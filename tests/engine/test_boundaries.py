@@ -31,6 +31,8 @@ from tests.simulation.command import (
 )
 
 STATES = 3
+SOME = 5
+"""In `make test`, every fifth; `make soak` takes all of them."""
 ENOUGH = 500
 Make = Callable[[], Project]
 
@@ -119,6 +121,13 @@ def sweep(prepare: Callable[[], Project], verb: str, rows: Iterable[int]) -> lis
     return reached
 
 
+def test_a_run_killed_before_its_operations_completes(make, record_property):
+    all_of_them = operations(three_states(make), "run", "chain")
+    reached = sweep(lambda: three_states(make), "run", range(1, len(all_of_them) + 1, SOME))
+    record_property("figure: kills at a boundary of a run", len(reached))
+
+
+@pytest.mark.soak
 def test_a_run_killed_before_any_of_its_operations_completes(make, record_property):
     all_of_them = operations(three_states(make), "run", "chain")
     reached = sweep(lambda: three_states(make), "run", range(1, len(all_of_them) + 1))
@@ -147,7 +156,7 @@ def kill_resumes(make: Make, each: int) -> list[str]:
 
 
 def test_a_resume_killed_before_its_operations_completes(make, record_property):
-    reached = kill_resumes(make, each=3)
+    reached = kill_resumes(make, each=SOME)
     record_property("figure: kills at a boundary of a resume", len(reached))
 
 

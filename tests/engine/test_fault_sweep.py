@@ -87,6 +87,7 @@ def points(make: Make) -> range:
     return range(1, len(operations(three_states(make), "run", "chain")) + 1)
 
 
+@pytest.mark.soak
 def test_every_operation_of_a_run_may_fail_once(make, record_property):
     rows = points(make)
     swept = sweep(make, errno.EIO, rows, for_good=False)

@@ -13,16 +13,27 @@ import pytest
 
 from tests.project import Project, chain, numbers, until
 
-KILLS = 50
+KILLS = 10
+MANY_KILLS = 25
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_chain_killed_at_random_moments(project: Project, seed: int):
+    kill_at_random(project, seed, KILLS)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(3, 7))
+def test_a_chain_killed_at_many_random_moments(project: Project, seed: int):
+    kill_at_random(project, seed, MANY_KILLS)
+
+
+def kill_at_random(project: Project, seed: int, most: int) -> None:
     """Ten states; each writes its number and sleeps a little, so that kills land everywhere."""
     project.loop("chain", chain(10, "echo {n} >> trace; sleep 0.01"))
     dice = random.Random(seed)
     kills = finished = 0
-    while kills < KILLS // 2:
+    while kills < most:
         (project.root / "trace").unlink(missing_ok=True)
         finished += 1
         while past_runs(project) < finished:  # a kill may also come after all is done

@@ -161,11 +161,11 @@ def cut_resumes(make: Make, cuts: int, seed: int, traces: int = 2) -> int:
 
 
 def test_a_run_that_loses_power(make, record_property):
-    record_property("figure: power cuts of a real run", cut_runs(make, 40, seed=1))
+    record_property("figure: power cuts of a real run", cut_runs(make, 20, seed=1))
 
 
 def test_a_resume_that_loses_power(make, record_property):
-    record_property("figure: power cuts of a real resume", cut_resumes(make, 20, seed=1))
+    record_property("figure: power cuts of a real resume", cut_resumes(make, 10, seed=1))
 
 
 def test_the_output_of_a_recorded_result_outlives_a_power_cut(make):

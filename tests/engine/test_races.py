@@ -13,7 +13,7 @@ import pytest
 from tests.project import Project, chain, until
 
 RACERS = 20
-ROUNDS = 5
+ROUNDS = 3
 
 
 def holding(name: str, scope: str = ".") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from little_loops.engine.drive import new_run
@@ -125,7 +125,6 @@ def test_every_event_is_one_of_the_catalogue(loop, script):
 
 
 @given(loops(), scripts, st.data())
-@settings(max_examples=60)
 def test_every_prefix_of_a_log_is_a_place_to_go_on_from(loop, script, data):
     first = ScriptedWorld(loop, long_enough(loop, script))
     begin(first)
@@ -143,7 +142,6 @@ def test_every_prefix_of_a_log_is_a_place_to_go_on_from(loop, script, data):
 
 
 @given(loops(), scripts, st.integers(0, 12))
-@settings(max_examples=60)
 def test_a_crash_in_an_action_repeats_that_action_at_most(loop, script, crash_at):
     before = long_enough(loop, script)[:crash_at]
     world = ScriptedWorld(loop, [*before, Crash])
@@ -155,7 +153,6 @@ def test_a_crash_in_an_action_repeats_that_action_at_most(loop, script, crash_at
 
 
 @given(loops(), scripts, st.integers(0, 12))
-@settings(max_examples=60)
 def test_a_stop_before_an_action_loses_nothing(loop, script, stop_at):
     script = long_enough(loop, script)
     stopped = ScriptedWorld(loop, [*script[:stop_at], Stop(15)])

@@ -19,14 +19,14 @@ from tests.simulation.child import in_child
 from tests.simulation.command import in_memory
 
 FEW = {
-    "definitions": 600,
-    "claude": 300,
-    "codex": 300,
-    "plain": 300,
-    "metadata": 1500,
-    "claims": 30,
+    "definitions": 300,
+    "claude": 150,
+    "codex": 150,
+    "plain": 150,
+    "metadata": 500,
+    "claims": 15,
 }
-FEW_ELSEWHERE = 150
+FEW_ELSEWHERE = 75
 MANY = 10_000
 # Slower: each is a run that is laid out, looked at and resumed.
 FEWER = {"states": 3000, "logs": 3000, "machines": 2000, "sessions": 2000, "claims": 1000}

@@ -26,6 +26,9 @@ ROOT = Path(__file__).parents[2]
 BUILD = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
 LIMIT_S = 120.0
 
+# On one worker, so that the wheel is built once.
+pytestmark = pytest.mark.xdist_group("wheel")
+
 
 class Installed:
     """An environment that has the wheel and what it needs; `ll` runs its `ll-loop` anywhere."""
@@ -35,13 +38,15 @@ class Installed:
         self.home = place / "home"
         self.home.mkdir()
         self.environment = place / "environment"
-        venv.create(self.environment, with_pip=True, symlinks=True)
-        self._pip("install", "--no-index", "--no-deps", "--quiet", str(wheel))
+        venv.create(self.environment, with_pip=False, symlinks=True)
+        self._install(wheel)
         self._lend(needed("little-loops"))
 
-    def _pip(self, *words: str) -> None:
-        python = str(self.environment / "bin" / "python")
-        done = self.run([python, "-m", "pip", "--disable-pip-version-check", *words], ROOT)
+    def _install(self, wheel: Path) -> None:
+        # With the pip of this environment: one of its own takes seconds to set up.
+        pip = [sys.executable, "-m", "pip", "--python", str(self.environment / "bin" / "python")]
+        options = ["--disable-pip-version-check", "--no-index", "--no-deps", "--quiet"]
+        done = self.run([*pip, "install", *options, str(wheel)], ROOT)
         assert done.returncode == 0, done.stderr
 
     def _lend(self, distributions: Sequence[metadata.Distribution]) -> None:

@@ -126,13 +126,14 @@ def places(home: Path) -> Iterator[Iterator[Path]]:
         yield (place / str(number) for number in count())
 
 
+@pytest.mark.parametrize("each", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", ["prepare", "settle"])
 @pytest.mark.parametrize("turn", TURNS)
-def test_killed_anywhere_and_run_again(places: Iterator[Path], turn: int, name: str):
+def test_killed_anywhere_and_run_again(places: Iterator[Path], turn: int, name: str, each: int):
     plain = Story(next(places))
     plain.play()
     expected = plain.told()
-    for number in count(1):
+    for number in count(1, each):
         story = Story(next(places))
         died = story.play((turn, name, number))
         assert story.told() == expected, f"killed before operation {number}"

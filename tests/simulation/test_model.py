@@ -45,7 +45,7 @@ from tests.simulation.machines import Deed, Key
 from tests.simulation.model import At, Damaged, Nothing, Story, view, whose
 
 STEPS = ["s1", "s2", "s3", "s4"]
-EXAMPLES = 500
+EXAMPLES = 100
 MANY_EXAMPLES = 5_000
 
 

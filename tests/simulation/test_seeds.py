@@ -14,7 +14,7 @@ import pytest
 from tests.simulation.child import in_child
 from tests.simulation.histories import Told, tell
 
-SEEDS = 200
+SEEDS = 100
 MANY_SEEDS = 10_000
 AT_ONCE = 25
 

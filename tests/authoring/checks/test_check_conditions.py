@@ -105,6 +105,14 @@ CONDITIONS = [
         """,
     ),
     row(
+        "the same filter twice",
+        judging(
+            "type: any, source: check, of: [{type: output_json, path: .a, target: 0}, "
+            "{type: output_json, path: .a, target: 1}]"
+        ),
+        "",
+    ),
+    row(
         "filters that are not compiled",
         judging(
             "type: any, source: check, of: [{type: output_json, path: '\"x\" * 1000000000', "

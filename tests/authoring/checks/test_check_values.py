@@ -310,7 +310,7 @@ def test_each_problem_has_its_words_and_its_place(source: str, expected: str) ->
 PIECES = ["${", "}", "$", "$${", "a", ".", "context", ":-", ":q", "\n", "{", " ", "${context.x}"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @example("${${a.${prev.output}")
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_mistakes_do_not_hide_the_references_beside_them(text: str) -> None:

@@ -33,7 +33,7 @@ def accepted(document: Any) -> bool:
     return all(problem.severity != "error" for problem in problems)
 
 
-@settings(max_examples=80, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(suppress_health_check=list(HealthCheck), deadline=None)
 @given(documents() | damaged())
 def test_what_the_reader_accepts_the_schema_accepts(document: Any) -> None:
     if accepted(document):
@@ -41,14 +41,14 @@ def test_what_the_reader_accepts_the_schema_accepts(document: Any) -> None:
         OLDER.validate(document)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(suppress_health_check=list(HealthCheck), deadline=None)
 @given(damaged())
 def test_what_the_schema_rejects_the_reader_rejects(document: Any) -> None:
     if not VALIDATOR.is_valid(document):
         assert not accepted(document)
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(suppress_health_check=list(HealthCheck), deadline=None)
 @given(documents())
 def test_most_made_documents_are_sound(document: Any) -> None:
     """So that the laws above are about something: what is not accepted is refused by checks."""
@@ -157,7 +157,7 @@ def test_what_is_written_reads_the_same_in_an_editor(written: str) -> None:
             VALIDATOR.validate({"initial": "a", "states": machine})
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.sampled_from(["yes", "0777", "12:30:45", "2024-01-15", "1_000", "0x10", "1e3", "~"]))
 def test_also_what_only_yaml_can_write(scalar: str) -> None:
     text = f"context: {{a: {scalar}}}\ninitial: a\nstates: {{a: {{terminal: true}}}}\n"

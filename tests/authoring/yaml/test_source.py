@@ -155,7 +155,7 @@ def test_lines_are_those_the_parser_counts() -> None:
     assert told("a: 1\u2028b: 2\x85c: 3\rd: *x\n") == ["LL008 4:4+2 aliases are not allowed: `*x`"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_both_parsers_agree_on_what_a_text_says(text: str) -> None:
     fast, pure = parse(text, "x.yaml"), parse(text, "x.yaml", PureParser)

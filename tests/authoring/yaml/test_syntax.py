@@ -115,6 +115,7 @@ def test_a_complaint_without_a_place_stands_at_the_start(lines: list[str]) -> No
         pytest.param("\n\n  : x\n y: z", id="no key"),
         pytest.param("# x\n  b: c: d", id="comment above"),
         pytest.param("[a, b\n\n\n", id="open at the end"),
+        pytest.param("[\n", id="open and empty"),
     ],
 )
 @both
@@ -124,7 +125,7 @@ def test_a_problem_stands_inside_the_file(text: str, parser: Any) -> None:
     assert 1 <= problem.place.line <= len(text.splitlines())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.text("ab:-[]{}'\"\\|>&*!%@`?,# \t\n", max_size=20))
 def test_whatever_is_broken_is_told(text: str) -> None:
     for parser in (FASTEST, PureParser):

@@ -224,6 +224,7 @@ def test_a_quoted_expansion_is_a_word_of_its_own():
     assert findings(quoted)[2].role == "option"
 
 
+@pytest.mark.untraced
 def test_many_words_are_read_in_one_go():
     line = words("find . " + "-exec sed sh " * 20_000 + "@")
     assert findings(line)[0].role == "command"
