@@ -6,6 +6,9 @@ from typing import Any
 
 from little_loops.fsm.codec import decode_event
 from little_loops.fsm.events import Entry, Event, event_types
+from little_loops.runs.folders import event_log
+from little_loops.runs.journal import Records
+from little_loops.runs.layout import RunFiles
 
 WALL_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
 STAND_INS: dict[str, Any] = {
@@ -55,6 +58,11 @@ def whole(kind: str, **fields: Any) -> dict[str, Any]:
 
 def event(kind: str, **fields: Any) -> Event:
     return decode_event(whole(kind, **fields))
+
+
+def log_of(files: RunFiles) -> list[dict[str, Any]]:
+    """The events of a run as they are written."""
+    return list(Records(event_log(files)))
 
 
 def entry(kind: str, **fields: Any) -> Entry:

@@ -87,7 +87,8 @@ def put_back(project: str) -> None:
 
 def lengthen(base: str, size: int) -> None:
     """Put events into a log until it has so many, and let the snapshot know."""
-    from little_loops.runs.storage import state_bytes  # the format is ours
+    from little_loops.fsm.state import LoopState  # the format is ours
+    from little_loops.runs.state_file import state_bytes
 
     with open(f"{base}.events.jsonl") as log:
         first, *rest = map(json.loads, log)
@@ -102,7 +103,7 @@ def lengthen(base: str, size: int) -> None:
         log.writelines(json.dumps({**event, "seq": event["seq"] + more}) + "\n" for event in rest)
     with open(f"{base}.state.json") as file:
         state = json.load(file)
-    del state["log"]
-    state["seq"] += more
+    run = LoopState.from_dict(state)
+    run = run._replace(seq=run.seq + more)
     with open(f"{base}.state.json", "wb") as snapshot:
-        snapshot.write(state_bytes(state, os.path.getsize(f"{base}.events.jsonl")))
+        snapshot.write(state_bytes(run, os.path.getsize(f"{base}.events.jsonl")))

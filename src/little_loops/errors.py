@@ -83,6 +83,14 @@ class ConflictError(LittleLoopsError):
     exit_code = CONFLICT
 
 
+class ProgramError(LittleLoopsError):
+    """A program that is needed is missing, or does not start."""
+
+
+class WaitStopped(LittleLoopsError):
+    """A run was asked to stop while it waited for its turn."""
+
+
 class StorageError(LittleLoopsError):
     """A file of a run could not be read or written."""
 

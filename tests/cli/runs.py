@@ -20,8 +20,9 @@ from little_loops.fsm.state import LoopState
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.runs.claims import Claim, claim
 from little_loops.runs.history import archive
+from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import resolve_scope
-from little_loops.runs.storage import RunFiles, create
+from little_loops.runs.storage import create
 from tests.entries import whole
 from tests.project import until
 
@@ -160,7 +161,7 @@ def saved(
     writer = create(str(root), name, {"run": run.run, "loop": dict(machine)})
     try:
         writer.append([dict(each) for each in records] or told(("loop_start", {})))
-        writer.save(run._replace(seq=max(len(records), 1)).to_dict())
+        writer.save(run._replace(seq=max(len(records), 1)))
         descriptor = writer.open_log()
         os.write(descriptor, log.encode())
         os.close(descriptor)

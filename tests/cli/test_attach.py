@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
 import pexpect
 import pytest
 
 from little_loops.cli.main import main
-from little_loops.cli.watching import Watch
-from little_loops.fsm.codec import to_record
-from little_loops.fsm.events import Entry
-from little_loops.reporting.observers import Onlooker
-from little_loops.runs.follow import Growing, GrowingEvents
 from tests.cli.paper import Paper
-from tests.cli.runs import QUICK, SLOW, crashed, damaged, ll, ran, record
+from tests.cli.runs import QUICK, SLOW, crashed, damaged, ll, ran
 from tests.cli.runs import under_way as running
 from tests.project import Project, until
 
@@ -258,120 +251,3 @@ def test_the_end_of_a_run_is_seen_on_a_narrow_terminal(project):
         assert run.wait() == 0
     assert screen.left.endswith("✓ completed: done · 1 iteration · T")
     assert "\x1b[32m✓ completed" in screen.written
-
-
-# ── two logs, one story ────────────────────────────────────────────────────────────────────────
-
-
-class Heard(Onlooker):
-    """What a screen was told, in order."""
-
-    def __init__(self) -> None:
-        self.story: list[str] = []
-
-    def record(self, entry: Entry) -> None:
-        self.story.append(to_record(entry)["event"])
-
-    def printed(self, stream: str, chunk: bytes) -> None:
-        self.story.append(chunk.decode())
-
-
-class Logs:
-    """Both logs of a run, written a piece at a time."""
-
-    def __init__(self) -> None:
-        self._events, self._log = os.memfd_create("events"), os.memfd_create("log")
-        self._seq = 0
-        self.heard = Heard()
-
-    def event(self, kind: str, **fields: Any) -> None:
-        self._seq += 1
-        os.write(self._events, json.dumps(record(kind, self._seq, **fields)).encode() + b"\n")
-
-    def line(self, text: str) -> None:
-        os.write(self._log, text.encode())
-
-    def begin(self, state: str) -> None:
-        self.event("state_enter", state=state, iteration=1)
-        self.event("action_start", state=state, action="x", action_type="shell")
-        self.line(f"[1/9] {state} → running x...\n")
-
-    def watch(self) -> Watch:
-        return Watch(GrowingEvents(self._events), Growing(self._log, "log"), self.heard)
-
-    def close(self) -> None:
-        os.close(self._events)
-        os.close(self._log)
-
-
-@pytest.fixture
-def logs() -> Iterator[Logs]:
-    logs = Logs()
-    yield logs
-    logs.close()
-
-
-def test_output_is_told_within_its_action(logs):
-    watch = logs.watch()
-    logs.begin("a")
-    logs.line("       | one\n       | tw")
-    watch.begin()
-    logs.line("o\n       | three\n")
-    watch.catch_up()
-    logs.line("       | four\n")
-    logs.event("action_complete", state="a")
-    logs.line("       ✓ four (exit 0)\n")
-    logs.begin("b")
-    logs.line("       | five\n")
-    logs.event("action_complete", state="b")
-    watch.catch_up()
-    assert logs.heard.story == [
-        *("state_enter", "action_start", "one\n"),
-        "two\nthree\n",
-        *("four\n", "action_complete"),
-        *("state_enter", "action_start", "five\n", "action_complete"),
-    ]
-    assert watch.under_way_s(0) == 0.0
-
-
-def test_what_was_printed_before_the_present_action_is_old(logs):
-    logs.begin("a")
-    logs.line("       | old\n")
-    logs.event("action_complete", state="a")
-    logs.begin("b")
-    logs.line("       | new\n")
-    watch = logs.watch()
-    watch.begin()
-    assert logs.heard.story == ["state_enter", "action_start", "new\n"]
-
-
-def test_a_log_that_lags_behind_the_events(logs):
-    """The action is announced, its line is not in the log yet."""
-    logs.begin("a")
-    logs.line("       | old\n")
-    logs.event("action_complete", state="a")
-    logs.event("state_enter", state="b", iteration=1)
-    logs.event("action_start", state="b", action="x", action_type="shell")
-    watch = logs.watch()
-    watch.begin()
-    logs.line("[1/9] b → running x...\n       | new\n")
-    logs.event("action_complete", state="b")
-    watch.catch_up()
-    assert logs.heard.story == ["state_enter", "action_start", "new\n", "action_complete"]
-
-
-def test_a_run_that_waits_between_two_actions(logs):
-    logs.begin("a")
-    logs.line("       | old\n")
-    logs.event("action_complete", state="a")
-    logs.event("transition", to="a")
-    logs.event("iteration", iteration=2, wait_ms=1000)
-    watch = logs.watch()
-    watch.begin()
-    logs.begin("a")
-    logs.line("       | new\n")
-    watch.catch_up()
-    assert logs.heard.story == [
-        *("state_enter", "action_start", "old\n", "action_complete", "transition", "iteration"),
-        *("state_enter", "action_start", "new\n"),
-    ]

@@ -12,9 +12,9 @@ import pytest
 
 from little_loops.fsm.state import Receipt
 from little_loops.fsm.timestamps import timestamp
-from little_loops.runs.inspect import all_past
+from little_loops.runs.reading import Runs
 from little_loops.terminal.durations import now_ms
-from little_loops.terminal.history_table import lines, median
+from little_loops.terminal.history_table import gather, lines, median
 from little_loops.terminal.tables import ASCII, Style
 from tests.cli.runs import (
     COUNTDOWN,
@@ -104,7 +104,8 @@ def three(here):
 
 
 def shown(root: Path, style: Style, name: str | None = None) -> str:
-    return "\n".join(lines(all_past(str(root), name), 20, style)) + "\n"
+    runs = Runs(str(root))
+    return "\n".join(lines(runs, gather(runs.past(name), 20), style)) + "\n"
 
 
 def test_earlier_runs(three):
@@ -235,7 +236,7 @@ def test_for_programs(three, capsys):
 
 
 def stamps(root: Path) -> list[str | None]:
-    return [one.files.stem for one in all_past(str(root))]
+    return [view.files.stem for view in Runs(str(root)).past()]
 
 
 def test_old_runs_are_deleted_and_told(three, capsys):

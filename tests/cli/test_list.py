@@ -296,7 +296,7 @@ def test_a_living_run_with_a_damaged_file_is_alive(here, capsys):
         Path(files.state).write_text("{}")
         said = ll(capsys, "list", "--running")
     assert said.out.splitlines()[1].split()[:3] == ["odd", "●", "running"]
-    assert said.err == f"warning: `{files.state}` is damaged: 'format' is missing\n"
+    assert said.err == f"warning: `{files.state}` is damaged: `format` is missing\n"
 
 
 @pytest.mark.parametrize(

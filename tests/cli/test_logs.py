@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from little_loops.cli.logs import Lines, actions_since
 from little_loops.cli.main import main
-from little_loops.fsm.timestamps import timestamp
-from little_loops.runs.follow import Growing
+from little_loops.cli.picking import TextLines, first_wanted
+from little_loops.fsm.codec import from_record
+from little_loops.fsm.timestamps import timestamp, wall_ms_of
+from little_loops.runs.follow import GrowingFile
 from tests.cli.runs import (
     COUNTDOWN,
     MINUTE,
@@ -49,7 +50,7 @@ LOG = """\
        ✓ 0 (exit 0)
        → done (on_target)
 
-Loop completed: done (2 iterations, T)
+Loop completed: done (2 iterations, 2m 34s)
 """
 
 
@@ -62,12 +63,46 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def action(seq: int, minutes_ago: float, ended_minutes_ago: float | None) -> list[dict[str, Any]]:
-    begun = record("action_start", seq, NOW - round(minutes_ago * MINUTE), state="a")
-    if ended_minutes_ago is None:
-        return [begun]
-    at = NOW - round(ended_minutes_ago * MINUTE)
-    return [begun, record("action_complete", seq + 1, at, state="a", exit_code=0)]
+def told(*events: tuple[float, str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Events, each with how many minutes ago it was."""
+    return [
+        record(kind, seq, NOW - round(minutes * MINUTE), **fields)
+        for seq, (minutes, kind, fields) in enumerate(events, 1)
+    ]
+
+
+MEASURE = {"state": "measure", "action": "count"}
+APPLY = {"state": "apply", "action": "fix"}
+STORY = told(
+    (30, "loop_start", {"initial": "measure"}),
+    (30, "state_enter", {"state": "measure"}),
+    (30, "action_start", MEASURE),
+    (21, "action_complete", {"state": "measure", "output": "1"}),
+    (21, "condition_eval", {"type": "convergence", "result": "progress", "reason": "1 is"}),
+    (21, "transition", {"from": "measure", "to": "apply", "reason": "on_progress"}),
+    (21, "state_enter", {"state": "apply", "step": 2}),
+    (20, "action_start", APPLY),
+    (6, "action_complete", {"state": "apply", "output": "applied", "stderr": "aside"}),
+    (6, "transition", {"from": "apply", "to": "measure", "reason": "next"}),
+    (6, "iteration", {"iteration": 2}),
+    (6, "state_enter", {"state": "measure", "iteration": 2, "step": 3}),
+    (5, "action_start", MEASURE),
+    (1, "action_complete", {"state": "measure", "output": "0"}),
+    (1, "condition_eval", {"type": "convergence", "result": "target", "reason": "0 is"}),
+    (1, "transition", {"from": "measure", "to": "done", "reason": "on_target"}),
+    (1, "state_enter", {"state": "done", "iteration": 2, "step": 4}),
+    (
+        1,
+        "loop_complete",
+        {
+            "status": "completed",
+            "reason": "terminal",
+            "final_state": "done",
+            "iterations": 2,
+            "duration_ms": 154_000,
+        },
+    ),
+)
 
 
 @pytest.fixture
@@ -76,19 +111,9 @@ def three(here):
     from little_loops.terminal.durations import now_ms
 
     later = now_ms() - NOW
-    records = [*action(1, 30, 21), *action(3, 20, 6), *action(5, 5, 1)]
-    records.append(record("loop_complete", 7, NOW - MINUTE, status="completed", reason="terminal"))
-    moved = [
-        {**each, "ts": timestamp(_ms(each) + later), "seq": n} for n, each in enumerate(records, 1)
-    ]
+    moved = [{**each, "ts": timestamp(wall_ms_of(each["ts"]) + later)} for each in STORY]
     saved(here, "count", state(loop="count", status="interrupted"), moved, log=LOG)
     return here
-
-
-def _ms(each: dict[str, Any]) -> int:
-    from little_loops.fsm.timestamps import wall_ms_of
-
-    return wall_ms_of(each["ts"])
 
 
 @pytest.mark.parametrize(
@@ -97,7 +122,7 @@ def _ms(each: dict[str, Any]) -> int:
         pytest.param((), LOG, id="all"),
         pytest.param(("-f",), LOG, id="nothing to follow"),
         pytest.param(
-            ("--tail", "1"), "Loop completed: done (2 iterations, T)\n", id="the last line"
+            ("--tail", "1"), "Loop completed: done (2 iterations, 2m 34s)\n", id="the last line"
         ),
         pytest.param(("--tail", "1000"), LOG, id="more than there are"),
         pytest.param(("--raw",), "1\napplied\naside\n0\n", id="what actions printed"),
@@ -119,6 +144,18 @@ def _ms(each: dict[str, Any]) -> int:
             ("--since", "10m", "--raw"), "applied\naside\n0\n", id="what was under way then too"
         ),
         pytest.param(("--since", "5.5m", "--raw"), "0\n", id="between two actions"),
+        pytest.param(
+            ("--since", "5.5m"),
+            """\
+            [2/50] measure → running count...
+                   | 0
+                   ✓ 0 (exit 0)
+                   → done (on_target)
+
+            Loop completed: done (2 iterations, 2m 34s)
+            """,
+            id="the end of it",
+        ),
         pytest.param(("--since", "30s"), "", id="nothing is new"),
     ],
 )
@@ -133,18 +170,28 @@ def test_a_terminal_without_our_signs_gets_words(three, capsys, monkeypatch):
 
 
 def test_a_log_cannot_drive_the_terminal(here, capsys):
-    saved(here, "odd", state(status="interrupted"), log="a\x1b[2Jb\n       | \x9b31m\n")
+    printed = told(
+        (1, "state_enter", {}),
+        (1, "action_start", {}),
+        (1, "action_complete", {"output": "\x9b31m"}),
+    )
+    log = "a\x1b[2Jb\n       | \x9b31m\n"
+    saved(here, "odd", state(status="interrupted"), printed, log=log)
     assert ll(capsys, "logs", "odd").out == "a\\x1b[2Jb\n       | \\x9b31m\n"
     assert ll(capsys, "logs", "odd", "--raw").out == "\\x9b31m\n"
 
 
 def test_the_events(three, capsys):
     lines = Path(three / ".loops/.running/count.events.jsonl").read_text().splitlines()
-    assert ll(capsys, "logs", "count", "--json").out.splitlines() == lines
-    assert ll(capsys, "logs", "count", "--json", "--tail", "2").out.splitlines() == lines[-2:]
-    assert ll(capsys, "logs", "count", "--json", "--since", "10m").out.splitlines() == lines[3:]
-    of_a = ll(capsys, "logs", "count", "--json", "--state", "a").out.splitlines()
-    assert of_a == lines[:-1]
+
+    def printed(*words: str) -> list[str]:
+        return ll(capsys, "logs", "count", "--json", *words).out.splitlines()
+
+    assert printed() == lines
+    assert printed("--tail", "2") == lines[-2:]
+    assert printed("--since", "10m") == lines[8:]
+    of_apply = [json.loads(line)["event"] for line in printed("--state", "apply")]
+    assert of_apply == ["state_enter", "action_start", "action_complete", "transition"]
 
 
 def test_an_earlier_run(here, capsys):
@@ -265,25 +312,25 @@ def test_the_next_run_of_that_name_is_another_story(here, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("minutes", "goes_on", "count"),
+    ("minutes", "goes_on", "first"),
     [
         pytest.param(60, False, 3, id="all"),
         pytest.param(25, False, 3, id="under way at that time"),
-        pytest.param(20.5, False, 2, id="between two"),
-        pytest.param(3, True, 1, id="still under way"),
-        pytest.param(0, True, 1, id="silent since then, and going on"),
-        pytest.param(0, False, 0, id="silent since then, and gone"),
+        pytest.param(20.5, False, 8, id="between two"),
+        pytest.param(3, True, 13, id="still under way"),
+        pytest.param(0, True, 13, id="silent since then, and going on"),
+        pytest.param(0, False, 14, id="silent since then, and gone"),
     ],
 )
-def test_how_many_actions_are_new(minutes, goes_on, count):
-    records = [*action(1, 30, 21), *action(3, 20, 6), *action(5, 5, None)]
+def test_from_where_on_a_run_is_new(minutes, goes_on, first):
+    entries = list(map(from_record, STORY[:13]))
     since_ms = NOW - round(minutes * MINUTE)
-    assert actions_since(records, since_ms, goes_on=goes_on) == count
+    assert first_wanted(entries, since_ms, goes_on=goes_on) == first
 
 
 def test_an_end_that_is_new_shows_what_led_to_it():
-    records = [*action(1, 30, 21), record("loop_interrupted", 3, NOW)]
-    assert actions_since(records, NOW - MINUTE, goes_on=False) == 1
+    entries = list(map(from_record, [*STORY[:6], record("loop_interrupted", 7, NOW)]))
+    assert first_wanted(entries, NOW - MINUTE, goes_on=False) == 3
 
 
 @given(st.lists(st.binary(max_size=20)), st.integers(min_value=1, max_value=12))
@@ -291,7 +338,7 @@ def test_the_last_lines_of_a_file_are_found_from_its_end(lines, count):
     text = b"".join(line.replace(b"\n", b"") + b"\n" for line in lines)
     descriptor = os.memfd_create("log")
     os.write(descriptor, text)
-    with Growing(descriptor, "log") as log:
+    with GrowingFile(descriptor, "log") as log:
         log.seek_last_lines(count)
         found = b"".join(log.rest())
     assert found.split(b"\n")[:-1] == text.split(b"\n")[:-1][-count:]
@@ -299,14 +346,14 @@ def test_the_last_lines_of_a_file_are_found_from_its_end(lines, count):
 
 @given(st.text(max_size=60), st.integers(min_value=1, max_value=7))
 def test_lines_are_whole_however_they_come(text, size):
-    raw, lines = text.encode("utf-8", "replace"), Lines()
+    raw, lines = text.encode("utf-8", "replace"), TextLines()
     pieces = [raw[at : at + size] for at in range(0, len(raw), size)]
     found = [line for piece in pieces for line in lines.feed(piece)] + lines.finish()
     assert "\n".join(found) == raw.decode().removesuffix("\n")
 
 
 def test_a_line_without_an_end_does_not_fill_the_memory():
-    lines = Lines()
+    lines = TextLines()
     found = [line for _ in range(40) for line in lines.feed(b"x" * 65536)]
     assert [len(line) for line in found] == [17 * 65536, 17 * 65536]
     assert [len(line) for line in lines.finish()] == [6 * 65536]

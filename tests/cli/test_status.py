@@ -15,10 +15,13 @@ from textwrap import dedent
 import pytest
 
 from little_loops.cli.status import overview
+from little_loops.errors import WaitStopped
 from little_loops.fsm.state import Limits, Receipt, WaitFor
 from little_loops.fsm.timestamps import timestamp
-from little_loops.runs.claims import Claim, WaitStopped, claim
-from little_loops.runs.inspect import Closer, all_current, look_closer, newest_seen
+from little_loops.runs.claims import Claim, claim
+from little_loops.runs.layout import LIVE
+from little_loops.runs.reading import Runs
+from little_loops.runs.view import RunDetail
 from little_loops.terminal.status_page import document, page
 from little_loops.terminal.tables import ASCII, Style
 from tests.cli.runs import (
@@ -95,18 +98,20 @@ def quality_guard(root: Path) -> Claim:
         phase="running",
     )
     files = saved(root, "quality-guard", run, GUARD_EVENTS, GUARD)
-    os.utime(files.log, (0, (NOW - 4 * SECOND) / 1000))
+    live = Path(files.data, LIVE["stdout"])
+    live.write_text("looking\n")
+    os.utime(live, (0, (NOW - 4 * SECOND) / 1000))
     return claim
 
 
-def closer(root: Path, name: str) -> Closer:
-    found = look_closer(str(root), name, 80)
+def detail(root: Path, name: str) -> RunDetail:
+    found = Runs(str(root)).detail(name)
     assert found is not None
     return found
 
 
 def shown(root: Path, name: str, style: Style = PLAIN, verbose: int = 0) -> str:
-    lines = page(closer(root, name), style, NOW, verbose)
+    lines = page(Runs(str(root)), detail(root, name), style, NOW, verbose)
     return "\n".join(lines).replace(f"pid {os.getpid()}", "pid 4242") + "\n"
 
 
@@ -310,7 +315,7 @@ def test_the_session_that_was_started_to_go_on(here):
     try:
         Path(files.spawn).write_text(f'{{"pid": {child.pid}}}')
         assert f"\n  session    pid {child.pid} is to go on with it\n" in shown(here, "fix-types")
-        assert document(closer(here, "fix-types"), NOW)["spawn"] == {
+        assert document(Runs(str(here)), detail(here, "fix-types"), NOW)["spawn"] == {
             "pid": child.pid,
             "alive": True,
         }
@@ -343,7 +348,7 @@ def several(here):
 
 
 def table_of(root: Path, style: Style) -> str:
-    text = "\n".join(overview(all_current(str(root)), style, NOW)) + "\n"
+    text = "\n".join(overview(Runs(str(root)).list(), style, NOW)) + "\n"
     return re.sub(rf"{os.getpid()}", "4242", text)
 
 
@@ -391,7 +396,7 @@ def test_a_damaged_run_is_explained_where_there_is_room(several, capsys):
         pytest.param({"updated_at": "yesterday"}, id="no time"),
         pytest.param({"costs": []}, id="a list for an object"),
         pytest.param({"scope": None}, id="nothing for a list"),
-        pytest.param({"costs": {"a": {"tokens": 1}}}, id="half a receipt"),
+        pytest.param({"costs": {"a": {"tokens": "1"}}}, id="a text in a receipt"),
         pytest.param({"limits": None}, id="no limits"),
     ],
 )
@@ -636,4 +641,4 @@ def test_names_in_files_cannot_drive_the_terminal(here, capsys):
     said = ll(capsys, "status", "fix-types")
     assert "\x1b" not in said.out + ll(capsys, "status").out
     assert "a\\x1b[2Jb" in said.out
-    assert newest_seen(files.root, "fix-types") is not None
+    assert Runs(files.root).view("fix-types") is not None

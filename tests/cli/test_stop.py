@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from little_loops.cli.stop import outcome, plan_for, stop
+from little_loops.cli.stop import outcome, plan_for
+from little_loops.fsm.schema import FSMLoop
 from little_loops.runs.claims import alive
 from little_loops.runs.holders import this_process, to_bytes
-from little_loops.runs.inspect import newest_seen
+from little_loops.runs.reading import Runs
+from little_loops.runs.stopping import stop
 from tests.cli.runs import QUICK, crashed, held, ll, past, ran, saved, state
 from tests.project import Project, until
 
@@ -107,7 +109,7 @@ def test_an_earlier_run_says_nothing_of_one_in_the_queue(leave, before, project,
 def test_a_run_that_came_to_its_end_was_not_stopped(project):
     """The signal was on its way when the run ended by itself."""
     ran(project.root, QUICK)
-    told = outcome(newest_seen(str(project.root), "quick"))
+    told = outcome(Runs(str(project.root)).view("quick"))
     assert re.fullmatch(r"but it had ended: completed \d+s ago", told)
 
 
@@ -153,8 +155,8 @@ def test_a_run_that_does_not_answer_is_killed(project):
 
 
 def test_how_long_a_run_is_given(project):
-    ran(project.root, QUICK | {"kill_grace": 20})
-    waits = [seconds for _, seconds in plan_for(newest_seen(str(project.root), "quick"))]
+    machine = FSMLoop.from_dict(QUICK | {"kill_grace": 20})
+    waits = [seconds for _, seconds in plan_for(machine)]
     assert waits == [75.0, 10.0, 10.0]
     assert plan_for(None)[0] == (signal.SIGTERM, 30.0)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from little_loops.fsm.endings import ENDINGS
 from tests.cli.runs import QUICK, SLOW, Said, crashed, damaged, held, ll, ran, saved, state, told
 from tests.cli.runs import under_way as running
 
@@ -57,9 +56,10 @@ def test_it_waits_no_longer_than_told(here, capsys):
 
 
 @pytest.mark.parametrize(
-    ("fields", "record", "code", "line"),
+    ("kind", "fields", "record", "code", "line"),
     [
         pytest.param(
+            "loop_error",
             {"status": "failed", "reason": "max_iterations", "error": "5 iterations"},
             {"error": "5 iterations"},
             3,
@@ -67,6 +67,7 @@ def test_it_waits_no_longer_than_told(here, capsys):
             id="limit",
         ),
         pytest.param(
+            "loop_paused",
             {"status": "needs_review", "reason": "review"},
             {},
             4,
@@ -74,6 +75,7 @@ def test_it_waits_no_longer_than_told(here, capsys):
             id="review",
         ),
         pytest.param(
+            "loop_interrupted",
             {"status": "interrupted", "reason": "signal"},
             {"signal": 2},
             130,
@@ -82,10 +84,9 @@ def test_it_waits_no_longer_than_told(here, capsys):
         ),
     ],
 )
-def test_a_run_that_has_ended(fields, record, code, line, here, capsys):
+def test_a_run_that_has_ended(kind, fields, record, code, line, here, capsys):
     common = {"status": fields["status"], "reason": fields["reason"], "final_state": "apply"}
     end = {**common, "iterations": 2, "duration_ms": 100, **record}
-    kind = ENDINGS[fields["status"], fields["reason"]].event
     saved(here, "fix", state(**fields), told(("loop_start", {}), (kind, end)))
     said = ll(capsys, "wait", "fix")
     assert (said.code, timeless(said.out), said.err) == (code, line, "")

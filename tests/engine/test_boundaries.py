@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from little_loops.runs.history import newest, settle
-from little_loops.runs.storage import events
+from little_loops.runs.history import settle
+from little_loops.runs.reading import Runs
+from tests.entries import log_of
 from tests.project import Project, chain, numbers
 from tests.simulation.command import (
     GONE,
@@ -60,8 +61,8 @@ def cut_in_the_second(make: Make) -> Project:
 def log(project: Project) -> list[dict[str, Any]]:
     """The events of the newest run, wherever it is; one on its way into the history is there."""
     settle(str(project.root), "chain")
-    run = newest(str(project.root), "chain")
-    return [] if run is None else list(events(run.files))
+    run = Runs(str(project.root)).view("chain")
+    return [] if run is None else log_of(run.files)
 
 
 def completed(project: Project) -> list[str]:

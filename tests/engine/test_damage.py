@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from little_loops.runs.history import past_runs
+from little_loops.runs.history import past_files
 from tests.engine.claimants import hold
 from tests.engine.test_boundaries import cut_in_the_second
 from tests.project import Project, chain, numbers
@@ -359,7 +359,7 @@ def test_a_run_of_the_history_that_is_damaged_is_not_passed_over(project: Projec
     project.loop("chain", chain(2, "test -e ok || exit 9"))
     assert project.ll("run", "chain").returncode == 1
     assert project.ll("run", "chain").returncode == 1
-    newer, older = (run.files for run in past_runs(str(project.root), "chain"))
+    newer, older = past_files(str(project.root), "chain")
     Path(newer.events).write_text("garbage\ngarbage\n")
     Path(newer.state).write_text("garbage")
     before = Path(older.events).read_bytes()

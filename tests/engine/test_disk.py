@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from little_loops.runs.history import past_runs
+from little_loops.runs.history import past_files
 from tests.project import SOURCE, Project, chain, numbers
 
 WAY_OUT = "   = help: free some space on that disk\n"
@@ -202,7 +202,7 @@ def test_a_run_of_another_user(project: Project, suffix: str):
     project.loop("other", chain(1).replace("name: chain", "name: other"))
     assert project.ll("run", "chain").returncode == 1
     assert project.ll("run", "other").returncode == 0
-    theirs = Path(past_runs(str(project.root), "chain")[0].files.path(suffix))
+    theirs = Path(past_files(str(project.root), "chain")[0].path(suffix))
     theirs.chmod(0o600)
     os.chown(theirs, NOT_OURS, NOT_OURS)
     before = theirs.read_bytes()

@@ -7,10 +7,9 @@ import signal
 
 import pytest
 
-from little_loops.errors import ConflictError, UsageError
+from little_loops.errors import ConflictError, UsageError, WaitStopped
 from little_loops.runs.claims import (
     Nesting,
-    WaitStopped,
     holders,
     nested_in,
     nesting,

@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from little_loops.engine.spawn_session import Spawner
+from little_loops.errors import ProgramError
+from little_loops.fsm.schema import HostOptions
+from little_loops.runs.layout import RunFiles
 from tests.project import Project, until
 
 LOOP = """\
@@ -89,4 +93,28 @@ def test_without_notes_it_is_told_of_none(waiting: Project, line: str):
     let_go(waiting)
     assert (waiting.home / "prompt").read_text() == (
         "Continue loop execution. Run: ll-loop resume port --background"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        pytest.param(None, "`claude` is not on PATH", id="missing"),
+        pytest.param("#!/nowhere\n", "`{program}`: No such file or directory", id="no interpreter"),
+    ],
+)
+def test_a_program_that_does_not_start_is_named(project: Project, content: str | None, why: str):
+    program = project.home / "bin" / "claude"
+    program.parent.mkdir()
+    if content is not None:
+        program.write_text(content)
+        program.chmod(0o755)
+    files = RunFiles(str(project.root), "port")
+    spawner = Spawner(files, HostOptions(), {"PATH": str(program.parent)}, 1)
+    with pytest.raises(ProgramError) as raised:
+        spawner.start("port", None)
+    assert (raised.value.message, raised.value.help, raised.value.exit_code) == (
+        f"cannot start a session to continue the run: {why.format(program=program)}",
+        "`ll-loop resume port` continues the run by hand",
+        1,
     )

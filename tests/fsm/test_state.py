@@ -19,6 +19,7 @@ from little_loops.fsm.state import (
     Move,
     Receipt,
     Result,
+    RunSummary,
     SignalLine,
     WaitFor,
 )
@@ -51,6 +52,13 @@ def test_a_run_goes_through_json_unchanged():
 def test_another_format_is_refused(version):
     with pytest.raises(ValueError, match="format"):
         LoopState.from_dict({**RUN.to_dict(), "format": version})
+
+
+def test_a_state_without_a_format_is_refused():
+    with pytest.raises(WrongShape, match="`format` is missing"):
+        LoopState.from_dict(
+            {name: item for name, item in RUN.to_dict().items() if name != "format"}
+        )
 
 
 def test_the_designs_keys_are_there():
@@ -228,3 +236,18 @@ def test_lists_of_an_agent_go_through_unchanged():
 
 def test_results_are_counted_without_being_taken_apart():
     assert len(Captured({"a": Result(0, 1), "b": Result(1, 1)})) == 2
+
+
+def test_a_summary_has_the_fields_of_the_run():
+    data = json.loads(json.dumps(RUN.to_dict()))
+    summary = RunSummary.from_dict(data)
+    assert summary._asdict() == {name: getattr(RUN, name) for name in RunSummary._fields}
+    assert (summary.cost_usd, summary.tokens) == (0.5, 1)
+
+
+@pytest.mark.parametrize(
+    "edit", [{"format": 2}, {"status": "flying"}, {"costs": {"a": {"tokens": "many"}}}], ids=str
+)
+def test_a_summary_of_nonsense_is_refused(edit):
+    with pytest.raises(WrongShape):
+        RunSummary.from_dict({**RUN.to_dict(), **edit})

@@ -31,7 +31,7 @@ from little_loops.relay import metadata, record
 from little_loops.relay.contract import read_text
 from little_loops.relay.rules import Metadata
 from little_loops.runs.claims import alive
-from little_loops.runs.storage import RunFiles
+from little_loops.runs.layout import RunFiles
 from little_loops.system.output import LineSplitter
 from little_loops.terminal.problems import as_dict, render_all
 from tests.recorded.playing import NAME, lay_out, play

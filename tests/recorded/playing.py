@@ -20,9 +20,11 @@ from little_loops.errors import LittleLoopsError
 from little_loops.fsm.commands import Job, RunAction
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
-from little_loops.runs.history import newest
-from little_loops.runs.storage import RunFiles, events
-from little_loops.system.output import Stream
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.output_files import RunOutput
+from little_loops.runs.reading import Runs
+from little_loops.system.files import Folder
+from tests.entries import log_of
 from tests.simulation.disk import Disk, Fault, Killed, heard
 from tests.simulation.engine import Clock, Stop, descriptors_closed, played_by
 
@@ -67,9 +69,11 @@ class Answering:
     def _acted(self, answer: Mapping[str, Any], job: Job) -> Acted:
         told = dict(answer)
         line = told.pop("line", None)
-        stream = Stream(RunFiles(self.root, NAME).data, f"{job.step:05}-{job.attempt}.out")
-        stream.feed(told.pop("output", "").encode())
-        kept = kept_output(stream.close())
+        raw = told.pop("output", "").encode()
+        data = Folder.at(RunFiles(self.root, NAME).data)
+        assert data is not None
+        with data:
+            kept = kept_output(RunOutput(data).keep(job.step, job.attempt, raw, "out"))
         fields = {"exit_code": 0, "duration_ms": 1000, **kept, **told}
         return Acted(Result(**fields), SignalLine(*line) if line else None)
 
@@ -127,9 +131,9 @@ def told(root: str, played: Played) -> dict[str, Any]:
         return {"error": played.error.message.replace(root, "ROOT"), "ran": played.actions}
     assert played.ran is not None
     run = played.ran.run
-    found = newest(root, NAME)
+    found = Runs(root).view(NAME)
     assert found is not None
-    log = list(events(found.files))
+    log = log_of(found.files)
     return {
         "status": run.status,
         "reason": run.reason,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import FORMAT
-from little_loops.runs.history import newest
+from little_loops.runs.reading import Runs
 from tests.recorded.playing import NAME, Answer, lay_out, play, put_away, told
 
 HERE = Path(__file__).parent
@@ -144,7 +144,7 @@ def record(name: str, story: Story, place: Path) -> None:
         )
         if story.again is not None:
             play(root, story.again)
-        found = newest(root, NAME)
+        found = Runs(root).view(NAME)
         assert found is not None
         put_away(found.files, place)
     if story.log_up_to is not None:

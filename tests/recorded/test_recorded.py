@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from little_loops.engine.lifecycle import find, look
 from little_loops.fsm.state import FORMAT, LoopState
-from little_loops.runs.history import current_runs
-from little_loops.runs.storage import RunFiles, events
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.reading import Runs
+from little_loops.runs.stored_run import find, look
+from tests.entries import log_of
 from tests.recorded.playing import NAME, lay_out, play, told
 from tests.recorded.record import STORIES
 from tests.simulation.child import in_child
@@ -43,8 +44,8 @@ def test_a_recorded_run_is_read(root, story):
     lay_out(story, root)
     files = RunFiles(root, NAME)
     before = find(root, NAME)
-    assert before.run == look(files)[0]  # type: ignore[index]
-    assert [run.files for run in current_runs(root)] == [files]
+    assert before.run == look(files).run  # type: ignore[union-attr]
+    assert [view.files for view in Runs(root).list()] == [files]
     assert LoopState.from_dict(json.loads(json.dumps(before.run.to_dict()))) == before.run
 
 
@@ -53,7 +54,7 @@ def test_a_recorded_snapshot_is_the_sum_of_its_log(root, story):
     """The events of an old log still add up to the run they added up to then."""
     lay_out(story, root)
     before = find(root, NAME)
-    assert replayed(list(events(RunFiles(root, NAME))), before.loop) == before.run
+    assert replayed(log_of(RunFiles(root, NAME)), before.loop) == before.run
 
 
 def test_this_version_has_its_own_recordings():

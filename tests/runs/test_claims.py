@@ -20,8 +20,8 @@ from little_loops.runs.claims import (
     holders,
     waiting,
 )
+from little_loops.runs.folders import make_folder
 from little_loops.runs.holders import to_bytes
-from little_loops.runs.storage import make_folder
 from tests.engine.claimants import CLAIMED, STARTED, Answer, hold, names, workers
 from tests.engine.faults import KILLED, REFUSED, SURVIVED, attempts, die, failing_with, outcome
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import shutil
@@ -13,59 +12,12 @@ import pytest
 
 from little_loops.errors import StorageError, UsageError
 from little_loops.runs import history
-from little_loops.runs.claims import claim
-from little_loops.runs.history import (
-    archive,
-    newest,
-    past_runs,
-    prune,
-    restore,
-    runs,
-    settle,
-)
-from little_loops.runs.storage import RunFiles, create, load
+from little_loops.runs.history import archive, past_files, prune, restore, settle
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.reading import Runs
+from little_loops.runs.storage import create, load
 from tests.engine.faults import KILLED, REFUSED, SURVIVED, attempts, die, failing_with, outcome
-
-STARTED = "2026-01-15T10:30:00.000Z"
-STEM = "2026-01-15T10-30-00"
-
-
-def event(seq: int, ts: str = STARTED):
-    return {"event": "x", "seq": seq, "run": "r1", "ts": ts}
-
-
-def ran(root, name: str = "fix", started: str = STARTED, status: str = "failed") -> None:
-    """Leave the files of a run behind, as a run does at its end."""
-    writer = create(str(root), name, {"run": "r1"})
-    writer.append([event(1, started)])
-    state = {"format": 1, "run": "r1", "seq": 1, "started_at": started, "status": status}
-    writer.save(state)
-    os.close(writer.open_log())
-    (root / f".loops/.running/{name}.d/out.txt").write_text("output")
-    writer.close()
-
-
-def contents(root) -> dict[str, str]:
-    """Every file below `.loops` but the lock, and what links say."""
-    found = {}
-    for directory, folders, files in os.walk(root / ".loops"):
-        for name in [*files, *folders]:
-            path = os.path.join(directory, name)
-            place = os.path.relpath(path, root / ".loops")
-            if os.path.islink(path):
-                found[place] = f"-> {os.readlink(path)}"
-            elif name in files and name not in (".lock", ".gitignore"):
-                with open(path) as file:
-                    found[place] = file.read()
-    return found
-
-
-def listed(root) -> list[tuple[str, str | None, str]]:
-    """Each run: its name, its place in the history, its status or what is wrong."""
-    return [
-        (run.files.name, run.files.stem, run.state["status"] if run.state else run.damage or "-")
-        for run in runs(str(root))
-    ]
+from tests.runs.files import STEM, contents, listed, ran
 
 
 def test_a_run_is_moved_with_all_its_files(tmp_path):
@@ -89,7 +41,7 @@ def test_two_runs_of_the_same_second_are_kept_apart(tmp_path):
     for _ in range(12):
         ran(tmp_path)
         archive(str(tmp_path), "fix")
-    stems = [run.files.stem for run in past_runs(str(tmp_path))]
+    stems = [files.stem for files in past_files(str(tmp_path))]
     assert stems == [f"{STEM}-{number}" for number in range(12, 1, -1)] + [STEM]
 
 
@@ -124,7 +76,8 @@ def test_a_start_that_recorded_nothing_is_not_in_the_way(tmp_path):
     assert listed(tmp_path) == [("fix", None, "failed")]
     loaded = load(RunFiles(str(tmp_path), "fix"))
     assert loaded is not None
-    assert loaded.run_json == {"run": "r1"}
+    assert loaded.start is not None
+    assert loaded.start.data["run"] == "r1"
 
 
 def test_a_run_that_is_gone_is_not_restored(tmp_path):
@@ -144,7 +97,7 @@ def test_a_run_without_a_usable_state_is_archived_by_its_log(tmp_path, raw):
     assert past.stem is not None
     if raw != '{"format":1,"seq":1}':
         assert past.stem == STEM
-    assert len(past_runs(str(tmp_path))) == 1
+    assert len(past_files(str(tmp_path))) == 1
 
 
 def test_a_start_time_that_is_none_becomes_no_path(tmp_path):
@@ -185,7 +138,7 @@ def test_a_move_cut_short_anywhere_is_found_and_finished(tmp_path, fault, code, 
 
 
 def the_run(root) -> RunFiles:
-    found = newest(str(root), "fix")
+    found = Runs(str(root)).view("fix")
     assert found is not None
     return found.files
 
@@ -194,7 +147,7 @@ def loaded_status(files: RunFiles) -> str:
     loaded = load(files)
     assert loaded is not None
     assert loaded.snapshot is not None
-    return str(loaded.snapshot["status"])
+    return loaded.snapshot.status
 
 
 def archive_it(root) -> None:
@@ -216,103 +169,6 @@ def test_a_link_somebody_planted_moves_nothing(tmp_path, words):
     assert contents(tmp_path) == before
     assert archive(str(tmp_path), "fix") == RunFiles(str(tmp_path), "fix", STEM)
     assert not os.path.lexists(tmp_path / ".loops/.running/fix.moving")
-
-
-# ── listing ────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_clock_that_was_set_back_hides_no_run(tmp_path):
-    ran(tmp_path, started="2031-01-01T00:00:00.000Z", status="failed")
-    archive(str(tmp_path), "fix")
-    ran(tmp_path, status="completed")
-    archive(str(tmp_path), "fix")
-    assert listed(tmp_path) == [
-        ("fix", "2031-01-01T00-00-00-2", "completed"),
-        ("fix", "2031-01-01T00-00-00", "failed"),
-    ]
-    found = newest(str(tmp_path), "fix")
-    assert found is not None
-    assert found.state is not None
-    assert found.state["status"] == "completed"
-
-
-def test_current_runs_by_name_then_past_ones_newest_first(tmp_path):
-    for name, day in [("b", 1), ("a", 2), ("a", 3)]:
-        ran(tmp_path, name, f"2026-01-0{day}T00:00:00.000Z")
-        archive(str(tmp_path), name)
-    for name in ("b", "a", "a@2", "a.b"):
-        ran(tmp_path, name, status="interrupted")
-    assert listed(tmp_path) == [
-        ("a", None, "interrupted"),
-        ("a.b", None, "interrupted"),
-        ("a@2", None, "interrupted"),
-        ("b", None, "interrupted"),
-        ("a", "2026-01-03T00-00-00", "failed"),
-        ("a", "2026-01-02T00-00-00", "failed"),
-        ("b", "2026-01-01T00-00-00", "failed"),
-    ]
-    assert [run.files.stem for run in past_runs(str(tmp_path), "a", limit=1)] == [
-        "2026-01-03T00-00-00"
-    ]
-
-
-def test_a_living_run_is_listed_with_who_carries_it(tmp_path):
-    held = claim(str(tmp_path), "fix", (str(tmp_path),), "r1", loop="fix", started_at=STARTED)
-    with held:
-        [only] = runs(str(tmp_path))
-        assert (only.state, only.damage) == (None, None)
-        assert only.holder == held.holder
-        assert newest(str(tmp_path), "fix") == only
-        ran(tmp_path, status="running")
-        [only] = runs(str(tmp_path))
-        assert only.state is not None
-        assert only.holder == held.holder
-    [only] = runs(str(tmp_path))
-    assert only.holder is None
-
-
-def test_a_damaged_run_is_listed_as_such_and_breaks_nothing(tmp_path):
-    running = tmp_path / ".loops/.running"
-    for name in ("empty", "good", "link", "lost", "new", "pipe"):
-        ran(tmp_path, name)
-    (running / "empty.state.json").write_text("")
-    (running / "lost.state.json").unlink()
-    (running / "new.state.json").write_text(json.dumps({"format": 7, "seq": 1}))
-    for name, plant in [("link", lambda path: path.symlink_to("/etc/passwd")), ("pipe", os.mkfifo)]:
-        (running / f"{name}.state.json").unlink()
-        plant(running / f"{name}.state.json")
-    (running / "not a name.state.json").write_text("")
-    ran(tmp_path, "old")
-    archive(str(tmp_path), "old")
-    (tmp_path / f".loops/.history/old/{STEM}.state.json").write_text("[")
-    (tmp_path / ".loops/.history/old/unknown").mkdir()
-    short = [(name, words.replace(str(running), "")) for name, _, words in listed(tmp_path)]
-    assert short[:-1] == [
-        ("empty", "`/empty.state.json` is damaged: not JSON from line 1, column 1 on"),
-        ("good", "failed"),
-        ("link", "`/link.state.json` is a link, and links are not followed here"),
-        ("lost", "killed before its first snapshot; `resume` reads it from the log"),
-        (
-            "new",
-            "`/new.state.json` was written by a newer version (format 7; this one reads 1)",
-        ),
-        ("pipe", "`/pipe.state.json` is not a file"),
-    ]
-    assert short[-1][0] == "old"
-    assert short[-1][1].endswith("is damaged: not JSON from line 1, column 2 on")
-
-
-def test_listing_makes_nothing(tmp_path):
-    assert runs(str(tmp_path)) == []
-    assert newest(str(tmp_path), "fix") is None
-    assert os.listdir(tmp_path) == []
-    ran(tmp_path)
-    before = contents(tmp_path)
-    names = sorted(os.listdir(tmp_path / ".loops/.running"))
-    runs(str(tmp_path))
-    newest(str(tmp_path), "fix")
-    assert contents(tmp_path) == before
-    assert sorted(os.listdir(tmp_path / ".loops/.running")) == names
 
 
 # ── pruning ────────────────────────────────────────────────────────────────────────────────────
@@ -344,9 +200,9 @@ THIRD = 1_767_398_400_000  # 2026-01-03
     ],
 )
 def test_what_is_pruned_is_gone(five_days, asked, gone):
-    before = days(run.files for run in past_runs(str(five_days)))
+    before = days(past_files(str(five_days)))
     assert days(prune(str(five_days), **asked)) == gone
-    after = days(run.files for run in past_runs(str(five_days)))
+    after = days(past_files(str(five_days)))
     assert after == [each for each in before if each not in gone]
     left = {place.split("/")[1] for place in contents(five_days) if place.startswith(".history")}
     assert left == {each.split()[0] for each in after}
@@ -375,7 +231,7 @@ def test_a_run_on_its_way_is_not_pruned(tmp_path):
 def test_what_an_interrupted_prune_left_is_deleted_by_the_next(five_days):
     left = five_days / f".loops/.history/{history.PRUNED}0123"
     shutil.copytree(five_days / ".loops/.history/a", left)
-    assert len(past_runs(str(five_days))) == 5
+    assert len(past_files(str(five_days))) == 5
     prune(str(five_days), keep=1)
     assert not left.exists()
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from little_loops.fsm.events import Entry
 from little_loops.runs.path_taken import (
     MOST_BARS,
     Visit,
@@ -16,41 +17,42 @@ from little_loops.runs.path_taken import (
     units,
     visits,
 )
+from tests.entries import entry
 
 
-def enter(state: str):
-    return {"event": "state_enter", "state": state}
+def enter(state: str) -> Entry:
+    return entry("state_enter", state=state)
 
 
-def eval_of(result: str, reason: str = "", kind: str = "exit_code"):
-    return {"event": "condition_eval", "type": kind, "result": result, "reason": reason}
+def eval_of(result: str, reason: str = "", kind: str = "exit_code", **more: float) -> Entry:
+    return entry("condition_eval", type=kind, result=result, reason=reason, **more)
 
 
 @pytest.mark.parametrize(
-    ("records", "way"),
+    ("entries", "path"),
     [
         pytest.param([], [], id="nothing yet"),
         pytest.param([enter("a")], [Visit("a")], id="just entered"),
         pytest.param(
-            [enter("a"), {"event": "action_complete", "exit_code": 0}],
+            [enter("a"), entry("action_complete")],
             [Visit("a", "pass")],
             id="ended well",
         ),
         pytest.param(
-            [enter("a"), {"event": "action_complete", "exit_code": 0, "agent": "fail"}],
+            [enter("a"), entry("action_complete", agent="fail")],
             [Visit("a", "fail")],
             id="an agent that failed",
         ),
         pytest.param(
-            [enter("a"), {"event": "action_complete", "exit_code": 0}, eval_of("fail")],
+            [enter("a"), entry("action_complete"), eval_of("fail")],
             [Visit("a", "fail")],
             id="the condition decides",
         ),
         pytest.param(
             [
                 enter("a"),
-                {"event": "action_complete", "exit_code": 1},
-                {"event": "transition", "from": "a", "to": "b", "reason": "on_error"},
+                entry("action_complete", exit_code=1),
+                entry("transition", reason="on_error"),
                 enter("b"),
             ],
             [Visit("a", "error"), Visit("b")],
@@ -59,8 +61,8 @@ def eval_of(result: str, reason: str = "", kind: str = "exit_code"):
         pytest.param(
             [
                 enter("a"),
-                {"event": "action_complete", "exit_code": 1},
-                {"event": "transition", "from": "a", "to": "b", "reason": "next"},
+                entry("action_complete", exit_code=1),
+                entry("transition", reason="next"),
             ],
             [Visit("a", "fail")],
             id="next tells nothing",
@@ -68,26 +70,26 @@ def eval_of(result: str, reason: str = "", kind: str = "exit_code"):
         pytest.param(
             [
                 enter("a"),
-                {"event": "action_interrupted"},
-                {"event": "transition", "from": "a", "to": "b", "reason": "on_interrupt"},
+                entry("action_interrupted"),
+                entry("transition", reason="on_interrupt"),
             ],
             [Visit("a", "interrupted")],
             id="interrupted",
         ),
         pytest.param(
-            [enter("a"), {"event": "action_interrupted"}, {"event": "action_start"}],
+            [enter("a"), entry("action_interrupted"), entry("action_start")],
             [Visit("a")],
             id="begun once more",
         ),
         pytest.param([eval_of("pass")], [], id="the beginning is out of reach"),
     ],
 )
-def test_visits(records, way):
-    assert visits(records) == way
+def test_visits(entries, path):
+    assert visits(entries) == path
 
 
-def test_measurements_are_read_from_the_reasons():
-    records = [
+def test_measurements_of_version_one_are_read_from_the_reasons():
+    entries = [
         eval_of("progress", "12 is the first measurement, the target is 0", "convergence"),
         eval_of("error", "expected a number, got 'x'", "convergence"),
         eval_of("pass", "7 eq 7", "output_numeric"),
@@ -96,7 +98,15 @@ def test_measurements_are_read_from_the_reasons():
         eval_of("error", "inf", "convergence"),
         eval_of("target", "0 meets the target 0", "convergence"),
     ]
-    assert measurements(records) == [12.0, 4.5, 0.0]
+    assert measurements(entries) == [12.0, 4.5, 0.0]
+
+
+def test_measurements_are_values():
+    entries = [
+        eval_of("progress", "4.5 is nearer", "convergence", value=4.5, best=4.5, stalled=0),
+        eval_of("error", "1e999 is no number", "convergence", value=float("inf")),
+    ]
+    assert measurements(entries) == [4.5]
 
 
 @pytest.mark.parametrize(

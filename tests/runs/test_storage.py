@@ -12,32 +12,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from little_loops.errors import DamagedRun, LostOwnership, StorageError, UsageError
-from little_loops.runs.storage import (
-    RunFiles,
-    create,
-    events,
-    find_folder,
-    last_events,
-    load,
-    make_folder,
-    reopen,
-)
+from little_loops.fsm.state import LoopState
+from little_loops.runs.entries import entries, last_entries
+from little_loops.runs.folders import find_folder, make_folder
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.storage import Loaded, RunWriter, create, load, reopen
+from tests.entries import whole as event_fields
 
 RUN = {"run": "r1", "loop": {"name": "fix"}}
 
 
+AT = "2026-01-15T10:30:00.000Z"
+
+
 def event(seq: int, run: str = "r1"):
-    return {"event": "state_enter", "seq": seq, "run": run, "ts": "2026-01-15T10:30:00.000Z"}
+    return {"event": "x", "seq": seq, "run": run, "ts": AT, "ran_ms": 0}
 
 
 def state(seq: int, **fields):
-    return {
-        "format": 1,
-        "run": "r1",
-        "seq": seq,
-        "started_at": "2026-01-15T10:30:00.000Z",
-        **fields,
-    }
+    return LoopState("r1", "fix", "a", AT, AT, phase="ended", seq=seq)._replace(**fields)
 
 
 def begun(root, last: int, saved_at: int | None = None) -> RunFiles:
@@ -55,8 +48,12 @@ def story(files: RunFiles) -> tuple[int | None, list[int]]:
     """The number of the snapshot, and those of the events behind it."""
     loaded = load(files)
     assert loaded is not None
-    at = None if loaded.snapshot is None else loaded.snapshot["seq"]
-    return at, [record["seq"] for record in loaded.records]
+    at = None if loaded.snapshot is None else loaded.snapshot.seq
+    return at, [entry.seq for entry in loaded.entries]
+
+
+def reopened(root: str, loaded: Loaded) -> RunWriter:
+    return reopen(root, "fix", loaded.stamps, has_snapshot=loaded.snapshot is not None)
 
 
 def tree(root) -> dict[str, bytes]:
@@ -129,7 +126,7 @@ def test_no_other_name_becomes_part_of_a_path(tmp_path, name):
     for attempt in (
         lambda: load(RunFiles(str(tmp_path), name)),
         lambda: create(str(tmp_path), name, RUN),
-        lambda: list(events(RunFiles(str(tmp_path), name))),
+        lambda: list(entries(RunFiles(str(tmp_path), name))),
     ):
         with pytest.raises(UsageError):
             attempt()
@@ -139,7 +136,7 @@ def test_no_other_name_becomes_part_of_a_path(tmp_path, name):
 def test_reading_makes_nothing(tmp_path):
     files = RunFiles(str(tmp_path), "fix")
     assert load(files) is None
-    assert list(events(files)) == last_events(files, 5) == []
+    assert list(entries(files)) == last_entries(files, 5) == []
     assert find_folder(str(tmp_path), ".running") is None
     assert tree(tmp_path) == {}
 
@@ -153,11 +150,13 @@ def test_a_run_is_its_snapshot_and_what_came_after(tmp_path, saved_at):
     assert story(files) == (saved_at, list(range((saved_at or 0) + 1, 6)))
     loaded = load(files)
     assert loaded is not None
-    assert loaded.run_json == RUN
+    assert loaded.start is not None
+    assert loaded.start.is_as_written
+    assert {**RUN, **loaded.start.data} == loaded.start.data
     assert not loaded.is_edited
     expected = None if saved_at else f"`{files.state}` is missing; read from the log"
     assert loaded.damage == expected
-    assert [record["seq"] for record in last_events(files, 2)] == [4, 5]
+    assert [entry.seq for entry in last_entries(files, 2)] == [4, 5]
 
 
 def test_only_what_is_behind_the_snapshot_is_read(tmp_path):
@@ -170,11 +169,11 @@ def test_only_what_is_behind_the_snapshot_is_read(tmp_path):
 def test_what_the_caller_saved_is_what_comes_back(tmp_path):
     writer = create(str(tmp_path), "fix", RUN)
     writer.append([event(1)])
-    writer.save(state(1, captured={"x": "é\udc80\x1b"}), sync=True)
+    writer.save(state(1, error="é\udc80\x1b"), sync=True)
     writer.close()
     loaded = load(writer.files)
     assert loaded is not None
-    assert loaded.snapshot == state(1, captured={"x": "é\udc80\x1b"})
+    assert loaded.snapshot == state(1, error="é\udc80\x1b")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -185,7 +184,7 @@ def test_a_log_cut_anywhere_gives_a_run_that_was(tmp_path_factory, last, saved_a
     files = begun(root, last, saved_at if 0 < saved_at <= last else None)
     has_snapshot = os.path.exists(files.state)
     os.truncate(files.events, round(os.path.getsize(files.events) * part))
-    whole = [record["seq"] for record in events(files)]
+    whole = [entry.seq for entry in entries(files)]
     reached = max([saved_at if has_snapshot else 0, *whole])
     for _ in range(2):
         loaded = load(files)
@@ -193,11 +192,11 @@ def test_a_log_cut_anywhere_gives_a_run_that_was(tmp_path_factory, last, saved_a
             assert not has_snapshot
             assert whole == []
             return
-        at = 0 if loaded.snapshot is None else loaded.snapshot["seq"]
-        seen = [record["seq"] for record in loaded.records]
+        at = 0 if loaded.snapshot is None else loaded.snapshot.seq
+        seen = [entry.seq for entry in loaded.entries]
         assert seen == list(range(at + 1, reached + 1))
         # Going on from there and reading it again is no different.
-        writer = reopen(str(root), "fix", loaded)
+        writer = reopened(str(root), loaded)
         reached += 1
         writer.append([event(reached)], sync=True)
         if reached % 2:
@@ -220,10 +219,10 @@ DAMAGES = {
     "zeros": (b"\0\0\0\0", "not JSON from line 1, column 1 on"),
     "torn": (b'{"format":1,"seq":3,"ru', "not JSON from line 1, column 21 on"),
     "no object": (b"[1]", "not a JSON object"),
-    "no number": (b'{"format":1}', "'seq' is missing"),
-    "a wrong number": (b'{"format":1,"seq":"3"}', "`format` and `seq` must be numbers"),
+    "no format": (b"{}", "`format` is missing"),
+    "a field is missing": (b'{"format":1}', "`run` is missing"),
+    "a wrong field": (b'{"format":1,"run":1}', "`run` cannot be 1"),
     "nested": (b"[" * 100_000, "nested too deep"),
-    "what the caller cannot use": (b'{"format":1,"seq":3}', "'run' is missing"),
 }
 
 
@@ -234,14 +233,14 @@ def test_a_damaged_snapshot_is_made_again_from_the_log(tmp_path, kind):
     with open(files.state, "wb") as file:
         file.write(raw)
     before = tree(tmp_path)
-    loaded = load(files, check=lambda state: state["run"])
+    loaded = load(files)
     assert loaded is not None
     assert loaded.damage == f"`{files.state}` is damaged: {words}; read from the log"
     assert loaded.snapshot is None
-    assert [record["seq"] for record in loaded.records] == [1, 2, 3]
+    assert [entry.seq for entry in loaded.entries] == [1, 2, 3]
     assert tree(tmp_path) == before
     # Only a writer that takes over puts it aside, and keeps it.
-    writer = reopen(str(tmp_path), "fix", loaded)
+    writer = reopened(str(tmp_path), loaded)
     writer.save(state(3))
     writer.close()
     with open(f"{files.state}.damaged-1", "rb") as file:
@@ -256,7 +255,7 @@ def test_damaged_files_are_kept_apart(tmp_path):
             file.write(text)
         loaded = load(files)
         assert loaded is not None
-        reopen(str(tmp_path), "fix", loaded).close()
+        reopened(str(tmp_path), loaded).close()
     kept = sorted(name for name in os.listdir(files.directory) if "damaged" in name)
     assert kept == ["fix.state.json.damaged-1", "fix.state.json.damaged-2"]
 
@@ -268,7 +267,7 @@ def ruin(files: RunFiles, raw: bytes) -> None:
 
 def test_a_newer_format_is_refused_and_left_alone(tmp_path):
     files = begun(tmp_path, 3, saved_at=2)
-    ruin(files, json.dumps(state(2) | {"format": 2}).encode())
+    ruin(files, json.dumps(state(2).to_dict() | {"format": 2}).encode())
     before = tree(tmp_path)
     with pytest.raises(DamagedRun) as caught:
         load(files)
@@ -280,7 +279,7 @@ def test_a_newer_format_is_refused_and_left_alone(tmp_path):
 
 def test_a_log_of_a_newer_format_is_refused(tmp_path):
     writer = create(str(tmp_path), "fix", RUN)
-    writer.append([event(1) | {"format": 2}])
+    writer.append([event(1) | event_fields("loop_start", format=2)])
     writer.close()
     with pytest.raises(DamagedRun, match=r"newer version \(format 2; this one reads 1\)"):
         load(writer.files)
@@ -337,21 +336,21 @@ def test_a_snapshot_edited_by_hand_is_honoured_and_said(tmp_path):
     files = begun(tmp_path, 3, saved_at=2)
     with open(files.state) as file:
         text = file.read()
-    ruin(files, text.replace('"seq":2', '"seq":2,"current_state":"done"').encode())
+    ruin(files, text.replace('"current_state":"a"', '"current_state":"done"').encode())
     loaded = load(files)
     assert loaded is not None
     assert loaded.is_edited
     assert loaded.snapshot == state(2, current_state="done")
-    assert [record["seq"] for record in loaded.records] == [3]
+    assert [entry.seq for entry in loaded.entries] == [3]
 
 
 def test_a_snapshot_written_out_by_a_pretty_printer_is_honoured_too(tmp_path):
     files = begun(tmp_path, 3, saved_at=2)
-    ruin(files, json.dumps(state(2), indent=2).encode())
+    ruin(files, json.dumps(state(2).to_dict(), indent=2).encode())
     loaded = load(files)
     assert loaded is not None
     assert loaded.is_edited
-    assert [record["seq"] for record in loaded.records] == [3]
+    assert [entry.seq for entry in loaded.entries] == [3]
 
 
 def test_what_the_run_was_started_with_may_be_lost(tmp_path):
@@ -360,7 +359,7 @@ def test_what_the_run_was_started_with_may_be_lost(tmp_path):
         break_it()
         loaded = load(files)
         assert loaded is not None
-        assert loaded.run_json is None
+        assert loaded.start is None
 
 
 def ruin_run_json(files: RunFiles) -> None:
@@ -432,7 +431,7 @@ def test_what_a_killed_writer_left_half_written_is_swept(tmp_path):
         (tmp_path / ".loops/.running" / name).write_text("half")
     loaded = load(files)
     assert loaded is not None
-    reopen(str(tmp_path), "fix", loaded).close()
+    reopened(str(tmp_path), loaded).close()
     assert [name for name in os.listdir(files.directory) if name.startswith(".")] == [other]
 
 

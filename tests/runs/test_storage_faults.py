@@ -12,30 +12,24 @@ from functools import partial
 
 import pytest
 
-from little_loops.runs.storage import (
-    RunFiles,
-    create,
-    load,
-    make_folder,
-    reopen,
-)
+from little_loops.fsm.state import LoopState
+from little_loops.runs.folders import make_folder
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.storage import create, load, reopen
 from tests.engine.faults import KILLED, REFUSED, SURVIVED, attempts, die, failing_with, outcome
 
 RUN = {"run": "r1", "loop": {"name": "fix"}}
 
 
+AT = "2026-01-15T10:30:00.000Z"
+
+
 def event(seq: int, run: str = "r1"):
-    return {"event": "state_enter", "seq": seq, "run": run, "ts": "2026-01-15T10:30:00.000Z"}
+    return {"event": "x", "seq": seq, "run": run, "ts": AT, "ran_ms": 0}
 
 
-def state(seq: int, **fields):
-    return {
-        "format": 1,
-        "run": "r1",
-        "seq": seq,
-        "started_at": "2026-01-15T10:30:00.000Z",
-        **fields,
-    }
+def state(seq: int) -> LoopState:
+    return LoopState("r1", "fix", "a", AT, AT, phase="ended", seq=seq)
 
 
 def ruin(files: RunFiles, raw: bytes) -> None:
@@ -50,9 +44,10 @@ def go_on(root) -> None:
         writer = create(str(root), "fix", RUN)
         reached = 0
     else:
-        at = 0 if loaded.snapshot is None else loaded.snapshot["seq"]
-        reached = max([at, *(record["seq"] for record in loaded.records)])
-        writer = reopen(str(root), "fix", loaded)
+        at = 0 if loaded.snapshot is None else loaded.snapshot.seq
+        reached = max([at, *(entry.seq for entry in loaded.entries)])
+        has_snapshot = loaded.snapshot is not None
+        writer = reopen(str(root), "fix", loaded.stamps, has_snapshot=has_snapshot)
     writer.append([event(reached + 1)], sync=True)
     writer.save(state(reached + 1), sync=True)
     writer.close()
@@ -62,9 +57,8 @@ def reached(root) -> int:
     loaded = load(RunFiles(str(root), "fix"))
     if loaded is None:
         return 0
-    at: int = 0 if loaded.snapshot is None else loaded.snapshot["seq"]
-    behind: list[int] = [record["seq"] for record in loaded.records]
-    return max([at, *behind])
+    at = 0 if loaded.snapshot is None else loaded.snapshot.seq
+    return max([at, *(entry.seq for entry in loaded.entries)])
 
 
 @pytest.mark.parametrize("is_damaged", [False, True], ids=["whole", "damaged snapshot"])
@@ -131,23 +125,25 @@ def test_a_directory_that_is_read_only_is_an_error_in_words(tmp_path, place):
 FULL = """\
 import sys
 from little_loops.errors import StorageError
+from little_loops.fsm.state import LoopState
 from little_loops.runs.storage import create, load
 root = sys.argv[1]
+common = {"run": "r1", "ts": "2026-01-15T10:30:00.000Z", "ran_ms": 0}
 writer = create(root, "fix", {"run": "r1"})
 seq = 0
 try:
     while seq < 10_000:
         batch = [
-            {"event": "x", "seq": seq + step, "run": "r1", "output": "x" * 999} for step in (1, 2, 3)
+            {"event": "x", "seq": seq + step, **common, "output": "x" * 999} for step in (1, 2, 3)
         ]
         writer.append(batch, sync=True)
         seq += 3
-        writer.save({"format": 1, "seq": seq, "run": "r1", "captured": "x" * 999})
+        writer.save(LoopState("r1", "fix", "a", "", "", error="x" * 999, phase="ended", seq=seq))
 except StorageError as error:
     print(error.message.replace(root, "ROOT"), "/", error.help)
 loaded = load(writer.files)
-at = loaded.snapshot["seq"]
-behind = [record["seq"] for record in loaded.records]
+at = loaded.snapshot.seq
+behind = [entry.seq for entry in loaded.entries]
 assert seq > 30 and (at, behind) in [(seq, []), (seq - 3, [seq - 2, seq - 1, seq])], (seq, at, behind)
 """
 

@@ -14,15 +14,18 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from little_loops.engine.lifecycle import ARCHIVED, Look, current, look
+from little_loops.engine.lifecycle import ARCHIVED
 from little_loops.errors import DamagedRun
 from little_loops.fsm.codec import from_record
 from little_loops.fsm.evolve import evolve, first_state, replay
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
-from little_loops.runs.history import newest, past_runs
-from little_loops.runs.storage import RunFiles, events
+from little_loops.runs.history import past_files
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.reading import Runs
+from little_loops.runs.stored_run import StoredRun, current, look
 from little_loops.system.files import SYNC, WRITE
+from tests.entries import log_of as records_of
 from tests.fsm.test_laws import never_twice, ways
 from tests.simulation.disk import Disk, Fault, Killed, PowerCut, heard
 from tests.simulation.engine import NAME, Cue, Ended, Simulation, is_about_storage
@@ -111,17 +114,17 @@ class History:
         operations = self.world.disk.operations
         return Told(done["cut"], done["kill"], done["error"], done["stop"], operations)
 
-    def _found(self) -> Look | None:
+    def _found(self) -> StoredRun | None:
         """The run as its files tell it; a single accident never makes it unreadable."""
         try:
             with heard(self.world.disk):
                 found = current(self.root, NAME)
-                past = [] if found else past_runs(self.root, NAME, limit=1)
-                return look(past[0].files) if past else found
+                past = [] if found else past_files(self.root, NAME)
+                return look(past[0]) if past else found
         except DamagedRun as error:
             raise AssertionError(f"unreadable after an accident: {error}") from error
 
-    def _segment(self, found: Look | None, *, with_accident: bool) -> None:
+    def _segment(self, found: StoredRun | None, *, with_accident: bool) -> None:
         if found is None:
             assert not self.world.begun, "an action was begun, and nothing is known of it"
         fault, cue = self._accident() if with_accident else (None, None)
@@ -230,7 +233,7 @@ class History:
         before = log_of(self.root)
         ended = self.world.begin_anew()
         assert ended.ran is not None, ended
-        logs = [list(events(run.files)) for run in past_runs(self.root, NAME)]
+        logs = [records_of(files) for files in past_files(self.root, NAME)]
         assert before in logs, "the run before is not in the history"
         left = [name for name in os.listdir(RunFiles(self.root, NAME).directory) if "tmp-" in name]
         assert left == []
@@ -245,8 +248,8 @@ def _write_part(arguments: tuple[Any, ...], part: float) -> None:
 
 
 def log_of(root: str) -> list[Record]:
-    run = newest(root, NAME)
-    return [] if run is None else list(events(run.files))
+    run = Runs(root).view(NAME)
+    return [] if run is None else records_of(run.files)
 
 
 def parsed(text: bytes) -> Iterator[Record]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from little_loops.runs.storage import RunFiles
+from little_loops.runs.layout import RunFiles
 from tests.simulation.histories import parsed
 
 Record = dict[str, Any]

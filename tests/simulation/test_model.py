@@ -27,14 +27,17 @@ from hypothesis.stateful import (
 
 from little_loops.cli.resume import Asked, chosen_definition
 from little_loops.definitions.loading import load_loop
-from little_loops.engine.lifecycle import check_resumable, find
+from little_loops.engine.lifecycle import check_resumable
 from little_loops.errors import ConflictError, DamagedRun, LittleLoopsError, UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED
 from little_loops.runs.claims import Claim
-from little_loops.runs.history import past_runs, runs, settle
-from little_loops.runs.storage import RunFiles, events
+from little_loops.runs.history import settle
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.reading import Runs
+from little_loops.runs.stored_run import find
 from tests.engine.claimants import hold
+from tests.entries import log_of
 from tests.simulation.child import in_child
 from tests.simulation.disk import Disk, Fault, Killed, PowerCut, heard
 from tests.simulation.engine import NAME, Cue, Ended, Simulation
@@ -207,13 +210,14 @@ class AnyOrder(RuleBasedStateMachine):
         self._touched()
 
     def _is_anything(self) -> bool:
-        return not isinstance(view(self.files), Nothing) or bool(past_runs(self.root, NAME))
+        return not isinstance(view(self.files), Nothing) or any(Runs(self.root).past(NAME))
 
     # What must hold
 
     @invariant()
     def everything_can_be_listed(self) -> None:
-        listed = {run.files.base for run in runs(self.root)}
+        project = Runs(self.root)
+        listed = {run.files.base for run in (*project.list(), *project.past())}
         if not isinstance(view(self.files), Nothing):
             assert NAME in listed
 
@@ -241,7 +245,7 @@ class AnyOrder(RuleBasedStateMachine):
     def _status(self, seen: At | Damaged | Nothing) -> tuple[str, str] | None:
         """How the newest run of that name ended, `running` if it did not."""
         if isinstance(seen, Nothing):
-            return self.story.ended() if past_runs(self.root, NAME) else None
+            return self.story.ended() if any(Runs(self.root).past(NAME)) else None
         assert isinstance(seen, At)
         story = Story()
         story.records = dict(self.story.records)
@@ -283,15 +287,15 @@ class AnyOrder(RuleBasedStateMachine):
         """What is in the log is what was told; a crash may have kept it from being told."""
         seen = view(self.files)
         assert not isinstance(seen, Damaged), "damaged by a crash alone"
-        for record in events(self._newest()):
+        for record in log_of(self._newest()):
             known = self.story.records.get(record["seq"])
             assert known is None or known == record
             self.story.add(record)
 
     def _newest(self) -> RunFiles:
         """The files of the run that a name means."""
-        past = past_runs(self.root, NAME, limit=1)
-        return past[0].files if isinstance(view(self.files), Nothing) and past else self.files
+        past = next(Runs(self.root).past(NAME), None)
+        return past.files if isinstance(view(self.files), Nothing) and past else self.files
 
     # How it is done
 

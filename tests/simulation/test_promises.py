@@ -8,10 +8,10 @@ import random
 
 import pytest
 
-from little_loops.engine.lifecycle import find
 from little_loops.fsm.schema import FSMLoop
-from little_loops.runs.history import past_runs
-from little_loops.runs.storage import RunFiles
+from little_loops.runs.history import past_files
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.stored_run import find
 from little_loops.system.files import SYNC, WRITE
 from tests.simulation.child import in_child
 from tests.simulation.disk import Disk, Fault, Killed, PowerCut, heard
@@ -101,7 +101,7 @@ def test_a_run_killed_on_its_way_into_the_history_can_be_found(memory):
             assert find(told.root, NAME).run.status == "completed"
         assert told.complete() == [1, 2]
         assert told.world.begin_anew().ran is not None
-        assert len(past_runs(told.root, NAME)) == 2
+        assert len(past_files(told.root, NAME)) == 2
 
     in_child(story)
 

@@ -1,13 +1,8 @@
-"""What becomes of an action's output, and the signal lines in it."""
+"""The signal lines in an action's output, and its lines."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import stat
-import subprocess
-import sys
 from itertools import pairwise
 
 import pytest
@@ -15,159 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from little_loops.system.output import (
-    EDGE,
-    INLINE,
     MARKERS,
     PAYLOAD,
     LineScanner,
     LineSplitter,
-    Output,
     Signal,
     SignalScanner,
-    Stream,
-    Trimmed,
-    trim,
 )
-
-
-def fed(stream: Stream, data: bytes, size: int = 1 << 16) -> Output:
-    for start in range(0, len(data), size):
-        stream.feed(data[start : start + size])
-    return stream.close()
-
-
-def test_a_small_output_is_a_text_and_no_file(tmp_path):
-    out = fed(Stream(str(tmp_path), "3.out"), b"x" * INLINE)
-    assert out == Output("x" * INLINE, "x" * INLINE, "", INLINE, None, None, False)
-    assert os.listdir(tmp_path) == []
-
-
-def test_nothing_printed_is_an_empty_text(tmp_path):
-    assert Stream(str(tmp_path), "3.out").close() == Output("", "", "", 0, None, None, False)
-
-
-def test_one_byte_more_goes_to_a_file_of_its_owner(tmp_path):
-    data = b"y" * (INLINE + 1)
-    out = fed(Stream(str(tmp_path), "3.out"), data, size=100)
-    digest = hashlib.sha256(data).hexdigest()
-    assert out == Output(None, data.decode(), "", len(data), "3.out", digest, False)
-    assert (tmp_path / "3.out").read_bytes() == data
-    assert stat.S_IMODE((tmp_path / "3.out").stat().st_mode) == 0o600
-
-
-def test_a_descriptor_of_the_directory_will_do(tmp_path):
-    directory = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        out = fed(Stream(directory, "3.out"), b"z" * 5000)
-    finally:
-        os.close(directory)
-    assert (out.path, (tmp_path / "3.out").stat().st_size) == ("3.out", 5000)
-
-
-def test_a_secret_is_put_in_a_file_however_small(tmp_path):
-    stream = Stream(str(tmp_path), "3.out")
-    stream.feed(b"hunter")
-    assert stream.inline == b"hunter"
-    stream.spill()
-    stream.feed(b"22")
-    digest = hashlib.sha256(b"hunter22").hexdigest()
-    assert stream.inline is None
-    assert stream.close() == Output(None, "hunter22", "", 8, "3.out", digest, False)
-    assert (tmp_path / "3.out").read_bytes() == b"hunter22"
-
-
-def test_beyond_the_cap_bytes_are_counted_and_not_kept(tmp_path):
-    data = bytes(range(256)) * 40
-    out = fed(Stream(str(tmp_path), "3.out", cap=7000), data, size=999)
-    assert (out.size, out.truncated) == (len(data), True)
-    assert (tmp_path / "3.out").read_bytes() == data[:7000]
-    assert out.sha256 == hashlib.sha256(data[:7000]).hexdigest()
-
-
-@pytest.mark.parametrize("planted", ["file", "link", "dangling link"])
-def test_what_lies_in_its_place_is_left_alone(tmp_path, planted):
-    victim = tmp_path / "victim"
-    if planted != "dangling link":
-        victim.write_text("mine")
-    runs = tmp_path / "run"
-    runs.mkdir()
-    place = runs / "3.out"
-    place.write_text("mine") if planted == "file" else place.symlink_to(victim)
-    out = fed(Stream(str(runs), "3.out"), b"z" * 5000)
-    assert out.path == "3.out-2"
-    assert (runs / "3.out-2").stat().st_size == 5000
-    assert victim.exists() == (planted != "dangling link")
-    assert planted == "dangling link" or place.read_text() == "mine"
-
-
-@pytest.mark.parametrize("size", [2 * EDGE, 2 * EDGE + 1, 1_000_000], ids=str)
-@pytest.mark.parametrize("chunk", [1000, 1 << 16, 300_000], ids=str)
-def test_head_and_tail_are_all_or_the_two_ends(tmp_path, size, chunk):
-    data = bytes(97 + i % 26 for i in range(size))
-    out = fed(Stream(str(tmp_path), "3.out"), data, chunk)
-    if size <= 2 * EDGE:
-        assert (out.head, out.tail, out.omitted) == (data.decode(), "", 0)
-    else:
-        ends = (data[:EDGE].decode(), data[-EDGE:].decode(), size - 2 * EDGE)
-        assert (out.head, out.tail, out.omitted) == ends
-
-
-def test_a_cut_never_splits_a_character(tmp_path):
-    out = fed(Stream(str(tmp_path), "3.out"), b"a" + "→".encode() * 100_000)
-    assert set(out.head) == {"a", "→"}
-    assert set(out.tail) == {"→"}
-
-
-def test_bytes_that_are_no_text_stay_readable(tmp_path):
-    assert (
-        fed(Stream(str(tmp_path), "3.out"), b"a\0\xff\xfe caf\xc3").text
-        == "a\0\ufffd\ufffd caf\ufffd"
-    )
-
-
-@given(data=st.binary(max_size=300), cuts=st.lists(st.integers(0, 300), max_size=8))
-def test_pieces_make_no_difference_to_a_text(data, cuts):
-    stream = Stream("/nonexistent", "3.out")
-    for piece in pieces(data, cuts):
-        stream.feed(piece)
-    assert stream.close() == Output(
-        text := data.decode("utf-8", "replace"), text, "", len(data), None, None, False
-    )
-
-
-def test_a_disk_that_is_full_is_said(tmp_path):
-    script = (
-        "import resource, signal, sys\n"
-        "from little_loops.system.output import Stream\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
-        "stream = Stream(sys.argv[1], '3.out')\n"
-        "try: [stream.feed(b'x' * 999) for _ in range(99)]\n"
-        "except OSError as error: print(error.strerror)\n"
-    )
-    said = subprocess.run(
-        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
-    )
-    assert said.stdout == "File too large\n"
-
-
-# --- trimming ---
-
-
-def test_the_oldest_outputs_go_first_and_links_are_not_counted(tmp_path):
-    for at, name in enumerate(("1-1.out", "2-1.err", "3-1.jsonl")):
-        (tmp_path / name).write_bytes(b"x" * 400)
-        os.utime(tmp_path / name, (at, at))
-    (tmp_path / "4-1.out").symlink_to("/etc/passwd")
-    (tmp_path / "run.json").write_bytes(b"x" * 400)
-    (tmp_path / "5-1.out").mkdir()
-    assert trim(str(tmp_path), 1200) == Trimmed([], 1200)
-    assert trim(str(tmp_path), 1199) == Trimmed(["1-1.out"], 800)
-    left = ["2-1.err", "3-1.jsonl", "4-1.out", "5-1.out", "run.json"]
-    assert sorted(os.listdir(tmp_path)) == left
-    assert trim(str(tmp_path), 10) == Trimmed(["2-1.err", "3-1.jsonl"], 0)
-
-
-# --- signals ---
 
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:

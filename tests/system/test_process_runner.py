@@ -227,11 +227,12 @@ def test_ctrl_z_holds_the_action_and_the_clock(run_id, tmp_path):
 
 MEMORY = """
 import os, resource, sys
-from little_loops.system import output
-from little_loops.system import process
+from little_loops.runs.output_files import RunOutput
+from little_loops.system import output, process
+from little_loops.system.files import Folder
 peak_kib = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-scanner, out = output.SignalScanner(), output.Stream(".", "1.out")
-def sink(chunk): scanner.feed(chunk); out.feed(chunk)
+scanner, out = output.SignalScanner(), RunOutput(Folder.at(".")).action(1, 1)
+def sink(chunk): scanner.feed(chunk); out.stdout(chunk)
 def run(script):
     process.run(
         ["/bin/sh", "-c", script], env=os.environ, cwd=".", stdin=None, stdout=sink, stderr=sink,
@@ -240,8 +241,8 @@ def run(script):
 run("yes FATAL_ERROR of no importance | head -c 1000000")
 before = peak_kib()
 run("yes FATAL_ERROR of no importance | head -c 200000000")
-ended = out.close(sync=False)
-print(ended.size, ended.truncated, os.path.getsize("1.out"), scanner.found, peak_kib() - before < 4096)
+ended = out.end().stdout
+print(ended.size, ended.truncated, os.path.getsize("00001-1.out"), scanner.found, peak_kib() - before < 4096)
 """
 
 

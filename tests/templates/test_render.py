@@ -368,7 +368,7 @@ def test_a_value_that_would_be_an_option_is_refused_when_it_comes(value):
     ("text", "way_out"),
     [
         ("${captured.n.output}", "read it from the file `${captured.n.file}`"),
-        ("${prev.stderr}", "read it from the file `${prev.file}`"),
+        ("${prev.stderr}", "read it from the file `${prev.stderr_file}`"),
         ("${loop.continuation}", "write it into a file, and give the action the file's name"),
     ],
 )

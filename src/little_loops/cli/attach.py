@@ -1,8 +1,8 @@
 """`ll-loop attach`: watch a run that goes on elsewhere, as if it ran here.
 
-The events come from its log of events and what its actions print from the log for people; both are
-told to the same screens a run in the foreground has.  Ctrl-C only ends the watching.  When the run
-ends, this ends with the run's own exit code; of one that has ended already it shows just that.
+Its events and what its actions print are given to the same screens that a run in the foreground
+has.  Ctrl-C only ends the watching.  When the run ends, this ends with the run's own exit code; of
+one that has ended already it shows just that.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from time import sleep
+from typing import assert_never
 
 from little_loops.cli.foreground import JsonScreen, LastLine, live_wanted
 from little_loops.cli.logs import write
 from little_loops.cli.parsing import Args, Parser, add_output_options
-from little_loops.cli.watching import Watch
 from little_loops.definitions.run_names import run_named
-from little_loops.errors import OK, StorageError
+from little_loops.errors import OK
+from little_loops.fsm.codec import to_record
+from little_loops.fsm.events import Entry
 from little_loops.fsm.schema import FSMLoop
 from little_loops.reporting.lines import Teller
 from little_loops.reporting.masking import Masker
@@ -27,21 +29,16 @@ from little_loops.reporting.observers import Onlooker
 from little_loops.reporting.reporter import Reporter
 from little_loops.runs.follow import (
     POLL_S,
-    open_events,
-    open_log,
+    RECENT_BYTES,
+    Following,
+    follow,
     over_when,
     until_it_runs,
 )
-from little_loops.runs.inspect import (
-    Seen,
-    exit_code_of,
-    is_crashed,
-    last_told,
-    newest_seen,
-    no_such_run,
-)
+from little_loops.runs.playback import Doing, Item, Printed, Used
 from little_loops.runs.project import find_project
-from little_loops.runs.storage import load
+from little_loops.runs.reading import Runs
+from little_loops.runs.view import RunDetail, RunView, exit_code_of, no_such_run
 from little_loops.terminal.console import ascii_only, colour_wanted, print_json, say, talk
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.summaries import last_words, next_step, since
@@ -52,7 +49,6 @@ EXAMPLES = (
     ("ll-loop attach fix-types -v", "with all that its actions print"),
 )
 DEFAULT_ITERATIONS = 50
-EVENTS_READ = 1 << 18
 
 
 def parser() -> Parser:
@@ -64,48 +60,66 @@ def parser() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
-    root = find_project(os.getcwd())
-    name = run_named(args.loop, root)
-    one = newest_seen(root, name)
-    if one is None:
+    runs = Runs(find_project(os.getcwd()))
+    name = run_named(args.loop, runs.root)
+    view = runs.view(name)
+    if view is None:
         raise no_such_run(name)
     try:
-        if one.status == "queued" and not args.quiet:
+        if view.status == "queued" and not args.quiet:
             talk(f"{name} waits for its turn")
-        one = until_it_runs(root, name, one)
-        if one.status != "running":
-            return _has_ended(args, one)
-        if not _watch(args, root, one):
+        view = until_it_runs(runs, view)
+        if view.status != "running":
+            return _has_ended(args, runs, name)
+        if not _watch(args, runs, view):
             return _detached(args, name)
     except KeyboardInterrupt:
         return _detached(args, name)
-    one = newest_seen(root, name) or one
-    if is_crashed(one) and not args.json and args.quiet < 2:
-        say(last_words(one, None))
-    return _ends(args, one)
+    ended = runs.ended(name) or RunDetail(view)
+    if ended.view.is_crashed and not args.json and args.quiet < 2:
+        say(last_words(ended.view, None))
+    return _ends(args, ended)
 
 
-def _watch(args: Args, root: str, one: Seen) -> bool:
+def _watch(args: Args, runs: Runs, view: RunView) -> bool:
     """Watch the run to its end; false if the user has seen enough."""
-    is_over = over_when(root, one)
+    is_over = over_when(runs, view)
     with ExitStack() as stack:
         seen_enough = stack.enter_context(_ctrl_c())
-        _, log = open_log(root, one)
-        stack.enter_context(log)
-        one, events = open_events(root, one, EVENTS_READ)
-        stack.enter_context(events)
-        screen, runs_since = _screen(args, one, stack)
-        watch = Watch(events, log, screen)
-        watch.begin()
-        runs_since(watch.under_way_s(now_ms()))
+        following = stack.enter_context(follow(runs, view, RECENT_BYTES))
+        screen, runs_since = _screen(args, view, following.machine, stack)
+        show(following.begin(), screen)
+        runs_since(_under_way_s(following))
         while not seen_enough():
             over = is_over()
-            watch.catch_up()
+            show(following.news(), screen)
             if over:
+                show(following.news(), screen)  # what a crash left without an event
                 return True
             screen.tick()
             sleep(POLL_S)
     return False
+
+
+def _under_way_s(following: Following) -> float:
+    """How long the action has been running that is running."""
+    began_ms = following.began_ms
+    return 0.0 if began_ms is None else max(now_ms() - began_ms, 0) / 1000
+
+
+def show(items: Iterable[Item], screen: Onlooker) -> None:
+    for item in items:
+        match item:
+            case Entry():
+                screen.record(item)
+            case Printed(stream, data):
+                screen.printed(stream, data)
+            case Doing(text):
+                screen.doing(text)
+            case Used(tokens, cost_usd):
+                screen.used(tokens, cost_usd)
+            case _:
+                assert_never(item)
 
 
 @contextmanager
@@ -126,13 +140,14 @@ def _ctrl_c() -> Iterator[Callable[[], bool]]:
 # ── screens ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _screen(args: Args, one: Seen, stack: ExitStack) -> tuple[Onlooker, Callable[[float], None]]:
+def _screen(
+    args: Args, view: RunView, machine: FSMLoop | None, stack: ExitStack
+) -> tuple[Onlooker, Callable[[float], None]]:
     """Whoever shows the run, and a way to tell it how long its action has been running."""
-    machine, facts = _machine(one), one.facts
-    given = facts.max_iterations if facts else None
+    given = view.summary.limits.max_iterations if view.summary else None
     limit = given or (machine.max_iterations if machine else DEFAULT_ITERATIONS)
     if machine is None or args.json or args.quiet or not live_wanted(os.environ):
-        return _plain_screen(args, one.loop, limit), lambda _: None
+        return _plain_screen(args, view.loop, limit), lambda _: None
     from little_loops.terminal.live import Hints, LiveScreen, terminal  # only a terminal
     from little_loops.terminal.terminal_lines import TerminalTeller  # only on a terminal
 
@@ -146,8 +161,8 @@ def _screen(args: Args, one: Seen, stack: ExitStack) -> tuple[Onlooker, Callable
         TerminalTeller(
             machine, limit, ascii_only=ascii_only(sys.stdout), detailed=args.verbose > 1
         ),
-        Masker({}),  # both logs are masked
-        Watching(os.path.relpath(one.files.log)),
+        Masker({}),  # events and outputs come without secrets
+        Watching(os.path.relpath(view.files.log)),
         verbose=args.verbose > 0,
     )
     stack.callback(screen.close)
@@ -164,14 +179,6 @@ def _plain_screen(args: Args, loop: str, limit: int) -> Onlooker:
     return kind(write, teller, Masker({}), output=args.verbose > 0, warn=sys.stderr.write)
 
 
-def _machine(one: Seen) -> FSMLoop | None:
-    try:
-        loaded = load(one.files)
-        return FSMLoop.from_dict(((loaded and loaded.run_json) or {})["loop"])
-    except (StorageError, KeyError, TypeError, ValueError, AttributeError):
-        return None
-
-
 # ── last words ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -183,18 +190,21 @@ def _detached(args: Args, name: str) -> int:
     return OK
 
 
-def _has_ended(args: Args, one: Seen) -> int:
+def _has_ended(args: Args, runs: Runs, name: str) -> int:
+    ended = runs.ended(name)
+    if ended is None:
+        raise no_such_run(name)
+    view, last = ended.view, ended.entries[-1] if ended.entries else None
     if not args.quiet:
-        talk(f"{one.name} is not running ({since(one, now_ms())})")
-    last = last_told(one.files, 1)
-    if args.json and last:
-        print_json(last[0])
+        talk(f"{view.name} is not running ({since(view, now_ms())})")
+    if args.json and last is not None:
+        print_json(to_record(last))
     elif not args.json and args.quiet < 2:
-        say(last_words(one, last[0] if last else None))
-    return _ends(args, one)
+        say(last_words(view, last))
+    return _ends(args, ended)
 
 
-def _ends(args: Args, one: Seen) -> int:
-    if not args.quiet and not args.json and (hint := next_step(one)):
+def _ends(args: Args, ended: RunDetail) -> int:
+    if not args.quiet and not args.json and (hint := next_step(ended.view)):
         talk(f"next: {hint}")
-    return exit_code_of(one)
+    return exit_code_of(ended.view, ended.entries[-1] if ended.entries else None)

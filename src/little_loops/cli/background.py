@@ -17,7 +17,7 @@ from little_loops.engine.local_world import Surroundings
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, LoopState
-from little_loops.runs.storage import RunFiles
+from little_loops.runs.layout import RunFiles
 from little_loops.system.detached import Parent
 from little_loops.system.stops import StopFlag, listen
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from little_loops.errors import OK, UsageError
+from little_loops.runs.layout import DATA, HISTORY, PID, RUNNING, STATE, RunFiles, named
 from little_loops.runs.project import (
     LOOPS,
     find_project,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 SHELLS = ("bash", "zsh", "fish")
 ASK = "words"
-LARGEST = 16 << 20
+MAX_BYTES = 16 << 20
 STATE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 EXAMPLES = (
     ('eval "$(ll-loop completion bash)"', "for this shell"),
@@ -81,19 +82,12 @@ def names(kind: str, root: str, argument: str = "") -> Iterator[str]:
         stems = (os.path.splitext(os.path.basename(path))[0] for path in loop_files(root))
         yield from (stem for stem in stems if is_loop_name(stem))
     if kind in ("live", "all"):
-        yield from _runs(root, ".pid")
+        yield from named(_listed(root, RUNNING), PID)
     if kind in ("runs", "all"):
-        yield from _runs(root, ".state.json")
-        yield from (name for name in _listed(root, ".history") if is_run_name(name))
+        yield from named(_listed(root, RUNNING), STATE)
+        yield from (name for name in _listed(root, HISTORY) if is_run_name(name))
     if kind == "states" and is_run_name(argument):
         yield from _states(root, argument)
-
-
-def _runs(root: str, suffix: str) -> Iterator[str]:
-    for file in _listed(root, ".running"):
-        name = file.removesuffix(suffix)
-        if name != file and is_run_name(name):
-            yield name
 
 
 def _listed(root: str, *below: str) -> list[str]:
@@ -107,12 +101,10 @@ def _states(root: str, run: str) -> Iterator[str]:
     """The states of the newest run of that name, as it was started."""
     import json  # only for states
 
-    past = [name for name in _listed(root, ".history", run) if name.endswith(".d")]
-    places = [os.path.join(".running", f"{run}.d")]
-    places += [os.path.join(".history", run, name) for name in past[-1:]]
-    for place in places:
-        path = os.path.join(root, LOOPS, place, "run.json")
-        if os.path.isfile(path) and os.path.getsize(path) <= LARGEST:
+    past = [file.removesuffix(DATA) for file in _listed(root, HISTORY, run) if file.endswith(DATA)]
+    for files in (RunFiles(root, run), *(RunFiles(root, run, stem) for stem in past[-1:])):
+        path = files.run_json
+        if os.path.isfile(path) and os.path.getsize(path) <= MAX_BYTES:
             with open(path, "rb") as stream:
                 states = json.load(stream)["loop"]["states"]
             yield from (name for name in states if STATE_NAME.fullmatch(name))

@@ -16,20 +16,19 @@ from little_loops.cli.consent import ALLOW, actions_to_agree_to
 from little_loops.cli.run import Asked, most_iterations
 from little_loops.definitions.loading import LoopFile, context_overrides
 from little_loops.definitions.trust import Trust, trust_of
-from little_loops.engine.lifecycle import look, unfinished
+from little_loops.engine.lifecycle import unfinished
 from little_loops.errors import OK, LittleLoopsError
 from little_loops.fsm.schema import FSMLoop, HostOptions
-from little_loops.fsm.scope import overlaps
 from little_loops.fsm.state import UNFINISHED
 from little_loops.fsm.values import written_env
 from little_loops.hosts.base import host_named
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import Masker
-from little_loops.runs.claims import holders, nesting, waiting
-from little_loops.runs.holders import Holder
+from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import resolve_scope, run_name, show_scope
-from little_loops.runs.storage import RunFiles
+from little_loops.runs.reading import Runs
+from little_loops.runs.stored_run import look
 from little_loops.terminal.console import ascii_only, print_json, say
 from little_loops.terminal.description import (
     WIDEST,
@@ -94,16 +93,16 @@ def dry_run(found: LoopFile, args: Asked, root: str) -> int:
 def planned(found: LoopFile, args: Asked, root: str) -> Plan:
     loop = as_asked(found, args)
     name = run_name(loop.name, args.id)
-    live, queued = holders(root), waiting(root)
+    runs = Runs(root)
     allowed = _allowed_by(args)
     names = environment_of(loop)
     return Plan(
         loop=loop,
         run=name,
         states=described(loop, Masker({**os.environ, **written_env(loop)}).mask),
-        conflicts=_conflicts(loop, name, root, live, queued),
+        conflicts=_conflicts(loop, name, runs),
         hosts=hosts_of(loop, trust_of(root, os.environ), allowed),
-        before=None if args.fresh or name in {h.name for h in live} else _unfinished(root, name),
+        before=None if args.fresh or runs.is_alive(name) == "running" else _unfinished(root, name),
         environment={variable: variable in os.environ for variable in names},
         warnings=sum(problem.severity == "warning" for problem in found.definition.problems),
     )
@@ -121,16 +120,11 @@ def as_asked(found: LoopFile, args: Asked) -> FSMLoop:
     )
 
 
-def _conflicts(
-    loop: FSMLoop, name: str, root: str, live: list[Holder], queued: list[Holder]
-) -> list[Conflict]:
-    scope = resolve_scope(root, loop.scope)
-    around = nesting(os.environ).runs
+def _conflicts(loop: FSMLoop, name: str, runs: Runs) -> list[Conflict]:
+    scope = resolve_scope(runs.root, loop.scope)
     return [
-        Conflict(other.name, other.pid, show_scope(root, other.scope), doing)
-        for doing, others in (("running", live), ("waiting to run", queued))
-        for other in others
-        if other.name == name or (other.run_id not in around and overlaps(scope, other.scope))
+        Conflict(other.name, other.pid, show_scope(runs.root, other.scope), doing)
+        for other, doing in runs.blockers(name, scope, os.environ)
     ]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 from little_loops.engine.lifecycle import Ran
 from little_loops.engine.local_world import Surroundings
-from little_loops.errors import SIGNALLED
+from little_loops.errors import SIGNALLED, WaitStopped
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.events import Entry, FinalEvent
@@ -24,9 +24,8 @@ from little_loops.reporting.lines import Teller
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Onlooker, Onlookers
 from little_loops.reporting.reporter import Reporter
-from little_loops.runs.claims import WaitStopped
+from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import find_project
-from little_loops.runs.storage import RunFiles
 from little_loops.system.files import to_json
 from little_loops.system.stops import StopFlag, listen
 from little_loops.terminal.ci import (

@@ -12,9 +12,9 @@ from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
 from little_loops.reporting.escape import visible
 from little_loops.runs.history import prune
-from little_loops.runs.inspect import Seen, all_past, newest_seen
+from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import find_project
-from little_loops.runs.storage import RunFiles
+from little_loops.runs.reading import Runs
 from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.tables import style_for
@@ -68,31 +68,23 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _show(args: Args, root: str, name: str | None) -> int:
-    from little_loops.terminal.history_table import document, lines  # pruning shows no table
+    from little_loops.terminal.history_table import document, gather, lines  # pruning shows none
 
-    now = now_ms()
-    past = all_past(root, name)
+    runs, now = Runs(root), now_ms()
+    views = runs.past(name)
     if args.last is not None:
-        past = [one for one in past if began_ms(one) >= now - args.last * 1000]
+        since_ms = now - args.last * 1000
+        views = (view for view in views if view.started_ms >= since_ms)
+    past = gather(views, args.limit)
     if args.json:
-        print_json({"schema": 1, **document(past, args.limit, now)})
+        print_json({"schema": 1, **document(runs, past, now)})
         return OK
     if args.quiet < 2:
         style = style_for(sys.stdout, args.color)
-        say("\n".join(lines(past, args.limit, style)) if past else _none(args, name))
+        say("\n".join(lines(runs, past, style)) if past.shown else _none(args, name))
     if name is not None and not args.quiet:
-        _mention_current(root, name)
+        _mention_current(runs, name)
     return OK
-
-
-def began_ms(one: Seen) -> int:
-    """When it began: by its name where its files cannot tell."""
-    if one.facts is not None:
-        return one.facts.started_ms
-    from little_loops.fsm.timestamps import wall_ms_of  # only for a damaged run
-
-    day, _, clock = (one.files.stem or "")[:19].partition("T")
-    return wall_ms_of(f"{day}T{clock.replace('-', ':')}Z")
 
 
 def _none(args: Args, name: str | None) -> str:
@@ -101,9 +93,9 @@ def _none(args: Args, name: str | None) -> str:
     return f"no earlier runs{of}{when}"
 
 
-def _mention_current(root: str, name: str) -> None:
-    one = newest_seen(root, name)
-    if one is not None and one.files.stem is None:
+def _mention_current(runs: Runs, name: str) -> None:
+    view = runs.view(name)
+    if view is not None and view.files.stem is None:
         talk(f"next: ll-loop status {name}   (a run that has not ended)")
 
 

@@ -15,8 +15,9 @@ from little_loops.cli.plain_words import plain
 from little_loops.cli.status import COLUMNS, complain, row
 from little_loops.errors import OK
 from little_loops.records import NamedTuple
-from little_loops.runs.inspect import all_alive, as_json
 from little_loops.runs.project import find_project
+from little_loops.runs.reading import Runs
+from little_loops.runs.view import as_json
 from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.tables import style_for, table
@@ -63,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
 
     entries, now = loops_of(root), now_ms()
     if args.json:
-        print_json({"schema": 1, **document(entries, now)})
+        print_json({"schema": 1, **document(entries, Runs(root), now)})
     elif args.quiet < 2:
         if not entries:
             say("there are no loops here")
@@ -75,12 +76,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 def list_running(args: Asked, root: str) -> int:
-    runs, now = all_alive(root), now_ms()
+    runs, now = Runs(root), now_ms()
+    views = runs.alive()
     if args.json:
-        print_json({"schema": 1, "runs": [as_json(one, now) for one in runs]})
+        found = [as_json(view, runs.texts(view), now) for view in views]
+        print_json({"schema": 1, "runs": found})
     elif args.quiet < 2:
         style = style_for(sys.stdout, args.color)
-        rows = [row(one, style, now) for one in runs]
+        rows = [row(view, style, now) for view in views]
         say("\n".join(table(COLUMNS, rows, style)) if rows else "nothing is running")
-        complain(runs, args.quiet)
+        complain(views, args.quiet)
     return OK

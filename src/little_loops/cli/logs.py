@@ -1,40 +1,39 @@
 """`ll-loop logs`: what a run has printed, and with `-f` what it is printing.
 
-The log is text made for people, masked and harmless.  Each action begins with a line of its own,
-`[1/20] check → running …`, and what it printed stands behind bars; nothing an action prints can
-look like a line of ours, so that a state's part and the bare output are found by lines alone.
+The whole of it is the log for people, as it was written.  A part of it, the actions of one state or
+since a time or just what they printed, is told again from the run's events and outputs.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from codecs import getincrementaldecoder
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from time import sleep
 
 from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
+from little_loops.cli.picking import Picked, RawLines, first_wanted
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK
-from little_loops.fsm.events import FINAL_EVENTS
-from little_loops.fsm.timestamps import wall_ms_of
+from little_loops.fsm.events import Entry
+from little_loops.fsm.schema import FSMLoop
 from little_loops.reporting.escape import visible
-from little_loops.reporting.excerpt import BAR
+from little_loops.runs.entries import entry_of, state_in
 from little_loops.runs.follow import (
     POLL_S,
-    Growing,
+    GrowingFile,
+    follow,
     open_events,
     open_log,
     over_when,
     until_it_runs,
 )
-from little_loops.runs.inspect import Seen, newest_seen, no_such_run, past_seen
-from little_loops.runs.journal import Record
+from little_loops.runs.playback import Item, Printed
 from little_loops.runs.project import find_project
-from little_loops.runs.storage import events
+from little_loops.runs.reading import Runs
+from little_loops.runs.view import RunView, no_such_run
 from little_loops.system.files import to_json
 from little_loops.terminal.console import ascii_only
 from little_loops.terminal.durations import now_ms
@@ -46,12 +45,11 @@ EXAMPLES = (
     ("ll-loop logs fix-types --since 10m", "what went on in the last 10 minutes"),
     ("ll-loop logs fix-types --json --tail 5", "its last five events"),
 )
-HEADER = re.compile(r"\[\d+/\d+\] (\S+) (?:→|->) running ")
-STARTS = "action_start"
 AT_ONCE = 200
-LONGEST_LINE = 1 << 20
 TWINS = str.maketrans({"→": "->", "✓": "ok", "✗": "FAIL", "…": "..."})
-ENDS = ("action_complete", "action_interrupted")
+
+IsOver = Callable[[], bool] | None
+"""Whether nothing more will come; none if nobody waits for more."""
 
 
 def parser() -> Parser:
@@ -69,47 +67,39 @@ def parser() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
-    root = find_project(os.getcwd())
-    name = run_named(args.loop, root)
-    one = past_seen(root, name, args.run) if args.run else newest_seen(root, name)
-    if one is None:
+    runs = Runs(find_project(os.getcwd()))
+    name = run_named(args.loop, runs.root)
+    view = runs.past_view(name, args.run) if args.run else runs.view(name)
+    if view is None:
         raise no_such_run(name)
     if args.follow:
-        one = until_it_runs(root, name, one)
+        view = until_it_runs(runs, view)
+    is_over = over_when(runs, view) if args.follow else None
+    since_ms = None if args.since is None else now_ms() - round(args.since * 1000)
     if args.json:
-        _print_events(args, root, one)
+        _print_events(args, runs, view, since_ms, is_over)
+    elif args.state is None and since_ms is None and not args.raw:
+        _print_log(args, runs, view, is_over)
     else:
-        _print_log(args, root, one)
+        _print_part(args, runs, view, since_ms, is_over)
     return OK
 
 
-# ── the log ────────────────────────────────────────────────────────────────────────────────────
+# ── all of the log ─────────────────────────────────────────────────────────────────────────────
 
 
-def _print_log(args: Args, root: str, one: Seen) -> None:
-    is_over = over_when(root, one)
-    with ExitStack() as stack:
-        one, log = open_log(root, one)
-        stack.enter_context(log)
-        if args.since is not None:
-            log.offset = offset_since(one, log, now_ms() - round(args.since * 1000))
-        if args.state is None and not args.raw:
-            if args.tail is not None:
-                log.seek_last_lines(args.tail)
-            _copy(log, is_over if args.follow else None)
-        else:
-            _pick(args, log, is_over if args.follow else None)
-
-
-def _copy(log: Growing, is_over: Callable[[], bool] | None) -> None:
+def _print_log(args: Args, runs: Runs, view: RunView, is_over: IsOver) -> None:
     """As it comes, also half a line: progress is to be seen."""
     decoder = getincrementaldecoder("utf-8")("replace")
-    for piece in _pieces(log, is_over):
-        write(visible(decoder.decode(piece)))
+    with open_log(runs, view)[1] as log:
+        if args.tail is not None:
+            log.seek_last_lines(args.tail)
+        for piece in _pieces(log, is_over):
+            write(visible(decoder.decode(piece)))
     write(visible(decoder.decode(b"", True)))
 
 
-def _pieces(log: Growing, is_over: Callable[[], bool] | None) -> Iterator[bytes]:
+def _pieces(log: GrowingFile, is_over: IsOver) -> Iterator[bytes]:
     while True:
         over = is_over is None or is_over()
         yield from log.rest()
@@ -118,145 +108,94 @@ def _pieces(log: Growing, is_over: Callable[[], bool] | None) -> Iterator[bytes]
         sleep(POLL_S)
 
 
-def _pick(args: Args, log: Growing, is_over: Callable[[], bool] | None) -> None:
-    picker = Picker(args.state, raw=args.raw)
-    lines = Lines()
+# ── a part of it ───────────────────────────────────────────────────────────────────────────────
+
+
+def _print_part(
+    args: Args, runs: Runs, view: RunView, since_ms: int | None, is_over: IsOver
+) -> None:
+    first = 1
+    if since_ms is not None:
+        first = first_wanted(runs.events(view), since_ms, goes_on=view.is_alive)
     # A filter comes first: the last lines are the last of those that pass.
     last: deque[str] = deque(maxlen=args.tail)
-    for piece in log.rest():
-        last.extend(picker.of(lines.feed(piece)))
-        if args.tail is None:
+    with follow(runs, view) as following:
+        picked = _picker(args, view, first, following.machine, last.append)
+        _pick(picked, following.all(), last, at_once=args.tail is None)
+        while is_over is not None:
+            over = is_over()
+            _pick(picked, following.news(), last, at_once=True)
+            if over:
+                break
+            sleep(POLL_S)
+    picked.finish()
+    _flush(last)
+
+
+def _pick(picked: Picked, items: Iterable[Item], last: deque[str], *, at_once: bool) -> None:
+    for item in items:
+        match item:
+            case Entry():
+                picked.record(item)
+            case Printed(stream, data):
+                picked.printed(stream, data)
+            case _:
+                continue
+        if at_once:
             _flush(last)
     _flush(last)
-    for piece in _pieces(log, is_over):
-        last.extend(picker.of(lines.feed(piece)))
-        _flush(last)
-    last.extend(picker.of(lines.finish()))
-    _flush(last)
+
+
+def _picker(
+    args: Args,
+    view: RunView,
+    first: int,
+    machine: FSMLoop | None,
+    write_line: Callable[[str], object],
+) -> Picked:
+    kind = RawLines if args.raw else Picked
+    return kind(view, machine, write_line, state=args.state, first=first)
 
 
 def _flush(lines: deque[str]) -> None:
     if lines:
-        write("".join(f"{visible(line)}\n" for line in lines))
+        write("".join(lines))
         lines.clear()
-
-
-class Lines:
-    """Whole lines out of pieces; one that never ends is cut, so that memory stays bounded."""
-
-    def __init__(self) -> None:
-        self._held = b""
-
-    def feed(self, piece: bytes) -> list[str]:
-        *whole, self._held = (self._held + piece).split(b"\n")
-        if len(self._held) > LONGEST_LINE:
-            whole, self._held = [*whole, self._held], b""
-        return [line.decode("utf-8", "replace") for line in whole]
-
-    def finish(self) -> list[str]:
-        held, self._held = self._held, b""
-        return [held.decode("utf-8", "replace")] if held else []
-
-
-class Picker:
-    """The lines of one state's actions, or what actions printed, or both."""
-
-    def __init__(self, state: str | None, *, raw: bool) -> None:
-        self._state = state
-        self._raw = raw
-        self._is_inside = state is None
-
-    def of(self, lines: Iterable[str]) -> Iterator[str]:
-        for line in lines:
-            header = HEADER.match(line)
-            if self._state is not None and (header or not line):
-                # An empty line stands before the last words of a run only.
-                self._is_inside = header is not None and header[1] == self._state
-            if not self._is_inside:
-                continue
-            if not self._raw:
-                yield line
-            elif line.startswith(BAR):
-                yield line[len(BAR) :]
-
-
-def offset_since(one: Seen, log: Growing, since_ms: int) -> int:
-    """Where in the log the first action begins that was under way at that time or later.
-
-    The log has no times, the events have: as many actions from the end are taken here as there.
-    """
-    count = actions_since(events(one.files), since_ms, goes_on=one.is_alive)
-    starts: deque[int] = deque(maxlen=max(count, 1))
-    place = log.offset
-    held = b""
-    for piece in log.rest():
-        *whole, held = (held + piece).split(b"\n")
-        for line in whole:
-            if HEADER.match(line[:200].decode("utf-8", "replace")):
-                starts.append(place)
-            place += len(line) + 1
-    if count == 0:
-        return place + len(held)
-    return starts[0] if starts else 0
-
-
-def actions_since(records: Iterable[Record], since_ms: int, *, goes_on: bool) -> int:
-    """How many actions were under way at that time or later."""
-    count, under_way = 0, False
-    for record in records:
-        late = _ms(record) >= since_ms
-        if late and under_way and not count:
-            count = 1  # begun before, and not ended by then
-        if record["event"] == STARTS:
-            under_way = True
-            count += late
-        elif record["event"] in ENDS:
-            under_way = False
-        elif late and not count and record["event"] in FINAL_EVENTS:
-            count = 1  # nothing was under way, but how it ended is news
-    return count or int(under_way and goes_on)
-
-
-def _ms(record: Record) -> int:
-    try:
-        return wall_ms_of(record["ts"])
-    except (KeyError, TypeError, ValueError):
-        return 0
 
 
 # ── the events ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _print_events(args: Args, root: str, one: Seen) -> None:
-    since_ms = 0 if args.since is None else now_ms() - round(args.since * 1000)
-    is_over = over_when(root, one) if args.follow else None
-    _, log = open_events(root, one)
-    with log:
-        last: deque[Record] = deque(maxlen=args.tail)
-        for record in _wanted(log.rest(), args.state, since_ms):
-            last.append(record)
+def _print_events(
+    args: Args, runs: Runs, view: RunView, since_ms: int | None, is_over: IsOver
+) -> None:
+    with open_events(runs, view)[1] as log:
+        last: deque[str] = deque(maxlen=args.tail)
+        for line in _wanted(log.records(), args.state, since_ms):
+            last.append(line)
             if args.tail is None and len(last) >= AT_ONCE:
-                _print_records(last)
-        _print_records(last)
+                _flush(last)
+        _flush(last)
         while is_over is not None:
             over = is_over()
-            _print_records(deque(_wanted(log.rest(), args.state, since_ms)))
+            _flush(deque(_wanted(log.records(), args.state, since_ms)))
             if over:
                 return
             sleep(POLL_S)
 
 
-def _wanted(records: Iterable[Record], state: str | None, since_ms: int) -> Iterator[Record]:
+def _wanted(
+    records: Iterable[dict[str, object]], state: str | None, since_ms: int | None
+) -> Iterator[str]:
+    """The lines of the log, as they were written."""
     for record in records:
-        its_state = record.get("state") or record.get("from")
-        if (state is None or its_state == state) and (not since_ms or _ms(record) >= since_ms):
-            yield record
-
-
-def _print_records(records: deque[Record]) -> None:
-    if records:
-        write("".join(f"{to_json(record).decode()}\n" for record in records))
-        records.clear()
+        if state is not None or since_ms is not None:
+            entry = entry_of(record)
+            if entry is None or (state is not None and state_in(entry) != state):
+                continue
+            if since_ms is not None and entry.wall_ms < since_ms:
+                continue
+        yield f"{to_json(record).decode()}\n"
 
 
 def write(text: str) -> None:

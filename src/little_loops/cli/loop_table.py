@@ -12,13 +12,13 @@ from typing import Any
 
 from little_loops.authoring.load import Definition
 from little_loops.definitions.loading import COMPILED_MARK, read_definition, shown_path
-from little_loops.errors import StorageError, UsageError
+from little_loops.errors import UsageError
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import one_line
-from little_loops.runs.inspect import Seen, all_current, as_json, newest_seen
-from little_loops.runs.project import is_loop_name, is_run_name, loop_files
-from little_loops.runs.storage import HISTORY, find_folder
+from little_loops.runs.project import is_loop_name, loop_files
+from little_loops.runs.reading import Runs
+from little_loops.runs.view import RunView, as_json
 from little_loops.terminal.durations import ago, compact, moment
 from little_loops.terminal.summaries import signed, since, word_of
 from little_loops.terminal.tables import Column, Style, table
@@ -42,13 +42,13 @@ class Entry(NamedTuple):
     warnings: int = 0
     wrong: str | None = None
     way_out: str = ""
-    last: Seen | None = None
+    last: RunView | None = None
 
 
 def loops_of(root: str) -> list[Entry]:
     """Every loop with a file, then the runs that have none."""
     from_files = _told_apart([_entry(path) for path in loop_files(root)])
-    runs = _runs_by_loop(root, {entry.name for entry in from_files})
+    runs = _runs_by_loop(Runs(root), {entry.name for entry in from_files})
     entries = []
     for entry in from_files:
         mine = runs.pop(entry.name, [])
@@ -119,41 +119,30 @@ def _is_compiled(path: str | None) -> bool:
 # ── runs ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _runs_by_loop(root: str, loops: set[str]) -> dict[str, list[Seen]]:
+def _runs_by_loop(runs: Runs, loops: set[str]) -> dict[str, list[RunView]]:
     """For each loop its runs worth a line: the newest first, then others that are unfinished.
 
     Of a loop without a file all runs are worth one, by their own names.
     """
-    current = {one.name: one for one in all_current(root)}
-    by_loop: dict[str, list[Seen]] = {}
-    for name in sorted({*_past_names(root), *current}):
-        one = current.get(name) or newest_seen(root, name)
-        if one is not None:
-            by_loop.setdefault(name.partition("@")[0], []).append(one)
+    current = {view.name: view for view in runs.list()}
+    by_loop: dict[str, list[RunView]] = {}
+    for name in sorted({*runs.past_names(), *current}):
+        view = current.get(name) or runs.view(name)
+        if view is not None:
+            by_loop.setdefault(name.partition("@")[0], []).append(view)
     for loop, mine in by_loop.items():
         mine.sort(key=_importance, reverse=True)
         if loop in loops:
-            by_loop[loop] = [mine[0], *(one for one in mine[1:] if one.files.stem is None)]
+            by_loop[loop] = [mine[0], *(view for view in mine[1:] if view.files.stem is None)]
     return by_loop
 
 
-def _past_names(root: str) -> list[str]:
-    try:
-        folder = find_folder(root, HISTORY)
-        if folder is None:
-            return []
-        with folder:
-            return [name for name in folder.names() if is_run_name(name)]
-    except StorageError:
-        return []
+def _importance(view: RunView) -> tuple[bool, int]:
+    return view.is_alive, view.updated_ms
 
 
-def _importance(one: Seen) -> tuple[bool, int]:
-    return one.is_alive, one.facts.updated_ms if one.facts else 0
-
-
-def _more(entry: Entry, one: Seen) -> Entry:
-    return Entry(one.name, entry.path, entry.paradigm, last=one)
+def _more(entry: Entry, view: RunView) -> Entry:
+    return Entry(view.name, entry.path, entry.paradigm, last=view)
 
 
 # ── shown ──────────────────────────────────────────────────────────────────────────────────────
@@ -179,23 +168,24 @@ def _row(entry: Entry, style: Style, now: int, verbose: int) -> list[str]:
 
 
 def _last(entry: Entry, style: Style, now: int, verbose: int) -> str:
-    one = entry.last
-    if one is None:
+    view = entry.last
+    if view is None:
         return style.signs.none
-    facts = one.facts
-    if facts is None:
-        return signed(one, word_of(one), style)
-    if one.status == "running":
-        return signed(one, f"{since(one, now)}, {visible(facts.state, newlines=False)}", style)
-    when = moment(facts.updated_ms) if verbose else ago(facts.updated_ms, now)
-    if one.status in ("completed", "failed") and word_of(one) != "limit":
-        told = f"{when}, {facts.iteration} it, {compact(facts.ran_ms)}"
+    run = view.summary
+    if run is None:
+        return signed(view, word_of(view), style)
+    if view.status == "running":
+        state = visible(run.current_state, newlines=False)
+        return signed(view, f"{since(view, now)}, {state}", style)
+    when = moment(view.updated_ms) if verbose else ago(view.updated_ms, now)
+    if view.status in ("completed", "failed") and word_of(view) != "limit":
+        told = f"{when}, {run.iteration} it, {compact(run.ran_ms)}"
     else:
-        told = f"{word_of(one)} {when}"
-    return signed(one, told, style)
+        told = f"{word_of(view)} {when}"
+    return signed(view, told, style)
 
 
-def document(entries: Iterable[Entry], now: int) -> dict[str, Any]:
+def document(entries: Iterable[Entry], runs: Runs, now: int) -> dict[str, Any]:
     return {
         "loops": [
             {
@@ -207,7 +197,9 @@ def document(entries: Iterable[Entry], now: int) -> dict[str, Any]:
                 "errors": entry.errors,
                 "warnings": entry.warnings,
                 "problem": entry.wrong,
-                "last_run": None if entry.last is None else as_json(entry.last, now),
+                "last_run": None
+                if entry.last is None
+                else as_json(entry.last, runs.texts(entry.last), now),
             }
             for entry in entries
         ]

@@ -11,7 +11,7 @@ from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.plain_words import plain
 from little_loops.definitions.loading import context_overrides
 from little_loops.definitions.run_names import run_named
-from little_loops.engine.lifecycle import Look, Wish, find, resume
+from little_loops.engine.lifecycle import Wish, resume
 from little_loops.errors import DefinitionError, UsageError
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.schema import FSMLoop
@@ -19,6 +19,7 @@ from little_loops.fsm.state import Limits
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
+from little_loops.runs.stored_run import StoredRun, find
 from little_loops.terminal.console import talk
 
 if TYPE_CHECKING:
@@ -104,11 +105,11 @@ def main(argv: Sequence[str]) -> int:
     limits = (args.max_iterations, before.run.limits.max_iterations, machine.max_iterations)
     limit = next(value for value in limits if value is not None)
     return carry_out(
-        machine, args.loop, show, lambda around: resume(loop, wish, around), limit=limit
+        machine, args.loop, show, lambda around: resume(loop, wish, around, before), limit=limit
     )
 
 
-def wish_of(args: Asked, root: str, loop: FSMLoop, before: Look) -> Wish:
+def wish_of(args: Asked, root: str, loop: FSMLoop, before: StoredRun) -> Wish:
     context = context_overrides(args.context, loop)
     return Wish(
         root=root,
@@ -125,7 +126,7 @@ def wish_of(args: Asked, root: str, loop: FSMLoop, before: Look) -> Wish:
     )
 
 
-def chosen_definition(args: Asked, root: str, before: Look) -> FSMLoop | None:
+def chosen_definition(args: Asked, root: str, before: StoredRun) -> FSMLoop | None:
     """The current definition if it is wanted, none for the one the run was started with."""
     if args.definition == "original":
         return None

@@ -11,13 +11,14 @@ from little_loops.cli.consent import can_ask, skip_permissions
 from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.plain_words import plain
 from little_loops.definitions.loading import LoopFile, context_overrides, load_loop
-from little_loops.engine.lifecycle import Wish, current, start, unfinished
+from little_loops.engine.lifecycle import Wish, start, unfinished
 from little_loops.errors import UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits
 from little_loops.records import NamedTuple
-from little_loops.runs.claims import alive
 from little_loops.runs.project import find_project, run_name
+from little_loops.runs.reading import Runs
+from little_loops.runs.stored_run import current
 
 if TYPE_CHECKING:
     from little_loops.cli.parsing import Parser
@@ -144,7 +145,7 @@ def most_iterations(args: Asked, loop: FSMLoop) -> int | None:
 
 def _wants_to_start_anew(wish: Wish) -> bool:
     """Where a run of this name is unfinished, a person at a terminal is asked."""
-    if not can_ask() or alive(wish.root, wish.name) is not None:
+    if not can_ask() or Runs(wish.root).is_alive(wish.name) == "running":
         return False
     before = current(wish.root, wish.name)
     if before is None or before.run.status not in UNFINISHED:

@@ -12,15 +12,9 @@ from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
-from little_loops.runs.inspect import (
-    Seen,
-    all_current,
-    as_json,
-    exit_code_of,
-    look_closer,
-    no_such_run,
-)
 from little_loops.runs.project import find_project
+from little_loops.runs.reading import Runs
+from little_loops.runs.view import RunView, as_json, exit_code_of, no_such_run
 from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.summaries import money, next_step, signed, since
@@ -42,7 +36,6 @@ COLUMNS = (
     Column("COST", leaves=4),
     Column("PID", leaves=3),
 )
-EVENTS_READ = 80
 
 
 class Asked(NamedTuple):
@@ -78,47 +71,50 @@ def asked(argv: Sequence[str]) -> Asked:
 
 def main(argv: Sequence[str]) -> int:
     args = asked(argv)
-    root = find_project(os.getcwd())
+    runs = Runs(find_project(os.getcwd()))
     if args.loop is not None:
-        return one_run(args, args.loop, root)
+        return one_run(args, args.loop, runs)
     if args.exit_code:
         raise UsageError("`--exit-code` is that of one run", "name it: ll-loop status NAME")
-    runs, now = all_current(root), now_ms()
+    views, now = runs.list(), now_ms()
     if args.json:
-        print_json({"schema": 1, "runs": [as_json(one, now) for one in runs]})
+        found = [as_json(view, runs.texts(view), now) for view in views]
+        print_json({"schema": 1, "runs": found})
     elif args.quiet < 2:
-        say("\n".join(overview(runs, style_for(sys.stdout, args.color), now)))
-        complain(runs, args.quiet)
+        say("\n".join(overview(views, style_for(sys.stdout, args.color), now)))
+        complain(views, args.quiet)
     return OK
 
 
-def complain(runs: Sequence[Seen], quiet: int) -> None:
+def complain(views: Sequence[RunView], quiet: int) -> None:
     """Say what is wrong with those that are damaged: a table has no room for it."""
-    for one in runs:
-        if one.damage and not quiet:
-            talk(f"warning: {visible(one.damage, newlines=False)}")
+    for view in views:
+        if view.damage and not quiet:
+            talk(f"warning: {visible(view.damage, newlines=False)}")
 
 
-def one_run(args: Asked, loop: str, root: str) -> int:
-    name = run_named(loop, root)
-    closer, now = look_closer(root, name, EVENTS_READ), now_ms()
-    if closer is None:
-        return _never_ran(args, name, root)
+def one_run(args: Asked, loop: str, runs: Runs) -> int:
+    name = run_named(loop, runs.root)
+    detail, now = runs.detail(name), now_ms()
+    if detail is None:
+        return _never_ran(args, name, runs)
     from little_loops.terminal.status_page import document, page  # one run is shown in more detail
 
+    view, style = detail.view, style_for(sys.stdout, args.color)
     if args.json:
-        print_json({"schema": 1, **document(closer, now)})
+        print_json({"schema": 1, **document(runs, detail, now)})
     elif args.quiet < 2:
-        say("\n".join(page(closer, style_for(sys.stdout, args.color), now, args.verbose)))
-        if (hint := _hints(closer.seen)) and not args.quiet:
+        say("\n".join(page(runs, detail, style, now, args.verbose)))
+        if (hint := _hints(view)) and not args.quiet:
             talk(f"next: {hint}")
-    return exit_code_of(closer.seen) if args.exit_code else OK
+    last = detail.entries[-1] if detail.entries else None
+    return exit_code_of(view, last) if args.exit_code else OK
 
 
-def _never_ran(args: Asked, name: str, root: str) -> int:
+def _never_ran(args: Asked, name: str, runs: Runs) -> int:
     if args.exit_code:
         raise no_such_run(name)
-    with_id = [one for one in all_current(root) if one.name.startswith(f"{name}@")]
+    with_id = [view for view in runs.list() if view.name.startswith(f"{name}@")]
     if args.json:
         print_json({"schema": 1, "name": name, "status": None})
     elif args.quiet < 2 and with_id:
@@ -130,27 +126,27 @@ def _never_ran(args: Asked, name: str, root: str) -> int:
     return OK
 
 
-def _hints(one: Seen) -> str | None:
-    if one.status == "running":
+def _hints(view: RunView) -> str | None:
+    if view.status == "running":
         dot = style_for(sys.stderr, None).signs.dot
-        return f"ll-loop attach {one.name}   {dot}   ll-loop stop {one.name}"
-    return next_step(one)
+        return f"ll-loop attach {view.name}   {dot}   ll-loop stop {view.name}"
+    return next_step(view)
 
 
-def overview(runs: Sequence[Seen], style: Style, now: int) -> list[str]:
+def overview(views: Sequence[RunView], style: Style, now: int) -> list[str]:
     """A line for each run."""
-    if not runs:
+    if not views:
         return ["nothing is running, nothing is unfinished"]
-    return table(COLUMNS, [row(one, style, now) for one in runs], style)
+    return table(COLUMNS, [row(view, style, now) for view in views], style)
 
 
-def row(one: Seen, style: Style, now: int) -> list[str]:
-    facts, none = one.facts, style.signs.none
+def row(view: RunView, style: Style, now: int) -> list[str]:
+    run, none = view.summary, style.signs.none
     return [
-        visible(one.name),
-        signed(one, since(one, now), style),
-        visible(facts.state, newlines=False) if facts else none,
-        str(facts.iteration) if facts else none,
-        money(facts.cost_usd, none) if facts else none,
-        str(one.holder.pid) if one.holder and one.holder.pid else none,
+        visible(view.name),
+        signed(view, since(view, now), style),
+        visible(run.current_state, newlines=False) if run else none,
+        str(run.iteration) if run else none,
+        money(run.cost_usd, none) if run else none,
+        str(view.holder.pid) if view.holder and view.holder.pid else none,
     ]

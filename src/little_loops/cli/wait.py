@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from little_loops.cli.parsing import Args, Parser, add_output_options, seconds
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import LIMIT, UsageError
-from little_loops.fsm.events import FINAL_EVENTS
-from little_loops.runs.claims import alive, waiting
-from little_loops.runs.inspect import Closer, exit_code_of, look_closer
+from little_loops.fsm.codec import to_record
+from little_loops.fsm.events import FinalEvent
 from little_loops.runs.project import find_project
+from little_loops.runs.reading import Runs
+from little_loops.runs.view import RunDetail, exit_code_of
 from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.summaries import last_words
 
-LOOK_EACH_S = 0.05
+POLL_S = 0.05
 
 
 def parser() -> Parser:
@@ -36,32 +37,25 @@ def parser() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
-    root = find_project(os.getcwd())
-    name = run_named(args.loop, root)
+    runs = Runs(find_project(os.getcwd()))
+    name = run_named(args.loop, runs.root)
     until = None if args.timeout is None else time.monotonic() + args.timeout
     while True:
-        ended = None if _is_under_way(root, name) else _ended(root, name)
+        doing = runs.is_alive(name)
+        ended = None if doing else _ended(runs, name)
         if ended is not None:
             return _tell_end(args, name, ended)
         if until is not None and time.monotonic() >= until:
-            return _tell_on(args, name, "queued" if _is_queued(root, name) else "running")
-        time.sleep(LOOK_EACH_S)
+            return _tell_on(args, name, doing or "running")
+        time.sleep(POLL_S)
 
 
-def _ended(root: str, name: str) -> Closer | None:
+def _ended(runs: Runs, name: str) -> RunDetail | None:
     """The run with its end; none if another one has begun meanwhile."""
-    found = look_closer(root, name, 1)
+    found = runs.ended(name)
     if found is None:
         raise UsageError(f"there is no run of `{name}` to wait for")
-    return None if found.seen.is_alive else found
-
-
-def _is_under_way(root: str, name: str) -> bool:
-    return alive(root, name) is not None or _is_queued(root, name)
-
-
-def _is_queued(root: str, name: str) -> bool:
-    return any(one.name == name for one in waiting(root))
+    return None if found.view.is_alive else found
 
 
 def _tell_on(args: Args, name: str, status: str) -> int:
@@ -72,13 +66,14 @@ def _tell_on(args: Args, name: str, status: str) -> int:
     return LIMIT
 
 
-def _tell_end(args: Args, name: str, ended: Closer) -> int:
-    one, last = ended.seen, ended.records[-1] if ended.records else None
-    final = last if last is not None and last["event"] in FINAL_EVENTS else None
+def _tell_end(args: Args, name: str, ended: RunDetail) -> int:
+    view, last = ended.view, ended.entries[-1] if ended.entries else None
+    final = last if last is not None and isinstance(last.event, FinalEvent) else None
     if args.json:
-        print_json({"schema": 1, "name": name, "status": one.status, "event": final})
+        event = None if final is None else to_record(final)
+        print_json({"schema": 1, "name": name, "status": view.status, "event": event})
     elif args.quiet < 2:
-        say(last_words(one, last))
+        say(last_words(view, last))
     if final is None and not args.quiet and not args.json:
         talk(f"next: ll-loop resume {name}")
-    return exit_code_of(one)
+    return exit_code_of(view, last)

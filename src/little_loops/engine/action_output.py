@@ -1,6 +1,6 @@
 """Keep what an action prints, show it to whoever looks on, and turn it into a result.
 
-Not here: the files themselves (`system.output`), running an action (`action_process`).
+Not here: the files themselves (`runs.output_files`), running an action (`action_process`).
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ from little_loops.engine.action_process import Workplace
 from little_loops.engine.resolve import without_newline
 from little_loops.fsm.commands import Job
 from little_loops.fsm.state import CutBy, FileRef, Result
+from little_loops.runs.output_files import INLINE, Output, RunOutput, trim
 from little_loops.system import process
-from little_loops.system.files import failure
-from little_loops.system.output import INLINE, Output, Stream, trim
+from little_loops.system.files import Folder
 
 TAIL = 400
 TRIM_AFTER = 64 << 20
 
 
 class Streams:
-    """Both streams of one action, kept, watched and scanned."""
+    """Both streams of one action, kept, watched and scanned.
+
+    What a shell action prints is its output.  What an agent's program prints is its stream of
+    events, for programs; what the agent said is found in it by whoever listens.
+    """
 
     def __init__(
         self,
@@ -30,31 +34,27 @@ class Streams:
         job: Job,
         listen: Callable[[bytes], None] | None = None,
         *,
-        suffix: str = "out",
+        is_agent: bool = False,
     ) -> None:
-        name = f"{job.step:05}-{job.attempt}"
-        self._out = Stream(at.run_dir, f"{name}.{suffix}")
-        self._err = Stream(at.run_dir, f"{name}.err")
-        self._shown = suffix == "out"  # the stream of an agent is for programs, and always kept
-        if not self._shown:
-            self._out.spill()
+        self._output = output_at(at).action(job.step, job.attempt)
         self._listen = listen
         self._onlookers = at.onlookers
-        self._holds_secret = at.holds_secret
+        self._is_agent = is_agent
 
     def stdout(self, chunk: bytes) -> None:
-        self._out.feed(chunk)
+        self._output.stdout(chunk)
         if self._listen is not None:
             self._listen(chunk)
-        if self._shown:
+        if not self._is_agent:
             self._onlookers.printed("stdout", chunk)
 
     def stderr(self, chunk: bytes) -> None:
-        self._err.feed(chunk)
+        self._output.stderr(chunk)
         self._onlookers.printed("stderr", chunk)
 
     def result(self, ended: process.Ended | process.CannotStart, cut_by: CutBy) -> Result:
-        out, err = close(self._out, self._holds_secret), close(self._err, self._holds_secret)
+        suffix = "jsonl" if self._is_agent else "out"
+        out, err, order, order_file = self._output.end(suffix=suffix, always_kept=self._is_agent)
         if isinstance(ended, process.CannotStart):
             return Result(None, 0, failure=ended.reason)
         return Result(
@@ -62,39 +62,43 @@ class Streams:
             duration_ms=ended.duration_ms,
             stderr=None if err.text is None else without_newline(err.text),
             stderr_file=_file(err),
+            stderr_open_ended=_is_open_ended(err),
+            order=order,
+            order_file=order_file,
             signal=ended.signal,
             cut_by=cut_by,
-            **kept_output(out),
-            **structured_output(out),
+            **({"stream_file": _file(out)} if self._is_agent else _printed(out)),
         )
 
 
-def close(stream: Stream, holds_secret: Callable[[bytes], bool]) -> Output:
-    """A text that holds a secret goes to its file: events are masked, results are not.
-
-    So do bytes that the text would not bring back: a file has them as they were.
-    """
-    inline = stream.inline
-    try:
-        if inline and (holds_secret(inline) or not _comes_back(inline)):
-            stream.spill()
-        return stream.close()
-    except OSError as error:
-        raise failure(error, "write", "the output") from error
+def output_at(at: Workplace) -> RunOutput:
+    """Where the outputs of a run go; those of a lone action into its directory."""
+    if at.output is not None:
+        return at.output
+    folder = Folder.at(at.run_dir)
+    assert folder is not None, "an action has its directory"
+    return RunOutput(folder)
 
 
-def _comes_back(data: bytes) -> bool:
-    try:
-        return data.decode() != "\n"  # without its newline it would be nothing at all
-    except UnicodeDecodeError:
-        return False
+def kept_text(at: Workplace, job: Job, text: str) -> dict[str, Any]:
+    """The fields of a result that say what an agent answered, or where that is."""
+    raw = text.encode("utf-8", "replace")
+    return kept_output(output_at(at).keep(job.step, job.attempt, raw, "text"))
+
+
+def _printed(out: Output) -> dict[str, Any]:
+    return {**kept_output(out), **structured_output(out)}
 
 
 def kept_output(out: Output) -> dict[str, Any]:
+    """The fields of a result that say what its output is, or where."""
     if out.text is not None:
-        text = without_newline(out.text)
-        return {"output": text, "open_ended": bool(text) and text == out.text}
-    return {"output": None, "output_file": _file(out), "tail": (out.tail or out.head)[-TAIL:]}
+        return {"output": without_newline(out.text), "open_ended": _is_open_ended(out)}
+    return {"output": None, "output_file": _file(out), "tail": out.tail[-TAIL:]}
+
+
+def _is_open_ended(out: Output) -> bool:
+    return bool(out.text) and without_newline(out.text or "") == out.text
 
 
 def structured_output(out: Output) -> dict[str, Any]:
@@ -113,7 +117,7 @@ def _file(output: Output) -> FileRef | None:
     if output.path is None:
         return None
     assert output.sha256 is not None, "a file has its hash"
-    return FileRef(output.path, output.size, output.sha256, output.truncated)
+    return FileRef(output.path, output.size, output.sha256, output.truncated, output.has_secrets)
 
 
 class Trimmer:
@@ -124,7 +128,7 @@ class Trimmer:
         self._since = TRIM_AFTER  # what earlier processes of this run kept counts too
 
     def count(self, result: Result) -> None:
-        files = (result.output_file, result.stderr_file)
+        files = (result.output_file, result.stderr_file, result.stream_file)
         self._since += sum(file.size for file in files if file is not None)
         if self._since > TRIM_AFTER:
             self._since = 0

@@ -19,6 +19,7 @@ from little_loops.fsm.state import CutBy, LoopState, SignalLine
 from little_loops.fsm.variables import SESSION_VARIABLES
 from little_loops.records import NamedTuple
 from little_loops.reporting.observers import Onlooker
+from little_loops.runs.layout import CONTINUE
 from little_loops.system import process
 from little_loops.system.files import failure
 from little_loops.system.output import Scanner, SignalScanner
@@ -26,9 +27,9 @@ from little_loops.system.stops import StopFlag
 
 if TYPE_CHECKING:
     from little_loops.engine.action_output import Streams
+    from little_loops.runs.output_files import RunOutput
     from little_loops.system.process_tree import Plan
 
-CONTINUE = "continue.md"
 CONTINUATION_CAP = 8 << 10
 UNTOLD = ("", "Ready for fresh session")
 """Handoff texts that say nothing: the continuation is in a file, then."""
@@ -42,7 +43,7 @@ class Workplace(NamedTuple):
     environ: Mapping[str, str]
     stop: StopFlag | None = None
     onlookers: Onlooker = Onlooker()
-    holds_secret: Callable[[bytes], bool] = lambda _: False
+    output: RunOutput | None = None
     skip_permissions: bool = False
     on_started: Callable[[int], None] | None = None
     scanner: Callable[[], Scanner] = SignalScanner

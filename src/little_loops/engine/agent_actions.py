@@ -16,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from signal import SIGKILL
 
-from little_loops.engine.action_output import Streams, close, kept_output
+from little_loops.engine.action_output import Streams, kept_text
 from little_loops.engine.action_process import (
-    CONTINUE,
     Notes,
     Workplace,
     cut_by,
@@ -52,10 +51,11 @@ from little_loops.hosts.base import (
 )
 from little_loops.hosts.base import environment as with_launch
 from little_loops.hosts.programs import find_program
+from little_loops.runs.layout import CONTINUE, LIVE, output_stem
 from little_loops.system import process
 from little_loops.system.clock import wall_ms
 from little_loops.system.files import Folder
-from little_loops.system.output import LineSplitter, Stream
+from little_loops.system.output import LineSplitter
 
 EXIT_CODES = {"pass": 0, "fail": 1}
 ERROR_EXIT = 2
@@ -80,7 +80,7 @@ def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) 
     if why_not:
         return Acted(Result(None, 0, failure=why_not))
     turn = AgentTurn(at, host.reader(request))
-    streams = Streams(at, command.job, turn.hear, suffix="jsonl")
+    streams = Streams(at, command.job, turn.hear, is_agent=True)
     ended, cut = _run(at, command, host, argv, with_launch(launch, env), streams, launch.stdin)
     raw = streams.result(ended, "none" if cut == "host" else cut)
     if isinstance(ended, process.CannotStart):
@@ -229,8 +229,10 @@ def reported(data: Folder, options: HostOptions, step: int, attempt: int) -> Res
     """What a turn had said it used, by as much of its stream as was kept."""
     request = Request(action="", kind="prompt", cwd="", session_id="")
     reader = host_named(options.host).reader(request)
-    with suppress(OSError, StorageError):
-        with open(data.open(f"{step:05}-{attempt}.jsonl", os.O_RDONLY), "rb") as kept:
+    stem = output_stem(step, attempt)
+    # Where it is written, where a resume that was cut has put it, and where version one had it.
+    for name in (LIVE["stdout"], f"{stem}.out", f"{stem}.jsonl"):
+        with suppress(OSError, StorageError), open(data.open(name, os.O_RDONLY), "rb") as kept:
             for line in kept:
                 reader.feed(line)
     outcome = reader.finish(None, SIGKILL, "", "stop")
@@ -241,10 +243,8 @@ def reported(data: Folder, options: HostOptions, step: int, attempt: int) -> Res
 
 def _result(at: Workplace, command: RunAgent, raw: Result, outcome: Outcome) -> Result:
     way: AgentWay = way_of(outcome) or "error"
-    text = Stream(at.run_dir, f"{command.job.step:05}-{command.job.attempt}.text")
-    text.feed(outcome.text.encode("utf-8", "replace"))
     return raw._replace(
-        **kept_output(close(text, at.holds_secret)),
+        **kept_text(at, command.job, outcome.text),
         exit_code=_exit_code(way, outcome),
         signal=None,
         agent=way,

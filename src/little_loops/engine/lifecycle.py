@@ -17,11 +17,9 @@ from typing import Any
 from little_loops.engine.action_process import Workplace, inherited
 from little_loops.engine.drive import drive, new_run
 from little_loops.engine.local_world import LocalWorld, SessionNote, Surroundings
-from little_loops.errors import ConflictError, DamagedRun, StorageError, UsageError
-from little_loops.fsm.codec import from_record
+from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.endings import not_resumable
-from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.schema import FSMLoop
@@ -35,14 +33,17 @@ from little_loops.reporting.observers import Onlookers
 from little_loops.reporting.reporter import Reporter
 from little_loops.runs import storage
 from little_loops.runs.claims import Claim, alive, claim, nested_in, nesting
-from little_loops.runs.history import archive, newest, past_runs, restore, settle
+from little_loops.runs.history import archive
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.output_files import RunOutput, rescue
 from little_loops.runs.project import resolve_scope
-from little_loops.runs.storage import Loaded, RunFiles, RunWriter
+from little_loops.runs.reading import Runs
+from little_loops.runs.storage import RunWriter
+from little_loops.runs.stored_run import StoredRun, current, find, take_over
 from little_loops.system import process_tree
 from little_loops.system.clock import RunClock, wall_ms
 from little_loops.system.own_command import path_with_own_command
 
-EDITED = "the state file was edited by hand; it is taken as it is"
 KILL_GRACE_S = 5.0
 ARCHIVED = ("completed", "failed", "stopped")
 
@@ -138,9 +139,9 @@ def _refuse_early(wish: Wish) -> None:
 
 def _end_orphans_of(files: RunFiles) -> None:
     """A run that is put away must not leave its action running beside the next one."""
-    found = newest(files.root, files.name)
-    if found is not None and found.state is not None and found.state.get("status") == "running":
-        process_tree.sweep(str(found.state.get("run")), (), KILL_GRACE_S)
+    found = Runs(files.root).view(files.name)
+    if found is not None and found.summary is not None and found.summary.status == "running":
+        process_tree.sweep(found.summary.run, (), KILL_GRACE_S)
 
 
 def unfinished(name: str, run: LoopState) -> UsageError:
@@ -154,29 +155,34 @@ def unfinished(name: str, run: LoopState) -> UsageError:
 # ── resuming ───────────────────────────────────────────────────────────────────────────────────
 
 
-def resume(loop: FSMLoop | None, wish: Wish, around: Surroundings) -> Ran:
-    """Go on with the newest run of that name; by `loop`, or as it was started."""
-    before = find(wish.root, wish.name)
+def resume(
+    loop: FSMLoop | None, wish: Wish, around: Surroundings, before: StoredRun | None = None
+) -> Ran:
+    """Continue the newest run of that name; by `loop`, or as it was started.
+
+    `before` is that run, where the caller has read it already.
+    """
+    before = before or find(wish.root, wish.name)
     return _hand_on(_resume(loop, wish, around, before), loop or before.loop, wish, around)
 
 
-def _resume(loop: FSMLoop | None, wish: Wish, around: Surroundings, before: Look) -> Ran:
+def _resume(loop: FSMLoop | None, wish: Wish, around: Surroundings, before: StoredRun) -> Ran:
     scope = wish.scope or before.run.scope
     with ExitStack() as stack:
         stack.enter_context(_claim(before.loop, scope, wish, around, before.run.run))
-        files = RunFiles(wish.root, wish.name)
-        loaded = _load(files)
-        run = _state_of(loaded, files)
-        machine = machine_of(loaded, files) if loop is None else loop
+        stored = take_over(before)
+        run, machine = stored.run, loop or stored.loop
         if run.status in ARCHIVED and not_resumable(machine, run):
             archive(wish.root, wish.name)  # it was killed before it could put itself away
         check_resumable(wish.name, machine, run)
-        writer = storage.reopen(wish.root, wish.name, loaded)
+        writer = storage.reopen(
+            wish.root, wish.name, stored.stamps, has_snapshot=stored.has_snapshot
+        )
         stack.callback(writer.close)
         if loop is not None:
-            writer.keep({**(loaded.run_json or {}), "loop": loop.to_dict()})
+            writer.keep({**stored.start, "loop": loop.to_dict()})
         orphans = _end_orphans(run, machine, writer)
-        clock = _clock(around, run.ran_ms + _ran_on_ms(run, files))
+        clock = _clock(around, run.ran_ms + _ran_on_ms(run, stored.files))
         context = {**_changed_context(before, loop), **wish.context}
         lost = _lost_turn(run, machine, writer)
         happening = Resumed(clock.now(), orphans, wish.from_state, wish.limits, context, lost)
@@ -213,7 +219,7 @@ def _ran_on_ms(run: LoopState, files: RunFiles) -> int:
     return last_ms - last_event_ms if last_event_ms <= last_ms <= wall_ms() else 0
 
 
-def _changed_context(before: Look, loop: FSMLoop | None) -> Mapping[str, Any]:
+def _changed_context(before: StoredRun, loop: FSMLoop | None) -> Mapping[str, Any]:
     """With another definition goes its context, but for what was given when the run began."""
     if loop is None:
         return {}
@@ -225,105 +231,9 @@ def _changed_context(before: Look, loop: FSMLoop | None) -> Mapping[str, Any]:
     return {**loop.context, **given}
 
 
-class Look(NamedTuple):
-    """A run as its files tell it, without touching them."""
-
-    run: LoopState
-    loop: FSMLoop
-    damage: str | None
-
-
-def find(root: str, name: str) -> Look:
-    """The newest run of that name, from the history if need be.
-
-    Another process may be moving its files out of the history or into it: what is seen of them
-    then is no damage.
-    """
-    try:
-        found = _found(root, name)
-    except DamagedRun:
-        if alive(root, name) is not None:
-            raise ConflictError(f"Cannot resume '{name}' - it is already running") from None
-        found = _found(root, name)  # whoever moved them is gone by now
-    if found is None:
-        raise UsageError(f"there is no run of `{name}` to resume")
-    return found
-
-
-def _found(root: str, name: str) -> Look | None:
-    return current(root, name) or look(_newest_past(root, name))
-
-
-def current(root: str, name: str) -> Look | None:
-    """The run of that name that is not in the history, nor was on its way there when it died."""
-    settle(root, name)
-    return look(RunFiles(root, name))
-
-
-def look(files: RunFiles | None) -> Look | None:
-    loaded = None if files is None else storage.load(files, LoopState.from_dict)
-    if files is None or loaded is None:
-        return None
-    damage = loaded.damage or (EDITED if loaded.is_edited else None)
-    return Look(_state_of(loaded, files), machine_of(loaded, files), damage)
-
-
 def check_resumable(name: str, loop: FSMLoop, run: LoopState) -> None:
     if why := not_resumable(loop, run):
         raise UsageError(f"there is nothing to resume in `{name}`: {why}")
-
-
-def _newest_past(root: str, name: str) -> RunFiles | None:
-    return next((run.files for run in past_runs(root, name, limit=1)), None)
-
-
-def _load(files: RunFiles) -> Loaded:
-    """Read the run back, out of the history if that is where it is; under its claim."""
-    settle(files.root, files.name)
-    loaded = storage.load(files, LoopState.from_dict)
-    past = None if loaded is not None else _newest_past(files.root, files.name)
-    if past is not None:
-        loaded = storage.load(restore(past), LoopState.from_dict)
-    if loaded is None:
-        raise UsageError(f"there is no run of `{files.name}` to resume")
-    return loaded
-
-
-def machine_of(loaded: Loaded, files: RunFiles) -> FSMLoop:
-    try:
-        return _whole(FSMLoop.from_dict((loaded.run_json or {})["loop"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        why = f"`{files.run_json}`, the machine the run began with, is missing or damaged"
-        raise DamagedRun(why, storage.LEFT_ALONE) from error
-
-
-def _whole(loop: FSMLoop) -> FSMLoop:
-    """The machine, if its fields are of their kinds and its ways lead somewhere.
-
-    What a value may do in a script is left to the action: an earlier version may have allowed more.
-    """
-    from little_loops.authoring.load import load_data  # only a resume reads a machine back
-
-    for problem in load_data(loop.to_dict(), loop.name).problems:
-        if problem.severity == "error" and not problem.code.startswith("LL4"):
-            raise ValueError(problem.message)
-    return loop
-
-
-def _state_of(loaded: Loaded, files: RunFiles) -> LoopState:
-    """The snapshot and what the log says after it; or all of the log."""
-    try:
-        if loaded.snapshot is not None:
-            run = LoopState.from_dict(loaded.snapshot)
-        else:
-            first = from_record(next(loaded.records))
-            run = evolve(first_state(first, (loaded.run_json or {}).get("context", {})), first)
-        for record in loaded.records:
-            run = evolve(run, from_record(record))
-        return LoopState.from_dict(run.to_dict())  # an event may hold anything, a run may not
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
-        why = f"`{files.events}` has an event that cannot be read: {storage.in_words(error)}"
-        raise DamagedRun(why, storage.LEFT_ALONE) from error
 
 
 def _end_orphans(run: LoopState, loop: FSMLoop, writer: RunWriter) -> tuple[str, ...]:
@@ -357,11 +267,15 @@ def _carry_out(
         def workplace() -> Workplace:
             session = SessionNote(writer.data)
             stack.callback(session.close)
-            return _workplace(run.run, wish, around, writer, onlookers, masker, session)
+            output = RunOutput(writer.data, masker)
+            stack.callback(output.close)
+            return _workplace(run.run, wish, around, writer, onlookers, output, session)
 
+        if run.seq:
+            rescue(writer.data, run.step, run.attempt)
         world = LocalWorld(loop, writer, workplace, clock, masker, onlookers, around)
         run, ending = drive(loop, run, happening, world)
-    writer.save(run.to_dict(), sync=True)
+    writer.save(run, sync=True)
     past = _put_away(wish, around) if run.status in ARCHIVED else None
     return Ran(run, ending, past or writer.files)
 
@@ -381,7 +295,7 @@ def _workplace(
     around: Surroundings,
     writer: RunWriter,
     onlookers: Onlookers,
-    masker: Masker,
+    output: RunOutput,
     session: SessionNote,
 ) -> Workplace:
     path = path_with_own_command(writer.data, around.environ.get("PATH"))
@@ -392,7 +306,7 @@ def _workplace(
         inherited({**around.environ, **nested, "PATH": path}),
         stop=around.stop,
         onlookers=onlookers,
-        holds_secret=lambda data: masker.mask_bytes(data) != data,
+        output=output,
         skip_permissions=wish.skip_permissions,
         on_started=session.keep,
         scanner=around.scanner,

@@ -46,6 +46,7 @@ from little_loops.fsm.state import LoopState, Result
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import Masker, looks_secret
 from little_loops.reporting.observers import Onlooker
+from little_loops.runs.layout import SESSION
 from little_loops.runs.storage import RunWriter
 from little_loops.system import process_tree
 from little_loops.system.clock import RunClock
@@ -120,7 +121,7 @@ class LocalWorld:
         self.onlookers.records(events)
 
     def save(self, run: LoopState) -> None:
-        self.writer.save(run.to_dict())
+        self.writer.save(run)
         if not self.is_ready:
             self.is_ready = True
             self.around.ready(run)
@@ -239,11 +240,10 @@ class SessionNote:
     A few bytes written over, not synced: what a power cut loses has no processes left either.
     """
 
-    NAME = "action.json"
     WIDTH = 120
 
     def __init__(self, data: Folder) -> None:
-        self._descriptor = data.open(self.NAME, os.O_WRONLY | os.O_CREAT)
+        self._descriptor = data.open(SESSION, os.O_WRONLY | os.O_CREAT)
 
     def keep(self, pid: int) -> None:
         os.pwrite(self._descriptor, to_json(process_tree.session(pid)).ljust(self.WIDTH) + b"\n", 0)
@@ -254,6 +254,6 @@ class SessionNote:
     @classmethod
     def read(cls, data: Folder) -> list[process_tree.Session]:
         with suppress(ValueError, TypeError):
-            raw = data.read(cls.NAME, 4096)
+            raw = data.read(SESSION, 4096)
             return [process_tree.Session(*json.loads(raw))] if raw else []
         return []

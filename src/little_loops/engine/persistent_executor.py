@@ -22,8 +22,10 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.signal_detector import SignalDetector
 from little_loops.fsm.state import LoopState
 from little_loops.reporting.observers import Callback
+from little_loops.runs.output_files import RunOutput
 from little_loops.runs.project import project_of
-from little_loops.system.output import LineScanner, Scanner, Signal, SignalScanner, Stream
+from little_loops.system.files import Folder
+from little_loops.system.output import LineScanner, Scanner, Signal, SignalScanner
 
 
 class PersistentExecutor:
@@ -72,17 +74,16 @@ class PersistentExecutor:
 
     def _performers(self, runner: ActionRunner) -> Performers:
         def act(world: LocalWorld, run: LoopState, command: RunShell | RunAgent) -> ActionEnded:
-            actions = RunnerActions(runner, self.signal_detector, _keep_in(world.run_dir))
+            actions = RunnerActions(runner, self.signal_detector, _keep_in(world.writer.data))
             return world.ended(actions.act(command, world.values(run)))
 
         return {RunShell: act, RunAgent: act}
 
 
-def _keep_in(run_dir: str) -> Callable[[Job, str], dict[str, Any]]:
+def _keep_in(data: Folder) -> Callable[[Job, str], dict[str, Any]]:
     def keep(job: Job, output: str) -> dict[str, Any]:
-        stream = Stream(run_dir, f"{job.step:05}-{job.attempt}.out")
-        stream.feed(output.encode("utf-8", "replace"))
-        return kept_output(stream.close())
+        raw = output.encode("utf-8", "replace")
+        return kept_output(RunOutput(data).keep(job.step, job.attempt, raw, "out"))
 
     return keep
 

@@ -19,7 +19,7 @@ from little_loops.fsm.commands import Judge, RunAction, RunAgent, RunBuiltin, Ru
 from little_loops.fsm.conditions import Observation
 from little_loops.fsm.schema import ERROR, All, AnyOf, Condition, FSMLoop, Not
 from little_loops.fsm.state import FileRef, Judgement, LoopState, Result
-from little_loops.fsm.values import author_context, values_of
+from little_loops.fsm.values import FILE_FIELDS, author_context, values_of
 from little_loops.records import NamedTuple
 from little_loops.templates.render import (
     Lookup,
@@ -95,8 +95,8 @@ class Values:
             name, field = reference.path[0], reference.path[-1]
         assert name is not None, "`prev` was found"
         result = self._run.captured[name]
-        if field == "file":
-            return self._file_of(name, result)
+        if field in FILE_FIELDS:
+            return self._file_of(field, name, result)
         reference_to = {"output": result.output_file, "stderr": result.stderr_file}.get(field)
         return None if reference_to is None else self.read(reference_to)
 
@@ -107,18 +107,12 @@ class Values:
         with open(self.path_of(file), "rb") as stream:
             return without_newline(stream.read().decode("utf-8", "replace"))
 
-    def _file_of(self, name: str, result: Result) -> str:
-        """The whole output as a file, byte for byte; a short one is written when it is asked for."""
+    def _file_of(self, field: str, name: str, result: Result) -> str | None:
         if self._run_dir is None:
-            raise Unresolved(f"captured.{name}.file", ())
-        if result.output_file is not None:
-            return self.path_of(result.output_file)
-        path = os.path.join(self._run_dir, f"{name}.output")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as stream:
-            text = result.output or ""
-            stream.write(text if result.open_ended or not text else f"{text}\n")
-        return path
+            raise Unresolved(f"captured.{name}.{field}", ())
+        from little_loops.engine.result_files import ResultFiles  # few actions want files
+
+        return ResultFiles(self._run_dir).of(field, name, result)
 
 
 def fill(command: RunAction, values: Values) -> Filled | str:
@@ -253,7 +247,8 @@ def _source_seen(source: str, run: LoopState, values: Values) -> Observation:
 
 def _result_seen(name: str, run: LoopState, values: Values) -> Observation:
     result = run.captured[name]
-    file, large = result.output_file, None
+    # Version one kept the stream of an agent as its file, beside the answer.
+    file, large = (result.output_file if result.output is None else None), None
     if file is None:
         text = result.output or ""
     elif file.size <= LARGE_BYTES:

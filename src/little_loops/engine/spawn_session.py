@@ -17,13 +17,14 @@ from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
-from little_loops.errors import StorageError
+from little_loops.errors import ProgramError
 from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.spending import SESSION_USD
 from little_loops.fsm.timestamps import timestamp
 from little_loops.hosts.base import Request, environment, host_named
 from little_loops.hosts.programs import find_program
-from little_loops.runs.storage import SPAWN, RunFiles, make_folder
+from little_loops.runs.folders import make_folder
+from little_loops.runs.layout import SPAWN, RunFiles
 from little_loops.system.clock import wall_ms
 from little_loops.system.detached import own_environment
 from little_loops.system.files import Folder, to_json
@@ -95,9 +96,9 @@ class Spawner:
             raise self._not_started(program.why_not)
         return program.path
 
-    def _not_started(self, why: str) -> StorageError:
-        help = f"`ll-loop resume {self.files.name}` goes on by hand"
-        return StorageError(f"no session could be started: {why}", help)
+    def _not_started(self, why: str) -> ProgramError:
+        help = f"`ll-loop resume {self.files.name}` continues the run by hand"
+        return ProgramError(f"cannot start a session to continue the run: {why}", help)
 
     def _start(
         self, argv: tuple[str, ...], environ: Mapping[str, str], log: int
@@ -114,7 +115,7 @@ class Spawner:
                 start_new_session=True,
             )
         except OSError as error:
-            raise self._not_started(f"{argv[0]}: {error.strerror}") from error
+            raise self._not_started(f"`{argv[0]}`: {error.strerror}") from error
 
     def _folder(self) -> tuple[str, ...]:
         return (".running", f"{self.files.name}.d")

@@ -66,6 +66,11 @@ class PartialResult(NamedTuple):
     stderr: Masked[str | None]
     output_file: FileRef | None = None
     stderr_file: FileRef | None = None
+    stream_file: FileRef | None = None
+    open_ended: bool = False
+    stderr_open_ended: bool = False
+    order: tuple[int, ...] = ()
+    order_file: str | None = None
     signal: int | None = None
 
 

@@ -41,15 +41,7 @@ def note_receipt(turn: Turn, receipt: Receipt | None) -> None:
 
 def note_cut(turn: Turn, result: Result) -> None:
     """A stop ended the action; how it went is kept for whoever looks."""
-    kept = PartialResult(
-        result.exit_code,
-        result.duration_ms,
-        result.output,
-        result.stderr,
-        result.output_file,
-        result.stderr_file,
-        result.signal,
-    )
+    kept = PartialResult._make(getattr(result, name) for name in PartialResult._fields)
     turn.note(_interrupted(turn.run, "stop")._replace(result=kept))
     note_receipt(turn, used(turn.loop, turn.run, result))
 

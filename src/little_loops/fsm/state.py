@@ -41,22 +41,29 @@ AgentWay = Literal["success", "fail", "error", "handoff", "wait", "auth", "billi
 
 
 class FileRef(NamedTuple):
-    """A whole output that lies in a file of the run, relative to its directory."""
+    """A whole output that lies in a file of the run, relative to its directory.
+
+    `has_secrets`: whether a secret was printed; none if nobody looked, as in the first version.
+    """
 
     path: str
     size: int
     sha256: str
     truncated: Written[bool] = False
+    has_secrets: bool | None = None
 
 
 class Result(NamedTuple):
     """What an action left behind: `captured.<state>`.
 
     `output` and `stderr` hold short texts; a longer one is only in its file, and `tail` is its
-    end, for people.  `open_ended`: no newline was dropped from the end of `output`.  `failure` says
-    why an action could not be run at all, `wait_ms` how long it wants the next iteration to wait.
-    The second half is an agent's: `agent` is what its host
-    made of the end, which the machine knows only as one of a few ways to go on.
+    end, for people.  `open_ended`: no newline was dropped from the end of `output`.  `order` says
+    in which order the two streams arrived: bytes of stdout, of stderr, of stdout and so on; a
+    long one is only in its file.  `failure` says why an action could not be run at all, `wait_ms`
+    how long it wants the next iteration to wait.
+
+    The second half is an agent's: `agent` is what its host made of the end, which the machine knows
+    only as one of a few ways to continue; `stream_file` has the raw events of its program.
     """
 
     exit_code: int | None
@@ -67,6 +74,9 @@ class Result(NamedTuple):
     stderr_file: FileRef | None = None
     tail: Masked[str | None] = None
     open_ended: bool = False
+    stderr_open_ended: bool = False
+    order: tuple[int, ...] = ()
+    order_file: str | None = None
     signal: int | None = None
     cut_by: CutBy = "none"
     failure: Masked[str | None] = None
@@ -81,6 +91,7 @@ class Result(NamedTuple):
     cost_usd: float | None = None
     turns: int | None = None
     retry_at_ms: int | None = None
+    stream_file: FileRef | None = None
 
 
 class SignalLine(NamedTuple):
@@ -205,9 +216,51 @@ class LoopState(NamedTuple):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LoopState:
         """Read what `to_dict` wrote.  Raises `WrongShape` on anything else."""
-        if data.get("format") != FORMAT:
-            raise WrongShape(f"{data.get('format')!r} is not {FORMAT}", "format")
+        _check_format(data)
         return _going_together(decode(cls, data))
+
+
+class RunSummary(NamedTuple):
+    """The fields of a `LoopState` that lists of runs show, by the same names."""
+
+    run: str
+    loop: str
+    current_state: str
+    started_at: str
+    updated_at: str
+    scope: tuple[str, ...]
+    status: Status
+    reason: str | None
+    error: str | None
+    wait: WaitFor | None
+    iteration: int
+    cycle: int
+    continuation_prompt: str | None
+    ran_ms: int
+    limits: Limits
+    costs: Mapping[str, Receipt]
+    seq: int
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RunSummary:
+        """Read a part of what `LoopState.to_dict` wrote.  Raises `WrongShape` on anything else."""
+        _check_format(data)
+        return decode(cls, data)
+
+    @property
+    def cost_usd(self) -> float:
+        return float(sum(receipt.cost_usd for receipt in self.costs.values()))
+
+    @property
+    def tokens(self) -> int:
+        return sum(receipt.tokens for receipt in self.costs.values())
+
+
+def _check_format(data: Mapping[str, Any]) -> None:
+    if "format" not in data:
+        raise WrongShape("is missing", "format")
+    if data["format"] != FORMAT:
+        raise WrongShape(f"{data['format']!r} is not {FORMAT}", "format")
 
 
 _ALWAYS = Result._fields[:4]

@@ -12,8 +12,10 @@ from typing import Any
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState, Result
 
-RESULT_FIELDS = ("output", "stderr", "exit_code", "duration_ms", "file")
+RESULT_FIELDS = ("output", "stderr", "exit_code", "duration_ms")
 AGENT_FIELDS = ("structured", "session_id", "cost_usd", "turns")
+AGENT_FILE = "stream_file"
+FILE_FIELDS = ("file", "stderr_file", "log_file", AGENT_FILE)
 
 
 def author_context(loop_context: Mapping[str, Any], state: StateConfig) -> dict[str, Any]:
@@ -61,9 +63,11 @@ class Captured(Mapping[str, Mapping[str, Any]]):
 
 
 def result_values(result: Result) -> dict[str, Any]:
-    """The fields of a result a template may name; `file` is made on demand by the edge."""
+    """The fields of a result a template may name; its files are made on demand by the edge."""
     names = RESULT_FIELDS if result.agent is None else RESULT_FIELDS + AGENT_FIELDS
-    values = {name: getattr(result, name, None) for name in names}
+    values = dict.fromkeys(FILE_FIELDS) | {name: getattr(result, name) for name in names}
+    if result.agent is None:
+        del values[AGENT_FILE]
     if result.structured is not None:
         values["structured"] = result.structured
     return values

@@ -52,7 +52,15 @@ class Masker:
         return _replaced(text, _merged(spans), MASK)
 
     def mask_bytes(self, data: bytes) -> bytes:
-        return _replaced(data, _found(data, self._words_as_bytes), MASK.encode())
+        return _replaced(data, self.secrets_in(data), MASK.encode())
+
+    def secrets_in(self, data: bytes) -> list[Span]:
+        """Where secrets are."""
+        return _found(data, self._words_as_bytes)
+
+    def safe_end(self, data: bytes) -> int:
+        """How much of it no continuation can turn into a part of a secret."""
+        return _safe_end(data, self._words_as_bytes)
 
 
 class MaskedStream:
@@ -180,13 +188,18 @@ def _replaced(text: AnyStr, spans: list[Span], mask: AnyStr, start: int = 0) -> 
     return text[:0].join(parts)
 
 
-def _safe_end(text: str, words: Sequence[str]) -> int:
+def hidden(data: bytes, spans: list[Span]) -> bytes:
+    """The data with a mask for each of these places."""
+    return _replaced(data, _merged(spans), MASK.encode())
+
+
+def _safe_end(text: AnyStr, words: Sequence[AnyStr]) -> int:
     """How much of the text no continuation of it can turn into a part of a secret."""
     safe = len(text)
     for word in words:
-        at = text.find(word[0], max(0, len(text) - len(word) + 1))
+        at = text.find(word[:1], max(0, len(text) - len(word) + 1))
         while 0 <= at < safe:
             if word.startswith(text[at:]):
                 safe = at
-            at = text.find(word[0], at + 1)
+            at = text.find(word[:1], at + 1)
     return safe

@@ -21,23 +21,19 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
-from little_loops.errors import ConflictError, LittleLoopsError, StorageError, UsageError
+from little_loops.errors import ConflictError, StorageError, UsageError, WaitStopped
 from little_loops.fsm.scope import contains, overlaps
 from little_loops.records import NamedTuple
-from little_loops.runs.holders import Holder, from_bytes, this_process, to_bytes
-from little_loops.runs.project import check_run_name, is_run_name, show_scope
-from little_loops.runs.storage import PID, RUNNING, find_folder, make_folder
+from little_loops.runs.folders import find_folder, make_folder
+from little_loops.runs.holders import Holder, from_bytes, this_process, to_bytes, unknown
+from little_loops.runs.layout import PID, QUEUE, RUNNING, named
+from little_loops.runs.project import check_run_name, show_scope
 from little_loops.system.files import Folder, failure, write_all
 from little_loops.system.lock_files import guarded, has_name, held, hold, looking
 
-QUEUE = ".queue"
 RELEASE_WAIT_S = 2.0
 POLL_S = 0.1
 DEEPEST = 16
-
-
-class WaitStopped(LittleLoopsError):
-    """A stop was asked for while the run was waiting for its turn."""
 
 
 class Stop(Protocol):
@@ -201,7 +197,7 @@ def _wait(
     desk: _Desk,
     wanted: Holder,
     number: int,
-    blocker: _Blocker,
+    blocker: Blocker,
     say: Callable[[str], None],
     stop: Stop | None,
 ) -> Claim:
@@ -243,22 +239,38 @@ def _placed(wanted: Holder, live: list[Holder]) -> Holder:
     return wanted._replace(scope=tuple(scope), outer=tuple(holder.run_id for holder in around))
 
 
-class _Blocker(NamedTuple):
+class Blocker(NamedTuple):
+    """A run that has to end before another one can start."""
+
     holder: Holder
     doing: str
 
 
+def blockers(
+    root: str, name: str, scope: tuple[str, ...], environ: Mapping[str, str]
+) -> list[Blocker]:
+    """Every run that is in the way of one with this name and scope (absolute paths)."""
+    wanted = unknown(name, root)._replace(scope=scope, outer=nesting(environ).runs)
+    folder = find_folder(root, RUNNING)
+    if folder is None:
+        return []
+    with folder, looking(folder):
+        found = [Blocker(holder, "running") for holder in _live(folder, root)]
+        found += [Blocker(ticket.holder, "waiting to run") for ticket in _tickets(folder, root)]
+    return [each for each in found if _conflicts(wanted, each.holder)]
+
+
 def _blocker(
     desk: _Desk, wanted: Holder, live: list[Holder], number: int | None = None
-) -> _Blocker | None:
+) -> Blocker | None:
     """Who has to end first: a living run, else one that came earlier and waits."""
     for holder in sorted(live, key=lambda each: (len(each.outer), each.name)):
         if _conflicts(wanted, holder):
-            return _Blocker(holder, "running")
+            return Blocker(holder, "running")
     for ticket in _tickets(desk.folder, desk.root, tidy=True):
         came_first = number is None or ticket.number < number
         if came_first and _may_wait(wanted, ticket.holder) and _conflicts(wanted, ticket.holder):
-            return _Blocker(ticket.holder, "waiting to run")
+            return Blocker(ticket.holder, "waiting to run")
     return None
 
 
@@ -272,7 +284,7 @@ def _may_wait(wanted: Holder, other: Holder) -> bool:
     return not wanted.outer or wanted.outer[-1] in other.outer
 
 
-def _check_may_wait(desk: _Desk, wanted: Holder, blocker: _Blocker) -> None:
+def _check_may_wait(desk: _Desk, wanted: Holder, blocker: Blocker) -> None:
     can_wait = _may_wait(wanted, blocker.holder)
     if desk.may_queue and can_wait:
         return
@@ -283,13 +295,13 @@ def _check_may_wait(desk: _Desk, wanted: Holder, blocker: _Blocker) -> None:
     raise ConflictError(message, f"{ways}; `--queue` waits for it")
 
 
-def _already(wanted: Holder, blocker: _Blocker) -> tuple[str, str]:
+def _already(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     name, process = wanted.name, _process(wanted, blocker.holder)
     message = f"Cannot start '{name}' - it is already {blocker.doing} ({process})"
     return message, f"`ll-loop status {name}` shows it, `ll-loop stop {name}` ends it"
 
 
-def _overlap(desk: _Desk, wanted: Holder, blocker: _Blocker) -> tuple[str, str]:
+def _overlap(desk: _Desk, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     mine, its = wanted.name, blocker.holder.name
     ours, theirs = (show_scope(desk.root, each.scope) for each in (wanted, blocker.holder))
     process = _process(wanted, blocker.holder)
@@ -391,10 +403,8 @@ def _tickets(folder: Folder, root: str, *, tidy: bool = False) -> list[_Ticket]:
 
 def _live(folder: Folder, root: str) -> list[Holder]:
     found = []
-    for name in folder.names():
-        run = name.removesuffix(PID)
-        if run != name and is_run_name(run):
-            raw = held(folder, name)
-            if raw is not None:
-                found.append(from_bytes(raw, run, root))
+    for name in named(folder.names(), PID):
+        raw = held(folder, name + PID)
+        if raw is not None:
+            found.append(from_bytes(raw, name, root))
     return found

@@ -1,10 +1,10 @@
 """Read what a run writes while it writes it, and know when nothing more will come.
 
-A file is opened once and kept: at its end a run moves its files to the history, and the open file
-moves along.  Whether a run is over is asked before its file is read to the end, so that nothing
+Files are opened once and kept: at its end a run moves its files to the history, and what is open
+moves along.  Whether a run is over is asked before its files are read to the end, so that nothing
 written in between is missed.
 
-Not here: what to show of it (`logs`, `attach`).
+Not here: what to show of it (`logs`, `attach`), what an event and an output are (`playback`).
 """
 
 from __future__ import annotations
@@ -12,21 +12,32 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from little_loops.errors import UsageError
+from little_loops.fsm.events import Entry, StateEnter
 from little_loops.runs.claims import alive
-from little_loops.runs.inspect import Seen, newest_seen
+from little_loops.runs.entries import readable
+from little_loops.runs.folders import open_file
 from little_loops.runs.journal import Record, Records
-from little_loops.runs.storage import EVENTS, LOG, RunFiles
+from little_loops.runs.layout import EVENTS, LOG
+from little_loops.runs.outputs import Outputs, open_outputs
+from little_loops.runs.playback import Item, Playback
 from little_loops.system.files import failure
+
+if TYPE_CHECKING:
+    from little_loops.fsm.schema import FSMLoop
+    from little_loops.runs.reading import Runs
+    from little_loops.runs.view import RunView
 
 CHUNK = 1 << 16
 POLL_S = 0.05
 LOOKS = 10
+RECENT_BYTES = 1 << 18
+"""So much at the end of a log tells what a run is doing just now."""
 
 
-class Growing:
+class GrowingFile:
     """A file that somebody may be appending to, from an offset on."""
 
     def __init__(self, descriptor: int, path: str) -> None:
@@ -64,10 +75,6 @@ class Growing:
                 stop = found
             place = begin
 
-    def seek_end(self, most: int) -> None:
-        """Leave out all but so many bytes at the end."""
-        self.offset = max(os.fstat(self._descriptor).st_size - most, self.offset)
-
     def close(self) -> None:
         os.close(self._descriptor)
 
@@ -78,8 +85,8 @@ class Growing:
         self.close()
 
 
-class GrowingEvents:
-    """The events of a log, those there are and those to come."""
+class GrowingLog:
+    """The events of a run, those there are and those to come."""
 
     def __init__(self, descriptor: int, most: int | None = None) -> None:
         self._descriptor = descriptor
@@ -87,8 +94,12 @@ class GrowingEvents:
         start = 0 if most is None else max(size - most, 0)
         self._records = Records(lambda: os.dup(descriptor), start)
 
-    def rest(self) -> Iterator[Record]:
+    def records(self) -> Iterator[Record]:
+        """As they are written, for whoever hands them on."""
         return iter(self._records)
+
+    def entries(self) -> Iterator[Entry]:
+        return readable(self._records)
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -100,60 +111,118 @@ class GrowingEvents:
         self.close()
 
 
-def open_log(root: str, one: Seen) -> tuple[Seen, Growing]:
+class Following:
+    """What a run does from now on: its events, and what its actions print, as they come."""
+
+    def __init__(
+        self,
+        log: GrowingLog,
+        outputs: Outputs | None,
+        playback: Playback,
+        machine: FSMLoop | None = None,
+    ) -> None:
+        self.machine = machine
+        self._log = log
+        self._outputs = outputs
+        self._playback = playback
+        self.began_ms: int | None = None
+        """When the action under way began."""
+
+    def begin(self) -> list[Item]:
+        """What the run is doing just now: all since it entered its state."""
+        found = list(self._log.entries())
+        entered = [at for at, each in enumerate(found) if isinstance(each.event, StateEnter)]
+        return self._told(found[entered[-1] if entered else 0 :]) + self.news()
+
+    def all(self) -> Iterator[Item]:
+        """All that has happened so far, read as it is asked for."""
+        for entry in self._log.entries():
+            yield from self._told([entry])
+        yield from self.news()
+
+    def news(self) -> list[Item]:
+        """What has happened since.
+
+        What an action prints is read before the log: if no event came, it belongs to the action
+        that is known to be under way.  Else its end tells all that it printed.
+        """
+        live = self._playback.live()
+        found = list(self._log.entries())
+        return self._told(found) if found else live
+
+    def _told(self, entries: list[Entry]) -> list[Item]:
+        items: list[Item] = []
+        for entry in entries:
+            items += self._playback.feed(entry)
+            if self._playback.action is entry.event:
+                self.began_ms = entry.wall_ms
+        if self._playback.action is None:
+            self.began_ms = None
+        return items
+
+    def close(self) -> None:
+        self._log.close()
+        if self._outputs is not None:
+            self._outputs.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def follow(runs: Runs, view: RunView, most: int | None = None) -> Following:
+    """Follow a run; with `most`, what is in that many bytes at the end of its log, and the rest."""
+    machine = runs.machine(view)
+    view, log = open_events(runs, view, most)
+    outputs = open_outputs(view.files)
+    return Following(log, outputs, Playback(outputs, machine, runs.root), machine)
+
+
+def open_log(runs: Runs, view: RunView) -> tuple[RunView, GrowingFile]:
     """The log of a run for people; the run may be on its way to the history meanwhile."""
-    one, descriptor = _open(root, one, LOG)
-    return one, Growing(descriptor, one.files.log)
+    view, descriptor = _open(runs, view, LOG)
+    return view, GrowingFile(descriptor, view.files.log)
 
 
-def open_events(root: str, one: Seen, most: int | None = None) -> tuple[Seen, GrowingEvents]:
+def open_events(runs: Runs, view: RunView, most: int | None = None) -> tuple[RunView, GrowingLog]:
     """Its events; with `most`, those in that many bytes at the end, and what comes after."""
-    one, descriptor = _open(root, one, EVENTS)
-    return one, GrowingEvents(descriptor, most)
+    view, descriptor = _open(runs, view, EVENTS)
+    return view, GrowingLog(descriptor, most)
 
 
-def _open(root: str, one: Seen, suffix: str) -> tuple[Seen, int]:
+def _open(runs: Runs, view: RunView, suffix: str) -> tuple[RunView, int]:
     for _ in range(LOOKS):
-        descriptor = _open_now(one.files, suffix)
+        descriptor = open_file(view.files, suffix)
         if descriptor is not None:
-            return one, descriptor
+            return view, descriptor
         # It has ended and moved, or has just begun and is about to write.
-        again = newest_seen(root, one.name) or one
-        if again.files == one.files:
+        again = runs.view(view.name) or view
+        if again.files == view.files:
             if not again.is_alive:
                 break
             time.sleep(POLL_S)
-        one = again
-    raise UsageError(f"`{one.files.path(suffix)}` is missing")
+        view = again
+    raise UsageError(f"`{view.files.path(suffix)}` is missing")
 
 
-def _open_now(files: RunFiles, suffix: str) -> int | None:
-    folder = files.folder()
-    if folder is None:
-        return None
-    with folder:
-        try:
-            return folder.open(files.base + suffix, os.O_RDONLY)
-        except FileNotFoundError:
-            return None
-
-
-def until_it_runs(root: str, name: str, one: Seen) -> Seen:
+def until_it_runs(runs: Runs, view: RunView) -> RunView:
     """Wait while a run is in the queue; what it is after that."""
-    while one.status == "queued":
+    while view.status == "queued":
         time.sleep(POLL_S)
-        one = newest_seen(root, name) or one._replace(status="gone")
-    if one.status == "gone":
-        raise UsageError(f"`{name}` left the queue without running")
-    return one
+        view = runs.view(view.name) or view._replace(status="gone")
+    if view.status == "gone":
+        raise UsageError(f"`{view.name}` left the queue without running")
+    return view
 
 
-def over_when(root: str, one: Seen) -> Callable[[], bool]:
+def over_when(runs: Runs, view: RunView) -> Callable[[], bool]:
     """Asks whether this very run is no longer carried by a process; another may have its name."""
-    run_id = one.holder.run_id if one.holder else None
+    run_id = view.holder.run_id if view.holder else None
 
     def is_over() -> bool:
-        holder = None if run_id is None else alive(root, one.name)
+        holder = None if run_id is None else alive(runs.root, view.name)
         return holder is None or holder.run_id != run_id
 
     return is_over

@@ -1,4 +1,4 @@
-"""List the runs of a project, and move them between `.running` and `.history`.
+"""Move runs between `.running` and `.history`, and delete past ones.
 
 A run is several files, and moving them takes several steps.  Before the first, a link
 `NAME.moving` says what is going on (it is read, never followed); it goes away after the last.  So
@@ -6,9 +6,9 @@ a crash in between leaves a run that can be found, for the state file stays in `
 while (the last to leave, the first to come back), and `settle` finishes the move.
 
 All moves are made under the run's claim, and under the guard so that `prune` cannot come in
-between.  Listing reads a bounded piece of each run; one that is damaged is listed as such.
+between.
 
-Not here: what a run's files hold (`storage`), who is alive (`claims`).
+Not here: what a run's files hold (`storage`), who is alive (`claims`), what runs look like (`view`).
 """
 
 from __future__ import annotations
@@ -16,143 +16,66 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from contextlib import ExitStack, suppress
-from typing import Any, Literal
+from contextlib import suppress
+from typing import Literal
 
 from little_loops.errors import StorageError, UsageError
-from little_loops.records import NamedTuple
-from little_loops.runs.claims import alive, holders
-from little_loops.runs.holders import Holder
-from little_loops.runs.project import check_run_name, is_run_name
-from little_loops.runs.storage import (
+from little_loops.fsm.state import RunSummary
+from little_loops.fsm.timestamps import timestamp, wall_ms_of
+from little_loops.runs.folders import event_log, find_folder, make_folder
+from little_loops.runs.journal import is_blank
+from little_loops.runs.layout import (
     DATA,
     EVENTS,
     HISTORY,
     LOG,
+    MOVING,
     RUNNING,
     SPAWN,
     STATE,
+    STEM,
     RunFiles,
-    Saved,
-    Unusable,
-    events,
-    find_folder,
-    is_blank,
-    make_folder,
-    read_state,
+    stem_order,
 )
+from little_loops.runs.project import check_run_name, is_run_name
+from little_loops.runs.state_file import read_summary
+from little_loops.system.clock import wall_ms
 from little_loops.system.files import Folder, failure
 from little_loops.system.lock_files import guarded
 
-NO_SNAPSHOT = "killed before its first snapshot; `resume` reads it from the log"
-MOVING = ".moving"
 PRUNED = ".pruned-"
-_STEM = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d+))?")
-_MOVE = rf"(archive|restore):({_STEM.pattern})"
+_MOVE = rf"(archive|restore):({STEM.pattern})"
 _STARTED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _PART = "|".join(map(re.escape, (DATA, LOG, SPAWN, EVENTS, STATE))) + r"(\.damaged-\d+)?"
 
 Direction = Literal["archive", "restore"]
 
 
-class Run(NamedTuple):
-    """One run as it is listed: its snapshot or what is wrong with it, and who carries it."""
-
-    files: RunFiles
-    state: dict[str, Any] | None
-    damage: str | None = None
-    holder: Holder | None = None
-    is_newer: bool = False
-
-
-def runs(root: str) -> list[Run]:
-    """The current runs by name, then the past ones, newest first."""
-    return current_runs(root) + past_runs(root)
-
-
-def current_runs(root: str) -> list[Run]:
-    """What is in `.running`: alive, or unfinished."""
-    folder = find_folder(root, RUNNING)
-    if folder is None:
-        return []
-    living = {holder.name: holder for holder in holders(root)}
-    with folder:
-        names = {
-            name.removesuffix(end)
-            for name in folder.names()
-            for end in (STATE, EVENTS)
-            if name.endswith(end)
-        }
-        names = {name for name in names if is_run_name(name)} | living.keys()
-        found = (_look(folder, RunFiles(root, name), living.get(name)) for name in sorted(names))
-        return [run for run in found if run is not None]
-
-
-def past_runs(root: str, name: str | None = None, limit: int | None = None) -> list[Run]:
-    """The runs in the history, newest first."""
-    history = find_folder(root, HISTORY)
-    if history is None:
-        return []
-    found = []
-    with ExitStack() as stack:
-        stack.enter_context(history)
-        opened: dict[str, Folder | None] = {}
-        for files in _past(root, name):
-            if files.name not in opened:
-                folder = history.child(files.name)
-                opened[files.name] = None if folder is None else stack.enter_context(folder)
-            folder = opened[files.name]
-            run = None if folder is None else _look(folder, files, None)
-            if run is not None:
-                found.append(run)
-            if len(found) == limit:
-                break
-    return found
-
-
-def newest(root: str, name: str) -> Run | None:
-    """The run that a name means: the current one, else the last of the past ones."""
-    files = RunFiles(root, name)
-    folder = files.folder()
-    if folder is not None:
-        holder = alive(root, name)
-        with folder:
-            current = _look(folder, files, holder)
-        if current is not None:
-            return current
-    return next(iter(past_runs(root, name, limit=1)), None)
-
-
-def _look(folder: Folder, files: RunFiles, holder: Holder | None) -> Run | None:
-    try:
-        saved = read_state(folder, files.base)
-    except StorageError as error:
-        saved = Unusable(error.message)
-    match saved:
-        case Saved():
-            return Run(files, saved.state, None, holder)
-        case Unusable():
-            return Run(files, None, saved.why, holder, saved.is_newer)
-        case None if holder is None and is_blank(files):
-            return None  # moved away meanwhile, or nothing of it was ever recorded
-        case None:
-            return Run(files, None, None if holder else NO_SNAPSHOT, holder)
-
-
-def _past(root: str, name: str | None = None) -> list[RunFiles]:
+def past_files(root: str, name: str | None = None) -> list[RunFiles]:
     """The places of all past runs, newest first."""
     history = find_folder(root, HISTORY)
     if history is None:
         return []
     with history:
-        names = (
-            [name] if name is not None else [each for each in history.names() if is_run_name(each)]
-        )
+        names = [name] if name is not None else _names(history)
         found = [RunFiles(root, each, stem) for each in names for stem in _stems(history, each)]
     in_motion = _in_motion(root)
     kept = sorted(files for files in found if in_motion.get(files.name) != files.stem)
     # Of runs that began in the same second, whatever the order, it is always the same.
-    return sorted(kept, key=lambda files: _order(files.stem or ""), reverse=True)
+    return sorted(kept, key=lambda files: stem_order(files.stem or ""), reverse=True)
+
+
+def past_names(root: str) -> list[str]:
+    """The names that have past runs."""
+    history = find_folder(root, HISTORY)
+    if history is None:
+        return []
+    with history:
+        return _names(history)
+
+
+def _names(history: Folder) -> list[str]:
+    return [each for each in history.names() if is_run_name(each)]
 
 
 def _stems(history: Folder, name: str) -> set[str]:
@@ -160,12 +83,7 @@ def _stems(history: Folder, name: str) -> set[str]:
     if folder is None:
         return set()
     with folder:
-        return {match[0] for each in folder.names() if (match := _STEM.match(each)) is not None}
-
-
-def _order(stem: str) -> tuple[str, int]:
-    match = _STEM.fullmatch(stem)
-    return (match[1], int(match[2] or 1)) if match else ("", 0)
+        return {match[0] for each in folder.names() if (match := STEM.match(each)) is not None}
 
 
 def _in_motion(root: str) -> dict[str, str]:
@@ -200,7 +118,7 @@ def restore(past: RunFiles) -> RunFiles:
     root, name, stem = past
     settle(root, name)
     with make_folder(root, RUNNING) as running:
-        if running.stamp(name + STATE) is not None or not is_blank(RunFiles(root, name)):
+        if running.stamp(name + STATE) is not None or not is_blank(event_log(RunFiles(root, name))):
             raise StorageError(
                 f"`{RunFiles(root, name).state}` is in the way", "archive that run first"
             )
@@ -275,24 +193,13 @@ def _parts(folder: Folder, base: str) -> list[str]:
 
 def _started(running: Folder, files: RunFiles) -> str:
     """When a run began, as its file names will say it."""
-    saved = read_state(running, files.base)
-    stamps = [saved.state.get("started_at")] if isinstance(saved, Saved) else []
-    if not stamps:
-        stamps = [first.get("ts") for first in _first(events(files))]
-    match = _STARTED.match(stamps[0]) if stamps and isinstance(stamps[0], str) else None
-    return (match[0] if match else _now()).replace(":", "-")
+    summary = read_summary(running, files.base)
+    if isinstance(summary, RunSummary) and _STARTED.match(summary.started_at):
+        return summary.started_at[:19].replace(":", "-")
+    from little_loops.runs.entries import entries  # only where there is no snapshot
 
-
-def _now() -> str:
-    from little_loops.fsm.timestamps import timestamp  # listing needs no dates
-    from little_loops.system.clock import wall_ms
-
-    return timestamp(wall_ms())[:19]
-
-
-def _first(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    first = next(iter(records), None)
-    return [] if first is None else [first]
+    first = next(entries(files), None)
+    return timestamp(wall_ms() if first is None else first.wall_ms)[:19].replace(":", "-")
 
 
 def _free_stem(history: Folder, started: str) -> str:
@@ -301,8 +208,8 @@ def _free_stem(history: Folder, started: str) -> str:
     Two runs that began in the same second are told apart by a number; so is one that, by a clock
     which was set back, began before those it followed.
     """
-    taken = {match[0] for each in history.names() if (match := _STEM.match(each)) is not None}
-    stamp, number = max(map(_order, taken), default=("", 0))
+    taken = {match[0] for each in history.names() if (match := STEM.match(each)) is not None}
+    stamp, number = max(map(stem_order, taken), default=("", 0))
     return started if started > stamp else f"{stamp}-{number + 1}"
 
 
@@ -318,7 +225,7 @@ def prune(
         raise UsageError("say which runs to delete", "by their age, or by how many to keep")
     seen: dict[str, int] = {}
     doomed = []
-    for files in _past(root, name):
+    for files in past_files(root, name):
         seen[files.name] = seen.get(files.name, 0) + 1
         if seen[files.name] > (keep or 0) and _is_before(files, before_ms):
             doomed.append(files)
@@ -326,11 +233,9 @@ def prune(
 
 
 def _is_before(files: RunFiles, then_ms: int | None) -> bool:
-    from little_loops.fsm.timestamps import wall_ms_of  # listing needs no dates
-
     if then_ms is None:
         return True
-    day, _, clock = _order(files.stem or "")[0].partition("T")
+    day, _, clock = stem_order(files.stem or "")[0].partition("T")
     try:
         return wall_ms_of(f"{day}T{clock.replace('-', ':')}Z") < then_ms
     except ValueError:  # a month 99: not a name of ours, and not ours to delete by its age

@@ -180,6 +180,12 @@ class Records:
             yield held
 
 
+def is_blank(opened: Opened) -> bool:
+    """Whether nothing was ever recorded; the first event may be there in part."""
+    records = Records(opened)
+    return next(iter(records), None) is None and records.damaged <= 1
+
+
 def parse(line: bytes) -> Record | None:
     """The event on a line, or None."""
     try:
@@ -189,6 +195,52 @@ def parse(line: bytes) -> Record | None:
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
         return None
     return record if type(record.get("seq")) is int else None
+
+
+def seq_of(record: Record) -> int:
+    """The number of an event that `parse` gave."""
+    number: int = record["seq"]
+    return number
+
+
+def offset_of(opened: Opened, is_before: Callable[[Record], bool | None]) -> int:
+    """Where to begin reading for the first event that is not before what is looked for.
+
+    Found by halving: the order of a log is that of its events.  `is_before` gives none for an event
+    that says nothing about it.
+    """
+    descriptor = opened()
+    if descriptor is None:
+        return 0
+    try:
+        low, high = 0, os.fstat(descriptor).st_size
+        while high - low > TAIL_START:
+            middle = (low + high) // 2
+            found = _first_that_says(descriptor, middle, high, is_before)
+            if found is None or not found[1]:
+                high = middle
+            else:
+                low = found[0]
+        return low
+    except OSError as error:
+        raise failure(error, "read", "the event log") from error
+    finally:
+        os.close(descriptor)
+
+
+def _first_that_says(
+    descriptor: int, start: int, end: int, is_before: Callable[[Record], bool | None]
+) -> tuple[int, bool] | None:
+    """The first whole line from there on that says where it is: its offset, and what it says."""
+    lines = os.pread(descriptor, min(end - start, CHUNK), start).split(b"\n")
+    offset = start + len(lines[0]) + 1
+    for line in lines[1:-1]:
+        record = parse(line)
+        says = None if record is None else is_before(record)
+        if says is not None:
+            return offset, says
+        offset += len(line) + 1
+    return None
 
 
 def tail(opened: Opened, count: int, *, end: int | None = None) -> list[Record]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
+from little_loops.fsm.events import (
+    ActionComplete,
+    ActionInterrupted,
+    ActionStart,
+    ConditionEval,
+    Entry,
+    Event,
+    StateEnter,
+    Transition,
+)
 from little_loops.records import NamedTuple
-
-Record = Mapping[str, Any]
 
 GOOD = ("pass", "target", "progress")
 BAD = ("fail", "stall", "error", "timeout", "interrupted")
@@ -23,31 +30,33 @@ class Visit(NamedTuple):
     verdict: str | None = None
 
 
-def visits(records: Iterable[Record]) -> list[Visit]:
+def visits(entries: Iterable[Entry]) -> list[Visit]:
     """The states entered, oldest first.  Events of a kind not known here say nothing."""
     found: list[Visit] = []
-    for record in records:
-        if record["event"] == "state_enter":
-            found.append(Visit(str(record.get("state"))))
-        elif found and record["event"] == "action_start":
-            found[-1] = Visit(found[-1].state)  # once more, after an interruption
-        elif found and (verdict := _verdict(record)) is not None:
-            found[-1] = found[-1]._replace(verdict=verdict)
+    for entry in entries:
+        match entry.event:
+            case StateEnter(state=state):
+                found.append(Visit(state))
+            case ActionStart() if found:
+                found[-1] = Visit(found[-1].state)  # once more, after an interruption
+            case event if found and (verdict := _verdict(event)) is not None:
+                found[-1] = found[-1]._replace(verdict=verdict)
+            case _:
+                continue
     return found
 
 
-def _verdict(record: Record) -> str | None:
-    match record["event"]:
-        case "action_complete":
-            well = record.get("exit_code") == 0 and record.get("agent") in (None, "success")
+def _verdict(event: Event) -> str | None:
+    match event:
+        case ActionComplete(result=result):
+            well = result.exit_code == 0 and result.agent in (None, "success")
             return "pass" if well else "fail"
-        case "action_interrupted":
+        case ActionInterrupted():
             return "interrupted"
-        case "condition_eval":
-            return str(record.get("result"))
-        case "transition":
-            way = str(record.get("reason"))
-            return way[3:] if way.startswith("on_") and way not in _NO_VERDICTS else None
+        case ConditionEval(result=verdict):
+            return verdict
+        case Transition(reason=reason) if reason.startswith("on_") and reason not in _NO_VERDICTS:
+            return reason.removeprefix("on_")
         case _:
             return None
 
@@ -55,19 +64,26 @@ def _verdict(record: Record) -> str | None:
 _NO_VERDICTS = ("on_maintain", "on_interrupt")
 
 
-def measurements(records: Iterable[Record]) -> list[float]:
-    """What a convergence condition measured, oldest first; each reason begins with the number."""
+def measurements(entries: Iterable[Entry]) -> list[float]:
+    """What a convergence condition measured, oldest first."""
     found = []
-    for record in records:
-        if record["event"] == "condition_eval" and record.get("type") == "convergence":
-            word = str(record.get("reason")).partition(" ")[0]
-            try:
-                value = float(word)
-            except ValueError:
+    for entry in entries:
+        match entry.event:
+            case ConditionEval(type="convergence", value=value, reason=reason):
+                number = _number_in(reason) if value is None else value
+                if number is not None and abs(number) < float("inf"):
+                    found.append(number)
+            case _:
                 continue
-            if abs(value) < float("inf"):
-                found.append(value)
     return found
+
+
+def _number_in(reason: str) -> float | None:
+    """Version one told the number only in words: its reasons begin with it."""
+    try:
+        return float(reason.partition(" ")[0])
+    except ValueError:
+        return None
 
 
 def sparkline(values: Sequence[float]) -> str:

@@ -10,15 +10,14 @@ Not here: control characters (`reporting.escape`), which each page deals with as
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from little_loops.records import NamedTuple
 
 if TYPE_CHECKING:
-    from little_loops.runs.inspect import Facts
-
-Record = Mapping[str, Any]
+    from little_loops.fsm.events import Entry
+    from little_loops.fsm.state import RunSummary
 
 
 class Texts(NamedTuple):
@@ -27,33 +26,38 @@ class Texts(NamedTuple):
     waits_for: str | None = None
 
 
-def has_texts(facts: Facts) -> bool:
-    return bool(facts.error or facts.continuation or _why(facts))
+def texts_in(run: RunSummary) -> Texts:
+    """As the snapshot has them."""
+    return Texts(run.error, run.continuation_prompt, run.wait.why if run.wait else None)
 
 
-def texts(facts: Facts, records: Iterable[Record]) -> Texts:
+def shown_texts(kept: Texts, entries: Iterable[Entry]) -> Texts:
     """What may be shown, by the last events of the run."""
-    told: dict[str, str] = {}
-    for record in records:
-        ending = "final_state" in record
-        said = {
-            "error": (record.get("error") or record.get("message")) if ending else None,
-            "continuation": record.get("continuation"),
-            "waits_for": record.get("reason") if record["event"] == "host_wait" else None,
-        }
-        told.update({name: text for name, text in said.items() if isinstance(text, str)})
-    kept = Texts(facts.error, facts.continuation, _why(facts))
-    return Texts(*(_shown(told.get(name), text) for name, text in kept._asdict().items()))
-
-
-def _why(facts: Facts) -> str | None:
-    why = (facts.wait or {}).get("why")
-    return why if isinstance(why, str) else None
-
-
-def _shown(told: str | None, kept: str | None) -> str | None:
-    if not kept:
-        return kept
     from little_loops.reporting.masking import Masker  # few runs have texts
 
-    return Masker(os.environ).mask(told or kept)
+    masker, told = Masker(os.environ), Texts()
+    for entry in entries:
+        told = Texts(*(new or old for new, old in zip(_told(entry), told, strict=True)))
+    return Texts(
+        *(text and masker.mask(said or text) for said, text in zip(told, kept, strict=True))
+    )
+
+
+def _told(entry: Entry) -> Texts:
+    from little_loops.fsm import events as kinds
+
+    match entry.event:
+        case kinds.LoopError(error=error):
+            return Texts(error=error)
+        case kinds.LoopComplete(message=message) | kinds.LoopPaused(message=message):
+            return Texts(error=message)
+        case kinds.Handoff(message=message, continuation=continuation):
+            return Texts(message, continuation)
+        case kinds.HandoffDetected(continuation=continuation):
+            return Texts(continuation=continuation)
+        case kinds.Resume(continuation=continuation):
+            return Texts(continuation=continuation)
+        case kinds.HostWait(reason=reason):
+            return Texts(waits_for=reason)
+        case _:
+            return Texts()

@@ -1,15 +1,10 @@
-"""Where the files of a run are, how they are written and how they are read back.
+"""Write the files of a run, and read them back so that it can be resumed.
 
-The event log is the truth and the state file a snapshot of it: it carries the `seq` of the last
-event in it and the log's length at that moment, so a resume reads only what came after.  A
-snapshot that cannot be used is made again from the log, if the log tells the whole story, that is
-if its events are numbered from 1 without a hole.  If neither will do, the answer is `DamagedRun`
-and nothing is touched.
+The event log is the truth and the state file a snapshot of it.  A snapshot that cannot be used is
+made again from the log, if the log tells the whole story, that is if its events are numbered from 1
+without a hole.  If neither will do, the answer is `DamagedRun` and nothing is touched.
 
-The state file ends with a checksum of itself.  One that does not fit was edited by hand: that is
-honoured, and said.
-
-Not here: adding up events (`fsm.evolve`), who may write (`claims`), past runs (`history`).
+Not here: adding up events (`stored_run`), who may write (`claims`), past runs (`history`).
 """
 
 from __future__ import annotations
@@ -18,319 +13,184 @@ import json
 import os
 import re
 from binascii import crc32
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
 from little_loops.errors import DamagedRun, LostOwnership, StorageError
-from little_loops.fsm.state import FORMAT
+from little_loops.fsm.codec import from_record
+from little_loops.fsm.events import Entry, LoopStart
+from little_loops.fsm.plain import WrongShape
+from little_loops.fsm.state import FORMAT, LoopState
 from little_loops.records import NamedTuple
-from little_loops.runs.journal import Journal, Record, Records, tail
-from little_loops.runs.project import check_run_name, loops_of
+from little_loops.runs.folders import event_log, folder_of, make_folder
+from little_loops.runs.journal import Journal, Record, Records, is_blank, seq_of, tail
+from little_loops.runs.layout import DATA, EVENTS, LOG, RUN_JSON, RUNNING, STATE, RunFiles
+from little_loops.runs.project import check_run_name
+from little_loops.runs.state_file import (
+    MAX_BYTES,
+    Snapshot,
+    Unusable,
+    in_words,
+    newer,
+    read_snapshot,
+    state_bytes,
+)
 from little_loops.system.files import Folder, Stamp, to_json
 
-RUNNING = ".running"
-HISTORY = ".history"
-STATE = ".state.json"
-EVENTS = ".events.jsonl"
-LOG = ".log"
-PID = ".pid"
-DATA = ".d"
-SPAWN = ".spawn.json"
-RUN_JSON = "run.json"
-LARGEST = 64 << 20
-
-Check = Callable[[dict[str, Any]], object]
-"""Raises KeyError, TypeError, ValueError or AttributeError on a snapshot it cannot use."""
+LEFT_ALONE = "the files are left as they are; `--fresh` moves them to the history and starts anew"
 
 
-class RunFiles(NamedTuple):
-    """The places of one run's files; with a stem, those of a past run."""
+class Stamps(NamedTuple):
+    """Enough to see that nobody has written to a run since it was read."""
 
-    root: str
-    name: str
-    stem: str | None = None
-
-    @property
-    def directory(self) -> str:
-        if self.stem is None:
-            return os.path.join(self.root, loops_of(self.root), RUNNING)
-        return os.path.join(self.root, loops_of(self.root), HISTORY, self.name)
-
-    @property
-    def base(self) -> str:
-        return self.stem or self.name
-
-    def path(self, suffix: str) -> str:
-        return os.path.join(self.directory, self.base + suffix)
-
-    @property
-    def pid(self) -> str:
-        return self.path(PID)
-
-    @property
-    def state(self) -> str:
-        return self.path(STATE)
-
-    @property
-    def events(self) -> str:
-        return self.path(EVENTS)
-
-    @property
-    def log(self) -> str:
-        return self.path(LOG)
-
-    @property
-    def data(self) -> str:
-        """The run's own directory: `LL_RUN_DIR`."""
-        return self.path(DATA)
-
-    @property
-    def run_json(self) -> str:
-        return os.path.join(self.data, RUN_JSON)
-
-    @property
-    def spawn(self) -> str:
-        return self.path(SPAWN)
-
-    def folder(self) -> Folder | None:
-        check_run_name(self.name)
-        if self.stem is None:
-            return find_folder(self.root, RUNNING)
-        return find_folder(self.root, HISTORY, self.name)
-
-    def open_events(self) -> int | None:
-        folder = self.folder()
-        if folder is None:
-            return None
-        with folder:
-            try:
-                return folder.open(self.base + EVENTS, os.O_RDONLY)
-            except FileNotFoundError:
-                return None
+    state: Stamp | None
+    events: Stamp | None
 
 
-def find_folder(root: str, *names: str) -> Folder | None:
-    """A folder below `.loops`, no link in between; nothing is made."""
-    folder = Folder.at(root)
-    for name in (loops_of(root), *names):
-        if folder is None:
-            return None
-        with folder:
-            folder = folder.child(name)
-    return folder
+class RunStart(NamedTuple):
+    """What a run was started with; `is_as_written` if nobody has changed the file since."""
 
-
-def make_folder(root: str, *names: str) -> Folder:
-    """A folder below `.loops`, private; made where it is not there."""
-    home = Folder.at(root)
-    if home is None:
-        raise StorageError(f"`{root}` is gone")
-    with home, home.make(loops_of(root), mode=0o777) as loops:
-        _ignore(loops)
-        folder = loops.make(names[0])
-    for name in names[1:]:
-        with folder:
-            folder = folder.make(name)
-    return folder
-
-
-def _ignore(loops: Folder) -> None:
-    """Keep runs out of git, in this clone and the next."""
-    name = ".gitignore"
-    if loops.stamp(name) is None:
-        lines = f"{RUNNING}/\n{HISTORY}/\n".encode()
-        loops.replace(name, lines, f"{name}.tmp-{os.urandom(8).hex()}", mode=0o644)
-
-
-def events(files: RunFiles, offset: int = 0) -> Records:
-    return Records(files.open_events, offset)
-
-
-def last_events(files: RunFiles, count: int) -> list[Record]:
-    return tail(files.open_events, count)
-
-
-class Saved(NamedTuple):
-    """A state file that could be read.  `offset` is the length of the log it stands for."""
-
-    state: dict[str, Any]
-    offset: int | None
-    is_edited: bool
-
-
-class Unusable(NamedTuple):
-    """A state file that is there and cannot be used."""
-
-    why: str
-    is_newer: bool = False
-
-
-def read_state(folder: Folder, base: str, check: Check | None = None) -> Saved | Unusable | None:
-    """What is in a state file; None if there is none."""
-    name = base + STATE
-    raw = folder.read(name, LARGEST)
-    if raw is None:
-        return None
-    return _parse_state(raw, folder.place(name), check)
-
-
-def _parse_state(raw: bytes, path: str, check: Check | None) -> Saved | Unusable:
-    try:
-        state = json.loads(raw)
-        if not isinstance(state, dict):
-            raise TypeError("not a JSON object")
-        version, seq = state["format"], state["seq"]
-        if type(version) is not int or type(seq) is not int:
-            raise TypeError("`format` and `seq` must be numbers")
-        if version > FORMAT:
-            return _newer(path, version)
-        footer = state.pop("log", None)
-        if check is not None:
-            check(state)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        return Unusable(f"`{path}` is damaged: {in_words(error)}")
-    offset = footer.get("offset") if isinstance(footer, dict) else None
-    return Saved(state, offset if type(offset) is int else None, not _is_as_written(raw))
-
-
-def _newer(path: str, version: int) -> Unusable:
-    return Unusable(
-        f"`{path}` was written by a newer version (format {version}; this one reads {FORMAT})", True
-    )
-
-
-def in_words(error: Exception) -> str:
-    """What is wrong with something that was read back."""
-    match error:
-        case KeyError():
-            return f"{error} is missing"
-        case json.JSONDecodeError():
-            return f"not JSON from line {error.lineno}, column {error.colno} on"
-        case RecursionError():
-            return "nested too deep"
-        case _:
-            return str(error)
-
-
-_FOOTER = re.compile(rb',"log":\{"offset":\d+,"crc":(\d+)\}\}\n')
-
-
-def state_bytes(state: Mapping[str, Any], offset: int) -> bytes:
-    body = to_json(state)[:-1]
-    return b'%b,"log":{"offset":%d,"crc":%d}}\n' % (body, offset, crc32(body))
-
-
-def _is_as_written(raw: bytes) -> bool:
-    start = raw.rfind(b',"log":')
-    footer = _FOOTER.fullmatch(raw, max(start, 0))
-    return footer is not None and int(footer[1]) == crc32(raw[:start])
+    data: dict[str, Any]
+    is_as_written: bool
 
 
 class Loaded(NamedTuple):
     """A run read back.
 
-    `records` are the events behind the snapshot, or all of them if there is no snapshot to use;
+    `entries` are the events behind the snapshot, or all of them if there is no snapshot to use;
     they are read as they are asked for, and a hole in them raises `DamagedRun`.  `damage` says what
     was not as it should be and could be made good.
     """
 
-    snapshot: dict[str, Any] | None
-    records: Iterator[Record]
-    run_json: dict[str, Any] | None
+    snapshot: LoopState | None
+    entries: Iterator[Entry]
+    start: RunStart | None
+    stamps: Stamps
     damage: str | None = None
     is_edited: bool = False
-    stamp: Stamp | None = None
 
 
-def load(files: RunFiles, check: Check | None = None) -> Loaded | None:
+def load(files: RunFiles) -> Loaded | None:
     """Read a run back; None if nothing of it was ever recorded.  Writes nothing."""
-    folder = files.folder()
+    folder = folder_of(files)
     if folder is None:
         return None
     with folder:
-        stamp = folder.stamp(files.base + STATE)
-        saved = read_state(folder, files.base, check)
-        has_log = folder.stamp(files.base + EVENTS) is not None
-        run_json = _read_run_json(folder, files.base)
-    if isinstance(saved, Saved):
-        missing = None if has_log else f"`{files.events}` is missing"
-        return Loaded(saved.state, _behind(files, saved), run_json, missing, saved.is_edited, stamp)
-    return _from_log(files, saved, run_json, stamp)
+        stamps = _stamps(folder, files)
+        saved = read_snapshot(folder, files.base)
+        start = _read_start(folder, files.base)
+    if isinstance(saved, Snapshot):
+        missing = f"`{files.events}` is missing" if stamps.events is None else None
+        behind = _behind(files, saved)
+        return Loaded(saved.run, behind, start, stamps, missing, saved.is_edited)
+    return _from_log(files, saved, start, stamps)
 
 
-def _read_run_json(folder: Folder, base: str) -> dict[str, Any] | None:
-    data = folder.child(base + DATA)
-    if data is None:
-        return None
-    with data:
-        raw = data.read(RUN_JSON, LARGEST)
-    try:
-        kept = json.loads(raw or b"")
-    except (ValueError, RecursionError):
-        return None
-    return kept if isinstance(kept, dict) else None
+def stamps_of(files: RunFiles) -> Stamps:
+    folder = folder_of(files)
+    if folder is None:
+        return Stamps(None, None)
+    with folder:
+        return _stamps(folder, files)
 
 
-def _behind(files: RunFiles, saved: Saved) -> Iterator[Record]:
-    seq = saved.state["seq"]
+def _stamps(folder: Folder, files: RunFiles) -> Stamps:
+    return Stamps(folder.stamp(files.base + STATE), folder.stamp(files.base + EVENTS))
+
+
+def _behind(files: RunFiles, saved: Snapshot) -> Iterator[Entry]:
+    seq = saved.run.seq
     offset = saved.offset if saved.offset and _ends_with(files, saved.offset, seq) else 0
-    return _whole(events(files, offset), files, seq, saved.state.get("run"))
+    return _whole(Records(event_log(files), offset), files, seq, saved.run.run)
 
 
 def _ends_with(files: RunFiles, offset: int, seq: int) -> bool:
     """Is that event the last one up to there?  After a loss of power the log may be shorter."""
-    last = tail(files.open_events, 1, end=offset)
-    return [record["seq"] for record in last] == [seq]
+    return [seq_of(last) for last in tail(event_log(files), 1, end=offset)] == [seq]
 
 
 def _from_log(
-    files: RunFiles, unusable: Unusable | None, run_json: dict[str, Any] | None, stamp: Stamp | None
+    files: RunFiles, unusable: Unusable | None, start: RunStart | None, stamps: Stamps
 ) -> Loaded | None:
     why = f"`{files.state}` is missing" if unusable is None else unusable.why
     if unusable is not None and unusable.is_newer:
         raise DamagedRun(why, "install the newer version again, or start anew with `--fresh`")
     try:
-        records = _whole(events(files), files, 0, None)
-        first = next(records, None)
+        entries = _whole(Records(event_log(files)), files, 0, None)
+        first = next(entries, None)
     except DamagedRun as error:
         raise DamagedRun(f"{why}, and {error.message}", error.help) from error
-    if first is None and unusable is None and is_blank(files):
+    if first is None and unusable is None and is_blank(event_log(files)):
         return None
     if first is None:
         raise DamagedRun(f"{why}, and `{files.events}` has no events", LEFT_ALONE)
-    version = first.get("format")
-    if type(version) is int and version > FORMAT:
-        raise DamagedRun(_newer(files.events, version).why, "install the newer version again")
-    return Loaded(
-        None, chain([first], records), run_json, f"{why}; read from the log", False, stamp
-    )
+    version = first.event.format if isinstance(first.event, LoopStart) else None
+    if version is not None and version > FORMAT:
+        raise DamagedRun(newer(files.events, version), "install the newer version again")
+    return Loaded(None, chain([first], entries), start, stamps, f"{why}; read from the log")
 
 
-def is_blank(files: RunFiles) -> bool:
-    """Was nothing ever recorded in the log?  The first event may be there in part."""
-    records = events(files)
-    return next(iter(records), None) is None and records.damaged <= 1
-
-
-LEFT_ALONE = "the files are left as they are; `--fresh` moves them to the history and starts anew"
-
-
-def _whole(records: Iterable[Record], files: RunFiles, after: int, run: Any) -> Iterator[Record]:
+def _whole(
+    records: Iterable[Record], files: RunFiles, after: int, run: str | None
+) -> Iterator[Entry]:
     """The events numbered above `after`, as long as none is missing or somebody else's."""
     due = after + 1
     for record in records:
-        seq = record["seq"]
+        seq = seq_of(record)
         if seq <= after and due == after + 1:
             continue  # stands in the snapshot
         if seq != due:
             hole = f"event {seq} follows event {due - 1}"
             raise DamagedRun(f"`{files.events}` has a hole: {hole}", LEFT_ALONE)
-        run = record.get("run") if run is None else run
-        if record.get("run") != run:
+        entry = _entry(record, files)
+        run = entry.run if run is None else run
+        if entry.run != run:
             raise DamagedRun(f"`{files.events}` has events of two runs", LEFT_ALONE)
         due += 1
-        yield record
+        yield entry
+
+
+def _entry(record: Record, files: RunFiles) -> Entry:
+    try:
+        return from_record(record)
+    except WrongShape as error:
+        raise unreadable_event(files, error) from error
+
+
+def unreadable_event(files: RunFiles, error: Exception) -> DamagedRun:
+    why = f"`{files.events}` has an event that cannot be read: {in_words(error)}"
+    return DamagedRun(why, LEFT_ALONE)
+
+
+# ── what it was started with ───────────────────────────────────────────────────────────────────
+
+_CHECKSUM = re.compile(rb',"crc":(\d+)\}\n')
+
+
+def _start_bytes(data: Mapping[str, Any]) -> bytes:
+    """With a checksum, so that nobody has to check a machine again that was checked before."""
+    body = to_json({name: value for name, value in data.items() if name != "crc"})[:-1]
+    return b'%b,"crc":%d}\n' % (body, crc32(body))
+
+
+def _read_start(folder: Folder, base: str) -> RunStart | None:
+    data = folder.child(base + DATA)
+    if data is None:
+        return None
+    with data:
+        raw = data.read(RUN_JSON, MAX_BYTES) or b""
+    try:
+        kept = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    at = raw.rfind(b',"crc":')
+    found = _CHECKSUM.fullmatch(raw, max(at, 0))
+    is_as_written = found is not None and int(found[1]) == crc32(raw[:at])
+    return RunStart(kept, is_as_written) if isinstance(kept, dict) else None
+
+
+# ── writing ────────────────────────────────────────────────────────────────────────────────────
 
 
 class RunWriter:
@@ -353,19 +213,19 @@ class RunWriter:
     def append(self, records: Iterable[Record], *, sync: bool = False) -> int:
         return self.journal.append(records, sync=sync)
 
-    def save(self, state: Mapping[str, Any], *, sync: bool = False) -> None:
+    def save(self, run: LoopState, *, sync: bool = False) -> None:
         """Replace the snapshot, unless it is no longer the one this writer left there."""
         if self._folder.stamp(self._state) != self._stamp:
             raise LostOwnership(
                 f"somebody else wrote `{self.files.state}`",
                 "this run stops here, so that two histories are not mixed",
             )
-        data = state_bytes(state, self.journal.offset)
+        data = state_bytes(run, self.journal.offset)
         self._stamp = self._folder.replace(self._state, data, self._temporary, sync=sync)
 
-    def keep(self, run_json: Mapping[str, Any]) -> None:
+    def keep(self, start: Mapping[str, Any]) -> None:
         """Write down what the run was started with."""
-        self.data.replace(RUN_JSON, to_json(run_json) + b"\n", self._temporary, sync=True)
+        self.data.replace(RUN_JSON, _start_bytes(start), self._temporary, sync=True)
 
     def open_log(self) -> int:
         """A descriptor of the log for people, which is appended to and never synced."""
@@ -377,15 +237,15 @@ class RunWriter:
         self._folder.close()
 
 
-def create(root: str, name: str, run_json: Mapping[str, Any]) -> RunWriter:
+def create(root: str, name: str, start: Mapping[str, Any]) -> RunWriter:
     """Begin the files of a new run; its claim must be held and no other run be in its place."""
     writer = _writer(root, name, None)
     try:
-        if writer.journal.offset and next(iter(events(writer.files)), None) is not None:
+        if writer.journal.offset and not is_blank(event_log(writer.files)):
             raise StorageError(
                 f"`{writer.files.events}` has the events of another run", "archive that run first"
             )
-        writer.keep(run_json)
+        writer.keep(start)
         writer._folder.sync()
     except BaseException:
         writer.close()
@@ -393,10 +253,10 @@ def create(root: str, name: str, run_json: Mapping[str, Any]) -> RunWriter:
     return writer
 
 
-def reopen(root: str, name: str, loaded: Loaded) -> RunWriter:
-    """Go on writing a run that was read back; its claim must be held."""
-    if loaded.snapshot is not None or loaded.stamp is None:
-        return _writer(root, name, loaded.stamp)
+def reopen(root: str, name: str, stamps: Stamps, *, has_snapshot: bool) -> RunWriter:
+    """Continue to write a run that was read back; its claim must be held."""
+    if has_snapshot or stamps.state is None:
+        return _writer(root, name, stamps.state)
     with make_folder(root, RUNNING) as folder:
         _set_aside(folder, name + STATE)
     return _writer(root, name, None)

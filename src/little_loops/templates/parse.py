@@ -30,7 +30,8 @@ SLASH_COMMAND = r"/[\w-]+(:[\w-]+)*(\s|$)"
 """How a slash command begins; `/usr/bin/make` does not."""
 
 RESULT_FIELDS = (
-    *("output", "stderr", "exit_code", "duration_ms", "file"),
+    *("output", "stderr", "exit_code", "duration_ms"),
+    *("file", "stderr_file", "log_file", "stream_file"),
     *("structured", "session_id", "cost_usd", "turns"),
 )
 FIELDS = {

@@ -458,10 +458,11 @@ def _escape(place: Place) -> str:
 
 
 def _remedy(reference: Reference) -> str:
+    file = "stderr_file" if reference.path[-1] == "stderr" else "file"
     match reference.namespace:
         case "captured":
-            return f"read it from the file `${{captured.{reference.path[0]}.file}}`"
+            return f"read it from the file `${{captured.{reference.path[0]}.{file}}}`"
         case "prev":
-            return "read it from the file `${prev.file}`"
+            return f"read it from the file `${{prev.{file}}}`"
         case _:
             return "write it into a file, and give the action the file's name"

@@ -5,14 +5,16 @@ The figures below the table are those of all runs asked about, also of those it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
-from little_loops.runs.inspect import Seen, as_json, last_told
 from little_loops.runs.path_taken import Visit, compressed, letters, measurements, sparkline, visits
+from little_loops.runs.reading import Runs
+from little_loops.runs.view import RunView, as_json
 from little_loops.terminal.durations import compact
 from little_loops.terminal.summaries import ending_of, money, signed
 from little_loops.terminal.tables import Column, Style, table
@@ -31,47 +33,95 @@ COLUMNS = (
 METRIC = Column("METRIC", leaves=2)
 
 
-class Came(NamedTuple):
-    """The way a run came, as far as a bounded end of its log tells."""
+class Course(NamedTuple):
+    """The path a run took, as far as a bounded end of its log tells."""
 
-    way: list[Visit]
+    path: list[Visit]
     measured: list[float]
     is_whole: bool
 
 
-def came(one: Seen) -> Came:
-    records = last_told(one.files, EVENTS_READ)
-    is_whole = not records or records[0]["seq"] == 1
-    return Came(visits(records), measurements(records), is_whole)
+def course_of(runs: Runs, view: RunView) -> Course:
+    entries = runs.last_events(view, EVENTS_READ)
+    is_whole = not entries or entries[0].seq == 1
+    return Course(visits(entries), measurements(entries), is_whole)
 
 
-def lines(past: Sequence[Seen], limit: int, style: Style) -> list[str]:
-    shown = past[:limit]
-    courses = [came(one) for one in shown]
-    names = {one.name for one in past}
-    costly = any(one.facts and one.facts.cost_usd for one in shown)
+class Past(NamedTuple):
+    """Past runs: those that are shown, and what all of them have in common."""
+
+    shown: list[RunView]
+    names: set[str]
+    totals: Totals
+
+
+class Totals(NamedTuple):
+    runs: int
+    completed: int
+    iterations: float | None
+    duration_ms: float | None
+    cost_usd: float | None
+
+
+def gather(views: Iterable[RunView], limit: int) -> Past:
+    """Go through all of them and keep those that have room; of the others only figures."""
+    shown: list[RunView] = []
+    names: set[str] = set()
+    count = completed = 0
+    iterations, durations, costs = array("q"), array("q"), array("d")
+    for view in views:
+        count += 1
+        completed += view.status == "completed"
+        names.add(view.name)
+        if len(shown) < limit:
+            shown.append(view)
+        if view.summary is not None:
+            iterations.append(view.summary.iteration)
+            durations.append(view.summary.ran_ms)
+            if cost := view.summary.cost_usd:
+                costs.append(cost)
+    totals = Totals(count, completed, median(iterations), median(durations), median(costs))
+    return Past(shown, names, totals)
+
+
+def median(values: Sequence[float]) -> float | None:
+    if not values:
+        return None
+    ordered, middle = sorted(values), len(values) // 2
+    if len(ordered) % 2:
+        return ordered[middle]
+    return (ordered[middle - 1] + ordered[middle]) / 2
+
+
+# ── for people ─────────────────────────────────────────────────────────────────────────────────
+
+
+def lines(runs: Runs, past: Past, style: Style) -> list[str]:
+    shown = past.shown
+    courses = [course_of(runs, view) for view in shown]
+    costly = any(view.summary and view.summary.cost_usd for view in shown)
     columns = [c if costly or c is not COST else c._replace(leaves=9) for c in COLUMNS]
-    rows = [_row(one, style) for one in shown]
+    rows = [_row(view, style) for view in shown]
     _spell_paths(rows, shown, courses, style)
     if any(len(course.measured) > 1 for course in courses):
         columns.append(METRIC)
         for row, course in zip(rows, courses, strict=True):
             row.append(_metric(course.measured, style))
-    if len(names) > 1:
+    if len(past.names) > 1:
         columns.insert(0, NAME)
-        for row, one in zip(rows, shown, strict=True):
-            row.insert(0, visible(one.name))
-    return [*table(columns, rows, style), _summary_line(past, len(shown), style)]
+        for row, view in zip(rows, shown, strict=True):
+            row.insert(0, visible(view.name))
+    return [*table(columns, rows, style), _totals_line(past, style)]
 
 
-def _row(one: Seen, style: Style) -> list[str]:
-    facts, none = one.facts, style.signs.none
+def _row(view: RunView, style: Style) -> list[str]:
+    run, none = view.summary, style.signs.none
     return [
-        visible(one.files.stem or one.name),
-        signed(one, visible(ending_of(one), newlines=False), style),
-        str(facts.iteration) if facts else none,
-        compact(facts.ran_ms) if facts else none,
-        money(facts.cost_usd, none) if facts else none,
+        visible(view.files.stem or view.name),
+        signed(view, visible(ending_of(view), newlines=False), style),
+        str(run.iteration) if run else none,
+        compact(run.ran_ms) if run else none,
+        money(run.cost_usd, none) if run else none,
         none,
     ]
 
@@ -80,24 +130,24 @@ PATH = 5
 
 
 def _spell_paths(
-    rows: Sequence[list[str]], shown: Sequence[Seen], courses: Sequence[Came], style: Style
+    rows: Sequence[list[str]], shown: Sequence[RunView], courses: Sequence[Course], style: Style
 ) -> None:
     """A state has the same letters in every run of its loop."""
     states: dict[str, list[str]] = {}
-    ways = [_without_end(one, course.way) for one, course in zip(shown, courses, strict=True)]
-    for one, way in zip(shown, ways, strict=True):
-        states.setdefault(one.loop, []).extend(visit.state for visit in way)
+    paths = [_without_end(view, course.path) for view, course in zip(shown, courses, strict=True)]
+    for view, path in zip(shown, paths, strict=True):
+        states.setdefault(view.loop, []).extend(visit.state for visit in path)
     short = {loop: letters(names) for loop, names in states.items()}
-    for row, one, way, course in zip(rows, shown, ways, courses, strict=True):
-        words = [visible(short[one.loop][visit.state], newlines=False) for visit in way]
+    for row, view, path, course in zip(rows, shown, paths, courses, strict=True):
+        words = [visible(short[view.loop][visit.state], newlines=False) for visit in path]
         before = [] if course.is_whole else [style.signs.more]
         row[PATH] = " ".join([*before, compressed(words, style.signs.times)]) or style.signs.none
 
 
-def _without_end(one: Seen, way: list[Visit]) -> list[Visit]:
+def _without_end(view: RunView, path: list[Visit]) -> list[Visit]:
     """The state it ended in stands in another column, if nothing was done in it."""
-    ended = one.facts is not None and one.reason == "terminal"
-    return way[:-1] if ended and way and way[-1].verdict is None else way
+    ended = view.summary is not None and view.reason == "terminal"
+    return path[:-1] if ended and path and path[-1].verdict is None else path
 
 
 def _metric(values: Sequence[float], style: Style) -> str:
@@ -111,43 +161,11 @@ def _metric(values: Sequence[float], style: Style) -> str:
     return f"{first} {between} {last}"
 
 
-# ── in sum ─────────────────────────────────────────────────────────────────────────────────────
-
-
-class Summary(NamedTuple):
-    runs: int
-    completed: int
-    iterations: float | None
-    duration_ms: float | None
-    cost_usd: float | None
-
-
-def summary(past: Sequence[Seen]) -> Summary:
-    known = [one.facts for one in past if one.facts is not None]
-    costs = [facts.cost_usd for facts in known if facts.cost_usd]
-    return Summary(
-        len(past),
-        sum(one.status == "completed" for one in past),
-        median([facts.iteration for facts in known]),
-        median([facts.ran_ms for facts in known]),
-        median(costs),
-    )
-
-
-def median(values: Sequence[float]) -> float | None:
-    if not values:
-        return None
-    ordered, middle = sorted(values), len(values) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def _summary_line(past: Sequence[Seen], shown: int, style: Style) -> str:
-    found, dot = summary(past), f" {style.signs.dot} "
+def _totals_line(past: Past, style: Style) -> str:
+    found, dot = past.totals, f" {style.signs.dot} "
     parts = [f"{found.runs} run{'' if found.runs == 1 else 's'}"]
-    if shown < found.runs:
-        parts[0] += f" ({shown} shown)"
+    if len(past.shown) < found.runs:
+        parts[0] += f" ({len(past.shown)} shown)"
     parts.append(f"{found.completed / found.runs:.0%} completed")
     if found.iterations is not None and found.duration_ms is not None:
         once = "" if found.iterations == 1 else "s"
@@ -161,10 +179,10 @@ def _summary_line(past: Sequence[Seen], shown: int, style: Style) -> str:
 # ── for programs ───────────────────────────────────────────────────────────────────────────────
 
 
-def document(past: Sequence[Seen], limit: int, now: int) -> dict[str, Any]:
-    found = summary(past)
+def document(runs: Runs, past: Past, now: int) -> dict[str, Any]:
+    found = past.totals
     return {
-        "runs": [_with_course(one, now) for one in past[:limit]],
+        "runs": [_with_course(runs, view, now) for view in past.shown],
         "summary": {
             "runs": found.runs,
             "completed": found.completed,
@@ -175,10 +193,10 @@ def document(past: Sequence[Seen], limit: int, now: int) -> dict[str, Any]:
     }
 
 
-def _with_course(one: Seen, now: int) -> dict[str, Any]:
-    course = came(one)
-    return as_json(one, now) | {
-        "path": [visit._asdict() for visit in course.way],
+def _with_course(runs: Runs, view: RunView, now: int) -> dict[str, Any]:
+    course = course_of(runs, view)
+    return as_json(view, runs.texts(view), now) | {
+        "path": [visit._asdict() for visit in course.path],
         "path_is_whole": course.is_whole,
         "measurements": course.measured,
     }

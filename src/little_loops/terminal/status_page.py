@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
-from contextlib import nullcontext
 from typing import Any
 
-from little_loops.errors import StorageError
-from little_loops.fsm.actions import Action, action_told, prompt_sign, text_of, type_of
+from little_loops.fsm.actions import action_told, prompt_sign
+from little_loops.fsm.events import (
+    ActionComplete,
+    ActionInterrupted,
+    ActionStart,
+    StateEnter,
+)
 from little_loops.fsm.happenings import Moment
-from little_loops.fsm.schema import DEFAULT_HOST
-from little_loops.fsm.state import WaitFor
-from little_loops.fsm.timestamps import timestamp, wall_ms_of
+from little_loops.fsm.schema import DEFAULT_HOST, FSMLoop
+from little_loops.fsm.state import RunSummary, WaitFor
+from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.values import duration_text
 from little_loops.fsm.waits import left_ms
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import one_line
-from little_loops.runs.inspect import Closer, Facts, Seen, as_json, ran_ms, texts_of
-from little_loops.runs.last_output import last_heard_ms
 from little_loops.runs.path_taken import BAD, GOOD, Visit, visits
-from little_loops.runs.storage import DATA, LARGEST, LOG, RUN_JSON, SPAWN
-from little_loops.system.process_table import SYSTEM
+from little_loops.runs.reading import Runs
+from little_loops.runs.view import RunDetail, RunView, Session, as_json
 from little_loops.terminal.durations import ago, moment, rough
 from little_loops.terminal.summaries import count, ending_of, money, signed, word_of
 from little_loops.terminal.tables import Style, cells, cut
@@ -31,192 +32,114 @@ VISITS = 6
 CONTINUATION = 200
 LABEL = 11
 SECOND = 22
-SMALL = 1 << 16
-DEFAULT_ITERATIONS = 50
-
-
-class Session(NamedTuple):
-    """The session that was started to go on with a run."""
-
-    pid: int
-    is_alive: bool
-
-
-class Details(NamedTuple):
-    """What stands in a run's other files; None where it does not, or cannot be read."""
-
-    machine: dict[str, Any]
-    last_output_ms: int | None
-    session: Session | None
-
-
-def details(one: Seen) -> Details:
-    try:
-        folder = None if one.status == "queued" else one.files.folder()
-        if folder is None:
-            return Details({}, None, None)
-        with folder:
-            note = _read(folder.read(one.files.base + SPAWN, SMALL))
-            data = folder.child(one.files.base + DATA)
-            with data or nullcontext():
-                heard_ms = last_heard_ms(folder, one.files.base + LOG, data)
-                kept = _read(data.read(RUN_JSON, LARGEST)) if data is not None else {}
-    except StorageError:
-        return Details({}, None, None)
-    machine = kept.get("loop")
-    return Details(
-        machine if isinstance(machine, dict) else {},
-        heard_ms,
-        _session(note) if _is_awaited(one, note) else None,
-    )
-
-
-def _is_awaited(one: Seen, note: dict[str, Any]) -> bool:
-    """Nobody has resumed the run since the session was started."""
-    if one.status != "awaiting_continuation" or one.facts is None:
-        return False
-    seq = note.get("seq")
-    return type(seq) is not int or one.facts.seq <= seq
-
-
-def _read(raw: bytes | None) -> dict[str, Any]:
-    try:
-        found = json.loads(raw or b"{}")
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _session(note: dict[str, Any]) -> Session | None:
-    pid = note.get("pid")
-    if type(pid) is not int or pid < 1:
-        return None
-    found = SYSTEM.look(pid)
-    # A number that was given to somebody else since does not make the session alive.
-    same = found is not None and note.get("created") in (None, found.created)
-    return Session(pid, same and found is not None and not found.is_zombie)
 
 
 # ── for programs ───────────────────────────────────────────────────────────────────────────────
 
 
-def document(closer: Closer, now: int) -> dict[str, Any]:
-    one, more = closer.seen, details(closer.seen)
-    action = _action(closer)
-    return as_json(one, now) | {
-        "max_iterations": _limit(one, more.machine),
-        "action": text_of(action.what) if action else None,
-        "action_type": type_of(action.what) if action else None,
-        "last_output_at": None if more.last_output_ms is None else timestamp(more.last_output_ms),
-        "path": [visit._asdict() for visit in visits(closer.records)[-VISITS:]],
-        "wait": _wait(closer),
-        "spawn": None
-        if more.session is None
-        else {"pid": more.session.pid, "alive": more.session.is_alive},
+def document(runs: Runs, detail: RunDetail, now: int) -> dict[str, Any]:
+    view, action, session = detail.view, _action(detail), detail.session
+    heard = detail.last_output_ms
+    return as_json(view, runs.texts(view, detail.entries), now) | {
+        "max_iterations": _limit(detail),
+        "action": action.event.action if action else None,
+        "action_type": action.event.action_type if action else None,
+        "last_output_at": None if heard is None else timestamp(heard),
+        "path": [visit._asdict() for visit in visits(detail.entries)[-VISITS:]],
+        "wait": _wait(runs, detail),
+        "spawn": None if session is None else {"pid": session.pid, "alive": session.is_alive},
     }
 
 
-def _wait(closer: Closer) -> dict[str, Any] | None:
-    facts = closer.seen.facts
-    if facts is None or facts.wait is None:
+def _wait(runs: Runs, detail: RunDetail) -> dict[str, Any] | None:
+    run = detail.view.summary
+    if run is None or run.wait is None:
         return None
-    return {**facts.wait, "why": texts_of(closer.seen, closer.records).waits_for}
+    return {**run.wait._asdict(), "why": runs.texts(detail.view, detail.entries).waits_for}
 
 
-def _limit(one: Seen, machine: dict[str, Any]) -> int | None:
+def _limit(detail: RunDetail) -> int | None:
     """How many iterations it may take; None where nobody knows any more."""
-    if one.facts is None or not machine:
+    run, machine = detail.view.summary, detail.machine
+    if run is None or machine is None:
         return None
-    limit = one.facts.max_iterations or machine.get("max_iterations", DEFAULT_ITERATIONS)
-    return limit if type(limit) is int else None
+    return run.limits.max_iterations or machine.max_iterations
 
 
-class Current(NamedTuple):
-    """The action under way."""
-
-    what: Action
-    state: str
+class Action(NamedTuple):
+    event: ActionStart
     started_ms: int
 
 
-def _action(closer: Closer) -> Current | None:
+def _action(detail: RunDetail) -> Action | None:
     """The action under way."""
-    if closer.seen.status != "running":
+    if detail.view.status != "running":
         return None
-    for record in reversed(closer.records):
-        if record["event"] in ("action_complete", "action_interrupted"):
-            return None
-        if record["event"] == "action_start":
-            return Current(
-                action_told(str(record.get("action")), str(record.get("action_type"))),
-                str(record.get("state")),
-                _ms(record),
-            )
+    for entry in reversed(detail.entries):
+        match entry.event:
+            case ActionComplete() | ActionInterrupted():
+                return None
+            case ActionStart() as start:
+                return Action(start, entry.wall_ms)
+            case _:
+                continue
     return None
-
-
-def _ms(record: dict[str, Any]) -> int:
-    try:
-        return wall_ms_of(record["ts"])
-    except (KeyError, TypeError, ValueError):
-        return 0
 
 
 # ── for people ─────────────────────────────────────────────────────────────────────────────────
 
 
-def page(closer: Closer, style: Style, now: int, verbose: int = 0) -> list[str]:
-    one = closer.seen
-    lines = [_headline(one, style, now, verbose)]
-    if one.damage:
-        label = "format" if one.status == "newer" else "damage"
-        lines += _row(label, [visible(one.damage, newlines=False)], style)
-    if one.facts is not None:
-        lines += _body(closer, one.facts, details(one), style, now)
-    elif one.status != "queued":
-        lines += _row("log", [_from_here(one.files.log)], style)
+def page(runs: Runs, detail: RunDetail, style: Style, now: int, verbose: int = 0) -> list[str]:
+    view = detail.view
+    lines = [_headline(view, style, now, verbose)]
+    if view.damage:
+        label = "format" if view.status == "newer" else "damage"
+        lines += _row(label, [visible(view.damage, newlines=False)], style)
+    if view.summary is not None:
+        lines += _body(runs, detail, view.summary, style, now)
+    elif view.status != "queued":
+        lines += _row("log", [_from_here(view.files.log)], style)
     return lines
 
 
-def _headline(one: Seen, style: Style, now: int, verbose: int) -> str:
-    facts = one.facts
-    parts = [visible(one.name)]
-    if one.is_alive or facts is None:
-        parts.append(style.tinted(signed(one, word_of(one), style)))
+def _headline(view: RunView, style: Style, now: int, verbose: int) -> str:
+    parts = [visible(view.name)]
+    if view.is_alive or view.summary is None:
+        parts.append(style.tinted(signed(view, word_of(view), style)))
     else:
-        ending = visible(ending_of(one), newlines=False)
-        parts.append(style.tinted(signed(one, ending, style)))
-    if one.holder is not None and one.holder.pid:
-        parts.append(f"pid {one.holder.pid}")
-    if facts is not None:
-        parts.append(duration_text(ran_ms(one, now)))
-        if not one.is_alive:
-            parts.append(moment(facts.updated_ms) if verbose else ago(facts.updated_ms, now))
+        ending = visible(ending_of(view), newlines=False)
+        parts.append(style.tinted(signed(view, ending, style)))
+    if view.holder is not None and view.holder.pid:
+        parts.append(f"pid {view.holder.pid}")
+    if view.summary is not None:
+        parts.append(duration_text(view.ran_ms(now)))
+        if not view.is_alive:
+            parts.append(moment(view.updated_ms) if verbose else ago(view.updated_ms, now))
         elif verbose:
-            parts.append(f"since {moment(facts.started_ms)}")
+            parts.append(f"since {moment(view.started_ms)}")
     return "  ".join(parts)
 
 
-def _body(closer: Closer, facts: Facts, more: Details, style: Style, now: int) -> list[str]:
-    one, shown = closer.seen, texts_of(closer.seen, closer.records)
-    iteration = _iteration(facts, _limit(one, more.machine))
-    lines = _row("state", [_state(closer, facts, now), iteration], style)
-    if one.status == "running" and (wait := _wait(closer)) is not None:
-        lines += _row("waiting", [_waiting(wait, ran_ms(one, now), now)], style)
-    elif action := _action(closer):
-        lines += _doing(action, more, style, now)
-    if shown.error and shown.error != facts.reason and not one.is_alive:
-        label = "error" if one.status == "failed" else "message"
+def _body(runs: Runs, detail: RunDetail, run: RunSummary, style: Style, now: int) -> list[str]:
+    view, shown = detail.view, runs.texts(detail.view, detail.entries)
+    lines = _row("state", [_state(detail, run, now), _iteration(run, _limit(detail))], style)
+    if view.status == "running" and run.wait is not None:
+        waiting = _waiting(run.wait, shown.waits_for, view.ran_ms(now), now)
+        lines += _row("waiting", [waiting], style)
+    elif action := _action(detail):
+        lines += _doing(action.event, detail, style, now)
+    if shown.error and shown.error != run.reason and not view.is_alive:
+        label = "error" if view.status == "failed" else "message"
         lines += _row(label, [visible(one_line(shown.error), newlines=False)], style)
-    if path := _path(closer, style):
+    if path := _path(detail, style):
         lines += _row("path", [path], style)
-    if facts.cost_usd or facts.tokens:
-        used = f"{money(facts.cost_usd, '$0')} {style.signs.dot} {count(facts.tokens)} tokens"
+    if run.cost_usd or run.tokens:
+        used = f"{money(run.cost_usd, '$0')} {style.signs.dot} {count(run.tokens)} tokens"
         lines += _row("cost", [used], style)
-    if more.session is not None:
-        lines += _row("session", [_session_words(more.session)], style)
-    scope = visible(", ".join(facts.scope), newlines=False)
-    lines += _row("scope", [scope, f"log {_from_here(one.files.log)}"], style)
+    if detail.session is not None:
+        lines += _row("session", [_session_words(detail.session)], style)
+    scope = visible(", ".join(run.scope), newlines=False)
+    lines += _row("scope", [scope, f"log {_from_here(view.files.log)}"], style)
     if shown.continuation:
         lines.append(f"Continuation context: {_beginning(shown.continuation, style)}")
     return lines
@@ -235,56 +158,51 @@ def _row(label: str, parts: list[str], style: Style) -> list[str]:
     return [start + first, " " * len(start) + rest[0]]
 
 
-def _state(closer: Closer, facts: Facts, now: int) -> str:
-    state = visible(facts.state, newlines=False)
-    if closer.seen.status != "running":
+def _state(detail: RunDetail, run: RunSummary, now: int) -> str:
+    state = visible(run.current_state, newlines=False)
+    if detail.view.status != "running":
         return state
-    entered = [_ms(each) for each in closer.records if each["event"] == "state_enter"]
-    since_ms = entered[-1] if entered else facts.updated_ms
+    entered = [each.wall_ms for each in detail.entries if isinstance(each.event, StateEnter)]
+    since_ms = entered[-1] if entered else detail.view.updated_ms
     return f"{state} ({duration_text(max(now - since_ms, 0))})"
 
 
-def _iteration(facts: Facts, limit: int | None) -> str:
+def _iteration(run: RunSummary, limit: int | None) -> str:
     of = f" of {limit}" if limit is not None else ""
-    cycle = f", cycle {facts.cycle}" if facts.cycle > 1 else ""
-    return f"iteration {facts.iteration}{of}{cycle}"
+    cycle = f", cycle {run.cycle}" if run.cycle > 1 else ""
+    return f"iteration {run.iteration}{of}{cycle}"
 
 
-def _doing(action: Current, more: Details, style: Style, now: int) -> list[str]:
-    sign = prompt_sign(action.what, _host(more.machine, action.state))
-    text = visible(f"{sign}{one_line(text_of(action.what))}", newlines=False)
+def _doing(action: ActionStart, detail: RunDetail, style: Style, now: int) -> list[str]:
+    what = action_told(action.action, action.action_type)
+    sign = prompt_sign(what, _host(detail.machine, action.state))
+    text = visible(f"{sign}{one_line(action.action)}", newlines=False)
     if style.width is not None:
         text = cut(text, max(style.width - LABEL - 2, 10), style.signs.more)
-    heard = more.last_output_ms
+    heard = detail.last_output_ms
     return _row("action", [text, "" if heard is None else f"last output {ago(heard, now)}"], style)
 
 
-def _waiting(wait: dict[str, Any], ran: int, now: int) -> str:
-    ends = [wait.get(name) for name in ("until_ran_ms", "until_wall_ms", "least_ran_ms")]
-    until_ran, until_wall, least_ran = (end if type(end) is int else None for end in ends)
-    known = WaitFor("host", until_ran, until_wall, least_ran_ms=least_ran)
-    left = left_ms(known, Moment(now, ran))
-    why = wait.get("why") or f"before the next {_BEFORE.get(str(wait.get('kind')), 'step')}"
-    return f"{rough(left)} more: {visible(one_line(str(why)), newlines=False)}"
+def _waiting(wait: WaitFor, why: str | None, ran: int, now: int) -> str:
+    left = left_ms(wait, Moment(now, ran))
+    why = why or f"before the next {_BEFORE.get(wait.kind, 'step')}"
+    return f"{rough(left)} more: {visible(one_line(why), newlines=False)}"
 
 
 _BEFORE = {"backoff": "iteration", "retry": "attempt", "maintain": "cycle", "handoff": "session"}
 
 
-def _host(machine: dict[str, Any], state: str) -> str:
+def _host(machine: FSMLoop | None, name: str) -> str:
     """The agent CLI that runs this state's action."""
-    states = machine.get("states")
-    own = states.get(state) if isinstance(states, dict) else None
-    for place in (own, machine):
-        host = place.get("host") if isinstance(place, dict) else None
-        if isinstance(host, dict) and isinstance(host.get("name"), str):
-            return visible(host["name"], newlines=False)
-    return DEFAULT_HOST
+    if machine is None:
+        return DEFAULT_HOST
+    state = machine.states.get(name)
+    return visible(machine.host.under(state.host if state else None).host, newlines=False)
 
 
-def _path(closer: Closer, style: Style) -> str:
-    way = visits(closer.records)[-VISITS:]
-    if closer.seen.status == "running" and way and _action(closer):
+def _path(detail: RunDetail, style: Style) -> str:
+    way = visits(detail.entries)[-VISITS:]
+    if detail.view.status == "running" and way and _action(detail):
         way[-1] = way[-1]._replace(verdict="under way")
     words = [_visited(visit, style) for visit in way]
     if style.width is not None:

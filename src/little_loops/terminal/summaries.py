@@ -1,25 +1,26 @@
 """A run in a few words: what to call it, its sign, how it ended, what to do next.
 
-Not here: looking at runs (`inspect`), laying words out (`tables`).
+Not here: looking at runs (`runs.reading`), laying words out (`tables`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
-from little_loops.fsm.events import FINAL_EVENTS
 from little_loops.fsm.limit_kinds import BY_REASON
 from little_loops.reporting.escape import visible
-from little_loops.runs.inspect import Seen, is_crashed, ran_ms
+from little_loops.runs.view import RunView
 from little_loops.terminal.durations import ago, rough
 from little_loops.terminal.next_step import next_command
 from little_loops.terminal.tables import Style
 
+if TYPE_CHECKING:
+    from little_loops.fsm.events import Entry
 
-def word_of(one: Seen) -> str:
+
+def word_of(view: RunView) -> str:
     """What people call it: `running`, `paused`, `limit`, `interrupted (crashed)`."""
-    match one.status, one.reason:
+    match view.status, view.reason:
         case "interrupted", "crash":
             return "interrupted (crashed)"
         case "failed", reason if reason in BY_REASON:
@@ -34,9 +35,9 @@ def word_of(one: Seen) -> str:
             return status
 
 
-def sign_name(one: Seen) -> str:
+def sign_name(view: RunView) -> str:
     """The sign that goes with it, by its name in `tables.Signs`."""
-    match word_of(one):
+    match word_of(view):
         case "running":
             return "running"
         case "queued":
@@ -51,13 +52,13 @@ def sign_name(one: Seen) -> str:
             return "warn"
 
 
-def ending_of(one: Seen) -> str:
+def ending_of(view: RunView) -> str:
     """How it ended and where: `completed (done)`, `limit (iterations)`, `failed (apply: auth)`."""
-    word = word_of(one)
-    if one.facts is None or is_crashed(one):
+    word = word_of(view)
+    if view.summary is None or view.is_crashed:
         return word
-    where = one.facts.state
-    match one.status, one.reason:
+    where = view.summary.current_state
+    match view.status, view.reason:
         case "failed", reason if reason in BY_REASON:
             return f"{word} ({BY_REASON[reason].noun})"
         case "failed", reason if reason not in ("terminal", None):
@@ -66,57 +67,47 @@ def ending_of(one: Seen) -> str:
             return f"{word} ({where})"
 
 
-def last_words(one: Seen, record: Mapping[str, Any] | None) -> str:
+def last_words(view: RunView, last: Entry | None) -> str:
     """The last line of a run that is over, whoever is left to say it."""
-    if record is not None and record["event"] in FINAL_EVENTS:
-        return _last_line(record) or f"Loop {word_of(one)}"
-    if one.facts is None:
-        return f"Loop {word_of(one)}: {visible(one.damage or 'no state', newlines=False)}"
-    where = visible(one.facts.state, newlines=False)
-    return f"Loop {word_of(one).replace(' (crashed)', ': crashed')} in state '{where}'"
-
-
-def _last_line(record: Mapping[str, Any]) -> str | None:
-    """The line of a run's last event, if it can be read."""
-    from little_loops.fsm.codec import decode_event  # only where a run has ended
+    # Only where a run has ended.
     from little_loops.fsm.events import FinalEvent
-    from little_loops.fsm.plain import WrongShape
     from little_loops.reporting.lines import last_line
 
-    try:
-        event = decode_event(record)
-    except WrongShape:
-        return None
-    return visible(last_line(event), newlines=False) if isinstance(event, FinalEvent) else None
+    if last is not None and isinstance(last.event, FinalEvent):
+        return visible(last_line(last.event), newlines=False)
+    if view.summary is None:
+        return f"Loop {word_of(view)}: {visible(view.damage or 'no state', newlines=False)}"
+    where = visible(view.summary.current_state, newlines=False)
+    return f"Loop {word_of(view).replace(' (crashed)', ': crashed')} in state '{where}'"
 
 
-def next_step(one: Seen) -> str | None:
+def next_step(view: RunView) -> str | None:
     """The one command that is most likely wanted now."""
-    name, facts = one.name, one.facts
-    if one.status == "running":
+    name, summary = view.name, view.summary
+    if view.status == "running":
         return f"ll-loop attach {name}"
-    if one.status == "queued":
+    if view.status == "queued":
         return f"ll-loop stop {name}"
-    if facts is None:
+    if summary is None:
         return f"ll-loop resume {name}"
     return next_command(
-        name, one.status, one.reason, iteration=facts.iteration, ran_ms=facts.ran_ms
+        name, view.status, view.reason, iteration=summary.iteration, ran_ms=summary.ran_ms
     )
 
 
-def signed(one: Seen, text: str, style: Style) -> str:
+def signed(view: RunView, text: str, style: Style) -> str:
     """The text behind the run's sign."""
-    return f"{getattr(style.signs, sign_name(one))} {text}"
+    return f"{getattr(style.signs, sign_name(view))} {text}"
 
 
-def since(one: Seen, now: int) -> str:
+def since(view: RunView, now: int) -> str:
     """`running 14m`, `paused 1d ago`, `damaged`."""
-    word = word_of(one)
-    if one.facts is None:
+    word = word_of(view)
+    if view.summary is None:
         return word
-    if one.status == "running":
-        return f"{word} {rough(ran_ms(one, now))}"
-    return f"{word} {ago(one.facts.updated_ms, now)}"
+    if view.status == "running":
+        return f"{word} {rough(view.ran_ms(now))}"
+    return f"{word} {ago(view.updated_ms, now)}"
 
 
 def money(usd: float, none: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 
 from little_loops.authoring.load import load_data
 from little_loops.cli.consent import actions_to_agree_to
@@ -13,20 +12,18 @@ from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.loading import read_definition
 from little_loops.definitions.settings import SETTINGS, project_config, settled, user_config
 from little_loops.definitions.trust import trust_of
-from little_loops.errors import LittleLoopsError, UsageError
+from little_loops.errors import UsageError
 from little_loops.fsm.actions import action_of, is_agents
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.values import author_context
 from little_loops.hosts.base import HOST_NAMES, host_named
-from little_loops.runs.claims import holders
-from little_loops.runs.holders import from_bytes
-from little_loops.runs.inspect import Seen, all_current, is_crashed, standing_still
-from little_loops.runs.project import is_run_name, loop_files
-from little_loops.runs.storage import PID, RUNNING, find_folder
+from little_loops.runs.layout import PID, RUNNING
+from little_loops.runs.project import LOOPS, loop_files
+from little_loops.runs.reading import Runs
+from little_loops.runs.view import RunView
 
 MOST_NAMES = 5
 ANY_LOOP = {"name": "any", "initial": "end", "states": {"end": {"terminal": True}}}
-LARGEST_PID = 1 << 20
 
 
 def read_loops(patient: Patient) -> Loops:
@@ -187,57 +184,39 @@ def consent(patient: Patient) -> Iterator[Finding]:
 
 def runs(patient: Patient) -> Iterator[Finding]:
     """Runs that claim to be alive but are not, damaged ones, and files nobody holds any more."""
-    with standing_still(patient.root):
-        seen = all_current(patient.root)
-        alive = {holder.name for holder in holders(patient.root)}
-        pids = _pids(patient.root)
-    crashed = [one for one in seen if is_crashed(one)]
-    for one in crashed:
-        yield _crashed(one, pids.get(one.name))
-    for one in seen:
-        if one.status == "damaged":
+    project = Runs(patient.root)
+    with project.standing_still():
+        views, pids = project.list(), project.pid_files()
+    crashed = [view for view in views if view.is_crashed]
+    for view in crashed:
+        yield _crashed(view, pids.get(view.name))
+    for view in views:
+        if view.status == "damaged":
             fix = (
-                f"ll-loop resume {one.name} mends it if its log is whole,"
-                f" ll-loop run {one.name} --fresh puts it away"
+                f"ll-loop resume {view.name} mends it if its log is whole,"
+                f" ll-loop run {view.name} --fresh puts it away"
             )
-            yield Finding("damaged", "problem", f"run {one.name} is damaged", one.damage or "", fix)
-    unfinished = {one.name for one in seen}
-    for name in sorted(pids.keys() - alive - unfinished):
-        path = os.path.join(".loops", RUNNING, name + PID)
+            why = view.damage or ""
+            yield Finding("damaged", "problem", f"run {view.name} is damaged", why, fix)
+    for name in sorted(pids.keys() - {view.name for view in views}):
+        path = os.path.join(LOOPS, RUNNING, name + PID)
         why = "no process holds it, and the next run takes it over"
         yield Finding("pid", "warning", f"{path} is left over", why, f"rm {path}")
-    if seen and not crashed:
-        yield Finding("runs", "ok", f"runs: {_counted(seen)}")
+    if views and not crashed:
+        yield Finding("runs", "ok", f"runs: {_counted(views)}")
 
 
-def _crashed(one: Seen, pid: int | None) -> Finding:
-    who = f"{one.name} (pid {pid})" if pid else one.name
-    fix = f"ll-loop resume {one.name}    or    ll-loop run {one.name} --fresh"
+def _crashed(view: RunView, pid: int | None) -> Finding:
+    who = f"{view.name} (pid {pid})" if pid else view.name
+    fix = f"ll-loop resume {view.name}    or    ll-loop run {view.name} --fresh"
     text = f"{who} claims to be alive, but its process is gone"
     return Finding("runs", "problem", text, fix=fix)
 
 
-def _pids(root: str) -> dict[str, int | None]:
-    """Every `.pid` file there is, with the number in it."""
-    folder = find_folder(root, RUNNING)
-    if folder is None:
-        return {}
-    found: dict[str, int | None] = {}
-    with folder:
-        for file in folder.names():
-            name = file.removesuffix(PID)
-            if name != file and is_run_name(name):
-                found[name] = None
-                with suppress(LittleLoopsError):
-                    raw = folder.read(file, LARGEST_PID) or b""
-                    found[name] = from_bytes(raw, name, root).pid or None
-    return found
-
-
-def _counted(seen: Sequence[Seen]) -> str:
+def _counted(views: Sequence[RunView]) -> str:
     counts: dict[str, int] = {}
-    for one in seen:
-        word = one.status.replace("_", " ")
+    for view in views:
+        word = view.status.replace("_", " ")
         counts[word] = counts.get(word, 0) + 1
     return ", ".join(f"{count} {word}" for word, count in counts.items())
 

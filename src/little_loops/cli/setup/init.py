@@ -19,8 +19,9 @@ from little_loops.cli.setup.detect import Check, Found, look_around
 from little_loops.definitions.loading import name_of, shown_path
 from little_loops.errors import OK, UsageError
 from little_loops.records import NamedTuple
+from little_loops.runs.folders import make_folder
+from little_loops.runs.layout import RUNNING
 from little_loops.runs.project import LOOPS, SUFFIXES, files_named, find_project, loop_files
-from little_loops.runs.storage import RUNNING, make_folder
 from little_loops.system.files import failure
 from little_loops.terminal.console import ascii_only, say, talk
 

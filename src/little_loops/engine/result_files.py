@@ -1,0 +1,92 @@
+"""The files that `${captured.<name>.file}` and its relatives name, made when they are asked for.
+
+Not here: reading values (`resolve`), storing what actions print (`runs.output_files`).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import BinaryIO
+
+from little_loops.fsm.state import FileRef, Result
+from little_loops.runs.arrival import Piece, StreamName, from_lines, from_sizes
+from little_loops.runs.combined_log import Source, combine
+
+MAX_ORDER_BYTES = 16 << 20
+
+
+class ResultFiles:
+    """The files of the results of one run."""
+
+    def __init__(self, run_dir: str) -> None:
+        self._run_dir = run_dir
+
+    def path_of(self, file: FileRef) -> str:
+        return os.path.join(self._run_dir, file.path)
+
+    def of(self, field: str, name: str, result: Result) -> str | None:
+        """The path of a file; none if the result has no such thing."""
+        match field:
+            case "file":
+                return self._output(name, result)
+            case "stderr_file":
+                return self._stderr(name, result)
+            case "log_file":
+                return self._log(name, result)
+            case "stream_file":
+                return None if result.stream_file is None else self.path_of(result.stream_file)
+            case _:
+                return None
+
+    def _output(self, name: str, result: Result) -> str:
+        """The whole output, byte for byte; a short one is written when it is asked for."""
+        if result.output is None and result.output_file is not None:
+            return self.path_of(result.output_file)
+        return self._write(f"{name}.output", _raw(result.output, result.open_ended))
+
+    def _stderr(self, name: str, result: Result) -> str:
+        if result.stderr is None and result.stderr_file is not None:
+            return self.path_of(result.stderr_file)
+        return self._write(f"{name}.stderr", _raw(result.stderr, result.stderr_open_ended))
+
+    def _log(self, name: str, result: Result) -> str:
+        """Both streams in order of arrival; of an agent what it said, then its program's stderr."""
+        path = os.path.join(self._run_dir, f"{name}.log")
+        stdout, stderr = self._output(name, result), self._stderr(name, result)
+        with open(stdout, "rb") as out, open(stderr, "rb") as err, _created(path) as target:
+            sources: dict[StreamName, Source] = {"stdout": _source(out), "stderr": _source(err)}
+            combine(sources, self._order(result), target.write)
+        return path
+
+    def _order(self, result: Result) -> tuple[Piece, ...]:
+        if result.stream_file is not None:  # the order is that of its events
+            return ()
+        if result.order_file is None:
+            return from_sizes(result.order)
+        try:
+            with open(os.path.join(self._run_dir, result.order_file), "rb") as stream:
+                return from_lines(stream.read(MAX_ORDER_BYTES))
+        except FileNotFoundError:  # dropped, with other old outputs
+            return ()
+
+    def _write(self, name: str, data: bytes) -> str:
+        path = os.path.join(self._run_dir, name)
+        with _created(path) as stream:
+            stream.write(data)
+        return path
+
+
+def _source(file: BinaryIO) -> Source:
+    return Source(file, os.fstat(file.fileno()).st_size)
+
+
+def _created(path: str) -> BinaryIO:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    return io.BufferedWriter(io.FileIO(os.open(path, flags, 0o600), "w"))
+
+
+def _raw(text: str | None, open_ended: bool) -> bytes:
+    """The bytes of a text that is kept without its last newline."""
+    text = text or ""
+    return (text if open_ended or not text else f"{text}\n").encode()

@@ -1,0 +1,75 @@
+"""In which order the two streams of an action arrived.
+
+Written down while it runs, a line for each time that the other stream takes over: `o 120` for 120
+bytes of stdout, `e 30` for 30 of stderr.  What came after the last line belongs to one stream.  An
+action that prints to one stream only has no such file.
+
+Not here: the streams (`output_files`, `outputs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+from little_loops.records import NamedTuple
+
+StreamName = Literal["stdout", "stderr"]
+
+_CODES: Final[dict[StreamName, bytes]] = {"stdout": b"o", "stderr": b"e"}
+_STREAMS: Final[dict[bytes, StreamName]] = {b"o": "stdout", b"e": "stderr"}
+
+
+class Piece(NamedTuple):
+    """So many bytes of one stream."""
+
+    stream: StreamName
+    size: int
+
+
+def to_line(piece: Piece) -> bytes:
+    return b"%b %d\n" % (_CODES[piece.stream], piece.size)
+
+
+def from_lines(data: bytes) -> tuple[Piece, ...]:
+    """The pieces; a line that is not whole, or not ours, says nothing."""
+    words = (line.split() for line in data.split(b"\n")[:-1])
+    return tuple(
+        Piece(_STREAMS[pair[0]], int(pair[1]))
+        for pair in words
+        if len(pair) == 2 and pair[0] in _STREAMS and pair[1].isdigit()
+    )
+
+
+def to_sizes(pieces: Iterable[Piece]) -> tuple[int, ...]:
+    """As a result keeps a short order: sizes of stdout, stderr, stdout, … in turn."""
+    sizes: list[int] = []
+    for stream, size in pieces:
+        if (len(sizes) % 2 == 0) != (stream == "stdout"):
+            sizes.append(0)
+        sizes.append(size)
+    return tuple(sizes)
+
+
+def from_sizes(sizes: Iterable[int]) -> tuple[Piece, ...]:
+    streams: tuple[StreamName, StreamName] = ("stdout", "stderr")
+    return tuple(Piece(streams[at % 2], size) for at, size in enumerate(sizes) if size)
+
+
+class Part(NamedTuple):
+    """Bytes `start` to `end` of one stream."""
+
+    stream: StreamName
+    start: int
+    end: int
+
+
+def parts(pieces: Iterable[Piece], sizes: dict[StreamName, int]) -> Iterator[Part]:
+    """What streams of these sizes hold, in order of arrival; the rest of stdout comes first."""
+    done: dict[StreamName, int] = {"stdout": 0, "stderr": 0}
+    rest = [Piece(stream, size) for stream, size in sizes.items()]
+    for stream, size in (*pieces, *rest):
+        end = min(done[stream] + size, sizes[stream])
+        if end > done[stream]:
+            yield Part(stream, done[stream], end)
+            done[stream] = end

@@ -1,0 +1,74 @@
+"""Put the two streams of an action together again, as one log in order of arrival.
+
+A line is never split by the other stream: what has no newline yet waits for it.  Colour codes are
+left out.  Only a chunk is held in memory, however long a stream or a line is.
+
+Not here: which order that was (`arrival`), where the streams are (`output_files`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO
+
+from little_loops.records import NamedTuple
+from little_loops.runs.arrival import Piece, StreamName, parts
+
+CHUNK = 1 << 16
+COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
+_CUT_COLOUR = re.compile(rb"\x1b(\[[0-9;:]{0,32})?\Z")
+
+Write = Callable[[bytes], object]
+
+
+class Source(NamedTuple):
+    """A stream that can be read anywhere."""
+
+    file: BinaryIO
+    size: int
+
+    def read(self, start: int, end: int) -> Iterator[bytes]:
+        while start < end:
+            self.file.seek(start)
+            chunk = self.file.read(min(CHUNK, end - start))
+            if not chunk:
+                return
+            yield chunk
+            start += len(chunk)
+
+    def after_last_newline(self, start: int, end: int) -> int | None:
+        while start < end:
+            begin = max(start, end - CHUNK)
+            self.file.seek(begin)
+            at = self.file.read(end - begin).rfind(b"\n")
+            if at >= 0:
+                return begin + at + 1
+            end = begin
+        return None
+
+
+def combine(sources: dict[StreamName, Source], pieces: Iterable[Piece], write: Write) -> None:
+    """Write both streams in order of arrival."""
+    written: dict[StreamName, int] = dict.fromkeys(sources, 0)
+    for stream, start, end in parts(pieces, {name: each.size for name, each in sources.items()}):
+        stop = sources[stream].after_last_newline(start, end)
+        if stop is not None:
+            _copy(sources[stream].read(written[stream], stop), write)
+            written[stream] = stop
+    left = [name for name, source in sources.items() if written[name] < source.size]
+    for number, name in enumerate(left, 1):
+        _copy(sources[name].read(written[name], sources[name].size), write)
+        if number < len(left):
+            write(b"\n")
+
+
+def _copy(chunks: Iterable[bytes], write: Write) -> None:
+    held = b""
+    for chunk in chunks:
+        data = held + chunk
+        cut = _CUT_COLOUR.search(data, max(0, len(data) - 34))
+        end = cut.start() if cut else len(data)
+        write(COLOUR.sub(b"", data[:end]))
+        held = data[end:]
+    write(held)

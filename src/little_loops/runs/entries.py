@@ -1,0 +1,79 @@
+"""The event log of a run, read as typed entries.
+
+A line that is no event of ours, or does not have the fields of its kind, is left out: whoever looks
+at a run shows what can be read.  A resume is stricter (`storage`).
+
+Not here: lines and bytes (`journal`), what the kinds are (`fsm.events`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from little_loops.errors import StorageError
+from little_loops.fsm.codec import from_record
+from little_loops.fsm.events import Entry, StateEnter, Transition, UnknownEvent
+from little_loops.fsm.plain import WrongShape
+from little_loops.runs.folders import event_log
+from little_loops.runs.journal import Record, Records, offset_of, seq_of, tail
+from little_loops.runs.layout import RunFiles
+
+
+def entry_of(record: Record) -> Entry | None:
+    try:
+        return from_record(record)
+    except WrongShape:
+        return None
+
+
+def readable(records: Iterable[Record]) -> Iterator[Entry]:
+    for record in records:
+        entry = entry_of(record)
+        if entry is not None:
+            yield entry
+
+
+def entries(files: RunFiles, after: int = 0) -> Iterator[Entry]:
+    """The events numbered above `after`, read as they are asked for."""
+    log = event_log(files)
+    offset = offset_of(log, lambda record: seq_of(record) <= after) if after else 0
+    found = readable(Records(log, offset))
+    return (entry for entry in found if entry.seq > after)
+
+
+def last_entries(files: RunFiles, count: int) -> list[Entry]:
+    """The last events of a run, as far as they can be read."""
+    try:
+        return list(readable(tail(event_log(files), count)))
+    except StorageError:
+        return []
+
+
+def entries_of_step(files: RunFiles, step: int) -> Iterator[Entry]:
+    """The events from the one that entered this step up to the one that enters the next."""
+    log = event_log(files)
+
+    def is_before(record: Record) -> bool | None:
+        entry = entry_of(record)
+        return entry.event.step < step if entry and isinstance(entry.event, StateEnter) else None
+
+    inside = False
+    for entry in readable(Records(log, offset_of(log, is_before))):
+        if isinstance(entry.event, StateEnter):
+            if entry.event.step > step:
+                return
+            inside = entry.event.step == step
+        if inside:
+            yield entry
+
+
+def state_in(entry: Entry) -> str | None:
+    """The state that an event is about, if it is about one."""
+    match entry.event:
+        case Transition(from_=state):
+            return state
+        case UnknownEvent(fields=fields):
+            own = fields.get("state")
+            return own if isinstance(own, str) else None
+        case event:
+            return getattr(event, "state", None)

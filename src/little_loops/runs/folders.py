@@ -1,0 +1,72 @@
+"""Open the directories that hold runs, without following links, and make them where needed.
+
+Not here: what lies in them and what it is called (`layout`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from little_loops.errors import StorageError
+from little_loops.runs.layout import EVENTS, HISTORY, RUNNING, RunFiles
+from little_loops.runs.project import check_run_name, loops_of
+from little_loops.system.files import Folder
+
+
+def find_folder(root: str, *names: str) -> Folder | None:
+    """A folder below `.loops`, no link in between; nothing is made."""
+    folder = Folder.at(root)
+    for name in (loops_of(root), *names):
+        if folder is None:
+            return None
+        with folder:
+            folder = folder.child(name)
+    return folder
+
+
+def folder_of(files: RunFiles) -> Folder | None:
+    """The folder that a run's files lie in."""
+    check_run_name(files.name)
+    if files.stem is None:
+        return find_folder(files.root, RUNNING)
+    return find_folder(files.root, HISTORY, files.name)
+
+
+def open_file(files: RunFiles, suffix: str) -> int | None:
+    """A descriptor to read one of a run's files; none if it is not there."""
+    folder = folder_of(files)
+    if folder is None:
+        return None
+    with folder:
+        try:
+            return folder.open(files.base + suffix, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+
+
+def event_log(files: RunFiles) -> Callable[[], int | None]:
+    """Opens the event log of a run, each time it is called; none if there is none."""
+    return lambda: open_file(files, EVENTS)
+
+
+def make_folder(root: str, *names: str) -> Folder:
+    """A folder below `.loops`, private; made where it is not there."""
+    home = Folder.at(root)
+    if home is None:
+        raise StorageError(f"`{root}` is gone")
+    with home, home.make(loops_of(root), mode=0o777) as loops:
+        _ignore(loops)
+        folder = loops.make(names[0])
+    for name in names[1:]:
+        with folder:
+            folder = folder.make(name)
+    return folder
+
+
+def _ignore(loops: Folder) -> None:
+    """Keep runs out of git, in this clone and the next."""
+    name = ".gitignore"
+    if loops.stamp(name) is None:
+        lines = f"{RUNNING}/\n{HISTORY}/\n".encode()
+        loops.replace(name, lines, f"{name}.tmp-{os.urandom(8).hex()}", mode=0o644)

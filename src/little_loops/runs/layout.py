@@ -1,0 +1,117 @@
+"""What the files of a run are called and where they lie: names and paths, nothing is opened.
+
+    .loops/
+      .running/   NAME.pid  NAME.state.json  NAME.events.jsonl  NAME.log  NAME.d/  NAME.spawn.json
+      .history/   NAME/STEM.state.json …     the same files, named after the time the run started
+
+`NAME.d` is `LL_RUN_DIR`.  It holds `run.json` and the output of actions: `live.out` and `live.err`
+while an action runs, `STEP-ATTEMPT.out` and so on for whatever was too long for an event.
+
+Not here: opening them safely (`folders`), what is in them (`storage`, `journal`, `outputs`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from little_loops.records import NamedTuple
+from little_loops.runs.project import is_run_name, loops_of
+
+RUNNING: Final = ".running"
+HISTORY: Final = ".history"
+QUEUE: Final = ".queue"
+
+STATE: Final = ".state.json"
+EVENTS: Final = ".events.jsonl"
+LOG: Final = ".log"
+PID: Final = ".pid"
+DATA: Final = ".d"
+SPAWN: Final = ".spawn.json"
+MOVING: Final = ".moving"
+
+# Inside a run's own directory.
+RUN_JSON: Final = "run.json"
+SESSION: Final = "action.json"
+CONTINUE: Final = "continue.md"
+
+# What actions print: first under these names, then, if it is kept, by step and attempt.
+LIVE: Final = {"stdout": "live.out", "stderr": "live.err", "text": "live.text"}
+LIVE_ORDER: Final = "live.order"
+SECRETS: Final = ".secrets"
+
+
+def output_stem(step: int, attempt: int) -> str:
+    """What the output files of an action begin with: `00003-1.out`."""
+    return f"{step:05}-{attempt}"
+
+
+class RunFiles(NamedTuple):
+    """The files of one run; with a stem, those of a past run."""
+
+    root: str
+    name: str
+    stem: str | None = None
+
+    @property
+    def directory(self) -> str:
+        if self.stem is None:
+            return os.path.join(self.root, loops_of(self.root), RUNNING)
+        return os.path.join(self.root, loops_of(self.root), HISTORY, self.name)
+
+    @property
+    def base(self) -> str:
+        return self.stem or self.name
+
+    def path(self, suffix: str) -> str:
+        return os.path.join(self.directory, self.base + suffix)
+
+    @property
+    def pid(self) -> str:
+        return self.path(PID)
+
+    @property
+    def state(self) -> str:
+        return self.path(STATE)
+
+    @property
+    def events(self) -> str:
+        return self.path(EVENTS)
+
+    @property
+    def log(self) -> str:
+        return self.path(LOG)
+
+    @property
+    def data(self) -> str:
+        """The run's own directory: `LL_RUN_DIR`."""
+        return self.path(DATA)
+
+    @property
+    def run_json(self) -> str:
+        return os.path.join(self.data, RUN_JSON)
+
+    @property
+    def spawn(self) -> str:
+        return self.path(SPAWN)
+
+
+def named(files: Iterable[str], *suffixes: str) -> Iterator[str]:
+    """The runs that have a file with one of these suffixes, given the names in `.running`."""
+    for file in files:
+        for suffix in suffixes:
+            if file.endswith(suffix) and is_run_name(name := file.removesuffix(suffix)):
+                yield name
+
+
+# ── past runs ──────────────────────────────────────────────────────────────────────────────────
+
+STEM: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d+))?")
+
+
+def stem_order(stem: str) -> tuple[str, int]:
+    """Sorts stems by the time the runs started, then by the order they ended in."""
+    match = STEM.fullmatch(stem)
+    return (match[1], int(match[2] or 1)) if match else ("", 0)

@@ -1,0 +1,265 @@
+"""Read what the actions of a run printed, also while one is printing.
+
+An output is in the event that ended its action, in a file that this event names, or, as long as the
+action runs, in the live files.  Those are read first and the log after them: if no event has been
+added, what was read belongs to the action under way.
+
+What is shown to people has its secrets hidden, by the places that were recorded with the output.
+
+Not here: writing them (`output_files`), putting them between the events (`playback`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from little_loops.errors import StorageError
+from little_loops.fsm.events import (
+    ActionComplete,
+    ActionInterrupted,
+    ActionStart,
+    Entry,
+    PartialResult,
+)
+from little_loops.fsm.state import FileRef, Result
+from little_loops.records import NamedTuple
+from little_loops.reporting.masking import Masker, hidden
+from little_loops.runs.arrival import Part, Piece, StreamName, from_lines, from_sizes, parts
+from little_loops.runs.entries import entries_of_step, last_entries
+from little_loops.runs.folders import folder_of
+from little_loops.runs.layout import DATA, LIVE, LIVE_ORDER, SECRETS, RunFiles, output_stem
+from little_loops.system.files import Folder, read_all
+
+CHUNK: Final = 1 << 16
+MAX_BESIDE: Final = 16 << 20
+STREAMS: Final[tuple[StreamName, StreamName]] = ("stdout", "stderr")
+
+Span = tuple[int, int]
+
+
+class Stored(NamedTuple):
+    """One stream of an action: a short text, or a file of the run.
+
+    `secrets` are the places to hide; none if nobody looked for them when it was written.
+    """
+
+    size: int = 0
+    text: bytes = b""
+    file: str | None = None
+    secrets: tuple[Span, ...] | None = ()
+
+
+NOTHING: Final = Stored()
+
+
+class ActionOutput(NamedTuple):
+    """Both streams of an action, and the order in which they arrived.
+
+    `is_stream`: what is on stdout are the events of an agent's program, for programs.
+    """
+
+    stdout: Stored = NOTHING
+    stderr: Stored = NOTHING
+    pieces: tuple[Piece, ...] = ()
+    is_stream: bool = False
+
+    def of(self, stream: StreamName) -> Stored:
+        return self.stdout if stream == "stdout" else self.stderr
+
+    def parts(self, shown: dict[StreamName, int]) -> Iterator[Part]:
+        """What there is beyond what was shown, in order of arrival."""
+        for stream, start, end in parts(
+            self.pieces, {name: self.of(name).size for name in STREAMS}
+        ):
+            if end > shown[stream]:
+                yield Part(stream, max(start, shown[stream]), end)
+
+
+class Outputs:
+    """The outputs in the directory of a run, which may be moved meanwhile."""
+
+    def __init__(self, data: Folder) -> None:
+        self._data = data
+
+    def of(self, result: Result | PartialResult) -> ActionOutput:
+        """What an action printed that has ended."""
+        stream = result.stream_file or _stream_of_version_one(result)
+        if stream is not None:
+            stdout = self._file(stream)
+        elif result.output is None:
+            stdout = self._file(result.output_file)
+        else:
+            stdout = _text(result.output, result.open_ended)
+        if result.stderr is None:
+            stderr = self._file(result.stderr_file)
+        else:
+            stderr = _text(result.stderr, result.stderr_open_ended)
+        pieces = from_sizes(result.order)
+        if result.order_file is not None:
+            pieces = from_lines(self._beside(result.order_file))
+        return ActionOutput(stdout, stderr, pieces, stream is not None)
+
+    def live(self, *, is_stream: bool = False) -> ActionOutput:
+        """What the action under way has printed so far."""
+        # In this order: what a file has by now, the others know already.
+        sizes = [self._size(LIVE[name]) for name in STREAMS]
+        out, err = (
+            Stored(size, file=LIVE[name], secrets=self._secrets(LIVE[name]))
+            for name, size in zip(STREAMS, sizes, strict=True)
+        )
+        return ActionOutput(out, err, from_lines(self._beside(LIVE_ORDER)), is_stream)
+
+    def lost(self, step: int, attempt: int, *, is_stream: bool = False) -> ActionOutput:
+        """What an action printed whose runner was killed; nothing if that was not kept."""
+        stem = output_stem(step, attempt)
+        out, err = (
+            Stored(self._size(name), file=name, secrets=self._secrets(name))
+            for name in (f"{stem}.out", f"{stem}.err")
+        )
+        return ActionOutput(out, err, from_lines(self._beside(f"{stem}.order")), is_stream)
+
+    def read(self, stored: Stored, start: int, end: int) -> bytes:
+        """Raw bytes; fewer where there are no more."""
+        if stored.file is None:
+            return stored.text[start:end]
+        descriptor = self._open(stored.file)
+        if descriptor is None:
+            return b""
+        try:
+            return os.pread(descriptor, max(end - start, 0), start)
+        finally:
+            os.close(descriptor)
+
+    def shown(self, stored: Stored, start: int, end: int) -> bytes:
+        """The same with its secrets hidden."""
+        data = self.read(stored, start, end)
+        if stored.secrets is None:
+            return Masker(os.environ).mask_bytes(data)
+        stop = start + len(data)
+        # Of a secret that begins before this piece, the mask was shown there.
+        begun = max(
+            (span[1] for span in stored.secrets if span[0] < start < span[1]), default=start
+        )
+        inside = [
+            (max(first, begun) - begun, min(last, stop) - begun)
+            for first, last in stored.secrets
+            if first < stop and last > begun and first >= start
+        ]
+        return hidden(data[begun - start :], inside)
+
+    def _file(self, file: FileRef | None) -> Stored:
+        if file is None:
+            return NOTHING
+        secrets: tuple[Span, ...] | None = () if file.has_secrets is False else None
+        if file.has_secrets:
+            secrets = self._secrets(file.path) or ((0, file.size),)
+        return Stored(self._size(file.path), file=file.path, secrets=secrets)
+
+    def _size(self, name: str) -> int:
+        stamp = self._data.stamp(name)
+        return 0 if stamp is None else stamp.size
+
+    def _secrets(self, name: str) -> tuple[Span, ...]:
+        words = (line.split() for line in self._beside(name + SECRETS).split(b"\n")[:-1])
+        return tuple((int(pair[0]), int(pair[1])) for pair in words if len(pair) == 2)
+
+    def _beside(self, name: str) -> bytes:
+        """A small file of ours; empty if it is not there."""
+        descriptor = self._open(name)
+        if descriptor is None:
+            return b""
+        try:
+            return read_all(descriptor, MAX_BESIDE, name)
+        finally:
+            os.close(descriptor)
+
+    def _open(self, name: str) -> int | None:
+        try:
+            return self._data.open(name, os.O_RDONLY)
+        except (FileNotFoundError, StorageError):
+            return None
+
+    def close(self) -> None:
+        self._data.close()
+
+
+def _stream_of_version_one(result: Result | PartialResult) -> FileRef | None:
+    """Once the file of an agent's result was its stream; what it said is in that too."""
+    file = result.output_file
+    return file if file is not None and file.path.endswith(".jsonl") else None
+
+
+def _text(text: str, open_ended: bool) -> Stored:
+    """A text is kept without its last newline."""
+    raw = (text if open_ended or not text else f"{text}\n").encode("utf-8", "replace")
+    return Stored(len(raw), raw)
+
+
+def open_outputs(files: RunFiles) -> Outputs | None:
+    folder = folder_of(files)
+    if folder is None:
+        return None
+    with folder:
+        data = folder.child(files.base + DATA)
+    return None if data is None else Outputs(data)
+
+
+# ── by step and attempt ────────────────────────────────────────────────────────────────────────
+
+
+def read_output(files: RunFiles, step: int, attempt: int, stream: StreamName, offset: int) -> bytes:
+    """A piece of what an action printed, raw; empty where it ends for now."""
+    outputs = open_outputs(files)
+    if outputs is None:
+        return b""
+    try:
+        return _read(files, outputs, step, attempt, stream, offset)
+    finally:
+        outputs.close()
+
+
+def _read(
+    files: RunFiles, outputs: Outputs, step: int, attempt: int, stream: StreamName, offset: int
+) -> bytes:
+    live = outputs.live().of(stream)
+    piece = outputs.read(live, offset, min(live.size, offset + CHUNK))
+    found, last = _action(entries_of_step(files, step), attempt)
+    if found is None:
+        return b""
+    if isinstance(found, ActionStart):
+        if last_entries(files, 1) == [last]:
+            return piece
+        stored = outputs.lost(step, attempt).of(stream)
+    else:
+        stored = outputs.of(found).of(stream)
+    return outputs.read(stored, offset, min(stored.size, offset + CHUNK))
+
+
+def _action(
+    entries: Iterator[Entry], attempt: int
+) -> tuple[ActionStart | Result | PartialResult | None, Entry | None]:
+    """The end of an attempt, or its start if nothing tells its end; and the last entry seen."""
+    found: ActionStart | Result | PartialResult | None = None
+    last = None
+    for last in entries:
+        match last.event:
+            case ActionStart() as start:
+                if found is not None and start.attempt > attempt:
+                    break
+                found = start if start.attempt == attempt else found
+            case ActionComplete(result=result) if isinstance(found, ActionStart):
+                found = result
+            case ActionInterrupted(result=partial) if isinstance(found, ActionStart) and partial:
+                found = partial
+            case _:
+                continue
+    return found, last
+
+
+def last_output_ms(data: Folder) -> int | None:
+    """When the action under way last printed something; none if it has not."""
+    stamps = [data.stamp(LIVE[name]) for name in STREAMS]
+    times = [stamp.mtime_ns for stamp in stamps if stamp is not None and stamp.size]
+    return max(times) // 1_000_000 if times else None

@@ -1,0 +1,408 @@
+"""All that may be asked about the runs of a project: what there is, one of them, what it did.
+
+The command line, a web page and a library look at runs through `Runs` and nothing else.  It reads
+and never writes.  Who is alive is asked under the shared guard, so that no run can start, end or
+move between the look at its lock and the look at its files: what is alive is never taken for
+crashed.  A snapshot that does not hold what it should makes a damaged run, and no page fails
+because of one.
+
+Not here: what a view says (`view`), following a run while it writes (`follow`), moving and deleting
+runs (`history`), how screens look (`terminal`).
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from little_loops.errors import StorageError, UsageError
+from little_loops.fsm.state import RunSummary
+from little_loops.runs.claims import Blocker, alive, blockers, holders, waiting
+from little_loops.runs.folders import event_log, find_folder, folder_of
+from little_loops.runs.history import past_files, past_names
+from little_loops.runs.holders import Holder, from_bytes
+from little_loops.runs.journal import is_blank
+from little_loops.runs.layout import (
+    DATA,
+    EVENTS,
+    HISTORY,
+    PID,
+    RUN_JSON,
+    RUNNING,
+    SPAWN,
+    STATE,
+    RunFiles,
+    named,
+)
+from little_loops.runs.run_texts import Texts, texts_in
+from little_loops.runs.state_file import MAX_BYTES, Unusable, read_summary
+from little_loops.runs.view import CRASH, RunDetail, RunView, Session
+from little_loops.system.files import Folder
+from little_loops.system.lock_files import looking
+
+if TYPE_CHECKING:
+    from little_loops.fsm.events import Entry
+    from little_loops.fsm.schema import FSMLoop
+    from little_loops.runs.arrival import StreamName
+
+LOOKS = 3
+SMALL = 1 << 16
+MAX_PID_BYTES = 1 << 20
+ENTRIES_READ = 80
+TEXTS_WITHIN = 20
+"""So many events from the end tell why a run ended or paused."""
+NO_SNAPSHOT = "killed before its first snapshot; `resume` reads it from the log"
+
+
+class Runs:
+    """The runs of one project."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    # ── what there is ──────────────────────────────────────────────────────────────────────────
+
+    def alive(self) -> tuple[RunView, ...]:
+        """Every run that is alive or waits for its turn; reads nothing of the others."""
+        folder = find_folder(self.root, RUNNING)
+        if folder is None:
+            return ()
+        with folder, looking(folder), _without_collecting():
+            living = sorted(holders(self.root), key=lambda holder: holder.name)
+            found = (_look(folder, RunFiles(self.root, one.name), one) for one in living)
+            return (*(view for view in found if view is not None), *self._queued())
+
+    def past(self, name: str | None = None) -> Iterator[RunView]:
+        """The runs in the history, newest first, each read when it is asked for."""
+        history = find_folder(self.root, HISTORY)
+        if history is None:
+            return
+        with ExitStack() as stack:
+            stack.enter_context(history)
+            opened: dict[str, Folder | None] = {}
+            for files in past_files(self.root, name):
+                if files.name not in opened:
+                    folder = history.child(files.name)
+                    opened[files.name] = None if folder is None else stack.enter_context(folder)
+                folder = opened[files.name]
+                view = None if folder is None else _look(folder, files, None)
+                if view is not None:
+                    yield view
+
+    def past_names(self) -> tuple[str, ...]:
+        """The names that have runs in the history."""
+        try:
+            return tuple(past_names(self.root))
+        except StorageError:
+            return ()
+
+    def list(self) -> tuple[RunView, ...]:
+        """Every run that is alive, waits for its turn, or is unfinished, by name."""
+        folder = find_folder(self.root, RUNNING)
+        if folder is None:
+            return ()
+        with folder, looking(folder), _without_collecting():
+            living = {holder.name: holder for holder in holders(self.root)}
+            names = sorted({*named(folder.names(), STATE, EVENTS), *living})
+            found = (_look(folder, RunFiles(self.root, n), living.get(n)) for n in names)
+            views = tuple(self._as_it_ended(view) for view in found if view is not None)
+            return views + self._queued()
+
+    def _queued(self) -> tuple[RunView, ...]:
+        return tuple(
+            RunView(RunFiles(self.root, holder.name), "queued", holder=holder)
+            for holder in waiting(self.root)
+        )
+
+    def has(self, name: str) -> bool:
+        """Whether there is, or was, a run of that name; reads none."""
+        folder = find_folder(self.root, RUNNING)
+        if folder is not None:
+            with folder:
+                if name in named(folder.names(), STATE, EVENTS):
+                    return True
+        return bool(past_files(self.root, name)) or self.is_alive(name) is not None
+
+    def is_alive(self, name: str) -> Literal["running", "queued"] | None:
+        """Whether the run of that name is alive, by its locks alone."""
+        if alive(self.root, name) is not None:
+            return "running"
+        return "queued" if any(one.name == name for one in waiting(self.root)) else None
+
+    def blockers(
+        self, name: str, scope: tuple[str, ...], environ: Mapping[str, str]
+    ) -> Sequence[Blocker]:
+        """Every run that is in the way of one with this name and scope (absolute paths)."""
+        return blockers(self.root, name, scope, environ)
+
+    def pid_files(self) -> dict[str, int | None]:
+        """Every `.pid` file there is, with the number in it, whether a process holds it or not."""
+        folder = find_folder(self.root, RUNNING)
+        if folder is None:
+            return {}
+        with folder:
+            return {name: _pid_in(folder, name) for name in named(folder.names(), PID)}
+
+    # ── one run ────────────────────────────────────────────────────────────────────────────────
+
+    def view(self, name: str) -> RunView | None:
+        """The run that a name means: the current one, else the last one; none if there is none."""
+        with self.standing_still():
+            found = self._newest(name)
+            its_turn = [view for view in self._queued() if view.name == name]
+        if its_turn and (found is None or not found.is_alive):
+            return its_turn[0]
+        return found
+
+    def _newest(self, name: str) -> RunView | None:
+        files = RunFiles(self.root, name)
+        folder = folder_of(files)
+        if folder is not None:
+            with folder:
+                current = _look(folder, files, alive(self.root, name))
+            if current is not None:
+                return current
+        return next(self.past(name), None)
+
+    def past_view(self, name: str, stamp: str) -> RunView:
+        """The past run that a stamp as in the history means; its beginning will do."""
+        found = [view for view in self.past(name) if (view.files.stem or "").startswith(stamp)]
+        exact = [view for view in found if view.files.stem == stamp]
+        if len(exact or found) == 1:
+            return (exact or found)[0]
+        listed = ", ".join(f"`{view.files.stem}`" for view in found[:5])
+        raise UsageError(
+            f"several runs of `{name}` are called `{stamp}`"
+            if found
+            else f"there is no run `{stamp}` of `{name}`",
+            listed or f"`ll-loop history {name}` lists them",
+        )
+
+    def detail(self, name: str, count: int = ENTRIES_READ) -> RunDetail | None:
+        """A run, its last events, and what its other files say."""
+        ended = self.ended(name, count)
+        if ended is None:
+            return None
+        more = _details(ended.view)._replace(view=ended.view, entries=ended.entries)
+        return more if more.last_output_ms else more._replace(last_output_ms=_last_printed_ms(more))
+
+    def ended(self, name: str, count: int = 1) -> RunDetail | None:
+        """A run and its last events, without what its other files say."""
+        detail = None
+        for _ in range(LOOKS):
+            view = self.view(name)
+            if view is None:
+                return None
+            # One in the queue has told nothing: what is there is an earlier run of its name.
+            entries = [] if view.status == "queued" else self.last_events(view, count)
+            detail = RunDetail(view, entries)
+            if _is_up_to_date(detail):
+                break
+        return None if detail is None else _with_its_end(detail)
+
+    def machine(self, view: RunView) -> FSMLoop | None:
+        """The machine that the run was started with."""
+        return _details(view).machine
+
+    def texts(self, view: RunView, entries: Sequence[Entry] | None = None) -> Texts:
+        """Its texts as they may be shown; the log is read only for a run that has any."""
+        kept = Texts() if view.summary is None else texts_in(view.summary)
+        if not any(kept):
+            return kept
+        from little_loops.runs.run_texts import shown_texts
+
+        within = self.last_events(view, TEXTS_WITHIN) if entries is None else entries
+        return shown_texts(kept, within)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Meanwhile no run of the project can begin, end or move."""
+        folder = find_folder(self.root, RUNNING)
+        if folder is None:
+            yield
+            return
+        with folder, looking(folder):
+            yield
+
+    # ── what it did ────────────────────────────────────────────────────────────────────────────
+
+    def events(self, view: RunView, after: int = 0) -> Iterator[Entry]:
+        """Its events numbered above `after`, as far as they are written."""
+        from little_loops.runs.entries import entries  # a list of runs needs no events
+
+        return entries(view.files, after)
+
+    def last_events(self, view: RunView, count: int) -> Sequence[Entry]:
+        from little_loops.runs.entries import last_entries
+
+        return last_entries(view.files, count)
+
+    def output(
+        self, view: RunView, step: int, attempt: int, stream: StreamName, offset: int = 0
+    ) -> bytes:
+        """What an action printed, raw, from an offset on: a piece of it, empty at its end.
+
+        Of an action under way, what it has printed so far.
+        """
+        from little_loops.runs.outputs import read_output
+
+        return read_output(view.files, step, attempt, stream, offset)
+
+    def _as_it_ended(self, view: RunView) -> RunView:
+        """A run that looks crashed may have come to its end and not to its last snapshot."""
+        if not view.is_crashed:
+            return view
+        return _with_its_end(RunDetail(view, self.last_events(view, 1))).view
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Hundreds of snapshots are read and all are kept: looking for garbage among them is waste."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+# ── one rule for what a run is ─────────────────────────────────────────────────────────────────
+
+
+def _look(folder: Folder, files: RunFiles, holder: Holder | None) -> RunView | None:
+    try:
+        summary = read_summary(folder, files.base)
+    except StorageError as error:
+        summary = Unusable(error.message)
+    match summary:
+        case RunSummary():
+            return _view(files, summary, holder)
+        case Unusable(why, is_newer):
+            return _damaged(files, why, holder, "newer" if is_newer else "damaged")
+        case None if holder is None and is_blank(event_log(files)):
+            return None  # moved away meanwhile, or nothing of it was ever recorded
+        case None:
+            return _damaged(files, None if holder else NO_SNAPSHOT, holder, "damaged")
+
+
+def _view(files: RunFiles, summary: RunSummary, holder: Holder | None) -> RunView:
+    """Whoever holds the lock runs, whatever the snapshot says: it may be about to say it."""
+    if holder is not None:
+        view = RunView(files, "running", None, summary, None, holder)
+    elif summary.status == "running":
+        view = RunView(files, "interrupted", CRASH, summary)
+    else:
+        view = RunView(files, summary.status, summary.reason, summary)
+    try:
+        _ = view.started_ms, view.updated_ms
+    except (ValueError, OverflowError) as error:
+        return _damaged(files, f"`{files.state}` is damaged: {error}", holder, "damaged")
+    return view
+
+
+def _damaged(files: RunFiles, why: str | None, holder: Holder | None, status: str) -> RunView:
+    return RunView(files, status if holder is None else "running", None, None, why, holder)
+
+
+def _is_up_to_date(detail: RunDetail) -> bool:
+    summary, entries = detail.view.summary, detail.entries
+    return not entries or summary is None or summary.seq == entries[-1].seq
+
+
+def _with_its_end(detail: RunDetail) -> RunDetail:
+    """The log is the truth: where it tells an end that the snapshot does not know, that counts."""
+    view, last = detail.view, detail.entries[-1] if detail.entries else None
+    if view.summary is None or view.is_alive or last is None or last.seq <= view.summary.seq:
+        return detail
+    from little_loops.fsm.events import FinalEvent  # only after a crash
+
+    if not isinstance(last.event, FinalEvent):
+        return detail
+    return detail._replace(view=view._replace(status=last.event.status, reason=last.event.reason))
+
+
+def _last_printed_ms(detail: RunDetail) -> int | None:
+    """When the action ended that printed last; none while another one is silent."""
+    from little_loops.fsm.events import ActionComplete, ActionStart
+
+    for entry in reversed(detail.entries):
+        match entry.event:
+            case ActionStart():
+                return None
+            case ActionComplete(result=result) if result.output != "" or result.stderr != "":
+                return int(entry.wall_ms)
+            case _:
+                continue
+    return None
+
+
+def _pid_in(folder: Folder, name: str) -> int | None:
+    try:
+        return from_bytes(folder.read(name + PID, MAX_PID_BYTES) or b"", name, "").pid or None
+    except StorageError:
+        return None
+
+
+# ── its other files ────────────────────────────────────────────────────────────────────────────
+
+
+def _details(view: RunView) -> RunDetail:
+    nothing = RunDetail(view)
+    try:
+        folder = None if view.status == "queued" else folder_of(view.files)
+        if folder is None:
+            return nothing
+        with folder:
+            note = _object(folder.read(view.files.base + SPAWN, SMALL))
+            data = folder.child(view.files.base + DATA)
+        if data is None:
+            return nothing
+        with data:
+            from little_loops.runs.outputs import last_output_ms
+
+            kept, heard_ms = _object(data.read(RUN_JSON, MAX_BYTES)), last_output_ms(data)
+    except StorageError:
+        return nothing
+    session = _session(note) if _is_awaited(view, note) else None
+    return RunDetail(view, (), _machine(kept.get("loop")), heard_ms, session)
+
+
+def _object(raw: bytes | None) -> dict[str, Any]:
+    try:
+        found = json.loads(raw or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _machine(data: Any) -> FSMLoop | None:
+    from little_loops.fsm.schema import FSMLoop  # only one run is shown with its machine
+
+    try:
+        return FSMLoop.from_dict(data)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _is_awaited(view: RunView, note: dict[str, Any]) -> bool:
+    """Nobody has resumed the run since the session was started."""
+    if view.status != "awaiting_continuation" or view.summary is None:
+        return False
+    seq = note.get("seq")
+    return type(seq) is not int or view.summary.seq <= seq
+
+
+def _session(note: dict[str, Any]) -> Session | None:
+    from little_loops.system.process_table import SYSTEM
+
+    pid = note.get("pid")
+    if type(pid) is not int or pid < 1:
+        return None
+    found = SYSTEM.look(pid)
+    # A number that was given to somebody else since does not make the session alive.
+    same = found is not None and note.get("created") in (None, found.created)
+    return Session(pid, same and found is not None and not found.is_zombie)

@@ -1,0 +1,107 @@
+"""The state file of a run: a snapshot of its events, read and written.
+
+It carries the `seq` of the last event in it and the log's length at that moment, so that a resume
+reads only what came after.  It ends with a checksum of itself: one that does not fit was edited by
+hand, which is honoured and reported.
+
+Not here: what the fields are (`fsm.state`), what to do without a usable snapshot (`storage`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from binascii import crc32
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from little_loops.fsm.state import FORMAT, LoopState, RunSummary
+from little_loops.records import NamedTuple
+from little_loops.runs.layout import STATE
+from little_loops.system.files import Folder, to_json
+
+MAX_BYTES = 64 << 20
+
+Decoded = TypeVar("Decoded")
+
+
+class Snapshot(NamedTuple):
+    """A state file that could be read.  `offset` is the length of the log it stands for."""
+
+    run: LoopState
+    offset: int | None
+    is_edited: bool
+
+
+class Unusable(NamedTuple):
+    """A state file that is there and cannot be used."""
+
+    why: str
+    is_newer: bool = False
+
+
+def read_snapshot(folder: Folder, base: str) -> Snapshot | Unusable | None:
+    """What is in a state file; none if there is none."""
+    raw = folder.read(base + STATE, MAX_BYTES)
+    if raw is None:
+        return None
+    return _decoded(raw, folder.place(base + STATE), lambda data: _snapshot(raw, data))
+
+
+def read_summary(folder: Folder, base: str) -> RunSummary | Unusable | None:
+    """As much of it as lists of runs show, in a third of the time."""
+    raw = folder.read(base + STATE, MAX_BYTES)
+    if raw is None:
+        return None
+    return _decoded(raw, folder.place(base + STATE), RunSummary.from_dict)
+
+
+def _decoded(
+    raw: bytes, path: str, decode: Callable[[dict[str, Any]], Decoded]
+) -> Decoded | Unusable:
+    try:
+        data = json.loads(raw)
+        if not isinstance(data, dict):
+            raise TypeError("not a JSON object")
+        version = data.get("format")
+        if type(version) is int and version > FORMAT:
+            return Unusable(newer(path, version), True)
+        return decode(data)
+    except (ValueError, TypeError, RecursionError) as error:
+        return Unusable(f"`{path}` is damaged: {in_words(error)}")
+
+
+def _snapshot(raw: bytes, data: dict[str, Any]) -> Snapshot:
+    footer = data.get("log")
+    offset = footer.get("offset") if isinstance(footer, dict) else None
+    is_edited = not _is_as_written(raw)
+    return Snapshot(LoopState.from_dict(data), offset if type(offset) is int else None, is_edited)
+
+
+def newer(path: str, version: int) -> str:
+    return f"`{path}` was written by a newer version (format {version}; this one reads {FORMAT})"
+
+
+def in_words(error: Exception) -> str:
+    """What is wrong with something that was read back."""
+    match error:
+        case json.JSONDecodeError():
+            return f"not JSON from line {error.lineno}, column {error.colno} on"
+        case RecursionError():
+            return "nested too deep"
+        case _:
+            return str(error)
+
+
+_FOOTER = re.compile(rb',"log":\{"offset":\d+,"crc":(\d+)\}\}\n')
+
+
+def state_bytes(run: LoopState, offset: int) -> bytes:
+    body = to_json(run.to_dict())[:-1]
+    return b'%b,"log":{"offset":%d,"crc":%d}}\n' % (body, offset, crc32(body))
+
+
+def _is_as_written(raw: bytes) -> bool:
+    start = raw.rfind(b',"log":')
+    footer = _FOOTER.fullmatch(raw, max(start, 0))
+    return footer is not None and int(footer[1]) == crc32(raw[:start])

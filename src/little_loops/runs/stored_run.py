@@ -1,0 +1,143 @@
+"""A run as its files tell it: its state, and the machine it was started with.
+
+The snapshot is decoded once, what the log says after it is added, and the machine is checked only
+where its file may have been changed.
+
+Not here: the files (`storage`), what a run looks like to people (`view`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from little_loops.errors import ConflictError, DamagedRun, UsageError
+from little_loops.fsm.evolve import evolve, first_state
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import LoopState
+from little_loops.records import NamedTuple
+from little_loops.runs.claims import alive
+from little_loops.runs.folders import event_log
+from little_loops.runs.history import past_files, restore, settle
+from little_loops.runs.journal import is_blank
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.storage import (
+    LEFT_ALONE,
+    Loaded,
+    RunStart,
+    Stamps,
+    load,
+    stamps_of,
+    unreadable_event,
+)
+
+EDITED = "the state file was edited by hand; it is taken as it is"
+
+
+class StoredRun(NamedTuple):
+    """A run read back.  `start` is what it was started with; `damage` what could be made good."""
+
+    files: RunFiles
+    run: LoopState
+    loop: FSMLoop
+    start: dict[str, Any]
+    stamps: Stamps
+    has_snapshot: bool
+    damage: str | None
+
+
+def find(root: str, name: str) -> StoredRun:
+    """The newest run of that name, from the history if need be.
+
+    Another process may be moving its files out of the history or into it: what is seen of them
+    then is no damage.
+    """
+    try:
+        found = _found(root, name)
+    except DamagedRun:
+        if alive(root, name) is not None:
+            raise ConflictError(f"Cannot resume '{name}' - it is already running") from None
+        found = _found(root, name)  # whoever moved them is gone by now
+    if found is None:
+        raise UsageError(f"there is no run of `{name}` to resume")
+    return found
+
+
+def _found(root: str, name: str) -> StoredRun | None:
+    newest = next(iter(past_files(root, name)), None)
+    return current(root, name) or (None if newest is None else look(newest))
+
+
+def current(root: str, name: str) -> StoredRun | None:
+    """The run of that name that is not in the history, nor was on its way there when it died."""
+    settle(root, name)
+    return look(RunFiles(root, name))
+
+
+def take_over(before: StoredRun) -> StoredRun:
+    """The run, where it can be resumed, out of the history if need be; its claim must be held.
+
+    It is read again only if somebody has written to it since.
+    """
+    root, name = before.files.root, before.files.name
+    files = RunFiles(root, name)
+    settle(root, name)
+    newest = next(iter(past_files(root, name)), None)
+    if newest is not None and stamps_of(files).state is None and is_blank(event_log(files)):
+        restore(newest)
+    if stamps_of(files) == before.stamps:
+        return before._replace(files=files)
+    found = look(files)
+    if found is None:
+        raise UsageError(f"there is no run of `{name}` to resume")
+    return found
+
+
+def look(files: RunFiles) -> StoredRun | None:
+    """A run where it is; nothing is touched."""
+    loaded = load(files)
+    if loaded is None:
+        return None
+    damage = loaded.damage or (EDITED if loaded.is_edited else None)
+    run, loop = _state_of(loaded, files), _machine_of(loaded.start, files)
+    start = loaded.start.data if loaded.start else {}
+    has_snapshot = loaded.snapshot is not None
+    return StoredRun(files, run, loop, start, loaded.stamps, has_snapshot, damage)
+
+
+def _state_of(loaded: Loaded, files: RunFiles) -> LoopState:
+    """The snapshot and what the log says after it; or all of the log."""
+    run = before = loaded.snapshot
+    try:
+        for entry in loaded.entries:
+            if run is None:
+                run = first_state(
+                    entry, loaded.start.data.get("context", {}) if loaded.start else {}
+                )
+            run = evolve(run, entry)
+        assert run is not None, "a log without a snapshot has events"
+        # An event may hold anything, a run may not.
+        return run if run is before else LoopState.from_dict(run.to_dict())
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise unreadable_event(files, error) from error
+
+
+def _machine_of(start: RunStart | None, files: RunFiles) -> FSMLoop:
+    try:
+        loop = FSMLoop.from_dict((start.data if start else {})["loop"])
+        return loop if start and start.is_as_written else _checked(loop)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        why = f"`{files.run_json}`, the machine the run began with, is missing or damaged"
+        raise DamagedRun(why, LEFT_ALONE) from error
+
+
+def _checked(loop: FSMLoop) -> FSMLoop:
+    """The machine, if its fields are of their kinds and its transitions lead somewhere.
+
+    What a value may do in a script is left to the action: an earlier version may have allowed more.
+    """
+    from little_loops.authoring.load import load_data  # only for a file that somebody changed
+
+    for problem in load_data(loop.to_dict(), loop.name).problems:
+        if problem.severity == "error" and not problem.code.startswith("LL4"):
+            raise ValueError(problem.message)
+    return loop

@@ -1,0 +1,147 @@
+"""What a run looks like from outside, and what follows from that: one rule for all who show runs.
+
+A `RunView` is what the files of a run say at one moment, who carries it, and what to call that.
+Whoever holds the lock of a run is alive, whatever its snapshot says.
+
+Not here: looking (`reading`), how it is laid out (`terminal`), the path it took (`path_taken`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from little_loops.errors import CONFLICT, FAILED, UsageError
+from little_loops.fsm.timestamps import timestamp, wall_ms_of
+from little_loops.records import NamedTuple
+
+if TYPE_CHECKING:  # making their classes takes longer than listing runs
+    from little_loops.fsm.events import Entry
+    from little_loops.fsm.schema import FSMLoop
+    from little_loops.fsm.state import RunSummary
+    from little_loops.runs.holders import Holder
+    from little_loops.runs.layout import RunFiles
+    from little_loops.runs.run_texts import Texts
+
+CRASH = "crash"
+SIGTERM = 15
+
+
+class RunView(NamedTuple):
+    """A run: what its files say, who carries it, and what to call that.
+
+    `status` is the manual's word for it, or `queued`, `damaged` or `newer` (written by a version
+    after this one); `summary` is None for such a run, and for one so young that it has saved
+    nothing yet.  Who holds its lock is alive.
+    """
+
+    files: RunFiles
+    status: str
+    reason: str | None = None
+    summary: RunSummary | None = None
+    damage: str | None = None
+    holder: Holder | None = None
+
+    @property
+    def name(self) -> str:
+        return self.files.name
+
+    @property
+    def loop(self) -> str:
+        return self.summary.loop if self.summary else self.name.partition("@")[0]
+
+    @property
+    def is_alive(self) -> bool:
+        return self.status in ("running", "queued")
+
+    @property
+    def is_crashed(self) -> bool:
+        return self.status == "interrupted" and self.reason == CRASH
+
+    @property
+    def started_ms(self) -> int:
+        """When it began: by its name where its files cannot tell."""
+        if self.summary is not None:
+            return wall_ms_of(self.summary.started_at)
+        day, _, clock = (self.files.stem or "")[:19].partition("T")
+        return wall_ms_of(f"{day}T{clock.replace('-', ':')}Z") if day else 0
+
+    @property
+    def updated_ms(self) -> int:
+        return wall_ms_of(self.summary.updated_at) if self.summary else 0
+
+    def ran_ms(self, now_ms: int) -> int:
+        """Its running time so far; a run that is alive has gone on since its last event."""
+        if self.summary is None:
+            return 0
+        since = now_ms - self.updated_ms if self.status == "running" else 0
+        return self.summary.ran_ms + max(since, 0)
+
+
+class Session(NamedTuple):
+    """The session that was started to continue a run."""
+
+    pid: int
+    is_alive: bool
+
+
+class RunDetail(NamedTuple):
+    """A run with the end of its log, both of the same moment if the run lets us.
+
+    `machine`, `last_output_ms` and `session` are None where they cannot be known.
+    """
+
+    view: RunView
+    entries: Sequence[Entry] = ()
+    machine: FSMLoop | None = None
+    last_output_ms: int | None = None
+    session: Session | None = None
+
+
+def exit_code_of(view: RunView, last: Entry | None) -> int:
+    """The code its process ended with; while it lives 5, as whoever starts it now would get."""
+    if view.is_alive:
+        return CONFLICT
+    if view.status in ("damaged", "newer") or view.is_crashed:
+        return FAILED  # nobody was left to say how it ended
+    # Only where it is asked for.
+    from little_loops.fsm.endings import exit_code_of_end
+    from little_loops.fsm.events import LoopInterrupted
+
+    by = last.event.signal if last and isinstance(last.event, LoopInterrupted) else SIGTERM
+    return exit_code_of_end(view.status, view.reason, by)
+
+
+def as_json(view: RunView, texts: Texts, now_ms: int) -> dict[str, Any]:
+    """A run for programs; the same keys wherever a run is listed."""
+    summary = view.summary
+    document: dict[str, Any] = {
+        "name": view.name,
+        "loop": view.loop,
+        "status": view.status,
+        "reason": view.reason,
+        "pid": view.holder.pid if view.holder else None,
+        "archived_as": view.files.stem,
+        "damage": view.damage,
+        "log": view.files.log,
+    }
+    if summary is None:
+        return document
+    return document | {
+        "run": summary.run,
+        "state": summary.current_state,
+        "iteration": summary.iteration,
+        "cycle": summary.cycle,
+        "error": texts.error,
+        "started_at": timestamp(view.started_ms),
+        "updated_at": timestamp(view.updated_ms),
+        "duration_ms": view.ran_ms(now_ms),
+        "cost_usd": summary.cost_usd,
+        "tokens": summary.tokens,
+        "scope": list(summary.scope),
+        "continuation_prompt": texts.continuation,
+    }
+
+
+def no_such_run(name: str) -> UsageError:
+    return UsageError(f"`{name}` has not run yet", f"`ll-loop run {name}` starts it")
