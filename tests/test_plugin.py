@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ import pytest
 import yaml
 
 from little_loops import __version__
-from little_loops.cli.commands import VERBS
+from little_loops.cli.options import args_of
 from little_loops.fsm.signal_detector import SignalDetector
 from little_loops.relay.contract import read_text
 from little_loops.relay.rules import Metadata
@@ -80,8 +79,7 @@ def test_arguments_stand_once_and_never_in_a_shell_block(text: str):
 def test_every_line_of_ours_that_it_names_exists(text: str):
     for line in re.findall(r"`ll-loop ([^`]+)`", text):
         verb, *words = line.split()
-        options = import_module(f"little_loops.cli.{VERBS[verb].module}").parser()
-        known = options._option_string_actions
+        known = {flag for option in args_of(verb).table.values() for flag in option.flags}
         assert [word for word in words if word.startswith("-") and word not in known] == [], line
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from importlib import import_module
 
+from little_loops.cli import parsing
 from little_loops.cli.commands import ALIASES, EXAMPLES, VERBS
+from little_loops.cli.options import args_of
 from little_loops.cli.parsing import Parser
 from little_loops.cli.topics import TOPICS
 from tools.markdown import code, fenced, sentence, table
@@ -23,8 +24,7 @@ also take `--json` (for programs; errors are JSON then, too), `-q` (errors and t
 
 
 def parser_of(verb: str) -> Parser:
-    made: Parser = import_module(f"little_loops.cli.{VERBS[verb].module}").parser()
-    return made
+    return parsing.parser_of(args_of(verb))
 
 
 def commands_page() -> Iterator[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from little_loops.authoring.fields.table import CONDITIONS
+from little_loops.cli import parsing
 from little_loops.cli.commands import ALIASES, HIDDEN, VERBS, help_page
+from little_loops.cli.options import args_of
 from little_loops.cli.topics import CODES, GIVEN, READ, TOPICS, WIDTH, endings, page, rows
 from little_loops.definitions.settings import SETTINGS
 from little_loops.templates.parse import FIELDS, MODIFIERS, NAMESPACES
@@ -105,7 +106,7 @@ def test_rows(table, lines):
 
 
 def parser_of(verb: str):
-    return import_module(f"little_loops.cli.{VERBS[verb].module}").parser()
+    return parsing.parser_of(args_of(verb))
 
 
 def examples(verb: str) -> list[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from little_loops.authoring.fields.table import COMMAND, HOST, LOOP, PARADIGM_TABLES, RETRY, STATE
 from little_loops.cli.commands import VERBS
+from little_loops.cli.options import args_of
 
 TESTS = Path(__file__).parent.parent
 
@@ -25,10 +25,10 @@ def words_in_tests() -> frozenset[str]:
 def flags() -> list[tuple[str, tuple[str, ...]]]:
     """The names of each option of each command."""
     return [
-        (verb, tuple(action.option_strings))
-        for verb, page in VERBS.items()
-        for action in import_module(f"little_loops.cli.{page.module}").parser()._actions
-        if action.option_strings
+        (verb, option.flags)
+        for verb in VERBS
+        for option in args_of(verb).table.values()
+        if option.flags
     ]
 
 

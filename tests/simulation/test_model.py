@@ -25,7 +25,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from little_loops.cli.resume import Asked, chosen_definition
+from little_loops.cli.resume import ResumeArgs, chosen_definition
 from little_loops.definitions.loading import load_loop
 from little_loops.engine.lifecycle import check_resumable
 from little_loops.errors import ConflictError, DamagedRun, LittleLoopsError, UsageError
@@ -152,7 +152,9 @@ class AnyOrder(RuleBasedStateMachine):
         try:
             with heard(self.world.disk):
                 before = find(self.root, NAME)
-            loop = chosen_definition(Asked(before.loop.name, definition=wanted), self.root, before)
+            loop = chosen_definition(
+                ResumeArgs(loop=before.loop.name, definition=wanted), self.root, before
+            )
             check_resumable(NAME, loop or before.loop, before.run)
         except LittleLoopsError as error:
             return error

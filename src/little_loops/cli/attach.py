@@ -17,7 +17,7 @@ from typing import assert_never
 
 from little_loops.cli.foreground import JsonScreen, LastLine, live_wanted
 from little_loops.cli.logs import write
-from little_loops.cli.parsing import Args, Parser, add_output_options
+from little_loops.cli.options import OutputArgs, operand
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK
 from little_loops.fsm.codec import to_record
@@ -51,15 +51,17 @@ EXAMPLES = (
 DEFAULT_ITERATIONS = 50
 
 
-def parser() -> Parser:
-    it = Parser("attach", "Watch a running loop live, and exit as it does.", EXAMPLES)
-    it.add_argument("loop", help="a loop's name, or NAME@ID")
-    add_output_options(it)
-    return it
+class AttachArgs(
+    OutputArgs,
+    verb="attach",
+    summary="Watch a running loop live, and exit as it does.",
+    examples=EXAMPLES,
+):
+    loop: str = operand("a loop's name, or NAME@ID")
 
 
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = AttachArgs.read(argv)
     runs = Runs(find_project(os.getcwd()))
     name = run_named(args.loop, runs.root)
     view = runs.view(name)
@@ -81,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
     return _ends(args, ended)
 
 
-def _watch(args: Args, runs: Runs, view: RunView) -> bool:
+def _watch(args: AttachArgs, runs: Runs, view: RunView) -> bool:
     """Watch the run to its end; false if the user has seen enough."""
     is_over = over_when(runs, view)
     with ExitStack() as stack:
@@ -141,7 +143,7 @@ def _ctrl_c() -> Iterator[Callable[[], bool]]:
 
 
 def _screen(
-    args: Args, view: RunView, machine: FSMLoop | None, stack: ExitStack
+    args: AttachArgs, view: RunView, machine: FSMLoop | None, stack: ExitStack
 ) -> tuple[Onlooker, Callable[[float], None]]:
     """Whoever shows the run, and a way to tell it how long its action has been running."""
     given = view.summary.limits.max_iterations if view.summary else None
@@ -169,7 +171,7 @@ def _screen(
     return screen, lambda seconds: screen.stood_still(-seconds)
 
 
-def _plain_screen(args: Args, loop: str, limit: int) -> Onlooker:
+def _plain_screen(args: AttachArgs, loop: str, limit: int) -> Onlooker:
     if args.json:
         return JsonScreen(write)
     if args.quiet > 1:
@@ -182,7 +184,7 @@ def _plain_screen(args: Args, loop: str, limit: int) -> Onlooker:
 # ── last words ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _detached(args: Args, name: str) -> int:
+def _detached(args: AttachArgs, name: str) -> int:
     if not args.quiet:
         talk(f"detached; {name} goes on")
         if not args.json:
@@ -190,7 +192,7 @@ def _detached(args: Args, name: str) -> int:
     return OK
 
 
-def _has_ended(args: Args, runs: Runs, name: str) -> int:
+def _has_ended(args: AttachArgs, runs: Runs, name: str) -> int:
     ended = runs.ended(name)
     if ended is None:
         raise no_such_run(name)
@@ -204,7 +206,7 @@ def _has_ended(args: Args, runs: Runs, name: str) -> int:
     return _ends(args, ended)
 
 
-def _ends(args: Args, ended: RunDetail) -> int:
+def _ends(args: AttachArgs, ended: RunDetail) -> int:
     if not args.quiet and not args.json and (hint := next_step(ended.view)):
         talk(f"next: {hint}")
     return exit_code_of(ended.view, ended.entries[-1] if ended.entries else None)

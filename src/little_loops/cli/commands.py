@@ -9,28 +9,33 @@ class Verb(NamedTuple):
     module: str
     summary: str
     group: str
+    names: str = ""  # the kind of names it takes: `loops`, `live`, `runs` or `all`
 
 
 VERBS: dict[str, Verb] = {
-    "run": Verb("run", "run a loop", "Run"),
-    "resume": Verb("resume", "go on with a run that was interrupted, paused or failed", "Run"),
-    "stop": Verb("stop", "stop a running loop and save where it was", "Run"),
-    "attach": Verb("attach", "watch a running loop live; Ctrl-C detaches", "Run"),
-    "wait": Verb("wait", "wait for a run to end, and exit as it did", "Run"),
+    "run": Verb("run", "run a loop", "Run", "loops"),
+    "resume": Verb(
+        "resume", "go on with a run that was interrupted, paused or failed", "Run", "runs"
+    ),
+    "stop": Verb("stop", "stop a running loop and save where it was", "Run", "live"),
+    "attach": Verb("attach", "watch a running loop live; Ctrl-C detaches", "Run", "live"),
+    "wait": Verb("wait", "wait for a run to end, and exit as it did", "Run", "all"),
     "list": Verb("list", "the loops of this project and how they last ended", "Look"),
-    "status": Verb("status", "where a run is, or all runs", "Look"),
-    "logs": Verb("logs", "what a run has printed", "Look"),
-    "history": Verb("history", "earlier runs; --prune deletes old ones", "Look"),
-    "show": Verb("show", "what a loop will do, in words", "Look"),
-    "graph": Verb("graph", "a loop's states and ways as text, Mermaid or DOT", "Look"),
+    "status": Verb("status", "where a run is, or all runs", "Look", "all"),
+    "logs": Verb("logs", "what a run has printed", "Look", "all"),
+    "history": Verb("history", "earlier runs; --prune deletes old ones", "Look", "all"),
+    "show": Verb("show", "what a loop will do, in words", "Look", "loops"),
+    "graph": Verb("graph", "a loop's states and ways as text, Mermaid or DOT", "Look", "loops"),
     "init": Verb("setup.init", "write a first loop for this project", "Write"),
-    "validate": Verb("validate", "check loop files and report every problem", "Write"),
-    "compile": Verb("compile", "print the machine a loop compiles to", "Write"),
+    "validate": Verb("validate", "check loop files and report every problem", "Write", "loops"),
+    "compile": Verb("compile", "print the machine a loop compiles to", "Write", "loops"),
     "schema": Verb("schema", "the JSON Schema of loop files, for editors", "Write"),
     "explain": Verb("explain", "what an error code means, with examples", "Write"),
     "demo": Verb("setup.demo", "watch a loop repair a small project", "Set up"),
     "doctor": Verb("setup.doctor", "check that everything a run needs is there", "Set up"),
-    "trust": Verb("trust", "let loops of this project run agents without asking", "Set up"),
+    "trust": Verb(
+        "trust", "let loops of this project run agents without asking", "Set up", "loops"
+    ),
     "completion": Verb("completion", "completion for bash, zsh or fish", "Set up"),
 }
 ALIASES = {"ls": ("list",), "ps": ("list", "--running")}

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 
 from little_loops.authoring.dump import dump
-from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.cli.options import OutputArgs, operand, value
 from little_loops.definitions.loading import COMPILED_MARK, load_loop, shown_path
 from little_loops.errors import OK, UsageError
 from little_loops.runs.project import find_project
@@ -19,16 +19,18 @@ EXAMPLES = (
 )
 
 
-def parser() -> Parser:
-    it = Parser("compile", "Print the machine that a loop compiles to.", EXAMPLES)
-    it.add_argument("loop", help="a loop's name or file")
-    it.add_argument("-o", "--output", metavar="FILE", help="write it there instead")
-    add_output_options(it)
-    return it
+class CompileArgs(
+    OutputArgs,
+    verb="compile",
+    summary="Print the machine that a loop compiles to.",
+    examples=EXAMPLES,
+):
+    loop: str = operand("a loop's name or file")
+    output: str | None = value("write it there instead", "-o", metavar="FILE")
 
 
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = CompileArgs.read(argv)
     found = load_loop(args.loop, find_project(os.getcwd()))
     if args.json:
         print_json({"schema": 1, "loop": found.loop.to_dict()})

@@ -13,8 +13,8 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from little_loops.cli.options import Args, flag, operand
 from little_loops.errors import OK, UsageError
 from little_loops.runs.layout import DATA, HISTORY, PID, RUNNING, STATE, RunFiles, named
 from little_loops.runs.project import (
@@ -24,9 +24,6 @@ from little_loops.runs.project import (
     is_run_name,
     loop_files,
 )
-
-if TYPE_CHECKING:
-    from little_loops.cli.parsing import Parser
 
 SHELLS = ("bash", "zsh", "fish")
 ASK = "words"
@@ -39,19 +36,17 @@ EXAMPLES = (
 )
 
 
-def parser() -> Parser:
-    from little_loops.cli.parsing import Parser  # TAB must not wait for it
-
-    it = Parser("completion", "Print a completion script for your shell.", EXAMPLES)
-    it.add_argument("shell", choices=SHELLS)
-    it.add_argument("--install", action="store_true", help="write it where the shell looks")
-    return it
+class CompletionArgs(
+    Args, verb="completion", summary="Print a completion script for your shell.", examples=EXAMPLES
+):
+    shell: str = operand(choices=SHELLS)
+    install: bool = flag("write it where the shell looks")
 
 
 def main(argv: Sequence[str]) -> int:
     if argv[:1] == [ASK]:
         return _answer(argv[1:])
-    args = parser().parse_args(argv)
+    args = CompletionArgs.read(argv)
     from little_loops.cli.completion_scripts import SCRIPTS  # TAB must not wait for it
 
     text = SCRIPTS[args.shell]

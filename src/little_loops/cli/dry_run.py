@@ -13,7 +13,7 @@ from datetime import datetime
 
 from little_loops.authoring.filling import Filling
 from little_loops.cli.consent import ALLOW, actions_to_agree_to
-from little_loops.cli.run import Asked, most_iterations
+from little_loops.cli.run import RunArgs, most_iterations
 from little_loops.definitions.loading import LoopFile, context_overrides
 from little_loops.definitions.trust import Trust, trust_of
 from little_loops.engine.lifecycle import unfinished
@@ -80,7 +80,7 @@ class Plan(NamedTuple):
         return list(dict.fromkeys(name for state in self.states for name in state.unknown))
 
 
-def dry_run(found: LoopFile, args: Asked, root: str) -> int:
+def dry_run(found: LoopFile, args: RunArgs, root: str) -> int:
     plan = planned(found, args, root)
     if args.json:
         print_json(document(plan))
@@ -90,7 +90,7 @@ def dry_run(found: LoopFile, args: Asked, root: str) -> int:
     return OK
 
 
-def planned(found: LoopFile, args: Asked, root: str) -> Plan:
+def planned(found: LoopFile, args: RunArgs, root: str) -> Plan:
     loop = as_asked(found, args)
     name = run_name(loop.name, args.id)
     runs = Runs(root)
@@ -108,7 +108,7 @@ def planned(found: LoopFile, args: Asked, root: str) -> Plan:
     )
 
 
-def as_asked(found: LoopFile, args: Asked) -> FSMLoop:
+def as_asked(found: LoopFile, args: RunArgs) -> FSMLoop:
     """The loop with what the command line says instead."""
     loop, places = found.loop, found.definition.places
     wanted = most_iterations(args, loop)
@@ -185,7 +185,7 @@ def _permissions(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str
     return f"skip, trusted for this project since {_day(since)}"
 
 
-def _allowed_by(args: Asked) -> str | None:
+def _allowed_by(args: RunArgs) -> str | None:
     if args.allow_skip_permissions:
         return "--allow-skip-permissions"
     return f"{ALLOW}=1" if os.environ.get(ALLOW) == "1" else None

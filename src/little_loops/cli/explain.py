@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from little_loops.authoring.codes import Code, catalogue
-from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.cli.options import OutputArgs, operand
 from little_loops.errors import OK, UsageError
 from little_loops.terminal.console import print_json, say
 
 
-def parser() -> Parser:
-    it = Parser(
-        "explain",
-        "Say what an error code means, with a wrong and a right example.",
-        [("ll-loop explain LL201", ""), ("ll-loop explain", "list them all")],
-    )
-    it.add_argument("code", nargs="?", help="a code such as LL201; default: list them")
-    add_output_options(it)
-    return it
+class ExplainArgs(
+    OutputArgs,
+    verb="explain",
+    summary="Say what an error code means, with a wrong and a right example.",
+    examples=[("ll-loop explain LL201", ""), ("ll-loop explain", "list them all")],
+):
+    code: str | None = operand("a code such as LL201; default: list them", optional=True)
 
 
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = ExplainArgs.read(argv)
     if args.code is None:
         return _list(json=args.json)
     code = catalogue().get(args.code.upper())

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from little_loops.authoring.graph import as_dot, as_mermaid, as_text
-from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.cli.options import OutputArgs, operand, value
 from little_loops.definitions.loading import load_loop
 from little_loops.errors import OK
 from little_loops.fsm.schema import FSMLoop, ways
@@ -15,23 +15,21 @@ from little_loops.runs.project import find_project
 from little_loops.terminal.console import ascii_only, print_json, say, say_as_it_is
 
 
-def parser() -> Parser:
-    it = Parser(
-        "graph",
-        "Show a loop's states and the ways between them.",
-        [
-            ("ll-loop graph fix-types", "as text"),
-            ("ll-loop graph fix-types --format mermaid", "for a README"),
-        ],
-    )
-    it.add_argument("loop", help="a loop's name or file")
-    it.add_argument("--format", choices=("text", "mermaid", "dot", "json"), default="text")
-    add_output_options(it)
-    return it
+class GraphArgs(
+    OutputArgs,
+    verb="graph",
+    summary="Show a loop's states and the ways between them.",
+    examples=[
+        ("ll-loop graph fix-types", "as text"),
+        ("ll-loop graph fix-types --format mermaid", "for a README"),
+    ],
+):
+    loop: str = operand("a loop's name or file")
+    format: str = value(choices=("text", "mermaid", "dot", "json"), default="text")
 
 
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = GraphArgs.read(argv)
     loop = load_loop(args.loop, find_project(os.getcwd())).loop
     match "json" if args.json else args.format:
         case "json":

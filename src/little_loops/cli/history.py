@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 
-from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
+from little_loops.cli.options import BadValue, OutputArgs, operand, positive, seconds, value
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
 from little_loops.reporting.escape import visible
@@ -30,44 +29,40 @@ BY_COUNT = 0.0
 """`--prune` without an age."""
 
 
-def parser() -> Parser:
-    it = Parser("history", "How earlier runs ended.", EXAMPLES)
-    it.add_argument("loop", nargs="?", help="a loop's name, or NAME@ID; default: all")
-    it.add_argument("--last", type=seconds, metavar="TIME", help="begun in the last 12h, 7d")
-    it.add_argument("--limit", type=positive, default=SHOWN, metavar="N", help="default: 20")
-    it.add_argument(
-        "--prune",
-        type=seconds,
-        nargs="?",
-        const=BY_COUNT,
-        metavar="AGE",
-        help="delete runs that began longer ago: 30d",
-    )
-    it.add_argument(
-        "--keep", type=_count, metavar="N", help="with --prune: never the last N of a loop"
-    )
-    add_output_options(it)
-    return it
-
-
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of runs")
+        raise BadValue(f"{text!r} is no number of runs")
     return int(text)
 
 
+class HistoryArgs(OutputArgs, verb="history", summary="How earlier runs ended.", examples=EXAMPLES):
+    loop: str | None = operand("a loop's name, or NAME@ID; default: all", optional=True)
+    last: float | None = value("begun in the last 12h, 7d", convert=seconds, metavar="TIME")
+    limit: int = value("default: 20", convert=positive, metavar="N", default=SHOWN)
+    prune: float | None = value(
+        "delete runs that began longer ago: 30d",
+        convert=seconds,
+        metavar="AGE",
+        optional=True,
+        implied=BY_COUNT,
+    )
+    keep: int | None = value(
+        "with --prune: never the last N of a loop", convert=_count, metavar="N"
+    )
+
+
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = HistoryArgs.read(argv)
     root = find_project(os.getcwd())
     name = None if args.loop is None else run_named(args.loop, root)
     if args.prune is not None:
-        return _prune(args, root, name)
+        return _prune(args, args.prune, root, name)
     if args.keep is not None:
         raise UsageError("`--keep` says what `--prune` leaves", "add `--prune`")
     return _show(args, root, name)
 
 
-def _show(args: Args, root: str, name: str | None) -> int:
+def _show(args: HistoryArgs, root: str, name: str | None) -> int:
     from little_loops.terminal.history_table import document, gather, lines  # pruning shows none
 
     runs, now = Runs(root), now_ms()
@@ -87,7 +82,7 @@ def _show(args: Args, root: str, name: str | None) -> int:
     return OK
 
 
-def _none(args: Args, name: str | None) -> str:
+def _none(args: HistoryArgs, name: str | None) -> str:
     of = "" if name is None else f" of {visible(name)}"
     when = "" if args.last is None else " in that time"
     return f"no earlier runs{of}{when}"
@@ -102,8 +97,8 @@ def _mention_current(runs: Runs, name: str) -> None:
 # ── deleting ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _prune(args: Args, root: str, name: str | None) -> int:
-    before_ms = None if args.prune == BY_COUNT else now_ms() - round(args.prune * 1000)
+def _prune(args: HistoryArgs, age_s: float, root: str, name: str | None) -> int:
+    before_ms = None if age_s == BY_COUNT else now_ms() - round(age_s * 1000)
     gone = prune(root, before_ms=before_ms, keep=args.keep, name=name)
     if args.json:
         deleted = [{"name": files.name, "archived_as": files.stem} for files in gone]

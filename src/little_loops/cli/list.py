@@ -9,12 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from little_loops.cli.plain_words import plain
+from little_loops.cli.options import OutputArgs, flag
 from little_loops.cli.status import COLUMNS, complain, row
 from little_loops.errors import OK
-from little_loops.records import NamedTuple
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import as_json
@@ -22,41 +20,23 @@ from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.tables import style_for, table
 
-if TYPE_CHECKING:
-    from little_loops.cli.parsing import Parser
-
 EXAMPLES = (
     ("ll-loop list", "every loop, and how its last run ended"),
     ("ll-loop list --running", "only what is running or queued; also: ll-loop ps"),
 )
 
 
-class Asked(NamedTuple):
-    running: bool = False
-    json: bool = False
-    quiet: int = 0
-    verbose: int = 0
-    color: str | None = None
-
-
-def parser() -> Parser:
-    from little_loops.cli.parsing import Parser, add_output_options  # `asked` may do without
-
-    it = Parser("list", "The loops of this project and how they last ended.", EXAMPLES)
-    it.add_argument("--running", action="store_true", help="only runs that are running or queued")
-    add_output_options(it)
-    return it
-
-
-def asked(argv: Sequence[str]) -> Asked:
-    found = plain(argv, ("--running", "--json"), most_names=0)
-    if found is None:
-        return Asked(**vars(parser().parse_args(argv)))
-    return Asked("--running" in found[1], "--json" in found[1])
+class ListArgs(
+    OutputArgs,
+    verb="list",
+    summary="The loops of this project and how they last ended.",
+    examples=EXAMPLES,
+):
+    running: bool = flag("only runs that are running or queued")
 
 
 def main(argv: Sequence[str]) -> int:
-    args = asked(argv)
+    args = ListArgs.read(argv)
     root = find_project(os.getcwd())
     if args.running:
         return list_running(args, root)
@@ -75,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     return OK
 
 
-def list_running(args: Asked, root: str) -> int:
+def list_running(args: ListArgs, root: str) -> int:
     runs, now = Runs(root), now_ms()
     views = runs.alive()
     if args.json:

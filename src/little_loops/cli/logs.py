@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import sleep
 
-from little_loops.cli.parsing import Args, Parser, add_output_options, positive, seconds
+from little_loops.cli.options import OutputArgs, flag, operand, positive, seconds, value
 from little_loops.cli.picking import Picked, RawLines, first_wanted
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK
@@ -52,21 +52,18 @@ IsOver = Callable[[], bool] | None
 """Whether nothing more will come; none if nobody waits for more."""
 
 
-def parser() -> Parser:
-    it = Parser("logs", "What a run has printed.", EXAMPLES)
-    it.add_argument("loop", help="a loop's name, or NAME@ID")
-    it.add_argument("-f", "--follow", action="store_true", help="go on until the run ends")
-    it.add_argument("--tail", type=positive, metavar="N", help="only the last N lines")
-    it.add_argument("--since", type=seconds, metavar="TIME", help="only the last 90s, 10m, 2h")
-    it.add_argument("--state", metavar="STATE", help="only the actions of this state")
-    it.add_argument("--raw", action="store_true", help="only what actions printed")
-    it.add_argument("--run", metavar="STAMP", help="an earlier run, as `history` lists it")
-    add_output_options(it)
-    return it
+class LogsArgs(OutputArgs, verb="logs", summary="What a run has printed.", examples=EXAMPLES):
+    loop: str = operand("a loop's name, or NAME@ID")
+    follow: bool = flag("go on until the run ends", "-f")
+    tail: int | None = value("only the last N lines", convert=positive, metavar="N")
+    since: float | None = value("only the last 90s, 10m, 2h", convert=seconds, metavar="TIME")
+    state: str | None = value("only the actions of this state", metavar="STATE", names="states")
+    raw: bool = flag("only what actions printed")
+    run: str | None = value("an earlier run, as `history` lists it", metavar="STAMP")
 
 
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = LogsArgs.read(argv)
     runs = Runs(find_project(os.getcwd()))
     name = run_named(args.loop, runs.root)
     view = runs.past_view(name, args.run) if args.run else runs.view(name)
@@ -88,7 +85,7 @@ def main(argv: Sequence[str]) -> int:
 # ── all of the log ─────────────────────────────────────────────────────────────────────────────
 
 
-def _print_log(args: Args, runs: Runs, view: RunView, is_over: IsOver) -> None:
+def _print_log(args: LogsArgs, runs: Runs, view: RunView, is_over: IsOver) -> None:
     """As it comes, also half a line: progress is to be seen."""
     decoder = getincrementaldecoder("utf-8")("replace")
     with open_log(runs, view)[1] as log:
@@ -112,7 +109,7 @@ def _pieces(log: GrowingFile, is_over: IsOver) -> Iterator[bytes]:
 
 
 def _print_part(
-    args: Args, runs: Runs, view: RunView, since_ms: int | None, is_over: IsOver
+    args: LogsArgs, runs: Runs, view: RunView, since_ms: int | None, is_over: IsOver
 ) -> None:
     first = 1
     if since_ms is not None:
@@ -147,7 +144,7 @@ def _pick(picked: Picked, items: Iterable[Item], last: deque[str], *, at_once: b
 
 
 def _picker(
-    args: Args,
+    args: LogsArgs,
     view: RunView,
     first: int,
     machine: FSMLoop | None,
@@ -167,7 +164,7 @@ def _flush(lines: deque[str]) -> None:
 
 
 def _print_events(
-    args: Args, runs: Runs, view: RunView, since_ms: int | None, is_over: IsOver
+    args: LogsArgs, runs: Runs, view: RunView, since_ms: int | None, is_over: IsOver
 ) -> None:
     with open_events(runs, view)[1] as log:
         last: deque[str] = deque(maxlen=args.tail)

@@ -1,17 +1,18 @@
-"""One way to read options: argparse with our words and our exit code."""
+"""Read options that are not plain: argparse with our words and our exit code.
+
+Not here: what a verb takes, and the plain way to read it (`options`).
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
+from little_loops.cli.options import Args, BadValue, Option
 from little_loops.errors import UsageError
 from little_loops.terminal.console import columns_of, say
-
-Args = argparse.Namespace
-
 
 WIDEST = 78
 
@@ -55,45 +56,43 @@ def _description(summary: str, examples: Sequence[tuple[str, str]]) -> str:
     return "\n".join([summary, "", "Examples:", *lines])
 
 
-def add_output_options(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
-    if json:
-        parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "-q", "--quiet", action="count", default=0, help="errors and the last line; -qq: nothing"
-    )
-    parser.add_argument(
-        "-v",
-        "--verbose",
-        action="count",
-        default=0,
-        help="show what actions print; -vv: whole commands, times, reasons too",
-    )
-    parser.add_argument(
-        "--color", choices=("auto", "always", "never"), default=None, help="default: auto"
-    )
+def parser_of(args: type[Args]) -> Parser:
+    """The parser of a verb, made of what its page declares."""
+    parser = Parser(args.verb, args.summary, args.examples)
+    for name, option in args.table.items():
+        keywords = {"help": option.help or None, **_keywords(name, option)}
+        parser.add_argument(*(option.flags or (name,)), **keywords)
+    return parser
 
 
-def positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
+def _keywords(name: str, option: Option) -> dict[str, Any]:
+    """The words of argparse for a line of the table."""
+    match option.kind:
+        case "flag":
+            return {"action": "store_true", "dest": name}
+        case "count":
+            return {"action": "count", "dest": name, "default": 0}
+        case "operand":
+            nargs = "*" if option.many else "?" if option.optional else None
+            return {**_of_value(option), "nargs": nargs}
+        case "value" if option.many:
+            return {**_of_value(option), "dest": name, "action": "append"}
+        case "value":
+            more = {"nargs": "?", "const": option.implied} if option.optional else {}
+            return {**_of_value(option), "dest": name, **more}
 
 
-def seconds(text: str) -> float:
-    """`90`, `90s`, `10m`, `2h`."""
-    from little_loops.authoring.fields.kinds import LONGEST_S  # only where a time is given
+def _of_value(option: Option) -> dict[str, Any]:
+    choices = option.choices or None
+    return {"type": _type(option.convert), "metavar": option.metavar, "choices": choices}
 
-    units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
-    try:
-        value = float(number) * unit
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no length of time like 90s, 10m, 2h"
-        ) from None
-    if not value > 0:
-        raise argparse.ArgumentTypeError("must be more than 0")
-    if value > LONGEST_S:
-        raise argparse.ArgumentTypeError("is longer than ten years")
-    return value
+
+def _type(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    def converted(text: str) -> Any:
+        try:
+            return convert(text)
+        except BadValue as problem:
+            raise argparse.ArgumentTypeError(str(problem)) from None
+
+    converted.__name__ = convert.__name__  # argparse names it for a value that is no number
+    return converted

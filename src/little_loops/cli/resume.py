@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from little_loops.cli.consent import skip_permissions
 from little_loops.cli.foreground import Show, carry_out
-from little_loops.cli.plain_words import plain
+from little_loops.cli.options import OutputArgs, flag, operand, positive, seconds, value
 from little_loops.definitions.loading import context_overrides
 from little_loops.definitions.run_names import run_named
 from little_loops.engine.lifecycle import Wish, resume
@@ -16,14 +16,12 @@ from little_loops.errors import DefinitionError, UsageError
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits
-from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
 from little_loops.runs.stored_run import StoredRun, find
 from little_loops.terminal.console import talk
 
 if TYPE_CHECKING:
-    from little_loops.cli.parsing import Parser
     from little_loops.definitions.loading import LoopFile
 
 EXAMPLES = (
@@ -33,62 +31,31 @@ EXAMPLES = (
 )
 
 
-class Asked(NamedTuple):
-    loop: str
-    background: bool = False
-    queue: bool = False
-    json: bool = False
-    max_iterations: int | None = None
-    max_continuations: int | None = None
-    timeout: float | None = None
-    context: Sequence[str] = ()
-    from_state: str | None = None
-    definition: str | None = None
-    allow_skip_permissions: bool = False
-    quiet: int = 0
-    verbose: int = 0
-    color: str | None = None
-
-
-PLAIN = ("--background", "--queue", "--json")
-
-
-def parser() -> Parser:
-    # `asked` may do without
-    from little_loops.cli.parsing import Parser, add_output_options, positive, seconds
-
-    it = Parser("resume", "Go on with a run that was interrupted, paused or failed.", EXAMPLES)
-    it.add_argument("loop", help="a loop's name, or NAME@ID")
-    it.add_argument("--max-iterations", type=positive, metavar="N")
-    it.add_argument("--max-continuations", type=positive, metavar="N")
-    it.add_argument("--timeout", type=seconds, metavar="TIME", help="running time in all")
-    it.add_argument("--context", action="append", default=[], metavar="K=V")
-    it.add_argument("--queue", action="store_true", help="wait for loops that are in the way")
-    it.add_argument("--background", action="store_true", help="run as a process of its own")
-    it.add_argument("--from", dest="from_state", metavar="STATE", help="go on in this state")
-    it.add_argument(
-        "--definition",
+class ResumeArgs(
+    OutputArgs,
+    verb="resume",
+    summary="Go on with a run that was interrupted, paused or failed.",
+    examples=EXAMPLES,
+):
+    loop: str = operand("a loop's name, or NAME@ID")
+    max_iterations: int | None = value(convert=positive, metavar="N")
+    max_continuations: int | None = value(convert=positive, metavar="N")
+    timeout: float | None = value("running time in all", convert=seconds, metavar="TIME")
+    context: Sequence[str] = value(metavar="K=V", many=True, default=())
+    queue: bool = flag("wait for loops that are in the way")
+    background: bool = flag("run as a process of its own")
+    from_state: str | None = value("go on in this state", "--from", metavar="STATE", names="states")
+    definition: str | None = value(
+        "which machine, where the file has changed since the run began",
         choices=("original", "current"),
-        help="which machine, where the file has changed since the run began",
     )
-    it.add_argument("--allow-skip-permissions", action="store_true", help="see `ll-loop trust`")
-    add_output_options(it)
-    return it
-
-
-def asked(argv: Sequence[str]) -> Asked:
-    found = plain(argv, PLAIN, most_names=1)
-    if found is None or not found[0]:
-        return Asked(**vars(parser().parse_args(argv)))
-    (loop,), flags = found
-    background, queue, json = (flag in flags for flag in PLAIN)
-    return Asked(loop, background, queue, json)
+    allow_skip_permissions: bool = flag("see `ll-loop trust`")
 
 
 def main(argv: Sequence[str]) -> int:
-    args = asked(argv)
+    args = ResumeArgs.read(argv)
     root = find_project(os.getcwd())
-    args = args._replace(loop=run_named(args.loop, root))
+    args.loop = run_named(args.loop, root)
     before = find(root, args.loop)
     loop = chosen_definition(args, root, before)
     machine = loop or before.loop
@@ -109,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
     )
 
 
-def wish_of(args: Asked, root: str, loop: FSMLoop, before: StoredRun) -> Wish:
+def wish_of(args: ResumeArgs, root: str, loop: FSMLoop, before: StoredRun) -> Wish:
     context = context_overrides(args.context, loop)
     return Wish(
         root=root,
@@ -126,7 +93,7 @@ def wish_of(args: Asked, root: str, loop: FSMLoop, before: StoredRun) -> Wish:
     )
 
 
-def chosen_definition(args: Asked, root: str, before: StoredRun) -> FSMLoop | None:
+def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> FSMLoop | None:
     """The current definition if it is wanted, none for the one the run was started with."""
     if args.definition == "original":
         return None

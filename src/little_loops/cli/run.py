@@ -5,23 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from little_loops.cli.consent import can_ask, skip_permissions
 from little_loops.cli.foreground import Show, carry_out
-from little_loops.cli.plain_words import plain
+from little_loops.cli.options import OutputArgs, flag, operand, positive, seconds, value
 from little_loops.definitions.loading import LoopFile, context_overrides, load_loop
 from little_loops.engine.lifecycle import Wish, start, unfinished
 from little_loops.errors import UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits
-from little_loops.records import NamedTuple
 from little_loops.runs.project import find_project, run_name
 from little_loops.runs.reading import Runs
 from little_loops.runs.stored_run import current
-
-if TYPE_CHECKING:
-    from little_loops.cli.parsing import Parser
 
 EXAMPLES = (
     ("ll-loop run fix-types", "run .loops/fix-types.yaml"),
@@ -31,66 +26,30 @@ EXAMPLES = (
 )
 
 
-class Asked(NamedTuple):
-    loop: str
-    background: bool = False
-    dry_run: bool = False
-    queue: bool = False
-    fresh: bool = False
-    json: bool = False
-    max_iterations: int | None = None
-    no_loop: bool = False
-    timeout: float | None = None
-    context: Sequence[str] = ()
-    scope: Sequence[str] | None = None
-    id: str | None = None
-    allow_skip_permissions: bool = False
-    quiet: int = 0
-    verbose: int = 0
-    color: str | None = None
-
-
-PLAIN = ("--background", "--dry-run", "--queue", "--fresh", "--json")
-
-
-def parser() -> Parser:
-    # `asked` may do without
-    from little_loops.cli.parsing import Parser, add_output_options, positive, seconds
-
-    it = Parser("run", "Run a loop until it ends, is stopped or needs you.", EXAMPLES)
-    it.add_argument("loop", help="a loop's name or file")
-    it.add_argument("--background", action="store_true", help="run as a process of its own")
-    it.add_argument("--dry-run", action="store_true", help="run nothing, show what would be")
-    it.add_argument("--queue", action="store_true", help="wait for loops that are in the way")
-    it.add_argument("--fresh", action="store_true", help="put an unfinished run away first")
-    it.add_argument("--max-iterations", type=positive, metavar="N", help="times around at most")
-    it.add_argument("--no-loop", action="store_true", help="the same as --max-iterations 1")
-    it.add_argument("--timeout", type=seconds, metavar="TIME", help="running time at most: 90s, 2h")
-    it.add_argument("--context", action="append", default=[], metavar="K=V", help="a context value")
-    it.add_argument(
-        "--scope", action="append", metavar="PATH", help="what it works on, instead of its scope"
+class RunArgs(
+    OutputArgs,
+    verb="run",
+    summary="Run a loop until it ends, is stopped or needs you.",
+    examples=EXAMPLES,
+):
+    loop: str = operand("a loop's name or file")
+    background: bool = flag("run as a process of its own")
+    dry_run: bool = flag("run nothing, show what would be")
+    queue: bool = flag("wait for loops that are in the way")
+    fresh: bool = flag("put an unfinished run away first")
+    max_iterations: int | None = value("times around at most", convert=positive, metavar="N")
+    no_loop: bool = flag("the same as --max-iterations 1")
+    timeout: float | None = value("running time at most: 90s, 2h", convert=seconds, metavar="TIME")
+    context: Sequence[str] = value("a context value", metavar="K=V", many=True, default=())
+    scope: Sequence[str] | None = value(
+        "what it works on, instead of its scope", metavar="PATH", many=True
     )
-    it.add_argument("--id", metavar="ID", help="name the run NAME@ID, beside others of this loop")
-    it.add_argument(
-        "--allow-skip-permissions",
-        action="store_true",
-        help="let agents act without asking; see `ll-loop trust --help`",
-    )
-    add_output_options(it)
-    return it
-
-
-def asked(argv: Sequence[str]) -> Asked:
-    found = plain(argv, PLAIN, most_names=1)
-    if found is None or not found[0]:
-        return Asked(**vars(parser().parse_args(argv)))
-    (loop,), flags = found
-    background, dry_run, queue, fresh, json = (flag in flags for flag in PLAIN)
-    return Asked(loop, background, dry_run, queue, fresh, json)
+    id: str | None = value("name the run NAME@ID, beside others of this loop", metavar="ID")
+    allow_skip_permissions: bool = flag("let agents act without asking; see `ll-loop trust --help`")
 
 
 def main(argv: Sequence[str]) -> int:
-    args = asked(argv)
+    args = RunArgs.read(argv)
     root = find_project(os.getcwd())
     found = load_loop(args.loop, root)
     if args.dry_run:
@@ -111,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
     )
 
 
-def wish_of(args: Asked, root: str, found: LoopFile) -> Wish:
+def wish_of(args: RunArgs, root: str, found: LoopFile) -> Wish:
     context = context_overrides(args.context, found.loop, found.definition.places)
     return Wish(
         root=root,
@@ -134,7 +93,7 @@ def _scope(paths: Sequence[str] | None) -> tuple[str, ...] | None:
     return tuple(paths) if paths else None
 
 
-def most_iterations(args: Asked, loop: FSMLoop) -> int | None:
+def most_iterations(args: RunArgs, loop: FSMLoop) -> int | None:
     """`--max-iterations`, `--no-loop`; a relay also listens to MAX_ITERATIONS."""
     if loop.paradigm != "relay":
         return args.max_iterations or (1 if args.no_loop else None)

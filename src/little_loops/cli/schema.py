@@ -7,19 +7,20 @@ import sys
 from collections.abc import Sequence
 
 from little_loops.authoring.fields.schema_json import schema
-from little_loops.cli.parsing import Parser
+from little_loops.cli.options import Args
 from little_loops.errors import OK
 
 
-def parser() -> Parser:
-    return Parser(
-        "schema",
-        "Print the JSON Schema of loop files.",
-        [("ll-loop schema > loop.schema.json", "for an editor")],
-    )
+class SchemaArgs(
+    Args,
+    verb="schema",
+    summary="Print the JSON Schema of loop files.",
+    examples=[("ll-loop schema > loop.schema.json", "for an editor")],
+):
+    pass
 
 
 def main(argv: Sequence[str]) -> int:
-    parser().parse_args(argv)
+    SchemaArgs.read(argv)
     sys.stdout.write(json.dumps(schema(), indent=2) + "\n")
     return OK

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from little_loops.authoring.worst_case import outcomes, worst_case
-from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.cli.options import OutputArgs, operand
 from little_loops.definitions.loading import LoopFile, load_loop, shown_path
 from little_loops.errors import OK
 from little_loops.fsm.schema import FSMLoop
@@ -28,22 +28,20 @@ from little_loops.terminal.description import (
 )
 
 
-def parser() -> Parser:
-    it = Parser(
-        "show",
-        "Say what a loop does: its states, its limits, how it can end.",
-        [
-            ("ll-loop show fix-types", "in words"),
-            ("ll-loop show fix-types --json", "with the whole machine, for programs"),
-        ],
-    )
-    it.add_argument("loop", help="a loop's name or file")
-    add_output_options(it)
-    return it
+class ShowArgs(
+    OutputArgs,
+    verb="show",
+    summary="Say what a loop does: its states, its limits, how it can end.",
+    examples=[
+        ("ll-loop show fix-types", "in words"),
+        ("ll-loop show fix-types --json", "with the whole machine, for programs"),
+    ],
+):
+    loop: str = operand("a loop's name or file")
 
 
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = ShowArgs.read(argv)
     found = load_loop(args.loop, find_project(os.getcwd()))
     if args.json:
         print_json(document(found))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from little_loops.cli.plain_words import plain
+from little_loops.cli.options import OutputArgs, flag, operand
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
-from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
@@ -19,9 +17,6 @@ from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.summaries import money, next_step, signed, since
 from little_loops.terminal.tables import Column, Style, style_for, table
-
-if TYPE_CHECKING:
-    from little_loops.cli.parsing import Parser
 
 EXAMPLES = (
     ("ll-loop status", "all runs that are running or unfinished"),
@@ -38,39 +33,18 @@ COLUMNS = (
 )
 
 
-class Asked(NamedTuple):
-    loop: str | None = None
-    exit_code: bool = False
-    json: bool = False
-    quiet: int = 0
-    verbose: int = 0
-    color: str | None = None
-
-
-def parser() -> Parser:
-    from little_loops.cli.parsing import Parser, add_output_options  # `asked` may do without
-
-    it = Parser("status", "Where a run is, or all runs that are running or unfinished.", EXAMPLES)
-    it.add_argument("loop", nargs="?", help="a loop's name, or NAME@ID")
-    it.add_argument(
-        "--exit-code",
-        action="store_true",
-        help="exit as the run did; 5 while it runs, 1 if it crashed",
-    )
-    add_output_options(it)
-    return it
-
-
-def asked(argv: Sequence[str]) -> Asked:
-    found = plain(argv, ("--json", "--exit-code"), most_names=1)
-    if found is None:
-        return Asked(**vars(parser().parse_args(argv)))
-    names, flags = found
-    return Asked(names[0] if names else None, "--exit-code" in flags, "--json" in flags)
+class StatusArgs(
+    OutputArgs,
+    verb="status",
+    summary="Where a run is, or all runs that are running or unfinished.",
+    examples=EXAMPLES,
+):
+    loop: str | None = operand("a loop's name, or NAME@ID", optional=True)
+    exit_code: bool = flag("exit as the run did; 5 while it runs, 1 if it crashed")
 
 
 def main(argv: Sequence[str]) -> int:
-    args = asked(argv)
+    args = StatusArgs.read(argv)
     runs = Runs(find_project(os.getcwd()))
     if args.loop is not None:
         return one_run(args, args.loop, runs)
@@ -93,7 +67,7 @@ def complain(views: Sequence[RunView], quiet: int) -> None:
             talk(f"warning: {visible(view.damage, newlines=False)}")
 
 
-def one_run(args: Asked, loop: str, runs: Runs) -> int:
+def one_run(args: StatusArgs, loop: str, runs: Runs) -> int:
     name = run_named(loop, runs.root)
     detail, now = runs.detail(name), now_ms()
     if detail is None:
@@ -111,7 +85,7 @@ def one_run(args: Asked, loop: str, runs: Runs) -> int:
     return exit_code_of(view, last) if args.exit_code else OK
 
 
-def _never_ran(args: Asked, name: str, runs: Runs) -> int:
+def _never_ran(args: StatusArgs, name: str, runs: Runs) -> int:
     if args.exit_code:
         raise no_such_run(name)
     with_id = [view for view in runs.list() if view.name.startswith(f"{name}@")]

@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Sequence
 
-from little_loops.cli.parsing import Args, Parser, add_output_options
+from little_loops.cli.options import OutputArgs, operand
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK
 from little_loops.fsm.schema import FSMLoop
@@ -32,19 +32,17 @@ AT_ONCE_AFTER_S = 15.0
 KILL_AFTER_S = 10.0
 
 
-def parser() -> Parser:
-    it = Parser(
-        "stop",
-        "Stop a running loop: its action is ended, its state saved.",
-        [("ll-loop stop fix-types", "and `ll-loop resume fix-types` later")],
-    )
-    it.add_argument("loop", help="a loop's name, or NAME@ID")
-    add_output_options(it)
-    return it
+class StopArgs(
+    OutputArgs,
+    verb="stop",
+    summary="Stop a running loop: its action is ended, its state saved.",
+    examples=[("ll-loop stop fix-types", "and `ll-loop resume fix-types` later")],
+):
+    loop: str = operand("a loop's name, or NAME@ID")
 
 
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = StopArgs.read(argv)
     runs = Runs(find_project(os.getcwd()))
     name = run_named(args.loop, runs.root)
     asked_ms = now_ms()
@@ -111,7 +109,7 @@ def longest_grace_s(machine: FSMLoop) -> float:
     return max([KILL_GRACE_S, machine.kill_grace, *(own for own in of_states if own is not None)])
 
 
-def _answer(args: Args, name: str, view: RunView | None, *, stopped: bool, line: str) -> None:
+def _answer(args: StopArgs, name: str, view: RunView | None, *, stopped: bool, line: str) -> None:
     if args.json:
         status = None if view is None else view.status
         print_json({"schema": 1, "name": name, "stopped": stopped, "status": status})

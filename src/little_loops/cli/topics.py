@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
 from little_loops.errors import (
     CONFLICT,
@@ -26,9 +25,6 @@ from little_loops.fsm.variables import ACTION_VARIABLES, SESSION_VARIABLES
 from little_loops.terminal.console import columns_of, say
 from little_loops.terminal.tables import ASCII, Column, Style, table
 
-if TYPE_CHECKING:
-    from little_loops.cli.parsing import Parser
-
 WIDTH = 80
 INDENT = 2
 SIGINT, SIGTERM = 2, 15
@@ -39,15 +35,6 @@ TOPICS = {
     "interpolation": "`${namespace.name}` in a loop file",
     "conditions": "how a result becomes a verdict",
 }
-
-
-def parser() -> Parser:
-    from little_loops.cli.parsing import Parser  # only to say how it is used
-
-    examples = [(f"ll-loop help {topic}", "") for topic in TOPICS]
-    it = Parser("help", "Explain what belongs to no single verb.", examples)
-    it.add_argument("topic", choices=tuple(TOPICS), metavar="TOPIC", help=", ".join(TOPICS))
-    return it
 
 
 def main(argv: Sequence[str]) -> int:

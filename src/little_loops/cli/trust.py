@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from little_loops.cli.consent import actions_to_agree_to, described
-from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.cli.options import OutputArgs, flag, operand
 from little_loops.definitions.loading import load_loop, read_definition
 from little_loops.definitions.settings import settled
 from little_loops.definitions.trust import agree, revoke, trust_of
@@ -18,27 +18,25 @@ from little_loops.system.clock import wall_ms
 from little_loops.terminal.console import print_json, say
 
 
-def parser() -> Parser:
-    it = Parser(
-        "trust",
-        "Let the agents of this project's loops act without permission prompts.\n"
-        "What you agree to is kept for you alone, and only for these very actions.",
-        [
-            ("ll-loop trust", "all loops of this project, as they are now"),
-            ("ll-loop trust fix-types", "the actions of one loop"),
-            ("ll-loop trust --list", "what you have agreed to"),
-            ("ll-loop trust --revoke", "take it all back"),
-        ],
-    )
-    it.add_argument("loop", nargs="?", help="a loop's name or file; default: all of them")
-    it.add_argument("--list", action="store_true", help="show what was agreed to here")
-    it.add_argument("--revoke", action="store_true", help="take it back for this project")
-    add_output_options(it)
-    return it
+class TrustArgs(
+    OutputArgs,
+    verb="trust",
+    summary="Let the agents of this project's loops act without permission prompts.\n"
+    "What you agree to is kept for you alone, and only for these very actions.",
+    examples=[
+        ("ll-loop trust", "all loops of this project, as they are now"),
+        ("ll-loop trust fix-types", "the actions of one loop"),
+        ("ll-loop trust --list", "what you have agreed to"),
+        ("ll-loop trust --revoke", "take it all back"),
+    ],
+):
+    loop: str | None = operand("a loop's name or file; default: all of them", optional=True)
+    list: bool = flag("show what was agreed to here")
+    revoke: bool = flag("take it back for this project")
 
 
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = TrustArgs.read(argv)
     root = find_project(os.getcwd())
     if args.revoke:
         count = revoke(root, os.environ)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from little_loops.authoring.load import Definition
 from little_loops.authoring.worst_case import outcomes, pattern_readings, worst_case
-from little_loops.cli.plain_words import plain
+from little_loops.cli.options import OutputArgs, flag, operand, value
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.loading import find_loop, namesakes, read_definition, shown_path
 from little_loops.errors import OK, USAGE, Problem, UsageError
@@ -18,9 +17,6 @@ from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project, loop_files
 from little_loops.terminal.console import print_json, say, say_as_it_is
 from little_loops.terminal.problems import annotation, as_dict, paper_of, render_all
-
-if TYPE_CHECKING:
-    from little_loops.cli.parsing import Parser
 
 EXAMPLES = (
     ("ll-loop validate", "every loop of this project"),
@@ -42,37 +38,21 @@ class Checked(NamedTuple):
         return not (self.problems if strict else self.count("error"))
 
 
-class Asked(NamedTuple):
-    files: Sequence[str] = ()
-    strict: bool = False
-    json: bool = False
-    output_format: str | None = None
-    quiet: int = 0
-    verbose: int = 0
-    color: str | None = None
-
-
-def parser() -> Parser:
-    from little_loops.cli.parsing import Parser, add_output_options  # `asked` may do without
-
-    it = Parser("validate", "Check loop files and report every problem in them.", EXAMPLES)
-    it.add_argument("files", nargs="*", metavar="LOOP", help="names or files; default: all")
-    it.add_argument("--strict", action="store_true", help="warnings are errors too")
-    it.add_argument("--output-format", choices=("text", "json", "github"), help="default: text")
-    add_output_options(it)
-    return it
-
-
-def asked(argv: Sequence[str]) -> Asked:
-    found = plain(argv, ("--strict", "--json"), most_names=len(argv))
-    if found is None:
-        return Asked(**vars(parser().parse_args(argv)))
-    files, flags = found
-    return Asked(files, strict="--strict" in flags, json="--json" in flags)
+class ValidateArgs(
+    OutputArgs,
+    verb="validate",
+    summary="Check loop files and report every problem in them.",
+    examples=EXAMPLES,
+):
+    files: Sequence[str] = operand(
+        "names or files; default: all", many=True, default=(), metavar="LOOP"
+    )
+    strict: bool = flag("warnings are errors too")
+    output_format: str | None = value("default: text", choices=("text", "json", "github"))
 
 
 def main(argv: Sequence[str]) -> int:
-    args = asked(argv)
+    args = ValidateArgs.read(argv)
     root = find_project(os.getcwd())
     named = dict.fromkeys(find_loop(each, root) for each in args.files)
     paths = list(named) or loop_files(root)
@@ -116,7 +96,7 @@ def _as_strict(problem: Problem) -> Problem:
     return problem._replace(severity="error")
 
 
-def report(checked: Sequence[Checked], args: Asked) -> None:
+def report(checked: Sequence[Checked], args: ValidateArgs) -> None:
     if args.quiet > 1:
         return
     problems = [

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from little_loops.cli.parsing import Args, Parser, add_output_options, seconds
+from little_loops.cli.options import OutputArgs, operand, seconds, value
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import LIMIT, UsageError
 from little_loops.fsm.codec import to_record
@@ -20,23 +20,21 @@ from little_loops.terminal.summaries import last_words
 POLL_S = 0.05
 
 
-def parser() -> Parser:
-    it = Parser(
-        "wait",
-        "Wait for a run to end, and exit with the code it ended with; 1 if it crashed.",
-        [
-            ("ll-loop wait fix-types", "until it ends"),
-            ("ll-loop wait fix-types --timeout 90s", "or for 90 s: then exit 3, it runs on"),
-        ],
-    )
-    it.add_argument("loop", help="a loop's name, or NAME@ID")
-    it.add_argument("--timeout", type=seconds, metavar="TIME", help="wait no longer: 90s, 10m")
-    add_output_options(it)
-    return it
+class WaitArgs(
+    OutputArgs,
+    verb="wait",
+    summary="Wait for a run to end, and exit with the code it ended with; 1 if it crashed.",
+    examples=[
+        ("ll-loop wait fix-types", "until it ends"),
+        ("ll-loop wait fix-types --timeout 90s", "or for 90 s: then exit 3, it runs on"),
+    ],
+):
+    loop: str = operand("a loop's name, or NAME@ID")
+    timeout: float | None = value("wait no longer: 90s, 10m", convert=seconds, metavar="TIME")
 
 
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = WaitArgs.read(argv)
     runs = Runs(find_project(os.getcwd()))
     name = run_named(args.loop, runs.root)
     until = None if args.timeout is None else time.monotonic() + args.timeout
@@ -58,7 +56,7 @@ def _ended(runs: Runs, name: str) -> RunDetail | None:
     return None if found.view.is_alive else found
 
 
-def _tell_on(args: Args, name: str, status: str) -> int:
+def _tell_on(args: WaitArgs, name: str, status: str) -> int:
     if args.json:
         print_json({"schema": 1, "name": name, "status": status, "event": None})
     elif not args.quiet:
@@ -66,7 +64,7 @@ def _tell_on(args: Args, name: str, status: str) -> int:
     return LIMIT
 
 
-def _tell_end(args: Args, name: str, ended: RunDetail) -> int:
+def _tell_end(args: WaitArgs, name: str, ended: RunDetail) -> int:
     view, last = ended.view, ended.entries[-1] if ended.entries else None
     final = last if last is not None and isinstance(last.event, FinalEvent) else None
     if args.json:

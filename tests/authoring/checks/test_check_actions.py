@@ -322,5 +322,10 @@ def test_what_is_said_about_bash():
           help: add `shell: bash`""")
 
 
-def test_of_very_long_scripts_no_more_is_said():
-    assert judged("[[ x ]]; # " + "x" * 20_000) == ""
+def test_that_a_very_long_script_was_not_read_is_reported():
+    (problem,) = load(
+        f"initial: a\nstates: {{a: {{action: '[[ {'x' * 60_000} ]]', next: b}}, b: {{terminal: true}}}}",
+        "a.yaml",
+        "a",
+    ).problems
+    assert problem.code == "LL314"

@@ -35,15 +35,17 @@ _ONLY_LOOK = (
     r"(?:echo|printf|grep|rg|cat|ls|find|test|\[|pytest|git (?:stash|commit|log|diff|grep))\s"
 )
 _HARMLESS = r"--dry-run\b|--check\b|--help\b"
-# Where a script may use what only bash has, or negate a command.
-_WORTH_READING = (
+# Where a script may negate a command, or use what only bash has.
+_NEGATION = r"!\s"
+_OF_BASH = (
     r"\[\[|\(\(|<<<|[<>]\(|&>|=\(|\b(?:pipefail|function|select|declare|let|mapfile|readarray"
-    r"|shopt|source|typeset)\b|!\s"
+    r"|shopt|source|typeset)\b"
 )
 # Negated, these give no error that would be taken for an answer.
 _ONLY_ANSWERS = r"!\s+(?:test\b|\[|\(|\{|command\s+-v|type\b|which\b|true\b|false\b)"
 MOST_READ = 20_000
-"""Characters of scripts that are read to tell a slash command from a path."""
+"""Characters of a script that is read to tell a slash command from a path."""
+MOST_IN_ALL = 50_000
 
 
 def check_scripts(of: Inspection) -> Iterator[Problem]:
@@ -82,11 +84,11 @@ def _commands(script: str, shell: str) -> list[re.Match[str]]:
 def check_shell_features(of: Inspection) -> Iterator[Problem]:
     """A script for `sh` uses what every `sh` has, and its exit code tells an error from an answer."""
     read = 0
-    for name, action in _scripts(of, _WORTH_READING):
+    for name, action, shell in _scripts_worth_reading(of):
         state = of.loop.states[name]
-        shell = state.shell or of.loop.shell
         read += len(action)
-        if read > MOST_READ:
+        if read > MOST_IN_ALL:
+            of.stop_at(MOST_IN_ALL, "characters of shell scripts with `!` or features of bash")
             return
         from little_loops.templates.shell.reader import read_script  # few scripts have these
 
@@ -100,13 +102,15 @@ def check_shell_features(of: Inspection) -> Iterator[Problem]:
             yield from (_negated(of, text, at) for at in found.negated if _may_err(action, at))
 
 
-def _scripts(of: Inspection, pattern: str) -> Iterator[tuple[str, str]]:
-    """The shell actions in which a pattern occurs."""
+def _scripts_worth_reading(of: Inspection) -> Iterator[tuple[str, str, str]]:
+    """The states whose action may negate a command or need bash, with their scripts and shells."""
     for name, action in of.actions.items():
-        script = of.loop.states[name].action or ""
+        state = of.loop.states[name]
+        script, shell = state.action or "", state.shell or of.loop.shell
         unsure = of.gaps.in_state(name, "action_type", "shell") or of.gaps.in_loop("shell")
-        if is_shells(action) and not unsure and re.search(pattern, script):
-            yield name, script
+        worth = _NEGATION if shell == "bash" else rf"{_NEGATION}|{_OF_BASH}"
+        if is_shells(action) and not unsure and re.search(worth, script):
+            yield name, script, shell
 
 
 def _references(of: Inspection, action: str) -> list[tuple[int, int]]:

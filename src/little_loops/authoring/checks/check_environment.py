@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from little_loops.authoring.checks.check_filled import MOST_LEXED, is_script
+from little_loops.authoring.checks.check_filled import LEXED, MOST_LEXED, is_script
 from little_loops.authoring.checks.inspection import Inspection
 from little_loops.authoring.texts import Path, Text, templates
 from little_loops.errors import Problem
@@ -56,7 +56,9 @@ def check_variables_in_code(of: Inspection) -> Iterator[Problem]:
         held = {variable: _data_in(of, name, texts[variable]) for variable in texts}
         known = {variable: reference for variable, reference in held.items() if reference}
         lexed += len(action.text) if known else 0
-        if known and lexed <= MOST_LEXED:
+        if known and lexed > MOST_LEXED:
+            of.stop_at(MOST_LEXED, LEXED)
+        elif known:
             shell = state.shell or of.loop.shell
             said = check_held(action.text, known, of.context_of(name), shell)
             for variable, refusal in said.items():
@@ -69,18 +71,17 @@ def check_variables_in_code(of: Inspection) -> Iterator[Problem]:
 def _environment(of: Inspection, name: str, script: str) -> Mapping[str, Text]:
     """The variables of a state's environment that its script names."""
     loop, state, at = of.loop, of.loop.states[name], ("states", name)
-    own = {f"LL_CONTEXT_{key.upper()}": (key, value) for key, value in state.context.items()}
-    texts = {
-        **{key: Text(value, ("env", key)) for key, value in loop.env.items()},
-        **{key: Text(value, (*at, "env", key), name) for key, value in state.env.items()},
-        **{
-            variable: Text(value, (*at, "context", key), name)
-            for variable, (key, value) in own.items()
-            if isinstance(value, str)
-        },
-    }
-    named = re.findall(r"[A-Za-z_]\w*", script, re.ASCII)
-    return {variable: texts[variable] for variable in named if variable in texts}
+    own = {f"LL_CONTEXT_{key.upper()}": key for key in state.context}
+    found = {}
+    for variable in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", script, re.ASCII)):
+        if variable in own and isinstance(state.context[own[variable]], str):
+            path = (*at, "context", own[variable])
+            found[variable] = Text(state.context[own[variable]], path, name)
+        elif variable in state.env:
+            found[variable] = Text(state.env[variable], (*at, "env", variable), name)
+        elif variable in loop.env:
+            found[variable] = Text(loop.env[variable], ("env", variable))
+    return found
 
 
 def _data_in(of: Inspection, name: str, each: Text) -> Reference | None:

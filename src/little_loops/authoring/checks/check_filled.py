@@ -28,6 +28,7 @@ from little_loops.templates.splice import Own, Spliced, is_data, value_at, writt
 NEVER_EMPTY = ("action", "source", "pattern", "path")
 MOST_LEXED = 150_000
 """Characters of shell text in all: the lexer takes 3 µs for one.  A run refuses what is beyond."""
+LEXED = "characters of shell scripts with values in them"
 
 
 def check_filled(of: Inspection) -> Iterator[Problem]:
@@ -51,7 +52,7 @@ def check_filled(of: Inspection) -> Iterator[Problem]:
             length = _to_lex(of, each, script)
             lexed += length
             if length and lexed > MOST_LEXED:
-                of.stop_at(MOST_LEXED, "characters of shell scripts with values in them")
+                of.stop_at(MOST_LEXED, LEXED)
             elif length:
                 yield from _shell(of, each, script)
 

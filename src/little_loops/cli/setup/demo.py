@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from textwrap import fill
 from types import FrameType
 
-from little_loops.cli.parsing import Parser
+from little_loops.cli.options import Args
 from little_loops.errors import FAILED, OK, PAUSED, SIGNALLED
 from little_loops.records import NamedTuple
 from little_loops.terminal.console import columns_of, is_terminal, say, talk
@@ -57,17 +57,18 @@ WATCHED = Pace(0.6, 0.25)
 UNWATCHED = Pace(0.0, 0.02)
 
 
-def parser() -> Parser:
-    return Parser(
-        "demo",
-        "Watch a loop repair a small project, pause and go on.\n"
-        "Needs no agent and no network, and leaves nothing behind.",
-        [("ll-loop demo", "takes a few seconds")],
-    )
+class DemoArgs(
+    Args,
+    verb="demo",
+    summary="Watch a loop repair a small project, pause and go on.\n"
+    "Needs no agent and no network, and leaves nothing behind.",
+    examples=[("ll-loop demo", "takes a few seconds")],
+):
+    pass
 
 
 def main(argv: Sequence[str]) -> int:
-    parser().parse_args(argv)
+    DemoArgs.read(argv)
     before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
     place = tempfile.mkdtemp(prefix="ll-loop-demo-")
     try:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from little_loops.cli.parsing import Parser, add_output_options
+from little_loops.cli.options import OutputArgs
 from little_loops.cli.setup.checkup import PROBE_S, Finding, Level, Patient, examine
 from little_loops.errors import FAILED, OK
 from little_loops.hosts.programs import find_program
@@ -21,22 +21,21 @@ TIMED_OUT = 124
 QUIETLY = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
 
 
-def parser() -> Parser:
-    it = Parser(
-        "doctor",
-        "Check that everything a run needs is there.\n"
-        "Writes nothing, asks no agent anything, sends nothing over the network.",
-        [
-            ("ll-loop doctor", "exit 1 if there is a problem"),
-            ("ll-loop doctor --json", "each check with its id"),
-        ],
-    )
-    add_output_options(it)
-    return it
+class DoctorArgs(
+    OutputArgs,
+    verb="doctor",
+    summary="Check that everything a run needs is there.\n"
+    "Writes nothing, asks no agent anything, sends nothing over the network.",
+    examples=[
+        ("ll-loop doctor", "exit 1 if there is a problem"),
+        ("ll-loop doctor --json", "each check with its id"),
+    ],
+):
+    pass
 
 
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = DoctorArgs.read(argv)
     root = find_project(os.getcwd())
     patient = Patient(
         root=root,

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from little_loops.authoring.load import load
-from little_loops.cli.parsing import Parser
+from little_loops.cli.options import Args, count, flag, value
 from little_loops.cli.setup.detect import Check, Found, look_around
 from little_loops.definitions.loading import name_of, shown_path
 from little_loops.errors import OK, UsageError
@@ -62,23 +62,22 @@ ALSO = {
 }
 
 
-def parser() -> Parser:
-    it = Parser("init", "Write a first loop for this project.", EXAMPLES)
-    it.add_argument(
-        "--template", choices=(*TEMPLATES, *ALSO), metavar="NAME", help=", ".join(TEMPLATES)
-    )
-    it.add_argument("-y", "--yes", action="store_true", help="ask nothing: what fits best")
-    it.add_argument("-q", "--quiet", action="count", default=0, help="say only what was written")
-    return it
+class InitArgs(
+    Args, verb="init", summary="Write a first loop for this project.", examples=EXAMPLES
+):
+    template: str | None = value(", ".join(TEMPLATES), metavar="NAME", choices=(*TEMPLATES, *ALSO))
+    yes: bool = flag("ask nothing: what fits best", "-y")
+    quiet: int = count("say only what was written", "-q")
 
 
 def main(argv: Sequence[str]) -> int:
-    args = parser().parse_args(argv)
+    args = InitArgs.read(argv)
     root = find_project(os.getcwd())
     found = look_around(root, shutil.which)
     if not args.quiet:
         talk(f"Found: {in_words(found, '-' if ascii_only(sys.stderr) else '·')}")
-    name = ALSO.get(args.template, args.template) or _chosen(found, root, yes=args.yes)
+    wanted = args.template or _chosen(found, root, yes=args.yes)
+    name = ALSO.get(wanted, wanted)
     template = TEMPLATES[name]
     _check_free(template.loop, root)
     text = filled(name, found)
@@ -208,8 +207,8 @@ def fill(text: str, values: Mapping[str, str]) -> str:
             indent = line[: len(line) - len(line.lstrip())]
             lines += [indent + each for each in values[name].splitlines()]
             continue
-        for name, value in values.items():
-            line = line.replace(f"@{name}@", value)
+        for name, text in values.items():
+            line = line.replace(f"@{name}@", text)
         lines.append(line)
     return "\n".join(lines) + "\n"
 
