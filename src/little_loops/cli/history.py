@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from little_loops.cli.options import BadValue, OutputArgs, operand, positive, seconds, value
+from little_loops.cli.options import BadValue, OutputArgs, age, operand, positive, value
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
 from little_loops.reporting.escape import visible
@@ -37,11 +37,11 @@ def _count(text: str) -> int:
 
 class HistoryArgs(OutputArgs, verb="history", summary="How earlier runs ended.", examples=EXAMPLES):
     loop: str | None = operand("a loop's name, or NAME@ID; default: all", optional=True)
-    last: float | None = value("begun in the last 12h, 7d", convert=seconds, metavar="TIME")
+    last: float | None = value("begun in the last 12h, 7d", convert=age, metavar="TIME")
     limit: int = value("default: 20", convert=positive, metavar="N", default=SHOWN)
     prune: float | None = value(
         "delete runs that began longer ago: 30d",
-        convert=seconds,
+        convert=age,
         metavar="AGE",
         optional=True,
         implied=BY_COUNT,

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import sleep
 
-from little_loops.cli.options import OutputArgs, flag, operand, positive, seconds, value
+from little_loops.cli.options import OutputArgs, age, flag, operand, positive, value
 from little_loops.cli.picking import Picked, RawLines, first_wanted
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK
@@ -56,7 +56,7 @@ class LogsArgs(OutputArgs, verb="logs", summary="What a run has printed.", examp
     loop: str = operand("a loop's name, or NAME@ID")
     follow: bool = flag("go on until the run ends", "-f")
     tail: int | None = value("only the last N lines", convert=positive, metavar="N")
-    since: float | None = value("only the last 90s, 10m, 2h", convert=seconds, metavar="TIME")
+    since: float | None = value("only the last 90s, 10m, 2h", convert=age, metavar="TIME")
     state: str | None = value("only the actions of this state", metavar="STATE", names="states")
     raw: bool = flag("only what actions printed")
     run: str | None = value("an earlier run, as `history` lists it", metavar="STAMP")

@@ -20,6 +20,9 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 from little_loops.cli.commands import VERBS
 from little_loops.records import NamedTuple
 
+OLDEST_S = 1e12
+"""Longer ago than anything, and still a number of milliseconds."""
+
 Examples: TypeAlias = Sequence[tuple[str, str]]
 
 
@@ -180,9 +183,17 @@ def positive(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """`90`, `90s`, `10m`, `2h`."""
+    """A time that a run may take: `90`, `90s`, `10m`, `2h`."""
     from little_loops.authoring.fields.kinds import LONGEST_S  # only where a time is given
 
+    found = age(text)
+    if found > LONGEST_S:
+        raise BadValue("is longer than ten years")
+    return found
+
+
+def age(text: str) -> float:
+    """A time to look back, written in the same way."""
     units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
     try:
@@ -191,6 +202,4 @@ def seconds(text: str) -> float:
         raise BadValue(f"{text!r} is no length of time like 90s, 10m, 2h") from None
     if not found > 0:
         raise BadValue("must be more than 0")
-    if found > LONGEST_S:
-        raise BadValue("is longer than ten years")
-    return found
+    return min(found, OLDEST_S)
