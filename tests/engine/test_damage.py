@@ -180,7 +180,8 @@ REFUSED = {
     "an event without its time": (
         both(removed(STATE), written(LOG, b'{"event":"loop_start","seq":1}\n')),
         (
-            "`ROOT/.loops/.running/chain.events.jsonl` has an event that cannot be read:"
+            "`ROOT/.loops/.running/chain.state.json` is missing, and"
+            " `ROOT/.loops/.running/chain.events.jsonl` has an event that cannot be read:"
             " `ts` is missing"
         ),
         FRESH,

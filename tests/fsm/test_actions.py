@@ -20,8 +20,11 @@ from little_loops.fsm.actions import (
     text_of,
     type_of,
 )
-from little_loops.fsm.commands import Command, Finish
-from little_loops.fsm.schema import ActionType
+from little_loops.fsm.commands import Command, Finish, RunBuiltin
+from little_loops.fsm.happenings import Moment
+from little_loops.fsm.next_action import action_due
+from little_loops.fsm.schema import ActionType, FSMLoop
+from little_loops.fsm.state import LoopState
 from tests.fsm import scripted
 
 
@@ -55,3 +58,15 @@ def test_a_type_of_a_newer_version_is_shown_as_a_command():
 def test_every_world_carries_out_every_command(world: Any):
     """`drive` itself ends with the last of them."""
     assert set(world.PERFORM) == set(get_args(Command)) - {Finish}
+
+
+def test_a_built_in_action_has_a_command_of_its_own():
+    states = {
+        "a": {"action": "relay.prepare", "action_type": "builtin", "next": "b"},
+        "b": {"terminal": True},
+    }
+    loop = FSMLoop.from_dict({"name": "l", "initial": "a", "paradigm": "relay", "states": states})
+    run = LoopState("r", "l", "a", "", "")
+    due = action_due(loop, run, Moment(0, 0))
+    assert isinstance(due.command, RunBuiltin)
+    assert due.command.name == "relay.prepare"

@@ -20,7 +20,7 @@ from little_loops.fsm.codec import (
     from_record,
     to_record,
 )
-from little_loops.fsm.commands import Command, Ending, Finish
+from little_loops.fsm.commands import Command, Ending, Finish, Wait
 from little_loops.fsm.events import (
     KINDS,
     ActionComplete,
@@ -37,7 +37,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.happenings import Happening, Moment, Started, StopAsked, WaitOver
 from little_loops.fsm.plain import WrongShape
-from little_loops.fsm.state import FileRef, Limits, Result, SignalLine
+from little_loops.fsm.state import FileRef, Limits, Result, SignalLine, WaitFor
 from little_loops.system.files import to_json
 from tests.fsm.records import NUMBERS, TEXTS, records
 
@@ -256,3 +256,11 @@ def test_a_wrong_command_is_refused_in_words(data, why):
     with pytest.raises(WrongShape) as refused:
         decode_command(data)
     assert str(refused.value) == why
+
+
+def test_a_command_and_a_happening_are_written_and_read():
+    at = Moment(1_768_473_000_000, 9)
+    for happening in (Started(at), StopAsked(at, 15)):
+        assert decode_happening(encode_happening(happening)) == happening
+    wait = Wait(WaitFor("backoff", until_ran_ms=10))
+    assert decode_command(encode_command(wait)) == wait

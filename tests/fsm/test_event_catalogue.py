@@ -42,6 +42,10 @@ def agents_and_files() -> ScriptedWorld:
         stderr_file=LONG,
         tail="end",
         open_ended=True,
+        stderr_open_ended=True,
+        stream_file=LONG,
+        order=(3, 2),
+        order_file="00001-1.order",
         signal=9,
         failure="lost",
         agent="success",
@@ -81,7 +85,18 @@ def out_of_time() -> ScriptedWorld:
 
 
 def stopped_in_an_action() -> ScriptedWorld:
-    cut = Says(None, stop=15, signal=15, output_file=LONG, stderr_file=LONG)
+    cut = Says(
+        None,
+        stop=15,
+        signal=15,
+        output_file=LONG,
+        stderr_file=LONG,
+        open_ended=True,
+        stderr_open_ended=True,
+        stream_file=LONG,
+        order=(3, 2),
+        order_file="00001-1.order",
+    )
     return ended(world(CHECK_FIX, cut))
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from little_loops.authoring.load import load
 from little_loops.fsm.commands import RunAgent, RunShell
-from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import Limits
+from little_loops.fsm.last_check import way_to_judgement
+from little_loops.fsm.schema import FSMLoop, Way
+from little_loops.fsm.state import Limits, LoopState
 from tests.fsm.scripted import Crash, Says, ScriptedWorld, begin, go_on, told
 
 GOAL = "goal: x\ntools: [check, fix]\n"
@@ -211,3 +212,25 @@ def test_a_result_that_nobody_judges_later(states):
     begin(world)
     assert all(isinstance(each, RunShell) for each in world.commands[:1])
     assert world.log[-1]["event"] in ("loop_error", "loop_complete")
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        pytest.param("between", "judge", id="past a step to the state that judges"),
+        pytest.param("stuck", "stuck", id="a step that nothing passes"),
+        pytest.param("last", "last", id="an end"),
+        pytest.param("kept", "kept", id="itself"),
+    ],
+)
+def test_where_a_kept_result_is_judged(target, expected):
+    machine = {
+        "kept": {"action": "check", "capture_exit": True, "next": target},
+        "between": {"action": "x", "next": "judge"},
+        "judge": {"condition": {"type": "exit_code", "source": "kept"}, "on_pass": "last"},
+        "stuck": {"action": "x", "on_fail": "kept"},
+        "last": {"terminal": True},
+    }
+    loop = FSMLoop.from_dict({"name": "l", "initial": "kept", "states": machine})
+    run = LoopState("r", "l", "kept", "", "")
+    assert way_to_judgement(loop, run, Way(target, "next")).target == expected

@@ -1181,3 +1181,18 @@ def test_a_condition_that_was_not_asked_is_not_in_the_log(state, script, reason)
     begin(world)
     assert world.log[-1]["reason"] == reason
     assert "condition_eval" not in [record["event"] for record in world.log]
+
+
+def test_a_handler_for_the_loops_time_that_nobody_can_pay_for_is_left_out():
+    states = {
+        "fix": {"action": "/fix", "next": "done"},
+        "late": {"action": "/report", "next": "done"},
+        "done": {"terminal": True},
+    }
+    fields = {"timeout": 2, "on_timeout": "late", "max_cost_usd": 1}
+    loop = FSMLoop.from_dict({"name": "l", "initial": "fix", "states": states, **fields})
+    dear = Says(agent="success", tokens=5, cost_usd=9.0, takes_ms=9000)
+    world = ScriptedWorld(loop, [dear])
+    run, ending = begin(world)
+    assert (run.status, ending.reason) == ("failed", "loop_timeout")
+    assert len([each for each in world.log if each["event"] == "action_start"]) == 1

@@ -74,4 +74,4 @@ def test_the_catalogue_has_every_kind_with_its_meaning():
     assert list(described) == list(KINDS)
     assert all(one.meaning.endswith(".") for one in described.values())
     assert described["transition"].fields == ("from", "to", "reason")
-    assert described["transition"].optional == ("retry", "loop_timeout")
+    assert described["transition"].optional == ("retry", "loop_timeout", "passed")

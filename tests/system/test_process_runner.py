@@ -199,14 +199,14 @@ def test_without_proc_the_group_is_ended(run_id, tmp_path, script, deadline_s, a
 
 
 def test_an_unknown_end_is_never_a_success(run_id, tmp_path):
-    first = "from little_loops.world import stops; stops.listen = lambda flag: None\n"
+    first = "from little_loops.system import stops; stops.listen = lambda flag: None\n"
     first += "signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
     with Runner(run_id, tmp_path, "exit 0", first=first) as runner:
         assert runner.answer()[:3] == [None, None, "none"]
 
 
 def test_too_many_open_files_are_said(run_id, tmp_path):
-    first = "from little_loops.world import process, stops, tree; import ctypes\n"
+    first = "from little_loops.system import process, stops, process_tree; import ctypes\n"
     first += "resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6))"
     with Runner(run_id, tmp_path, "exit 0", first=first) as runner:
         _, errors = runner.child.communicate(timeout=LIMIT_S)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any, assert_never, get_args
 
 from little_loops.fsm.schema import ActionType, StateConfig
 from little_loops.records import NamedTuple
@@ -53,6 +53,8 @@ def parse_action(text: str, declared: ActionType | None) -> Action:
             first = text.lstrip()
             is_slash = first.startswith("/") and re.match(SLASH_COMMAND, first) is not None
             return Agent(text, is_slash) if is_slash else Shell(text)
+        case _:
+            assert_never(declared)
 
 
 def action_told(text: str, action_type: str) -> Action:
@@ -81,6 +83,8 @@ def type_of(action: Action) -> ActionType:
             return "slash" if action.is_slash else "prompt"
         case Builtin():
             return "builtin"
+        case _:
+            assert_never(action)
 
 
 def text_of(action: Action) -> str:
@@ -92,6 +96,8 @@ def text_of(action: Action) -> str:
             return action.text
         case Builtin():
             return action.name
+        case _:
+            assert_never(action)
 
 
 def prompt_sign(action: Action, host: str) -> str:
@@ -103,6 +109,8 @@ def prompt_sign(action: Action, host: str) -> str:
             return f"{host}: "
         case Builtin():
             return ""
+        case _:
+            assert_never(action)
 
 
 def is_shells(action: Action) -> bool:
@@ -112,6 +120,8 @@ def is_shells(action: Action) -> bool:
             return True
         case Agent() | Builtin():
             return False
+        case _:
+            assert_never(action)
 
 
 def is_agents(action: Action) -> bool:
@@ -121,3 +131,5 @@ def is_agents(action: Action) -> bool:
             return True
         case Shell() | Builtin():
             return False
+        case _:
+            assert_never(action)

@@ -7,7 +7,7 @@ The author's own context is spliced in here, because it decides what kind of act
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, assert_never
 
 from little_loops.fsm.actions import Action, Agent, Builtin, Shell, parse_action, text_of
 from little_loops.fsm.commands import Job, RunAction, RunAgent, RunBuiltin, RunShell
@@ -64,6 +64,8 @@ def _command(action: Action, job: Job, loop: FSMLoop, run: LoopState) -> RunActi
             )
         case Builtin():
             return RunBuiltin(job, action.name)
+        case _:
+            assert_never(action)
 
 
 def _job(loop: FSMLoop, run: LoopState, context: Mapping[str, Any], at: Moment) -> Job:

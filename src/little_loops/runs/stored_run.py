@@ -63,8 +63,12 @@ def find(root: str, name: str) -> StoredRun:
 
 
 def _found(root: str, name: str) -> StoredRun | None:
+    here = current(root, name)
+    if here is not None:
+        return here
+    # Only now: a run that died on its way into the history has just been put there.
     newest = next(iter(past_files(root, name)), None)
-    return current(root, name) or (None if newest is None else look(newest))
+    return None if newest is None else look(newest)
 
 
 def current(root: str, name: str) -> StoredRun | None:

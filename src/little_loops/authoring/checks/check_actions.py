@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import assert_never
 
 from little_loops.authoring.checks.inspection import Inspection
 from little_loops.authoring.checks.references import covered
@@ -157,6 +158,8 @@ def check_builtins(of: Inspection) -> Iterator[Problem]:
                 yield of.error("LL216", message, *path, help=of.meant(action.name, BUILTINS))
             case Shell() | Agent() | Builtin():
                 pass
+            case _:
+                assert_never(action)
 
 
 def check_prose(of: Inspection) -> Iterator[Problem]:
