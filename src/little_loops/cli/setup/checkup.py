@@ -29,7 +29,7 @@ LITTLE_SPACE = GB
 NO_SPACE = 64 * MB
 PROBE_S = 10.0
 NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "drvfs", "fuse.sshfs", "vboxsf", "afs")
-REINSTALL = "install little-loops again, with its dependencies"
+REINSTALL = "reinstall it from its repository, with its dependencies"
 
 
 class Finding(NamedTuple):
