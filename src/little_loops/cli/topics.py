@@ -229,7 +229,7 @@ FORMS = {
     "${HOME} ${F%.txt}": "without a dot after a word: the shell's own, left alone",
 }
 MODIFIER_HELP = {
-    "int": "checked to be a whole number, and may stand anywhere: `$((…))`, `[[ … ]]`",
+    "int": "checked to be a whole number, and may stand anywhere, also in arithmetic",
     "number": "the same for any decimal number",
     "raw": "as it stands, also where the shell will run it: your risk",
     "q": "any value as one quoted word",
