@@ -235,7 +235,8 @@ def test_a_rate_limit_is_waited_for_until_its_reset(stage: Stage):
     kinds = [e["event"] for e in stage.events("loop")]
     assert (kinds.count("host_wait"), kinds.count("iteration")) == (1, 0)
     wait = next(e for e in stage.events("loop") if e["event"] == "host_wait")
-    assert reset_ms <= wait["until_wall_ms"] <= max(reset_ms, wall_ms_of(wait["ts"]))
+    # A reset that is almost here is waited for at least a second.
+    assert reset_ms <= wait["until_wall_ms"] <= max(reset_ms, wall_ms_of(wait["ts"]) + 1000)
 
 
 # Handoff
