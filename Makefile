@@ -37,7 +37,7 @@ help: ## list these words
 test: $(STAMP) ## all tests but the live ones and the soaks; full branch coverage of the pure modules
 	$(PYTEST) --hypothesis-profile=ci --cov --cov-report=term
 
-test-fast: $(STAMP) ## the pure packages and some whole runs, in less than a minute
+test-fast: $(STAMP) ## the pure packages and some whole runs
 	$(PYTEST) --hypothesis-profile=fast $(FAST_TESTS)
 
 check: $(STAMP) ## lint, format, types, layers
