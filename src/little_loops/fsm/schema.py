@@ -18,6 +18,10 @@ Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 Direction = Literal["min", "max"]
 ActionType = Literal["shell", "slash", "prompt", "builtin"]
 Outcome = Literal["success", "failure", "review"]
+Tampering = Literal["restore", "fail", "report"]
+ScopeWrites = Literal["report", "enforce", "ignore"]
+Place = Literal["here", "clean"]
+"""Where a check runs: in the project, or in a clean copy of it."""
 Number = float | str
 """A number, or a template that is read as one when it is used."""
 Scalar = float | str | bool | None
@@ -26,7 +30,17 @@ PASS, FAIL, ERROR, TIMEOUT = "pass", "fail", "error", "timeout"
 TARGET, PROGRESS, STALL = "target", "progress", "stall"
 SOFT_VERDICTS = (PASS, FAIL, TARGET, PROGRESS, STALL)
 """Verdicts that `next` serves when no `on_…` names a place."""
-RESERVED_WORDS = (*SOFT_VERDICTS, ERROR, TIMEOUT, "interrupt", "maintain", "handoff")
+TAMPERED, OUT_OF_SCOPE, FLAKY, STALLED = "tampered", "out_of_scope", "flaky", "stalled"
+CONFLICT = "conflict"
+PROOF_VERDICTS = (TAMPERED, OUT_OF_SCOPE, FLAKY, STALLED, CONFLICT)
+"""What the rules of evidence find; only a state's own `on_…` routes them."""
+RESERVED_WORDS = (
+    *SOFT_VERDICTS,
+    *(ERROR, TIMEOUT),
+    *("interrupt", "maintain", "handoff"),
+    *PROOF_VERDICTS,
+    "rejected",
+)
 CURRENT = "$current"
 AS_ERROR = "$error"
 
@@ -152,6 +166,25 @@ class HostOptions(NamedTuple):
         return self._replace(**said)
 
 
+class Evidence(NamedTuple):
+    """How a pass is proved; None means "not said here".
+
+    `protect`: gitignore patterns of what agents may not change; with `existing_only` they may add
+    files there.  `clean`: a pass counts once it is confirmed in a clean copy, where `setup` runs
+    first.  `confirm`: how many passes in a row on one tree count as one.
+    """
+
+    enabled: bool | None = None
+    protect: tuple[str, ...] | None = None
+    existing_only: bool = False
+    tampering: Tampering | None = None
+    clean: bool = False
+    setup: str | None = None
+    confirm: int = 1
+    stall_after: int | None = None
+    strict: bool = False
+
+
 class StateConfig(NamedTuple):
     action: str | None = None
     action_type: ActionType | None = None
@@ -164,6 +197,11 @@ class StateConfig(NamedTuple):
     on_stall: str | None = None
     on_error: str | None = None
     on_timeout: str | None = None
+    on_tampered: str | None = None
+    on_out_of_scope: str | None = None
+    on_flaky: str | None = None
+    on_stalled: str | None = None
+    on_conflict: str | None = None
     on_interrupt: str | None = None
     on_maintain: str | None = None
     on_words: Mapping[str, str] = {}
@@ -174,6 +212,7 @@ class StateConfig(NamedTuple):
     capture_exit: bool = False
     check: bool = False
     timeout: float | None = None
+    idle_timeout: float | None = None
     retry: Retry | None = None
     context: Mapping[str, Any] = {}
     env: Mapping[str, str] = {}
@@ -215,6 +254,7 @@ class FSMLoop(NamedTuple):
     max_iterations: int = 50
     backoff: float | None = None
     timeout: float | None = None
+    idle_timeout: float | None = None
     maintain: bool = False
     maintain_interval: float = 60.0
     on_error: str | None = None
@@ -229,6 +269,8 @@ class FSMLoop(NamedTuple):
     host: HostOptions = HostOptions()
     max_cost_usd: float | None = None
     max_tokens: int | None = None
+    evidence: Evidence = Evidence()
+    scope_writes: ScopeWrites = "report"
 
     def to_dict(self) -> dict[str, Any]:
         """The native form, defaults left out; `from_dict` reads it back."""
@@ -248,6 +290,8 @@ class FSMLoop(NamedTuple):
             fields["scope"] = tuple(fields["scope"])
         if "host" in fields:
             fields["host"] = _host(fields["host"])
+        if "evidence" in fields:
+            fields["evidence"] = _evidence(fields["evidence"])
         return cls(**fields)
 
 
@@ -263,7 +307,7 @@ def ways(state: StateConfig) -> dict[str, Way]:
     table: dict[str, Way] = {}
     if state.next is not None:
         table = {verdict: Way(state.next, "next") for verdict in SOFT_VERDICTS}
-    for verdict in (*SOFT_VERDICTS, ERROR, TIMEOUT):
+    for verdict in (*SOFT_VERDICTS, ERROR, TIMEOUT, *PROOF_VERDICTS):
         target = getattr(state, f"on_{verdict}")
         if target is not None:
             table[verdict] = Way(target, f"on_{verdict}")
@@ -280,7 +324,10 @@ def effective_condition(state: StateConfig) -> Condition | None:
 
 
 FAILURE_WORDS = frozenset({"fail", "failed", "failure", "error", "abort", "aborted"})
-FAILURE_WAYS = frozenset({"on_stall", "on_error", "on_timeout"})
+FAILURE_WAYS = frozenset(
+    {"on_stall", "on_error", "on_timeout", "on_rejected"}
+    | {f"on_{verdict}" for verdict in PROOF_VERDICTS}
+)
 
 
 def outcome_of(name: str, state: StateConfig, entered_by: str | None) -> Outcome:
@@ -314,6 +361,11 @@ def _host(data: Mapping[str, Any]) -> HostOptions:
     lists = ("allow", "deny", "args", "command")
     options: dict[str, Any] = {k: tuple(v) if k in lists else v for k, v in data.items()}
     return HostOptions(**options)
+
+
+def _evidence(data: Mapping[str, Any]) -> Evidence:
+    patterns = data.get("protect")
+    return Evidence(**{**data, "protect": None if patterns is None else tuple(patterns)})
 
 
 def _plain(value: Any) -> Any:
