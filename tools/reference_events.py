@@ -111,6 +111,7 @@ MEANINGS = {
     "iteration": "times around",
     "iterations": "times around",
     "kind": "the kind of end, in the host's own word",
+    "label": "the state's `label`",
     "least_ms": "how long it waits at least, whatever the wall clock says",
     "limits": "limits given on the command line",
     "loop": "the loop's name",

@@ -48,20 +48,25 @@ def names(pattern: str) -> Data:
 @cache
 def scalars() -> Data:
     numbers = st.integers(-(10**6), 10**6) | st.floats(-1e9, 1e9)
-    return st.none() | st.booleans() | numbers | LINES | st.text(max_size=8)
+    return st.none() | st.booleans() | numbers | LINES | words(8)
+
+
+def words(max_size: int) -> Data:
+    """Text without NUL, which no loop file may have."""
+    return st.text(st.characters(codec=None, exclude_characters="\0"), max_size=max_size)
 
 
 @cache
 def data() -> Data:
     def deeper(inner: Data) -> Data:
-        return st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+        return st.lists(inner, max_size=3) | st.dictionaries(words(5), inner, max_size=3)
 
     return st.recursive(scalars(), deeper, max_leaves=5)
 
 
-def durations(zero: bool) -> Data:
+def durations(kind: kinds.Time) -> Data:
     texts = st.sampled_from(["90s", "10m", "2h", "1h30m", "1.5m", "1d"])
-    return texts | st.integers(0 if zero else 1, 9999) | st.floats(0.5, 1e6)
+    return texts | st.integers(0 if kind.zero else 1, 9999) | st.floats(kind.least or 0.5, 1e6)
 
 
 def targets(special: tuple[str, ...]) -> Data:
@@ -111,7 +116,7 @@ OF_KIND: dict[type, Callable[[Any], Data]] = {
     kinds.Flag: lambda kind: st.booleans(),
     kinds.Whole: whole,
     kinds.Num: number,
-    kinds.Time: lambda kind: durations(kind.zero),
+    kinds.Time: durations,
     kinds.OneOf: lambda kind: st.sampled_from(kind.words),
     kinds.Name: lambda kind: names(kind.pattern),
     kinds.Target: lambda kind: targets(kind.special),
@@ -231,7 +236,7 @@ def _damage(draw: st.DrawFn, document: Any) -> None:
         chosen[new] = chosen.pop(key) if how == "rename" else draw(data())
 
 
-_ODD_VALUES = data() | st.sampled_from([-1, 0, 1.5, float("nan"), "$current", ""])
+_ODD_VALUES = data() | st.sampled_from([-1, 0, 1.5, float("nan"), "$current", "", "\0"])
 
 
 def _containers(document: Any) -> list[Any]:

@@ -60,7 +60,7 @@ def agents_and_files() -> ScriptedWorld:
         retry_at_ms=1,
         line=SignalLine("error", "broken"),
     )
-    states = CHECK_FIX | {"failed": {"terminal": True, "action": "report"}}
+    states = CHECK_FIX | {"failed": {"terminal": True, "action": "report", "label": "a report"}}
     return ended(world(states, 1, everything, 1, on_error="failed"), Limits(max_iterations=9))
 
 

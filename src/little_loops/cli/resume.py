@@ -172,4 +172,5 @@ def _comparable(loop: FSMLoop) -> dict[str, dict[str, object]]:
         plain.pop(name, None)
     for state in plain["states"].values():
         state.pop("check", None)  # earlier versions did not write it when they compiled a loop
+        state.pop("label", None)  # only screens show it
     return plain

@@ -46,6 +46,7 @@ class ActionStart(NamedTuple):
     action_type: str
     terminal: bool = False
     session_id: str | None = None
+    label: str | None = None
 
 
 class ActionComplete(NamedTuple):

@@ -211,6 +211,7 @@ def _act(turn: Turn) -> Command:
             type_of(due.action),
             state.terminal,
             due.session_id,
+            state.label,
         )
     )
     return command

@@ -211,6 +211,7 @@ class StateConfig(NamedTuple):
     capture: str | None = None
     capture_exit: bool = False
     check: bool = False
+    label: str | None = None
     timeout: float | None = None
     idle_timeout: float | None = None
     retry: Retry | None = None

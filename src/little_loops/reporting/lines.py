@@ -12,15 +12,7 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from little_loops.fsm.actions import (
-    Action,
-    Agent,
-    Builtin,
-    Shell,
-    action_told,
-    is_agents,
-    text_of,
-)
+from little_loops.fsm.actions import action_told, is_agents
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
@@ -48,6 +40,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.state import Result, WaitKind
 from little_loops.fsm.values import duration_text
+from little_loops.reporting.action_line import running
 
 INDENT = "       "
 LONGEST = 200
@@ -79,11 +72,10 @@ class Teller:
         return []
 
     def _action_start(self, event: ActionStart) -> list[str]:
-        action = action_told(event.action, event.action_type)
-        self.agent = is_agents(action)
+        self.agent = is_agents(action_told(event.action, event.action_type))
         where = f"[{self.iteration}/{self.max_iterations}] {event.state}"
         whole = whole_command(event) if self.detailed else []
-        return [f"{where} {self.signs['to']} running {shortened(action)}...", *whole]
+        return [f"{where} {self.signs['to']} {running(event)}", *whole]
 
     def _action_complete(self, result: Result, passed: bool | None) -> list[str]:
         if passed is None:
@@ -267,20 +259,10 @@ def one_line(text: str) -> str:
     return flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
 
 
-def shortened(action: Action) -> str:
-    """A command's first line; of a slash command its name says enough."""
-    line = text_of(action).strip().partition("\n")[0]
-    match action:
-        case Agent(is_slash=True) if line:
-            return line.split()[0]
-        case Shell() | Agent() | Builtin():
-            return one_line(line)
-
-
 def whole_command(event: ActionStart) -> list[str]:
-    """All of an action, where its first line is not all of it."""
+    """All of an action, where the line that says it is running does not show all of it."""
     lines = event.action.strip().splitlines()
-    is_all = lines == [shortened(action_told(event.action, event.action_type))]
+    is_all = [running(event)] == [f"running {line}..." for line in lines]
     return [] if is_all else [f"{INDENT}$ {line}" for line in lines]
 
 

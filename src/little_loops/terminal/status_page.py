@@ -19,6 +19,7 @@ from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.values import duration_text
 from little_loops.fsm.waits import left_ms
 from little_loops.records import NamedTuple
+from little_loops.reporting.action_line import shown_action
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import one_line
 from little_loops.runs.path_taken import BAD, GOOD, Visit, visits
@@ -176,7 +177,7 @@ def _iteration(run: RunSummary, limit: int | None) -> str:
 def _doing(action: ActionStart, detail: RunDetail, style: Style, now: int) -> list[str]:
     what = action_told(action.action, action.action_type)
     sign = prompt_sign(what, _host(detail.machine, action.state))
-    text = visible(f"{sign}{one_line(action.action)}", newlines=False)
+    text = visible(f"{sign}{shown_action(action)}", newlines=False)
     if style.width is not None:
         text = cut(text, max(style.width - LABEL - 2, 10), style.signs.more)
     heard = detail.last_output_ms

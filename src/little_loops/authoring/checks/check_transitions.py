@@ -225,7 +225,7 @@ def check_effects(of: Inspection) -> Iterator[Problem]:
                 else "remove it, or write the loop with `states`",
             )
         if state.action is None:
-            for field in ("capture", "capture_exit", "check", "timeout", "action_type"):
+            for field in ("capture", "capture_exit", "check", "label", "timeout", "action_type"):
                 if getattr(state, field):
                     yield of.warning(
                         "LL310",

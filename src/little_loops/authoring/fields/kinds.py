@@ -30,7 +30,7 @@ class Str:
 
 
 class Plain:
-    """Some text, not empty, that becomes part of a name: nothing is filled in there."""
+    """Some text, not empty, that names something: nothing is filled in there."""
 
 
 class Flag:

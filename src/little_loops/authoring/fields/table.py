@@ -137,6 +137,13 @@ _STATE_SETTINGS = (
         "the action only judges: it runs once more after the last iteration, to judge what that did",
         "false",
     ),
+    Field(
+        "label",
+        Plain(),
+        "what screens show instead of the action: `running LABEL...`",
+        "the line of the action that does the work",
+        "pytest -q",
+    ),
     Field("timeout", Time(), "time for this action", "none", "5m"),
     Field("retry", Part("retry"), "how `$current` repeats", example="{max: 3, backoff: 10s}"),
     Field("context", Variables(), "variables for this state, before the loop's", "{}"),
