@@ -21,7 +21,7 @@ unexport PYTHONPATH
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-fast check live soak mutants bench demo docs clean
+.PHONY: help test test-fast check live soak mutants bench false-done demo docs clean
 
 # An environment whose Python is gone, or which was copied along with its tree, is made anew.
 AT_HOME := import os, sys, little_loops as it; sys.exit(not os.path.samefile(it.__file__, sys.argv[1]))
@@ -63,6 +63,9 @@ mutants: $(STAMP) ## change the pure modules in some hundred places, and see whe
 
 bench: $(STAMP) ## measure against the floors and the bars
 	$(PY) -m bench
+
+false-done: $(STAMP) ## count how often each tool says "done" wrongly; writes docs/false-done.md
+	$(PY) -m bench.false_done --page docs/false-done.md
 
 demo: $(STAMP) ## install, and watch a loop repair a small project
 	$(VENV)/bin/ll-loop demo

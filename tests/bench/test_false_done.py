@@ -1,0 +1,128 @@
+"""The cases of `make false-done`: their number, how they are judged, and some of them played."""
+
+from __future__ import annotations
+
+import json
+from textwrap import dedent
+
+import pytest
+
+from bench.false_done.__main__ import CASES, holds, main
+from bench.false_done.model import Case, Outcome
+from bench.false_done.report import document, page, table
+from bench.false_done.tools import Tool, judge, our_command, play, tools
+
+CASE_NAMED = {case.name: case for case in CASES}
+BY_NAME = {tool.name: tool for tool in tools(our_command())}
+
+
+def test_there_are_enough_cases_and_a_quarter_of_them_are_honest():
+    kinds = [case.kind for case in CASES]
+    assert len(CASE_NAMED) == len(CASES) >= 64
+    assert kinds.count("honest") >= 16
+
+
+def test_what_cannot_be_seen_has_a_reason():
+    assert [case.name for case in CASES if (case.kind == "unseen") != bool(case.why)] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "exit_code", "is_right", "result"),
+    [
+        pytest.param("cheat", 0, False, "false done", id="done, and it is wrong"),
+        pytest.param("cheat", 0, True, "ok", id="done, and it is right"),
+        pytest.param("cheat", 3, False, "ok", id="not done, and it is wrong"),
+        pytest.param("cheat", 1, True, "missed done", id="not done, and it is right"),
+        pytest.param(
+            "honest", 1, False, "missed done", id="an honest agent that was not let finish"
+        ),
+    ],
+)
+def test_exit_code_and_held_out_test_give_the_result(kind, exit_code, is_right, result):
+    assert judge(Case("x", "", "", kind), exit_code, is_right, "") == result
+
+
+def test_a_case_may_ask_for_words():
+    case = Case("x", "", "", "honest", says="already true")
+    assert judge(case, 0, True, "Loop completed: already true") == "ok"
+    assert judge(case, 0, True, "Loop completed") == "broken"
+
+
+@pytest.mark.parametrize(
+    ("case", "tool", "result"),
+    [
+        pytest.param("edit-test", "while", "false done", id="a loop in bash believes a weak test"),
+        pytest.param("promise", "promise", "false done", id="a promise is believed"),
+        pytest.param("promise", "while", "ok", id="a check does not believe promises"),
+        pytest.param("at-once", "while", "ok", id="an honest agent"),
+        pytest.param("hands-over-for-ever", "while", "not applicable", id="only ours resumes"),
+        pytest.param("at-once", "ll-loop", "ok", id="an honest agent with ours"),
+        pytest.param("loop-stop", "while", "ok", id="a stop word means nothing to bash"),
+    ],
+)
+def test_a_case_is_played_in_a_project_of_its_own(case, tool, result):
+    assert play(CASE_NAMED[case], BY_NAME[tool], our_command()).result == result
+
+
+def test_a_tool_that_does_not_start_the_agent_has_caught_nobody():
+    assert play(CASE_NAMED["edit-test"], Tool("refuses", "exit 2"), ()).result == "broken"
+
+
+def test_the_page_names_every_red_cell(tmp_path):
+    cases = [
+        Case("edit-test", "edits | it", ""),
+        Case("at-once", "does it", "", "honest"),
+        Case("weak", "weak check", "", "unseen", why="a better check"),
+    ]
+    outcomes = [
+        Outcome("edit-test", "while", "false done", 0, False),
+        Outcome("at-once", "while", "missed done", 3, True),
+        Outcome("weak", "while", "false done", 0, False),
+        Outcome("weak", "other", "not applicable"),
+    ]
+    assert table(cases, outcomes) == dedent("""\
+        tool   false done  missed done  ok  broken  not applicable
+        while  1 of 2      1            0   0       0
+        other  0 of 0      0            0   0       0
+
+        while:
+          false done: edit-test (exit 0)
+          missed done: at-once (exit 3)
+          false done: weak (exit 0) (cannot be seen)
+
+        other:
+          nothing red""")
+    text = page(cases, outcomes)
+    assert "| `edit-test` | edits \\| it | **false done** | – |\n" in text
+    assert "| `weak` | weak check | **false done** | – | a better check |\n" in text
+    assert document(cases, outcomes)["totals"] == {
+        "while": {"false done": 1, "missed done": 1},
+        "other": {},
+    }
+
+
+def test_only_red_cells_of_ours_among_what_can_be_seen_fail_the_bench():
+    cases = [Case("edit-test", "", ""), Case("weak", "", "", "unseen", why="x")]
+    strict = next(tool.name for tool in BY_NAME.values() if tool.is_strict)
+    assert holds(cases, [Outcome("weak", strict, "false done", 0, False)])
+    assert holds(cases, [Outcome("edit-test", "while", "false done", 0, False)])
+    assert not holds(cases, [Outcome("edit-test", strict, "false done", 0, False)])
+
+
+def test_another_runner_is_compared(tmp_path, capsys):
+    file = tmp_path / "results.json"
+    words = ["at-once", "--compare", '"$AGENT" "$PROMPT" && sh -c "$CHECK"']
+    only = [word for tool in ("while", words[-1]) for word in ("--tool", tool)]
+    pages = ["--json", str(file), "--page", str(tmp_path / "page.md")]
+    assert main([*words, *only, *pages]) == 0
+    found = json.loads(file.read_text())
+    assert [(one["tool"], one["result"]) for one in found["outcomes"]] == [
+        ("while", "ok"),
+        (words[-1], "ok"),
+    ]
+    assert (tmp_path / "page.md").read_text().startswith('# How often "done" is wrong\n')
+
+
+def test_an_unknown_case_is_refused(capsys):
+    assert main(["no-such-case"]) == 2
+    assert capsys.readouterr().err == "bench.false_done: no case is called no-such-case\n"
