@@ -12,6 +12,8 @@ PYTEST = $(PY) -m pytest -q -rs -n $(JOBS) --dist loadgroup --ignore=tests/live
 # The pure packages, the agents' streams, and loops run by the real command: the design's, old versions'.
 FAST_TESTS = $(wildcard $(addprefix tests/,templates fsm authoring hosts design recorded test_project.py))
 LIVE_TESTS = $(wildcard tests/live/test_*.py tests/live/*/test_*.py)
+# Those of the live tests that start agent programs.
+AGENT_TESTS = $(addprefix tests/live/test_,agents.py design_loops.py plugin.py)
 
 # Without bytecode every start of `ll-loop` in a test or a measurement would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -21,7 +23,7 @@ unexport PYTHONPATH
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-fast check live soak mutants bench false-done demo docs clean
+.PHONY: help test test-fast check live live-newest soak mutants bench false-done demo docs clean
 
 # An environment whose Python is gone, or which was copied along with its tree, is made anew.
 AT_HOME := import os, sys, little_loops as it; sys.exit(not os.path.samefile(it.__file__, sys.argv[1]))
@@ -52,6 +54,11 @@ ifneq ($(LIVE_TESTS),)
 else
 	@echo "make live: there are no live tests"
 endif
+
+# What somebody else has published must not fail this project's build.
+live-newest: $(STAMP) ## the same with the newest agent programs that npm has; reports, and never fails
+	@LIVE_AGENTS=newest $(PY) -m pytest -q -rfEs --tb=short $(AGENT_TESTS) || \
+	  echo "make live-newest: not everything passed; docs/reference/agents.md says what is known"
 
 soak: $(STAMP) ## the long tests: many kills, many iterations, many examples of each law, many mutants
 	$(PY) -m pytest -q -m soak tests

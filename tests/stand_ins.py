@@ -79,6 +79,11 @@ def nothing(name: str) -> str | None:
     return None
 
 
+def no_modules(python: str, module: str) -> bool:
+    """A Python that has nothing but what came with it."""
+    return False
+
+
 def lay_out(root: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         path = root / name
@@ -97,6 +102,8 @@ PROJECTS: dict[str, dict[str, str]] = {
         )
     },
     "typescript": {"package.json": '{"scripts": {"test": "x", "lint": "eslint", "tsc": "tsc"}}'},
+    "rust": {"Cargo.toml": '[package]\nname = "x"\n'},
+    "go": {"go.mod": "module x\n"},
     "make": {"Makefile": "test:\nlint:\n"},
 }
 

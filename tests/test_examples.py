@@ -99,9 +99,9 @@ GOOD = {
     "review-changes": Part(
         {
             "pytest": ("exit 0",),
-            "agent": ("echo 'VERDICT: changes'", "echo mended", "echo 'VERDICT: approve'"),
+            "agent": ("echo 'VERDICT: changes'", "echo fixed", "echo 'VERDICT: approve'"),
         },
-        *(0, "test review mend_review test review done", 3),
+        *(0, "test review fix_review test review done", 3),
     ),
     "safe-deploy": Part(
         {
@@ -137,7 +137,7 @@ SCRIPTS: Tools = {
 }
 LIES = [
     pytest.param("fix-tests", Part({}, 1, "evaluate", 0), id="no pytest"),
-    pytest.param("fix-tests", Part({"pytest": ("exit 5",)}, 1, "evaluate", 0), id="no tests"),
+    pytest.param("fix-tests", Part({"pytest": ("exit 4",)}, 1, "evaluate", 0), id="no such option"),
     pytest.param("fix-types", Part({}, 1, "measure", 0), id="no mypy"),
     pytest.param(
         "fix-types",

@@ -60,6 +60,13 @@ def test_yaml_is_what_it_looks_like(page: str, block: Block, tmp_path: Path) -> 
         assert load_data(frame, "fragment").loop is not None
 
 
+@pytest.mark.parametrize(("page", "block"), blocks("yaml"))
+def test_an_agent_is_sent_to_what_a_command_printed_on_both_streams(
+    page: str, block: Block
+) -> None:
+    assert "${prev.file}" not in block.text, "that is stdout alone: say `${prev.log_file}`"
+
+
 def told(problem: Any) -> str:
     return f"{problem.code} {problem.place and problem.place.line}: {problem.message}"
 

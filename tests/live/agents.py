@@ -1,5 +1,8 @@
 """The real agent programs, installed once into `.cache/agents`, and a stage for them to play on.
 
+`make live` uses the pinned versions.  `make live-newest` sets `LIVE_AGENTS=newest`, and the versions
+that npm has now are installed beside them.
+
 A `Stage` is a project with a home of its own, whose agents are the real programs and whose model is
 a script on 127.0.0.1.  Nothing of the machine's own set-up reaches them, and they reach nothing but
 the script.
@@ -24,10 +27,11 @@ from tests.live.fake_replies import Reply
 from tests.project import DEADLINE_S, Project
 
 ROOT = Path(__file__).parents[2]
-AGENTS = ROOT / ".cache" / "agents"
+USE_NEWEST = os.environ.get("LIVE_AGENTS") == "newest"
+AGENTS = ROOT / ".cache" / ("agents-newest" if USE_NEWEST else "agents")
 STAMP = AGENTS / "installed.json"
 # What the recorded streams in tests/hosts/streams were made with.
-PACKAGES = {"@anthropic-ai/claude-code": "2.1.197", "@openai/codex": "0.166.0"}
+PINNED = {"@anthropic-ai/claude-code": "2.1.197", "@openai/codex": "0.166.0"}
 INSTALL_S = 300
 KEY = "not-a-key"
 NOWHERE = "http://127.0.0.1:9"
@@ -45,32 +49,41 @@ def installed() -> Path:
     AGENTS.parent.mkdir(parents=True, exist_ok=True)
     with open(AGENTS.parent / "agents.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not _is_installed():
-            _install()
+        wanted = _newest() if USE_NEWEST else PINNED
+        if installed_versions() != wanted:
+            _install(wanted)
     return AGENTS / "node_modules" / ".bin"
 
 
-def _is_installed() -> bool:
-    return STAMP.exists() and json.loads(STAMP.read_text()) == PACKAGES
+def installed_versions() -> dict[str, str]:
+    """Package → version; empty if nothing is installed."""
+    found: dict[str, str] = json.loads(STAMP.read_text()) if STAMP.exists() else {}
+    return found
 
 
-def _install() -> None:
+def _newest() -> dict[str, str]:
+    """The versions that npm has now."""
+    return {name: _run("npm", "view", name, "version", cwd=ROOT).strip() for name in PINNED}
+
+
+def _install(packages: Mapping[str, str]) -> None:
     shutil.rmtree(AGENTS, ignore_errors=True)
     AGENTS.mkdir()
-    wanted = [f"{name}@{version}" for name, version in PACKAGES.items()]
+    wanted = [f"{name}@{version}" for name, version in packages.items()]
     # Whether npm runs a package's own script depends on its version, so it is run by hand.
     flags = ["--ignore-scripts", "--no-save", "--no-audit", "--no-fund", "--cache", ".npm"]
     _run("npm", "install", "--prefix", ".", *flags, *wanted)
     _run("node", "node_modules/@anthropic-ai/claude-code/install.cjs")
     shutil.rmtree(AGENTS / ".npm", ignore_errors=True)
-    STAMP.write_text(json.dumps(PACKAGES))
+    STAMP.write_text(json.dumps(packages))
 
 
-def _run(*argv: str) -> None:
+def _run(*argv: str, cwd: Path = AGENTS) -> str:
+    """What the command printed; `NotInstalled` if it failed."""
     try:
         done = subprocess.run(
             argv,
-            cwd=AGENTS,
+            cwd=cwd,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=INSTALL_S,
@@ -81,6 +94,7 @@ def _run(*argv: str) -> None:
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise NotInstalled(f"`{' '.join(argv[:2])}` failed: {'; '.join(said[-3:])}")
+    return done.stdout.decode("utf-8", "replace")
 
 
 class Stage(Project):

@@ -161,9 +161,13 @@ def put(path: str, content: str) -> Call:
 
 def results_in(asked: Mapping[str, Any]) -> str:
     """What the newest tool answered, as the model is told it."""
-    content = asked["messages"][-1]["content"]
-    blocks = content if isinstance(content, list) else []
-    return "\n".join(str(each.get("content")) for each in blocks if each["type"] == "tool_result")
+    # Newer versions add messages of their own after it.
+    for message in reversed(asked["messages"]):
+        content = message["content"] if isinstance(message["content"], list) else []
+        results = [str(each["content"]) for each in content if each["type"] == "tool_result"]
+        if results:
+            return "\n".join(results)
+    return ""
 
 
 def test_a_run_that_a_session_started_outlives_it(stage: Stage):

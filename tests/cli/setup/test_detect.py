@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
 from little_loops.cli.setup.detect import look_around
-from little_loops.cli.setup.init import fitting, in_words
-from tests.stand_ins import lay_out, nothing
+from little_loops.cli.setup.init import fitting, has_module, in_words
+from tests.stand_ins import lay_out, no_modules, nothing
 
 PYPROJECT = '[project]\nname = "x"\ndependencies = []\n'
 
 
 def everything(name: str) -> str | None:
     return f"/bin/{name}"
+
+
+def all_modules(python: str, module: str) -> bool:
+    return True
 
 
 @pytest.mark.parametrize(
@@ -139,6 +144,24 @@ def everything(name: str) -> str | None:
             id="a broken package.json",
         ),
         pytest.param(
+            {"Cargo.toml": '[package]\nname = "x"\n'},
+            "rust (Cargo.toml), cargo test, cargo clippy",
+            ("cargo test -q", "cargo clippy --all-targets -- -D warnings", None),
+            id="rust",
+        ),
+        pytest.param(
+            {"go.mod": "module x\n"},
+            "go (go.mod), go test, go vet",
+            ("go test ./...", "go vet ./...", None),
+            id="go",
+        ),
+        pytest.param(
+            {"go.mod": "module x\n", ".golangci.yaml": ""},
+            "go (go.mod), go test, golangci-lint",
+            ("go test ./...", "golangci-lint run", None),
+            id="go with a linter of its own",
+        ),
+        pytest.param(
             {"Makefile": "CC := gcc\nbuild test: x\n\tcc x\n.PHONY: lint\nlint_all:\n"},
             "make (Makefile), make test",
             ("make test", None, None),
@@ -158,14 +181,84 @@ def everything(name: str) -> str | None:
     ],
 )
 def test_it_sees_what_a_project_is_made_of(tmp_path, files, seen, commands):
-    found = look_around(str(lay_out(tmp_path, files)), nothing)
+    found = look_around(str(lay_out(tmp_path, files)), everything, all_modules)
     told = tuple(None if check is None else check.command for check in found.checks)
-    assert (in_words(found, "·"), told) == (f"{seen} · no agent CLI", commands)
+    assert (in_words(found, "·"), told) == (f"{seen} · claude, codex", commands)
+
+
+@pytest.mark.parametrize(
+    ("files", "here", "modules", "seen", "names"),
+    [
+        pytest.param(
+            {"pyproject.toml": "[tool.pytest]\n[tool.ruff]\n[tool.mypy]\n"},
+            *("python3", "mypy"),
+            "python (pyproject.toml), mypy",
+            "types tests lint relay deploy empty",
+            id="python: only mypy",
+        ),
+        pytest.param(
+            {"test_x.py": "import unittest\n"},
+            *("python3", ""),
+            "python (test_x.py), unittest",
+            "tests relay deploy empty",
+            id="unittest comes with Python",
+        ),
+        pytest.param(
+            {"pyproject.toml": "[tool.pytest]\n", "uv.lock": ""},
+            *("uv", ""),
+            "python (pyproject.toml), pytest",
+            "tests relay deploy empty",
+            id="uv installs what is missing",
+        ),
+        pytest.param(
+            {"pyproject.toml": "[tool.ruff]\n", ".venv/bin/ruff": ""},
+            *("", ""),
+            "python (pyproject.toml), ruff",
+            "lint relay deploy empty",
+            id="a program of the project's own environment",
+        ),
+        pytest.param(
+            {"package.json": '{"scripts": {"test": "x"}}', "yarn.lock": ""},
+            *("npm", ""),
+            "javascript (package.json)",
+            "tests relay deploy empty",
+            id="no yarn",
+        ),
+        pytest.param(
+            {"Cargo.toml": ""},
+            *("cargo", ""),
+            "rust (Cargo.toml), cargo test",
+            "tests lint relay deploy empty",
+            id="cargo without clippy",
+        ),
+        pytest.param(
+            {"go.mod": "", ".golangci.yml": ""},
+            *("golangci-lint", ""),
+            "go (go.mod), golangci-lint",
+            "lint tests relay deploy empty",
+            id="a linter without its language",
+        ),
+    ],
+)
+def test_found_is_only_what_is_installed(tmp_path, files, here, modules, seen, names):
+    found = look_around(
+        str(lay_out(tmp_path, files)),
+        lambda name: f"/bin/{name}" if name in here.split() else None,
+        lambda python, module: module in modules.split(),
+    )
+    assert in_words(found, "·") == f"{seen} · no agent CLI"
+    assert fitting(found) == names.split()
+
+
+def test_a_python_is_asked_for_its_modules():
+    assert has_module(sys.executable, "pytest")
+    assert not has_module(sys.executable, "no_such_module")
+    assert not has_module("/no/such/python", "pytest")
 
 
 def test_it_sees_git_and_agents(tmp_path):
     (tmp_path / ".git").mkdir()
-    found = look_around(str(tmp_path), everything)
+    found = look_around(str(tmp_path), everything, all_modules)
     assert in_words(found, "-") == "no project files - git - claude, codex"
 
 
@@ -181,5 +274,5 @@ def test_it_sees_git_and_agents(tmp_path):
     ],
 )
 def test_it_offers_what_fits(tmp_path, files, names):
-    found = look_around(str(lay_out(tmp_path, files)), nothing)
+    found = look_around(str(lay_out(tmp_path, files)), nothing, no_modules)
     assert fitting(found) == names.split()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from textwrap import dedent
 
 import pexpect
@@ -14,7 +15,7 @@ from little_loops.authoring.load import load
 from little_loops.cli.setup.detect import look_around
 from little_loops.cli.setup.init import TEMPLATES, fill, filled, main
 from tests.project import Project
-from tests.stand_ins import PROJECTS, lay_out, nothing
+from tests.stand_ins import PROJECTS, lay_out, no_modules, nothing
 
 VALID = "   (valid; its first line is for your editor)"
 
@@ -25,7 +26,7 @@ VALID = "   (valid; its first line is for your editor)"
 @pytest.mark.parametrize("kind", PROJECTS)
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_every_template_is_valid_in_every_kind_of_project(tmp_path, name, kind, agent):
-    found = look_around(str(lay_out(tmp_path, PROJECTS[kind])), nothing)
+    found = look_around(str(lay_out(tmp_path, PROJECTS[kind])), nothing, no_modules)
     agents = () if agent == "none" else (agent,)
     text = filled(name, found._replace(agents=agents))
     read = load(text, "x.yaml", "x")
@@ -107,8 +108,8 @@ def test_nothing_is_written_over(project: Project, file: str, text: str):
     done = project.ll("init", "--yes", "-q")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"error: the loop `my-loop` is there already: `.loops/{file}`\n"
-        "   = help: nothing is written over; rename it, or take another: `--template NAME`"
+        f"error: the loop `my-loop` exists already: `.loops/{file}`\n"
+        "   = help: files are never overwritten; rename it, or write another one: `--template NAME`"
         " with one of tests, lint, types, relay, deploy, empty\n"
     )
     assert {path.name for path in (project.root / ".loops").iterdir()} == {file}
@@ -145,13 +146,13 @@ def test_an_unknown_template_is_a_mistake(project: Project):
     assert (done.returncode, "invalid choice: 'nope'" in done.stderr) == (2, True)
 
 
-def asked(project: Project, *answers: str) -> tuple[int | None, str]:
+def asked(project: Project, *answers: str, **environ: str) -> tuple[int | None, str]:
     """What is said to somebody at a terminal who answers so."""
     child = pexpect.spawn(
         sys.executable,
         ["-m", "little_loops", "init"],
         cwd=str(project.root),
-        env=project.environ(),
+        env=project.environ(**environ),
         dimensions=(24, 80),
         encoding="utf-8",
         timeout=30,
@@ -170,32 +171,59 @@ def asked(project: Project, *answers: str) -> tuple[int | None, str]:
     return child.exitstatus, said.replace("\r\n", "\n")
 
 
-def test_at_a_terminal_it_asks(project: Project):
-    lay_out(project.root, {"pyproject.toml": "[tool.ruff]\n[tool.mypy]\n"})
+@pytest.fixture
+def only(project: Project) -> Callable[..., str]:
+    """A PATH that has these programs and no others; `python3` is the one that runs the tests."""
+
+    def path(*names: str) -> str:
+        place = project.home / "bin"
+        place.mkdir()
+        for name in names:
+            program = sys.executable if name == "python3" else "true"
+            (place / name).write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+            (place / name).chmod(0o755)
+        return str(place)
+
+    return path
+
+
+def test_at_a_terminal_it_asks(project: Project, only: Callable[..., str]):
+    lay_out(project.root, {"pyproject.toml": "[tool.ruff]\n[tool.mypy]\n[tool.pytest]\n"})
     project.loop("fix-lint", "name: fix-lint\ninitial: a\nstates: {a: {terminal: true}}\n")
-    code, said = asked(project, "7\n", "2\n")
+    code, said = asked(project, "7\n", "2\n", PATH=only("python3", "claude"))
     assert code == 0
-    assert said.partition("Which")[2] == dedent("""\
-         loop first?
-          1) lint until clean              there already
+    assert said == dedent("""\
+        Found: python (pyproject.toml), pytest, mypy · claude
+        Not installed: ruff
+        Which loop first?
+          1) fix failing tests             python3 -m pytest -q
           2) type errors to zero           python3 -m mypy .
-          3) hand a plan to fresh agents
-          4) deploy, roll back on failure
-          5) empty, to edit
-        a number from 1 to 5
+          3) lint until clean              exists already
+          4) hand a plan to fresh agents
+          5) deploy, roll back on failure
+          6) empty, to edit
+        enter a number from 1 to 6
         wrote .loops/fix-types.yaml   (valid; its first line is for your editor)
         wrote .loops/.schema.json   (for your editor; commit it)
         wrote .loops/.gitignore   (keeps runs out of git)
-        warning: no agent CLI is on PATH; the loop asks `claude`
         next: ll-loop run fix-types --dry-run
-        """).replace("warning: no agent CLI is on PATH; the loop asks `claude`\n", warning())
+        """)
 
 
-def warning() -> str:
-    from shutil import which
-
-    there = which("claude") or which("codex")
-    return "" if there else "warning: no agent CLI is on PATH; the loop asks `claude`\n"
+def test_a_tool_that_is_missing_is_named_before_the_first_run(
+    project: Project, only: Callable[..., str]
+):
+    lay_out(project.root, {"Cargo.toml": "[package]\n"})
+    done = project.ll("init", "--yes", env=project.environ(PATH=only("codex")))
+    assert (done.returncode, done.stderr) == (
+        0,
+        dedent("""\
+            Found: rust (Cargo.toml) · codex
+            Not installed: cargo, cargo-clippy
+            warning: cargo is not installed; install it before you run the loop
+            next: ll-loop run fix-tests --dry-run
+            """),
+    )
 
 
 def test_an_empty_answer_takes_the_first(project: Project):
@@ -205,7 +233,7 @@ def test_an_empty_answer_takes_the_first(project: Project):
 
 def test_who_does_not_answer_gets_nothing(project: Project):
     code, said = asked(project, "\x04")
-    assert (code, said.splitlines()[-1]) == (2, "error: nothing was chosen, nothing was written")
+    assert (code, said.splitlines()[-1]) == (2, "error: no loop was chosen; nothing was written")
     assert list((project.root / ".loops").iterdir()) == []
 
 
@@ -218,10 +246,10 @@ def test_it_says_what_to_do_before_the_first_run(project, capsys, monkeypatch):
         assert main(["--template", name]) == 0
         said += capsys.readouterr().err.splitlines()[1:]
     assert said == [
-        "warning: no agent CLI is on PATH; the loop asks `claude`",
+        "warning: no agent CLI is on PATH; the loop needs `claude`, or another `host`",
         "next: write plan.md, then ll-loop run implement-plan --dry-run",
-        "warning: no agent CLI is on PATH; the loop asks `claude`",
-        "next: write your command into .loops/fix-lint.yaml, then ll-loop run fix-lint --dry-run",
+        "warning: no agent CLI is on PATH; the loop needs `claude`, or another `host`",
+        "next: put your command into .loops/fix-lint.yaml, then ll-loop run fix-lint --dry-run",
         "next: ll-loop run safe-deploy --dry-run",
     ]
 

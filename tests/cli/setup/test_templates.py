@@ -25,9 +25,10 @@ def play(
 ) -> tuple[int, str, int]:
     """Write a loop, let stand-ins play its tools and its agent; how it went."""
     lay_out(project.root, PROJECTS[kind])
-    for name, parts in ({"agent": ["echo mended"]} | tools).items():
+    # Before there are stand-ins: it looks for tools, and each call of a stand-in is a turn.
+    assert project.ll("init", "--template", template).returncode == 0
+    for name, parts in ({"agent": ["echo fixed"]} | tools).items():
         stand_ins.tool(name, *parts)
-    assert project.ll("init", "--template", template, env=stand_ins.environ).returncode == 0
     loop = TEMPLATES[template].loop
     give_agent(project.root / ".loops" / f"{loop}.yaml", stand_ins)
     done = project.ll("run", loop, env=stand_ins.environ)
@@ -60,6 +61,31 @@ NODE = {"node": ["exit 0"]}
             *("tests", "make", {"make": ["", "exit 2", "", "exit 0"]}),
             "evaluate fix evaluate done",
             id="make",
+        ),
+        pytest.param(
+            *("tests", "python", {"python3": ["exit 0", "exit 5", "exit 0"]}),
+            "evaluate fix evaluate done",
+            id="pytest: the tests are gone, then all pass",
+        ),
+        pytest.param(
+            *("tests", "rust", {"cargo": ["", "exit 101", "", "exit 0"]}),
+            "evaluate fix evaluate done",
+            id="cargo test",
+        ),
+        pytest.param(
+            *("lint", "rust", {"cargo": ["", "exit 101", "", "exit 0"]}),
+            "evaluate fix evaluate done",
+            id="clippy",
+        ),
+        pytest.param(
+            *("tests", "go", {"go": ["", "exit 1", "", "exit 0"]}),
+            "evaluate fix evaluate done",
+            id="go test",
+        ),
+        pytest.param(
+            *("lint", "go", {"go": ["", "exit 1", "", "exit 0"]}),
+            "evaluate fix evaluate done",
+            id="go vet",
         ),
         pytest.param(
             *("lint", "python", {"ruff": ["", "exit 1", "", "exit 0"]}),
@@ -96,7 +122,9 @@ def test_the_agent_is_asked_until_the_check_passes(project, stand_ins, template,
             "pytest is not installed for python3",
             id="no pytest",
         ),
-        pytest.param(*("tests", "python", {"python3": ["", "exit 5"]}), "exit 5", id="no tests"),
+        pytest.param(
+            *("tests", "python", {"python3": ["", "exit 4"]}), "exit 4", id="no such option"
+        ),
         pytest.param(
             *("tests", "unittest", {"python3": ["echo Ran 0 tests in 0.000s"]}),
             "unittest found no tests",
@@ -116,6 +144,15 @@ def test_the_agent_is_asked_until_the_check_passes(project, stand_ins, template,
             *("tests", "typescript", {**NODE, "npm": ["exit 127"]}), "exit 127", id="no vitest"
         ),
         pytest.param(
+            *("tests", "rust", {"cargo": ["exit 127"]}), "cargo is not installed", id="no cargo"
+        ),
+        pytest.param(
+            *("lint", "rust", {"cargo": ["exit 101"]}),
+            "cargo-clippy is not installed",
+            id="no clippy",
+        ),
+        pytest.param(*("tests", "go", {"go": ["exit 127"]}), "go is not installed", id="no go"),
+        pytest.param(
             *("tests", "make", {"make": ["exit 2"]}), "make has no target test", id="no target"
         ),
         pytest.param(
@@ -124,7 +161,7 @@ def test_the_agent_is_asked_until_the_check_passes(project, stand_ins, template,
             "a program that make test needs is missing",
             id="make misses a program",
         ),
-        pytest.param(*("tests", "empty", {}), "still to be written", id="no command known"),
+        pytest.param(*("tests", "empty", {}), "put the command for", id="no command known"),
         pytest.param(*("lint", "python", {}), "ruff is not installed", id="no ruff"),
         pytest.param(*("lint", "python", {"ruff": ["", "exit 2"]}), "exit 2", id="ruff fails"),
         pytest.param(
@@ -147,7 +184,7 @@ def test_the_agent_is_asked_until_the_check_passes(project, stand_ins, template,
             "tsc could not check the types (exit 127)",
             id="no tsc",
         ),
-        pytest.param(*("types", "empty", {}), "still to be written", id="no type checker known"),
+        pytest.param(*("types", "empty", {}), "put the command for", id="no type checker known"),
     ],
 )
 def test_a_check_that_cannot_be_made_is_an_error(project, stand_ins, template, kind, tools, error):
@@ -190,7 +227,7 @@ def test_another_type_checker_is_judged_by_its_exit_code(project, stand_ins):
 )
 def test_two_commands_make_and_run_the_first_loop(project, stand_ins, kind, tools, loop, way):
     lay_out(project.root, PROJECTS[kind])
-    for name, parts in ({"agent": ["echo mended"]} | tools).items():
+    for name, parts in ({"agent": ["echo fixed"]} | tools).items():
         stand_ins.tool(name, *parts)
     assert project.ll("init", "--yes", env=stand_ins.environ).returncode == 0
     give_agent(project.root / ".loops" / f"{loop}.yaml", stand_ins)
@@ -198,7 +235,7 @@ def test_two_commands_make_and_run_the_first_loop(project, stand_ins, kind, tool
     assert (done.returncode, " ".join(states_of(project, loop))) == (0, way), done.stdout
 
 
-def test_a_real_project_is_mended(project, stand_ins):
+def test_a_real_project_is_fixed(project, stand_ins):
     lay_out(
         project.root,
         {
@@ -215,7 +252,7 @@ def test_a_real_project_is_mended(project, stand_ins):
         },
     )
     stand_ins.add("python3", f'exec "{sys.executable}" -B "$@"\n')
-    stand_ins.tool("agent", "printf 'def double(x):\\n    return 2 * x\\n' > calc.py; echo mended")
+    stand_ins.tool("agent", "printf 'def double(x):\\n    return 2 * x\\n' > calc.py; echo fixed")
     assert project.ll("init", "--yes", env=stand_ins.environ).returncode == 0
     give_agent(project.root / ".loops" / "fix-tests.yaml", stand_ins)
     done = project.ll("run", "fix-tests", env=stand_ins.environ)
@@ -224,6 +261,22 @@ def test_a_real_project_is_mended(project, stand_ins):
     )
     prompt = (stand_ins.bin / "agent.log").read_text()
     assert "python3 -m unittest" in prompt
+
+
+READ_THE_FILE = """\
+line=$(printf '%s\\n' "$1" | grep -o 'in the file .*')
+cat "${line#in the file }" > seen
+echo fixed
+"""
+
+
+@pytest.mark.parametrize("template", ["tests", "lint", "types"])
+def test_the_agent_is_sent_to_a_file_with_both_streams(project, stand_ins, template):
+    printed = "echo one; echo two >&2; exit 1"
+    tools = {"node": ["exit 0"], "npm": [printed, "exit 0"], "agent": [READ_THE_FILE]}
+    (project.root / "node_modules").mkdir()
+    assert play(project, stand_ins, template, "javascript", tools)[0] == 0
+    assert project.file("seen") == "one\ntwo\n"
 
 
 def test_the_relay_hands_the_plan_on(project, stand_ins):

@@ -1,11 +1,12 @@
-"""Look at a project: what it is written in, and the commands that judge it.
+"""Look at a project: what it is written in, and the commands that check it.
 
-Only names and the texts of a few well-known files are read; nothing is run.  Every check that comes
-out of here tells three ends apart, by its exit code: all is well, something is to be mended, and
-could not be checked.  The third is what naive checks get wrong: a tool that is missing prints no
-errors.  `FATAL_ERROR:` says it to the engine in words.
+Only names and the texts of a few well-known files are read; the only program that is run is the
+project's Python, to find out which modules it has.  Every check that comes out of here has three
+results, by its exit code: it passes, there is something to fix, or it could not run.  Naive checks
+miss the third one: a missing tool prints no errors either.  `FATAL_ERROR:` reports it to the engine.
 
-Not here: what is made of it (`init`), what each language knows (`detect_python`, `detect_js`).
+Not here: the loop that is written (`init`), each language's tools (`detect_python`, `detect_js`,
+`detect_compiled`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Callable
 from little_loops.records import NamedTuple
 
 Which = Callable[[str], str | None]
+HasModule = Callable[[str, str], bool]
+"""Whether a Python, given by its path, has a module."""
 
 AGENTS = ("claude", "codex")
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
@@ -25,10 +28,11 @@ SHOW = "printf '%s\\n' \"$out\""  # some shells' `echo` reads escapes
 
 
 class Check(NamedTuple):
-    """A command that judges: what people type, the script of the action, what its exits mean.
+    """A check: the command people type, the script of the action, the meaning of its exit codes.
 
-    `fails` are the exit codes that mean there is something to mend.  A check that `counts` prints a
-    number as its last line instead.
+    `fails` are the exit codes that mean there is something to fix.  A check that `counts` prints a
+    number as its last line instead.  `needs` is the program it starts, as called in the project's
+    directory, `module` what that program, a Python, must be able to import.
     """
 
     tool: str
@@ -36,6 +40,14 @@ class Check(NamedTuple):
     script: str
     fails: tuple[int, ...] = (1,)
     counts: bool = False
+    needs: str = ""
+    module: str = ""
+    is_installed: bool = True
+
+    @property
+    def program(self) -> str:
+        """What has to be installed for it."""
+        return self.module or self.needs
 
 
 class Checks(NamedTuple):
@@ -49,7 +61,7 @@ class Checks(NamedTuple):
 
 
 class Language(NamedTuple):
-    """What a project is written in, and by which file that was seen."""
+    """What a project is written in, and which file says so."""
 
     name: str
     seen_by: str
@@ -63,23 +75,36 @@ class Found(NamedTuple):
     agents: tuple[str, ...]
 
 
-def look_around(root: str, which: Which) -> Found:
-    from little_loops.cli.setup.detect_js import (
-        javascript,  # each knows the format of its own files
-    )
+def look_around(root: str, which: Which, has_module: HasModule) -> Found:
+    # Each knows the format of its own files.
+    from little_loops.cli.setup.detect_compiled import go, rust
+    from little_loops.cli.setup.detect_js import javascript
     from little_loops.cli.setup.detect_python import python
 
-    seen = (python(root), javascript(root), make(root))
+    seen = (python(root), javascript(root), rust(root), go(root), make(root))
     languages = tuple(language for language in seen if language is not None)
     checks = Checks()
     for language in languages:
         checks = checks.or_else(language.checks)
+    checks = Checks(*(_looked_for(check, root, which, has_module) for check in checks))
     agents = tuple(name for name in AGENTS if which(name) is not None)
     return Found(languages, checks, os.path.lexists(os.path.join(root, ".git")), agents)
 
 
+def _looked_for(
+    check: Check | None, root: str, which: Which, has_module: HasModule
+) -> Check | None:
+    """The check, with whether its program is installed."""
+    if check is None or not check.needs:
+        return check
+    inside = os.path.join(root, check.needs)
+    program = inside if "/" in check.needs and os.path.exists(inside) else which(check.needs)
+    there = program is not None and (not check.module or has_module(program, check.module))
+    return check._replace(is_installed=there)
+
+
 def make(root: str) -> Language | None:
-    """A project whose words are the targets of a makefile."""
+    """A project with targets in a makefile."""
     for name in MAKEFILES:
         text = read(root, name)
         if text:
@@ -103,16 +128,16 @@ def _target(word: str) -> Check:
             'exit "$code"',
         ]
     )
-    return Check(f"make {word}", f"make {word}", script, (2,))
+    return Check(f"make {word}", f"make {word}", script, (2,), needs="make")
 
 
 def need(probe: str, otherwise: str) -> str:
-    """A line that ends a check which cannot be made, and says why."""
+    """A line that ends a check which cannot run, with the reason."""
     return f"{probe} || {{ echo 'FATAL_ERROR: {otherwise}'; exit 127; }}"
 
 
 def count(command: str, tool: str, pattern: str, codes: str) -> str:
-    """A script that prints what a type checker says and then how many errors that were."""
+    """A script that prints the output of a type checker, and then the number of errors in it."""
     return "\n".join(
         [
             f"out=$({command} 2>&1); code=$?",

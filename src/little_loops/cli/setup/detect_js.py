@@ -26,6 +26,10 @@ class Package(NamedTuple):
     scripts: dict[str, str]
     dependencies: frozenset[str]
 
+    @property
+    def manager(self) -> str:
+        return self.run.split()[0]
+
 
 def javascript(root: str) -> Language | None:
     text = read(root, PACKAGE)
@@ -65,16 +69,17 @@ def _tests(package: Package) -> Check | None:
     command = f"{package.run} test"
     # Some runners exit with the number of tests that failed.  `CI`: none of them waits for changes.
     lines = [*_needs(package, "test"), *_folded(f"CI=true {command}")]
-    return Check("test script", command, "\n".join(lines))
+    return Check("test script", command, "\n".join(lines), needs=package.manager)
 
 
 def _lint(package: Package) -> Check | None:
     if "lint" not in package.scripts:
         return None
-    mends = "eslint" in package.scripts["lint"]
-    separator = " --" if package.run.startswith("npm") else ""
-    command = f"{package.run} lint" + (f"{separator} --fix" if mends else "")
-    return Check("lint script", command, "\n".join([*_needs(package, "lint"), command]))
+    can_fix = "eslint" in package.scripts["lint"]
+    separator = " --" if package.manager == "npm" else ""
+    command = f"{package.run} lint" + (f"{separator} --fix" if can_fix else "")
+    script = "\n".join([*_needs(package, "lint"), command])
+    return Check("lint script", command, script, needs=package.manager)
 
 
 def _types(package: Package) -> Check | None:
@@ -83,7 +88,7 @@ def _types(package: Package) -> Check | None:
         command, needs = f"{package.run} {named}", _needs(package, named)
         if "tsc" not in package.scripts[named]:
             lines = [*needs, *_folded(command)]
-            return Check(f"{named} script", command, "\n".join(lines))
+            return Check(f"{named} script", command, "\n".join(lines), needs=package.manager)
     elif "typescript" in package.dependencies and os.path.exists(
         os.path.join(package.root, "tsconfig.json")
     ):
@@ -93,15 +98,16 @@ def _types(package: Package) -> Check | None:
         return None
     # With 2 it says that there were errors, but files could have been written nevertheless.
     script = count(command, "tsc", "error TS[0-9]", "[12]")
-    return Check("tsc", command, "\n".join([*needs, script]), counts=True)
+    program = package.manager if needs else "node_modules/.bin/tsc"
+    return Check("tsc", command, "\n".join([*needs, script]), counts=True, needs=program)
 
 
 def _needs(package: Package, script: str) -> list[str]:
     has = f'node -e \'process.exit(require("./{PACKAGE}").scripts["{script}"] ? 0 : 1)\''
     lines = [need(has, f"{PACKAGE} has no script {script}")]
     if package.dependencies and not os.path.exists(os.path.join(package.root, ".pnp.cjs")):
-        manager = package.run.split()[0]
-        lines.append(need("[ -d node_modules ]", f"node_modules is missing, run {manager} install"))
+        missing = f"node_modules is missing, run {package.manager} install"
+        lines.append(need("[ -d node_modules ]", missing))
     return lines
 
 

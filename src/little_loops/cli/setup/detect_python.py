@@ -117,20 +117,29 @@ def _python(root: str) -> str:
     return _program(root, "python" if _runner(root) else "python3")
 
 
+def _needs(root: str, module: str) -> dict[str, Any]:
+    """The program behind a module; a runner would install what is missing, so it is not asked."""
+    runner = _runner(root)
+    if runner is not None:
+        return {"needs": runner.split()[0]}
+    return {"needs": _python(root), "module": module}
+
+
 def _tests(root: str, has_pytest: bool) -> Check | None:
     python = _python(root)
     files = list(_test_files(root))
     if has_pytest or any(_is_for_pytest(text) for _, text in files):
         command = f"{python} -m pytest -q"
         missing = need(f"{python} -c 'import pytest'", f"pytest is not installed for {python}")
-        # 2 is also what a test file that cannot be imported ends with; 5 is no tests at all.
-        return Check("pytest", command, f"{missing}\n{command}", (1, 2))
+        # 2: a test file cannot be imported; 5: there are no tests (any more).
+        script = f"{missing}\n{command}"
+        return Check("pytest", command, script, (1, 2, 5), **_needs(root, "pytest"))
     if not files:
         return None
     below = "tests" if all(folder for folder, _ in files) else ""
     packaged = not below or os.path.exists(os.path.join(root, below, "__init__.py"))
     command = f"{python} -m unittest" + ("" if packaged else f" discover -s {below}")
-    return Check("unittest", command, _unittest(command))
+    return Check("unittest", command, _unittest(command), **_needs(root, ""))
 
 
 def _test_files(root: str) -> Iterator[tuple[str, str]]:
@@ -160,7 +169,7 @@ def _ruff(root: str) -> Check:
     ruff = _program(root, "ruff")
     command = f"{ruff} check --fix ."
     missing = need(f"{ruff} --version > /dev/null", "ruff is not installed")
-    return Check("ruff", command, f"{missing}\n{command}")
+    return Check("ruff", command, f"{missing}\n{command}", needs=ruff.split()[0])
 
 
 def _mypy(root: str, project: dict[str, Any]) -> Check:
@@ -168,7 +177,7 @@ def _mypy(root: str, project: dict[str, Any]) -> Check:
     command = f"{python} -m mypy{_target(root, project)}"
     missing = need(f"{python} -c 'import mypy'", f"mypy is not installed for {python}")
     script = count(command, "mypy", ": error:", "1")
-    return Check("mypy", command, f"{missing}\n{script}", counts=True)
+    return Check("mypy", command, f"{missing}\n{script}", counts=True, **_needs(root, "mypy"))
 
 
 def _target(root: str, project: dict[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """`ll-loop init`: look at the project, offer loops that fit it, write one.
 
-What is written is checked like any other loop file before it is written, and nothing that is there
-is ever written over.  Beside the loop lies the JSON Schema its first line names: both are meant to
-be committed, so that the editor of whoever clones the project knows the format too.
+The text is checked like any other loop file before it is written, and no existing file is ever
+overwritten.  The JSON Schema that its first line names lies beside the loop: both are meant to be
+committed, so that every editor knows the format after a clone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from little_loops.authoring.load import load
@@ -25,12 +25,13 @@ from little_loops.runs.project import LOOPS, SUFFIXES, files_named, find_project
 from little_loops.system.files import failure
 from little_loops.terminal.console import ascii_only, say, talk
 
+PROBE_S = 5.0
 SCHEMA = ".schema.json"
 IGNORE = ".gitignore"
 EXAMPLES = (
-    ("ll-loop init", "look around and choose"),
-    ("ll-loop init --yes", "take what fits best"),
-    ("ll-loop init --template lint", "take this one"),
+    ("ll-loop init", "look at the project and choose"),
+    ("ll-loop init --yes", "write the loop that fits best"),
+    ("ll-loop init --template lint", "write this one"),
 )
 
 
@@ -66,16 +67,16 @@ class InitArgs(
     Args, verb="init", summary="Write a first loop for this project.", examples=EXAMPLES
 ):
     template: str | None = value(", ".join(TEMPLATES), metavar="NAME", choices=(*TEMPLATES, *ALSO))
-    yes: bool = flag("ask nothing: what fits best", "-y")
-    quiet: int = count("say only what was written", "-q")
+    yes: bool = flag("do not ask; write the loop that fits best", "-y")
+    quiet: int = count("print only the files written", "-q")
 
 
 def main(argv: Sequence[str]) -> int:
     args = InitArgs.read(argv)
     root = find_project(os.getcwd())
-    found = look_around(root, shutil.which)
+    found = look_around(root, shutil.which, has_module)
     if not args.quiet:
-        talk(f"Found: {in_words(found, '-' if ascii_only(sys.stderr) else '·')}")
+        _show_found(found)
     wanted = args.template or _chosen(found, root, yes=args.yes)
     name = ALSO.get(wanted, wanted)
     template = TEMPLATES[name]
@@ -85,19 +86,53 @@ def main(argv: Sequence[str]) -> int:
     for path, why in write(root, template.loop, text).items():
         say(f"wrote {shown_path(path)}   ({why})")
     if not args.quiet:
-        if template.needs_agent and not found.agents:
-            talk("warning: no agent CLI is on PATH; the loop asks `claude`")
+        for warning in _warnings(name, found):
+            talk(f"warning: {warning}")
         talk(f"next: {_next_step(name, found)}")
     return OK
+
+
+def _warnings(name: str, found: Found) -> Iterator[str]:
+    check = _check_of(name, found)
+    if check is not None and not check.is_installed:
+        yield f"{check.program} is not installed; install it before you run the loop"
+    if TEMPLATES[name].needs_agent and not found.agents:
+        yield "no agent CLI is on PATH; the loop needs `claude`, or another `host`"
 
 
 # ── what there is ──────────────────────────────────────────────────────────────────────────────
 
 
+def has_module(python: str, module: str) -> bool:
+    """Ask a Python whether it has a module; the module itself is not imported."""
+    import subprocess  # only for projects in Python
+
+    code = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
+    try:
+        done = subprocess.run(
+            [os.path.abspath(python), "-c", code],
+            cwd="/",  # not the project: a directory of that name there would count as a module
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0
+
+
+def _show_found(found: Found) -> None:
+    talk(f"Found: {in_words(found, '-' if ascii_only(sys.stderr) else '·')}")
+    missing = [check.program for check in found.checks if check and not check.is_installed]
+    if missing:
+        talk(f"Not installed: {', '.join(dict.fromkeys(missing))}")
+
+
 def in_words(found: Found, dot: str) -> str:
     """`python (pyproject.toml), pytest, ruff · git · claude`."""
     seen = [f"{language.name} ({language.seen_by})" for language in found.languages]
-    seen += [check.tool for check in found.checks if check is not None]
+    seen += [check.tool for check in found.checks if check is not None and check.is_installed]
     parts = [", ".join(seen) or "no project files"]
     parts += ["git"] if found.has_git else []
     parts.append(", ".join(found.agents) or "no agent CLI")
@@ -105,9 +140,10 @@ def in_words(found: Found, dot: str) -> str:
 
 
 def fitting(found: Found) -> list[str]:
-    """The templates for this project, the best first."""
-    known = [name for name, check in found.checks._asdict().items() if check is not None]
-    first = known or ["empty"]
+    """The templates for this project, the best first; those whose tool is missing come last."""
+    known = [(name, check) for name, check in found.checks._asdict().items() if check is not None]
+    known.sort(key=lambda each: not each[1].is_installed)
+    first = [name for name, _ in known] or ["empty"]
     return [*first, *(name for name in ("relay", "deploy", "empty") if name not in first)]
 
 
@@ -134,21 +170,25 @@ def _asked(names: Sequence[str], found: Found, root: str) -> str:
     talk("Which loop first?")
     for number, name in enumerate(names, 1):
         check = _check_of(name, found)
-        beside = "there already" if _files_of(TEMPLATES[name].loop, root) else ""
-        beside = beside or ("" if check is None else check.command)
+        beside = "exists already" if _files_of(TEMPLATES[name].loop, root) else ""
+        beside = beside or ("" if check is None else _command_of(check))
         talk(f"  {number}) {TEMPLATES[name].title:<30}{beside}".rstrip())
     while True:
         sys.stderr.write("[1] ")
         sys.stderr.flush()
         line = sys.stdin.readline()
         if not line:
-            raise UsageError("nothing was chosen, nothing was written")
+            raise UsageError("no loop was chosen; nothing was written")
         word = line.strip() or "1"
         if word in names:
             return word
         if word.isascii() and word.isdigit() and 1 <= int(word) <= len(names):
             return names[int(word) - 1]
-        talk(f"a number from 1 to {len(names)}")
+        talk(f"enter a number from 1 to {len(names)}")
+
+
+def _command_of(check: Check) -> str:
+    return check.command if check.is_installed else f"{check.command}   (not installed)"
 
 
 def _check_of(name: str, found: Found) -> Check | None:
@@ -160,7 +200,7 @@ def _next_step(name: str, found: Found) -> str:
     template = TEMPLATES[name]
     before = template.first
     if name in found.checks._fields and _check_of(name, found) is None:
-        before = f"write your command into {os.path.join(LOOPS, template.loop + SUFFIXES[0])}"
+        before = f"put your command into {os.path.join(LOOPS, template.loop + SUFFIXES[0])}"
     run = f"ll-loop run {template.loop} --dry-run"
     return f"{before}, then {run}" if before else run
 
@@ -194,7 +234,7 @@ def _file(name: str, *, by_exit: bool) -> str:
 
 
 def _to_be_written(name: str) -> Check:
-    script = f"echo 'FATAL_ERROR: the command for {name} is still to be written into this file'"
+    script = f"echo 'FATAL_ERROR: put the command for {name} into this file first'"
     return Check("", f"(your command for {name})", script)
 
 
@@ -236,8 +276,8 @@ def _check_free(loop: str, root: str) -> None:
     if there:
         listed = ", ".join(f"`{shown_path(path)}`" for path in there)
         raise UsageError(
-            f"the loop `{loop}` is there already: {listed}",
-            "nothing is written over; rename it, or take another: "
+            f"the loop `{loop}` exists already: {listed}",
+            "files are never overwritten; rename it, or write another one: "
             f"`--template NAME` with one of {', '.join(TEMPLATES)}",
         )
 
@@ -265,7 +305,7 @@ def _write_new(path: str, text: str) -> None:
             stream.write(text)
     except FileExistsError:
         raise UsageError(
-            f"`{shown_path(path)}` is there already", "nothing is written over"
+            f"`{shown_path(path)}` exists already", "files are never overwritten"
         ) from None
     except OSError as error:
         with suppress(OSError):

@@ -1,3 +1,3 @@
-# Mends three at a time.
+# Fixes three at a time.
 sed 1,3d src/errors > new && mv new src/errors
-echo 'Mended three in src/api.py.'
+echo 'Fixed three in src/api.py.'
