@@ -95,6 +95,10 @@ class StorageError(LittleLoopsError):
     """A file of a run could not be read or written."""
 
 
+class StoreError(StorageError):
+    """The store of a project's trees is missing, damaged or cannot be used."""
+
+
 class DamagedRun(StorageError):
     """The files of a run do not tell a whole story; they are left as they are."""
 

@@ -19,6 +19,7 @@ from little_loops.errors import StorageError
 from little_loops.records import NamedTuple
 from little_loops.system.files import Folder, to_json
 from little_loops.system.lock_files import guarded
+from little_loops.system.user_state import state_home
 
 FILE = "trust.json"
 MAX_TRUST_BYTES = 16 << 20
@@ -57,15 +58,6 @@ class Trust(NamedTuple):
             for name in sorted(before.keys() | now.keys())
             if before.get(name) != now.get(name)
         )
-
-
-def state_home(environ: Mapping[str, str]) -> str:
-    """Where programs keep what they remember about a user."""
-    given = environ.get("XDG_STATE_HOME", "")
-    if os.path.isabs(given):
-        return os.path.join(given, "little-loops")
-    home = environ.get("HOME") or os.path.expanduser("~")
-    return os.path.join(home, ".local", "state", "little-loops")
 
 
 def trust_of(project: str, environ: Mapping[str, str]) -> Trust:

@@ -1,0 +1,124 @@
+"""Read files safely and put them into the store: never through a link, never waiting for a pipe."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+
+from little_loops.records import NamedTuple
+from little_loops.trees.objects import PackWriter, object_id
+
+MAX_FILE_BYTES = 50 << 20
+MAX_NEW_BYTES = 500 << 20
+CHUNK = 1 << 20
+ATTEMPTS = 3
+SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+READ = SAFE | os.O_RDONLY
+FOLDER = READ | os.O_DIRECTORY
+
+
+class Bounds(NamedTuple):
+    """What is kept of content: the largest file, and how much new content in one snapshot."""
+
+    file_bytes: int = MAX_FILE_BYTES
+    new_bytes: int = MAX_NEW_BYTES
+
+
+class Unstored(NamedTuple):
+    """Content that was too large to be kept."""
+
+    size: int
+    sha256: str
+
+
+class LeftOut(Exception):
+    """Something that cannot be part of a snapshot, for this reason."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Intake:
+    """Where content goes: into the pack that is being written, or into the list of the unstored."""
+
+    def __init__(self, writer: PackWriter, unstored: dict[bytes, Unstored], bounds: Bounds) -> None:
+        self.writer = writer
+        self.unstored = unstored
+        self.bounds = bounds
+
+    def has(self, id: bytes) -> bool:
+        return id in self.unstored or self.writer.has(id)
+
+    def blob(self, data: bytes) -> bytes:
+        id = object_id(b"blob", data)
+        if not self.writer.has(id):
+            if self.writer.content_bytes + len(data) > self.bounds.new_bytes:
+                self.unstored[id] = Unstored(len(data), hashlib.sha256(data).hexdigest())
+            else:
+                self.writer.add(b"blob", data, id)
+                self.unstored.pop(id, None)
+        return id
+
+    def link(self, folder: int, name: str) -> bytes:
+        return self.blob(os.fsencode(os.readlink(name, dir_fd=folder)))
+
+    def file(self, folder: int, name: str) -> tuple[bytes, os.stat_result]:
+        """The id of a file's content, and what the system said about it before it was read."""
+        try:
+            descriptor = os.open(name, READ, dir_fd=folder)
+        except PermissionError as error:
+            raise LeftOut("not readable") from error
+        try:
+            return self._read(descriptor)
+        except OSError as error:
+            raise LeftOut(f"not readable ({(error.strerror or str(error)).lower()})") from error
+        finally:
+            os.close(descriptor)
+
+    def _read(self, descriptor: int) -> tuple[bytes, os.stat_result]:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
+            raise LeftOut("not a file")
+        if info.st_size > self.bounds.file_bytes:
+            return self._hash(descriptor)
+        data = read_up_to(descriptor, self.bounds.file_bytes + 1)
+        if len(data) > self.bounds.file_bytes:  # it has grown since
+            return self._hash(descriptor)
+        return self.blob(data), info
+
+    def _hash(self, descriptor: int) -> tuple[bytes, os.stat_result]:
+        for _ in range(ATTEMPTS):
+            info = os.fstat(descriptor)
+            git = hashlib.sha1(b"blob %d\0" % info.st_size, usedforsecurity=False)
+            plain = hashlib.sha256()
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            size = 0
+            while chunk := os.read(descriptor, CHUNK):
+                git.update(chunk)
+                plain.update(chunk)
+                size += len(chunk)
+            if size == info.st_size:
+                self.unstored[git.digest()] = Unstored(size, plain.hexdigest())
+                return git.digest(), info
+        raise LeftOut("being written all the time")
+
+
+def read_up_to(descriptor: int, limit: int) -> bytes:
+    data = os.read(descriptor, min(limit, CHUNK))
+    if len(data) < min(limit, CHUNK):
+        more = os.read(descriptor, CHUNK)  # at the end of nearly every file: nothing
+        if not more:
+            return data
+        data += more
+    pieces = [data]
+    room = limit - len(data)
+    while room > 0 and (piece := os.read(descriptor, min(room, CHUNK))):
+        pieces.append(piece)
+        room -= len(piece)
+    return b"".join(pieces)
+
+
+def open_folder(name: str, folder: int | None = None) -> int:
+    return os.open(name, FOLDER, dir_fd=folder)

@@ -1,0 +1,247 @@
+"""The files of a store besides git's own: where it is, who uses it, what runs it knows.
+
+STATE/trees/NAME-HASH/
+  id            names this store; a run remembers it
+  project       the real path of the project
+  lock          shared while a snapshot is taken or restored, alone to pack and to prune
+  packed        counts how often objects were moved
+  unstored      content that was too large: id, size, SHA-256
+  times.json    what was found out about files, so that they need not be read again
+  runs/RUN      ids that this run has recorded, a line each
+  modes/ID      permission bits of a snapshot's files, where they are not the usual ones
+  git/          a bare repository
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from little_loops.errors import StoreError
+from little_loops.records import NamedTuple
+from little_loops.system.files import PRIVATE_FILE, PRIVATE_FOLDER, failure, sync_all, write_all
+from little_loops.trees.git import Git, is_inside
+
+STORES, COPIES = "trees", "copies"
+LOCK_WAIT_S = 600.0
+LOCK_LOOK_S = 0.01
+SHOWN_NAME = 40
+CONFIG = b"""\
+[core]
+\trepositoryformatversion = 0
+\tbare = true
+\tautocrlf = false
+\tfsmonitor = false
+\tuntrackedCache = false
+\tfsync = all
+\tattributesFile = /dev/null
+\texcludesFile = /dev/null
+\thooksPath = /dev/null
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+[pack]
+\tthreads = 1
+"""
+ATTRIBUTES = b"* -text -filter -ident -eol -working-tree-encoding !diff\n"
+
+
+def key_of(project: str) -> str:
+    """A name for a project by its real path: readable, and no other project has it."""
+    digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", os.path.basename(project))[:SHOWN_NAME]
+    return f"{name or 'root'}-{digest}"
+
+
+class StoreFiles(NamedTuple):
+    """The directory of a store; nothing is opened before it is needed."""
+
+    path: str
+    project: str
+
+    @property
+    def git_dir(self) -> str:
+        return os.path.join(self.path, "git")
+
+    @property
+    def packs(self) -> str:
+        return os.path.join(self.path, "git", "objects", "pack")
+
+    def place(self, *names: str) -> str:
+        return os.path.join(self.path, *names)
+
+
+def store_of(project: str, home: str) -> StoreFiles:
+    real = os.path.realpath(project)
+    if is_inside(os.path.realpath(home), real):
+        raise StoreError(
+            f"the tree store would lie inside the project, in `{home}`",
+            "set XDG_STATE_HOME to a directory outside of it",
+        )
+    return StoreFiles(os.path.join(home, STORES, key_of(real)), real)
+
+
+def create(files: StoreFiles) -> None:
+    """Make an empty store; whole, or not at all."""
+    parent = os.path.dirname(files.path)
+    try:
+        os.makedirs(parent, mode=PRIVATE_FOLDER, exist_ok=True)
+        new = f"{files.path}.new-{os.urandom(6).hex()}"
+        _lay_out(new, files.project)
+        try:
+            os.rename(new, files.path)
+        except OSError:
+            import shutil  # somebody else was faster
+
+            shutil.rmtree(new, ignore_errors=True)
+            if not os.path.isdir(files.path):
+                raise
+        _sync(parent)
+    except OSError as error:
+        raise _store_failure(error, "make", files.path) from error
+
+
+def _lay_out(root: str, project: str) -> None:
+    os.mkdir(root, PRIVATE_FOLDER)
+    for folder in ("runs", "modes", "git", "git/objects", "git/objects/pack", "git/objects/info",
+                   "git/refs", "git/refs/heads", "git/info"):  # fmt: skip
+        os.mkdir(os.path.join(root, folder), PRIVATE_FOLDER)
+    for name, data in (
+        ("id", os.urandom(16).hex().encode()),
+        ("project", os.fsencode(project)),
+        ("lock", b""),
+        ("packed", b"0"),
+        ("unstored", b""),
+        ("git/HEAD", b"ref: refs/heads/none\n"),
+        ("git/config", CONFIG),
+        ("git/info/attributes", ATTRIBUTES),
+    ):
+        replace(os.path.join(root, name), data)
+
+
+def check(files: StoreFiles) -> str:
+    """The name of a store that is there and whole; `StoreError` otherwise."""
+    for name in ("git/HEAD", "git/config", "git/info/attributes", "git/refs", "git/objects/pack"):
+        if not os.path.lexists(files.place(name)):
+            raise _lost(files.place(name))
+    info = os.stat(files.path)
+    if info.st_uid != os.geteuid() or info.st_mode & 0o077:
+        raise StoreError(
+            f"`{files.path}` can be used by others",
+            f"chown it to yourself and `chmod 700 {files.path}`",
+        )
+    id = read(files.place("id"))
+    if id is None:
+        raise _lost(files.place("id"))
+    return id.decode("ascii", "replace")
+
+
+def _lost(path: str) -> StoreError:
+    return StoreError(
+        f"the tree store has lost `{path}`",
+        "what it held cannot be compared or restored any more",
+    )
+
+
+def _store_failure(error: OSError, doing: str, path: str) -> StoreError:
+    plain = failure(error, doing, path)
+    return StoreError(plain.message, plain.help)
+
+
+def read(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _store_failure(error, "read", path) from error
+
+
+def replace(path: str, data: bytes, *, sync: bool = False) -> None:
+    """Put a file in place whole."""
+    temporary = f"{path}.tmp-{os.urandom(6).hex()}"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)  # fmt: skip
+        try:
+            write_all(descriptor, data)
+            if sync:
+                sync_all(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, path)
+        if sync:
+            _sync(os.path.dirname(path))
+    except OSError as error:
+        raise _store_failure(error, "write", path) from error
+
+
+def append(path: str, data: bytes) -> None:
+    """Add a line to a file, synced."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    try:
+        is_new = not os.path.lexists(path)
+        descriptor = os.open(path, flags, PRIVATE_FILE)
+        try:
+            write_all(descriptor, data)
+            sync_all(descriptor)
+        finally:
+            os.close(descriptor)
+        if is_new:
+            _sync(os.path.dirname(path))
+    except OSError as error:
+        raise _store_failure(error, "write", path) from error
+
+
+def _sync(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sync_all(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_json(path: str) -> Any:
+    """None if it is not there or not readable: such files only save time."""
+    try:
+        return json.loads(read(path) or b"null")
+    except ValueError:
+        return None
+
+
+@contextmanager
+def locked(files: StoreFiles, git: Git, *, alone: bool = False) -> Iterator[None]:
+    """Use the store beside others, or alone."""
+    path = files.place("lock")
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise _lost(path) from error
+    try:
+        _wait(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, git, path)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait(descriptor: int, kind: int, git: Git, path: str) -> None:
+    until = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            git.check()
+            if time.monotonic() > until:
+                raise StoreError(f"`{path}` has been held for {LOCK_WAIT_S:g} s") from None
+            time.sleep(LOCK_LOOK_S)
+        except OSError as error:
+            raise _store_failure(error, "lock", path) from error

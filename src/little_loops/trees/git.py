@@ -1,0 +1,165 @@
+"""Run git: for the store under settings of our own, for the user's repository only to read.
+
+The program is looked up once, never inside the project.  No variable of git's own is passed on, so
+neither the user's shell nor an agent decides which repository is meant.
+
+Not here: what the answers mean (`rules`, `objects`, `store`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from signal import SIGTERM
+from typing import Literal
+
+from little_loops.errors import StoreError
+from little_loops.records import NamedTuple
+from little_loops.system import process
+from little_loops.system.stops import StopFlag
+
+OLDEST = (2, 25)
+DEADLINE_S = 600.0
+KILL_GRACE_S = 2.0
+COMPLAINT_CHARS = 400
+# Older versions do not know GIT_CONFIG_GLOBAL; they find no file in a home that is not there.
+NOWHERE = "/nonexistent"
+STORE_VARIABLES = {
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "HOME": NOWHERE,
+    "LC_ALL": "C",
+    "XDG_CONFIG_HOME": NOWHERE,
+}
+READING_VARIABLES = {
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+# A repository can name programs that git runs even while it only reads.
+READING_OPTIONS = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
+
+Sink = Callable[[bytes], None]
+
+
+class Interrupted(Exception):
+    """Work on a tree ended early; done again, it gives the same result."""
+
+    def __init__(self, by: Literal["stop", "deadline"]) -> None:
+        super().__init__(by)
+        self.by = by
+
+
+class Answer(NamedTuple):
+    code: int
+    out: bytes
+    complaint: str
+
+
+class Git(NamedTuple):
+    """The program, the user's environment, and what may end it early.
+
+    `ends_at` is a deadline by `time.monotonic`; without one, each child has `DEADLINE_S`.
+    """
+
+    program: str
+    environ: Mapping[str, str]
+    stop: StopFlag | None = None
+    ends_at: float | None = None
+
+    def bounded(self, deadline_s: float | None, stop: StopFlag | None = None) -> Git:
+        """The same git for one piece of work that may take so long."""
+        ends_at = None if deadline_s is None else time.monotonic() + deadline_s
+        return self._replace(ends_at=ends_at, stop=stop or self.stop)
+
+    def check(self) -> None:
+        """Raise `Interrupted` if the work is to end; called between files."""
+        if self.stop is not None and self.stop.count:
+            raise Interrupted("stop")
+        if self.ends_at is not None and time.monotonic() >= self.ends_at:
+            raise Interrupted("deadline")
+
+    def store(
+        self, git_dir: str, words: Sequence[str], stdin: bytes = b"", sink: Sink | None = None
+    ) -> Answer:
+        """Run git on the store."""
+        env = {"PATH": self.environ.get("PATH", os.defpath), **STORE_VARIABLES}
+        return self._run([self.program, f"--git-dir={git_dir}", *words], env, stdin, sink)
+
+    def read(self, directory: str, words: Sequence[str]) -> Answer:
+        """Read the user's repository, with the user's configuration."""
+        env = {
+            name: text for name, text in self.environ.items() if not name.startswith("GIT_")
+        } | READING_VARIABLES
+        argv = [self.program, "-C", directory, *READING_OPTIONS, *words]
+        return self._run(argv, env, b"", None)
+
+    def _run(
+        self, argv: Sequence[str], env: Mapping[str, str], stdin: bytes, sink: Sink | None
+    ) -> Answer:
+        self.check()
+        out, err = bytearray(), bytearray()
+        left_s = DEADLINE_S if self.ends_at is None else self.ends_at - time.monotonic()
+        try:
+            ended = process.run(
+                argv,
+                env=env,
+                cwd=".",
+                stdin=stdin,
+                stdout=sink or out.extend,
+                stderr=err.extend,
+                deadline_s=max(left_s, 0.0),
+                stop=self.stop,
+                stop_plan=((SIGTERM, KILL_GRACE_S),),
+            )
+        except process.CannotStart as error:
+            raise StoreError(f"git does not start: {error.reason}") from error
+        if ended.cut_by != "none":
+            raise Interrupted(ended.cut_by)
+        code = -1 if ended.exit_code is None else ended.exit_code
+        return Answer(code, bytes(out), _complaint(err, code))
+
+
+def find_git(project: str, environ: Mapping[str, str], stop: StopFlag | None = None) -> Git:
+    """The user's git; `StoreError` if there is none, or one that is too old."""
+    home = os.path.realpath(project)
+    safe = [
+        each
+        for each in environ.get("PATH", os.defpath).split(os.pathsep)
+        if os.path.isabs(each) and not is_inside(os.path.realpath(each), home)
+    ]
+    program = shutil.which("git", path=os.pathsep.join(safe))
+    if program is None:
+        raise StoreError("git is not installed", "install git 2.25 or newer")
+    git = Git(program, environ, stop)
+    _check_version(git)
+    return git
+
+
+def _check_version(git: Git) -> None:
+    answer = git.store(NOWHERE, ["--version"])
+    text = answer.out.decode("utf-8", "replace").strip()
+    found = re.search(r"(\d+)\.(\d+)", text)
+    if answer.code != 0 or found is None:
+        raise StoreError(f"`{git.program}` does not say its version: {answer.complaint or text}")
+    if (int(found[1]), int(found[2])) < OLDEST:
+        raise StoreError(f"git {found[0]} is too old", "install git 2.25 or newer")
+
+
+def is_inside(path: str, directory: str) -> bool:
+    """Whether an absolute path is the directory or lies in it."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def _complaint(err: bytes | bytearray, code: int) -> str:
+    lines = err.decode("utf-8", "replace").split("\n")
+    said = " | ".join(line.strip() for line in lines if line.strip())
+    return said[-COMPLAINT_CHARS:] or f"git exited with {code}"

@@ -1,0 +1,266 @@
+"""Objects of git, written and looked up without starting a process.
+
+A snapshot writes what is new as one pack with its index, synced before anything refers to it.
+Objects are never loose: a handful of packs can be counted at every snapshot, so that one that has
+disappeared is noticed.
+
+Not here: reading objects back (`store`, by git), packing the packs (`upkeep`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+
+from little_loops.errors import StoreError
+from little_loops.records import NamedTuple
+from little_loops.system.files import sync_all, write_all
+
+ID_BYTES = 20
+EMPTY_TREE = bytes.fromhex("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
+DIRECTORY, PLAIN, PROGRAM, LINK = b"40000", b"100644", b"100755", b"120000"
+KINDS = {b"blob": 3, b"tree": 2}
+BUFFER = 1 << 20
+QUICK = 1  # zlib's level: the packs are packed again when the run has ended
+FANOUT_AT, IDS_AT = 8, 8 + 256 * 4
+INDEX_HEAD = b"\xfftOc\x00\x00\x00\x02"
+NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+TEMPORARY = "tmp_"  # what git itself calls unfinished files
+
+
+class TreeEntry(NamedTuple):
+    """A line of a tree object; `mode` as git writes it."""
+
+    mode: bytes
+    name: bytes
+    id: bytes
+
+
+def object_id(kind: bytes, data: bytes) -> bytes:
+    return _sha1(b"%s %d\0" % (kind, len(data)), data)
+
+
+def _sha1(*pieces: bytes) -> bytes:
+    digest = hashlib.sha1(usedforsecurity=False)
+    for piece in pieces:
+        digest.update(piece)
+    return digest.digest()
+
+
+def tree_data(entries: Iterable[TreeEntry]) -> bytes:
+    """A tree object; git sorts a directory as if its name ended in a slash."""
+    ordered = sorted(entries, key=lambda one: one[1] + b"/" if one[0] == DIRECTORY else one[1])
+    return b"".join(b"%s %s\0%s" % one for one in ordered)
+
+
+class PackWriter:
+    """New objects on their way into the store; nothing is there before `finish`."""
+
+    def __init__(self, folder: str, stored: PackSet) -> None:
+        self._folder = folder
+        self._stored = stored
+        self._path = ""
+        self._fd = -1
+        self._buffer = bytearray()
+        self._at = 0
+        self._entries: dict[bytes, tuple[int, int]] = {}
+        self.content_bytes = 0
+
+    def has(self, id: bytes) -> bool:
+        return id in self._entries or id in self._stored
+
+    def add(self, kind: bytes, data: bytes, id: bytes | None = None) -> bytes:
+        """Put an object in, unless the store has it; gives its id."""
+        id = id or object_id(kind, data)
+        if self.has(id):
+            return id
+        if self._fd < 0:
+            self._begin()
+        piece = _pack_head(KINDS[kind], len(data)) + zlib.compress(data, QUICK)
+        self._entries[id] = (self._at, zlib.crc32(piece))
+        self._at += len(piece)
+        self.content_bytes += len(data)
+        self._buffer += piece
+        if len(self._buffer) >= BUFFER:
+            self._flush()
+        return id
+
+    def finish(self) -> None:
+        """Make all of it part of the store, synced; the index last, because git looks for that."""
+        if self._fd < 0:
+            return
+        self._flush()
+        checksum = self._seal()
+        stem = os.path.join(self._folder, f"pack-{checksum.hex()}")
+        index = os.path.join(self._folder, f"{TEMPORARY}idx_{os.urandom(8).hex()}")
+        _write_new(index, _index_data(self._entries, checksum))
+        os.rename(self._path, f"{stem}.pack")
+        os.rename(index, f"{stem}.idx")
+        _sync_folder(self._folder)
+        self._fd = -1
+        self._entries = {}
+        self._stored.refresh()
+
+    def abandon(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            with suppress(OSError):
+                os.unlink(self._path)
+
+    def _begin(self) -> None:
+        self._path = os.path.join(self._folder, f"{TEMPORARY}pack_{os.urandom(8).hex()}")
+        self._fd = os.open(self._path, NEW, 0o600)
+        self._buffer += b"PACK" + struct.pack(">II", 2, 0)
+        self._at = len(self._buffer)
+
+    def _flush(self) -> None:
+        write_all(self._fd, bytes(self._buffer))
+        self._buffer.clear()
+
+    def _seal(self) -> bytes:
+        """Write the number of objects into the head, and the hash of everything at the end."""
+        os.pwrite(self._fd, struct.pack(">I", len(self._entries)), 8)
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        digest = hashlib.sha1(usedforsecurity=False)
+        while chunk := os.read(self._fd, BUFFER):
+            digest.update(chunk)
+        write_all(self._fd, digest.digest())
+        sync_all(self._fd)
+        os.close(self._fd)
+        return digest.digest()
+
+
+def _pack_head(kind: int, size: int) -> bytes:
+    first, size = (kind << 4) | (size & 15), size >> 4
+    head = bytearray()
+    while size:
+        head.append(first | 0x80)
+        first, size = size & 0x7F, size >> 7
+    head.append(first)
+    return bytes(head)
+
+
+def _index_data(entries: dict[bytes, tuple[int, int]], checksum: bytes) -> bytes:
+    ids = sorted(entries)
+    counts = [0] * 256
+    for id in ids:
+        counts[id[0]] += 1
+    fanout, total = [], 0
+    for count in counts:
+        total += count
+        fanout.append(total)
+    data = INDEX_HEAD + struct.pack(">256I", *fanout) + b"".join(ids)
+    data += struct.pack(f">{total}I", *(entries[id][1] for id in ids))
+    data += struct.pack(f">{total}I", *(entries[id][0] for id in ids))
+    data += checksum
+    return data + _sha1(data)
+
+
+def _write_new(path: str, data: bytes) -> None:
+    descriptor = os.open(path, NEW, 0o600)
+    try:
+        write_all(descriptor, data)
+        sync_all(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sync_all(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class PackSet:
+    """Which objects the packs of a store hold."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._indexes: dict[str, mmap.mmap] = {}
+        self._sizes: dict[str, int] = {}
+
+    def refresh(self) -> None:
+        """See which packs there are; one that was there must still be, unless `forget` was called."""
+        try:
+            with os.scandir(self._folder) as entries:
+                found = {one.name: one.stat().st_size for one in entries if _is_pack(one.name)}
+        except OSError as error:
+            raise _missing(self._folder) from error
+        for name, size in self._sizes.items():
+            if found.get(name) != size:
+                raise _missing(os.path.join(self._folder, name))
+        for name in found.keys() - self._sizes.keys():
+            self._take(name, found)
+        self._sizes = found
+
+    def forget(self) -> None:
+        """The packs were packed again: others may be there now."""
+        for index in self._indexes.values():
+            index.close()
+        self._indexes.clear()
+        self._sizes.clear()
+
+    def _take(self, name: str, found: dict[str, int]) -> None:
+        if not name.endswith(".idx"):
+            return
+        path = os.path.join(self._folder, name)
+        if f"{name.removesuffix('.idx')}.pack" not in found:
+            raise _missing(path.removesuffix(".idx") + ".pack")
+        try:
+            with open(path, "rb") as file:
+                index = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise _damaged(path) from error
+        self._indexes[name] = index
+        if index[:8] != INDEX_HEAD or len(index) < IDS_AT + _count(index) * ID_BYTES:
+            raise _damaged(path)
+
+    def __contains__(self, id: object) -> bool:
+        assert isinstance(id, bytes)
+        return id == EMPTY_TREE or any(_has(index, id) for index in self._indexes.values())
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+
+def _is_pack(name: str) -> bool:
+    return name.startswith("pack-") and name.endswith((".pack", ".idx"))
+
+
+def _count(index: mmap.mmap) -> int:
+    return int.from_bytes(index[IDS_AT - 4 : IDS_AT], "big")
+
+
+def _has(index: mmap.mmap, id: bytes) -> bool:
+    at = FANOUT_AT + 4 * id[0]
+    low = int.from_bytes(index[at - 4 : at], "big") if id[0] else 0
+    high = int.from_bytes(index[at : at + 4], "big")
+    while low < high:
+        middle = (low + high) // 2
+        place = IDS_AT + middle * ID_BYTES
+        found = index[place : place + ID_BYTES]
+        if found == id:
+            return True
+        low, high = (middle + 1, high) if found < id else (low, middle)
+    return False
+
+
+def _missing(path: str) -> StoreError:
+    return StoreError(
+        f"the tree store has lost `{path}`", "what it held cannot be compared or restored any more"
+    )
+
+
+def _damaged(path: str) -> StoreError:
+    return StoreError(
+        f"the tree store is damaged: `{path}` is not readable as an index of a pack",
+        "what it held cannot be compared or restored any more",
+    )

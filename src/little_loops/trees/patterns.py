@@ -1,0 +1,271 @@
+"""Match paths against gitignore patterns, as git does.
+
+Patterns come in groups: the lines of one file, and the directory they are relative to.  The last
+pattern that matches decides, and a later group outranks an earlier one.  A directory that matches
+takes everything in it along; that is up to the caller, who walks from the top down.
+
+All of it works on bytes: `?` is one byte to git, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from little_loops.records import NamedTuple
+
+BOM = b"\xef\xbb\xbf"
+CLASSES = {
+    b"alnum": rb"0-9A-Za-z",
+    b"alpha": rb"A-Za-z",
+    b"blank": rb" \t",
+    b"cntrl": rb"\x00-\x1f\x7f",
+    b"digit": rb"0-9",
+    b"graph": rb"\x21-\x7e",
+    b"lower": rb"a-z",
+    b"print": rb"\x20-\x7e",
+    b"punct": rb"\x21-\x2f\x3a-\x40\x5b-\x60\x7b-\x7e",
+    b"space": rb" \t\n\v\f\r",
+    b"upper": rb"A-Z",
+    b"xdigit": rb"0-9A-Fa-f",
+}
+GLOB = b"*?[\\"
+
+
+class Pattern(NamedTuple):
+    """One line: `expression` is for a name if `by_name`, else for a path below the group's base.
+
+    `literal` are the leading path components without wildcards.
+    """
+
+    expression: bytes
+    negative: bool
+    only_dirs: bool
+    by_name: bool
+    literal: tuple[bytes, ...] = ()
+
+
+class Group:
+    """The patterns of one file, relative to `base` (empty, or ending in a slash)."""
+
+    def __init__(self, base: bytes, lines: Iterable[bytes], ignore_case: bool = False) -> None:
+        self.base = base
+        self.patterns = tuple(one for line in lines if (one := read_pattern(line)) is not None)
+        self._flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
+
+    @cached_property
+    def _compiled(self) -> tuple[tuple[re.Pattern[bytes], Pattern], ...]:
+        """Last first: that is the one which decides."""
+        return tuple((re.compile(one[0], self._flags), one) for one in reversed(self.patterns))
+
+    @cached_property
+    def _names(self) -> re.Pattern[bytes] | None:
+        return self._any(by_name=True)
+
+    @cached_property
+    def _paths(self) -> re.Pattern[bytes] | None:
+        return self._any(by_name=False)
+
+    def _any(self, *, by_name: bool) -> re.Pattern[bytes] | None:
+        """All of one sort at once: most names match nothing, and that has to be quick."""
+        found = [b"(?:%s)" % one.expression for one in self.patterns if one.by_name is by_name]
+        return re.compile(b"|".join(found), self._flags) if found else None
+
+    def decides(self, path: bytes, name: bytes, is_dir: bool) -> bool | None:
+        """True if the path matches, False if a negative pattern spares it, None without a match."""
+        below = path[len(self.base) :]
+        by_name = self._names is not None and self._names.fullmatch(name)
+        by_path = self._paths is not None and self._paths.fullmatch(below)
+        if not by_name and not by_path:
+            return None
+        for expression, pattern in self._compiled:
+            text = name if pattern.by_name else below
+            if (is_dir or not pattern.only_dirs) and expression.fullmatch(text):
+                return not pattern.negative
+        return None
+
+
+class Patterns(NamedTuple):
+    """Groups in force for one directory; `under` narrows them to those of a subdirectory."""
+
+    groups: tuple[Group, ...] = ()
+
+    def match(self, path: bytes, is_dir: bool) -> bool:
+        name = path.rpartition(b"/")[2]
+        for group in reversed(self.groups):
+            decided = group.decides(path, name, is_dir)
+            if decided is not None:
+                return decided
+        return False
+
+    def under(self, directory: bytes) -> Patterns:
+        """Those that apply in a directory, given without a slash at the end."""
+        here = directory + b"/" if directory else b""
+        kept = tuple(group for group in self.groups if here.startswith(group.base))
+        return self if len(kept) == len(self.groups) else Patterns(kept)
+
+    def may_match_below(self, directory: bytes) -> bool:
+        """Whether any pattern could match something inside a directory of the group's base."""
+        parts = tuple(directory.split(b"/")) if directory else ()
+        return any(
+            one.by_name or _leads_to(one.literal, parts)
+            for group in self.groups
+            for one in group.patterns
+            if not one.negative
+        )
+
+    def name_below(self, directory: bytes) -> bool:
+        """Whether a pattern spells out this directory, to match something inside it."""
+        parts = tuple(directory.split(b"/"))
+        return any(
+            not one.by_name and one.literal[: len(parts)] == parts
+            for group in self.groups
+            for one in group.patterns
+        )
+
+
+def _leads_to(literal: Sequence[bytes], parts: Sequence[bytes]) -> bool:
+    shared = min(len(literal), len(parts))
+    return tuple(literal[:shared]) == tuple(parts[:shared])
+
+
+def compile_patterns(
+    groups: Iterable[tuple[bytes, Iterable[bytes]]], ignore_case: bool = False
+) -> Patterns:
+    return Patterns(tuple(Group(base, lines, ignore_case) for base, lines in groups))
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """The lines of an ignore file, without their ends and comments."""
+    lines = data.removeprefix(BOM).split(b"\n")
+    return [line for line in (each.removesuffix(b"\r") for each in lines) if line[:1] not in b"#"]
+
+
+def read_pattern(line: bytes) -> Pattern | None:
+    """A line that is a pattern; None for a blank one, a comment, or one that matches nothing."""
+    if line[:1] == b"#":
+        return None
+    text = _trim(line)
+    negative = text.startswith(b"!")
+    text = text[negative:]
+    only_dirs = text.endswith(b"/")
+    text = text[: len(text) - only_dirs]
+    if not text:
+        return None
+    by_name = b"/" not in text
+    text = text.removeprefix(b"/")
+    expression = _translate(text, by_name)
+    if expression is None:
+        return None
+    return Pattern(expression, negative, only_dirs, by_name, _literal(text))
+
+
+def _trim(line: bytes) -> bytes:
+    """Without spaces at the end, unless a backslash keeps one."""
+    end, at = 0, 0
+    while at < len(line):
+        if line[at : at + 1] == b"\\":
+            at += 1
+            end = at + 1
+        elif line[at : at + 1] != b" ":
+            end = at + 1
+        at += 1
+    return line[:end]
+
+
+def _literal(text: bytes) -> tuple[bytes, ...]:
+    parts = text.split(b"/")
+    for at, part in enumerate(parts):
+        if any(sign in GLOB for sign in part):
+            return tuple(parts[:at])
+    return tuple(parts)
+
+
+# ── wildcards ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _translate(text: bytes, by_name: bool) -> bytes | None:
+    """As a regular expression; None if git finds that nothing matches it."""
+    found: list[bytes] = []
+    at = 0
+    while at < len(text):
+        sign = text[at : at + 1]
+        if sign == b"*":
+            piece, at = _stars(text, at, by_name)
+        elif sign == b"[":
+            piece, at = _class(text, at + 1)
+        elif sign == b"\\":
+            piece, at = _escape(text[at + 1 : at + 2]), at + 2
+        else:
+            piece, at = (b"[^/]" if sign == b"?" else re.escape(sign)), at + 1
+        if not piece:
+            return None
+        found.append(piece)
+    return b"".join(found)
+
+
+def _escape(sign: bytes) -> bytes:
+    return re.escape(sign) if sign else b""  # a backslash at the very end matches nothing
+
+
+def _stars(text: bytes, at: int, by_name: bool) -> tuple[bytes, int]:
+    """`**` between slashes stands for any number of directories, anything else for part of a name."""
+    end = at
+    while text[end : end + 1] == b"*":
+        end += 1
+    starts = at == 0 or text[at - 1 : at] == b"/"
+    ends = end == len(text) or text[end : end + 1] == b"/" or text[end : end + 2] == b"\\/"
+    if by_name or end - at < 2 or not starts or not ends:
+        return b"[^/]*", end
+    if end == len(text):
+        return b".*", end
+    slash = end + 1 if text[end : end + 1] == b"/" else end + 2
+    return b"(?:.*/)?", slash
+
+
+def _class(text: bytes, at: int) -> tuple[bytes, int]:
+    """`[a-z]` from behind its bracket; never a slash.  Empty if it is not closed."""
+    negated = text[at : at + 1] in (b"!", b"^")
+    at += negated
+    members: list[bytes] = []
+    first = True
+    while first or text[at : at + 1] != b"]":
+        piece, at = _member(text, at)
+        if piece is None:
+            return b"", at
+        members.append(piece)
+        first = False
+    inside = b"".join(members)
+    body = b"[^/" + inside + b"]" if negated else b"(?!/)[" + inside + b"]"
+    return (body if inside or negated else b"(?!)"), at + 1
+
+
+def _member(text: bytes, at: int) -> tuple[bytes | None, int]:
+    """One letter, range or named class inside brackets."""
+    if text[at : at + 2] == b"[:":
+        end = text.find(b":]", at + 2)
+        if end < 0 or b"]" in text[at + 2 : end]:
+            # Not a named class: a bracket that is meant as such.
+            return (b"\\[", at + 1) if text.find(b"]", at + 2) >= 0 else (None, at)
+        return CLASSES.get(text[at + 2 : end]), end + 2
+    low, at = _letter(text, at)
+    if low is None:
+        return None, at
+    if text[at : at + 1] == b"-" and text[at + 1 : at + 2] not in (b"", b"]"):
+        high, at = _letter(text, at + 1)
+        if high is None:
+            return None, at
+        return (b"%s-%s" % (_byte(low), _byte(high)) if low <= high else b""), at
+    return _byte(low), at
+
+
+def _letter(text: bytes, at: int) -> tuple[bytes | None, int]:
+    if text[at : at + 1] == b"\\":
+        at += 1
+    sign = text[at : at + 1]
+    return (sign or None), at + 1
+
+
+def _byte(sign: bytes) -> bytes:
+    return b"\\x%02x" % sign[0]

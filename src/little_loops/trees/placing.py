@@ -1,0 +1,185 @@
+"""Change files below one directory, step by step, through no link.
+
+Every step can be repeated: killed anywhere and done again, the result is the same.  A file is put in
+place whole, by a rename.
+
+Not here: which files (`restore`, `copies`).
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Self
+
+from little_loops.system.files import write_all
+from little_loops.trees.content import SAFE, open_folder
+
+NEW = SAFE | os.O_WRONLY | os.O_CREAT | os.O_EXCL
+OWNER_ALL = 0o700
+FOLDER_MODE = 0o777
+
+
+class InTheWay(OSError):
+    """Something else lies where a directory is needed."""
+
+
+class Ground:
+    """A directory held open, below which paths are changed."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = open_folder(path)
+        self._at: tuple[str, int] | None = None
+
+    def close(self) -> None:
+        self._leave()
+        os.close(self._fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def look(self, path: str) -> os.stat_result | None:
+        """What lies at a path; none if nothing does, or if a link leads there."""
+        try:
+            with self.above(path) as (folder, name):
+                return os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError, InTheWay):
+            return None
+
+    def write(self, path: str, data: bytes, mode: int) -> None:
+        """Put a file in place; the directories above are made where they are missing."""
+        with self.above(path, make=True) as (folder, name):
+            temporary = _temporary(name)
+            _unlink(folder, temporary)
+            descriptor = os.open(temporary, NEW, 0o600, dir_fd=folder)
+            try:
+                write_all(descriptor, data)
+                os.fchmod(descriptor, stat.S_IMODE(mode))
+            finally:
+                os.close(descriptor)
+            self._put(folder, temporary, name)
+
+    def link(self, path: str, text: str) -> None:
+        with self.above(path, make=True) as (folder, name):
+            temporary = _temporary(name)
+            _unlink(folder, temporary)
+            os.symlink(text, temporary, dir_fd=folder)
+            self._put(folder, temporary, name)
+
+    def _put(self, folder: int, temporary: str, name: str) -> None:
+        try:
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+
+    def make(self, path: str) -> None:
+        """A directory; a file or link in its place is to be removed first."""
+        with self.above(path, make=True) as (folder, name), suppress(FileExistsError):
+            os.mkdir(name, FOLDER_MODE, dir_fd=folder)
+
+    def set_mode(self, path: str, mode: int) -> None:
+        """The permissions of a directory."""
+        with self.above(path) as (folder, name):
+            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(info.st_mode) and stat.S_IMODE(info.st_mode) != stat.S_IMODE(mode):
+                # Not by its descriptor: it may not be readable.
+                os.chmod(name, stat.S_IMODE(mode), dir_fd=folder)
+
+    def remove(self, path: str) -> None:
+        """Remove a file or link, or a directory that is empty."""
+        with suppress(FileNotFoundError, NotADirectoryError), self.above(path) as (folder, name):
+            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(info.st_mode):
+                os.rmdir(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+
+    def remove_all(self, path: str) -> None:
+        """Remove whatever lies at a path, with all that is in it."""
+        with suppress(FileNotFoundError, NotADirectoryError), self.above(path) as (folder, name):
+            _remove_all(folder, name)
+
+    @contextmanager
+    def above(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """The directory a path lies in, held open, and the last part of the path."""
+        above, _, name = path.rpartition("/")
+        yield self._enter(above, make=make), name
+
+    def _enter(self, path: str, *, make: bool) -> int:
+        """Mostly the directory of the path before: it stays open until another one is needed."""
+        if self._at is not None and self._at[0] == path:
+            return self._at[1]
+        self._leave()
+        fd = self._open(path, make=make)
+        self._at = (path, fd)
+        return fd
+
+    def _leave(self) -> None:
+        if self._at is not None:
+            os.close(self._at[1])
+            self._at = None
+
+    def _open(self, path: str, *, make: bool) -> int:
+        here = os.dup(self._fd)
+        for part in path.split("/") if path else ():
+            try:
+                below = self._step(here, part, make=make)
+            finally:
+                os.close(here)
+            here = below
+        return here
+
+    def _step(self, here: int, part: str, *, make: bool) -> int:
+        try:
+            return open_folder(part, here)
+        except FileNotFoundError:
+            if not make:
+                raise
+            with suppress(FileExistsError):
+                os.mkdir(part, FOLDER_MODE, dir_fd=here)
+            return open_folder(part, here)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise InTheWay(errno.ENOTDIR, f"`{part}` is not a directory") from error
+            raise
+
+
+def _temporary(name: str) -> str:
+    """Always the same for a name, so that what a kill left is cleared away by the next attempt."""
+    digest = hashlib.sha1(os.fsencode(name), usedforsecurity=False).hexdigest()
+    return f".ll-restore-{digest[:16]}"
+
+
+def _unlink(folder: int, name: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+
+
+def _remove_all(folder: int, name: str) -> None:
+    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if not stat.S_ISDIR(info.st_mode):
+        os.unlink(name, dir_fd=folder)
+        return
+    try:
+        inner = open_folder(name, folder)
+    except PermissionError:
+        os.chmod(name, OWNER_ALL, dir_fd=folder)
+        inner = open_folder(name, folder)
+    try:
+        if info.st_mode & OWNER_ALL != OWNER_ALL:
+            os.fchmod(inner, stat.S_IMODE(info.st_mode) | OWNER_ALL)
+        for below in os.listdir(inner):
+            _remove_all(inner, below)
+    finally:
+        os.close(inner)
+    os.rmdir(name, dir_fd=folder)

@@ -1,0 +1,188 @@
+"""Put protected paths back as a reference has them, and files outside the scope as they were.
+
+Everything that is about to be replaced is in the store already, synced.  Where a path cannot be put
+back, the others still are.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+from little_loops.trees.guard import Guard, Guarded
+from little_loops.trees.model import PathChange
+from little_loops.trees.placing import OWNER_ALL, Ground
+
+UNKNOWN_MODE = 0
+COMPILED_FOLDER = "__pycache__"
+TOO_LARGE = "too large to have been kept"
+
+
+class Repair:
+    """Paths on their way back to what they were."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        reference: Guard,
+        now: Guard,
+        contents: Mapping[str, bytes],
+        is_cache: Callable[[str], bool],
+    ) -> None:
+        self._ground = ground
+        self._is_cache = is_cache
+        self._reference = reference
+        self._now = now
+        self._contents = contents
+        self.failed: dict[str, str] = {}
+
+    def run(self, changes: Iterable[PathChange]) -> None:
+        """First what was added, from the bottom up; then what was there, from the top down."""
+        wanted = list(changes)
+        self._open_directories()
+        for change in reversed(wanted):
+            if change.kind == "added":
+                self._try(change.path, self._remove)
+        for change in wanted:
+            if change.kind != "added":
+                self._try(change.path, self._put)
+        for path, one in sorted(self._reference.paths.items(), reverse=True):
+            if one.kind == "dir" and one.mode != UNKNOWN_MODE:
+                self._try(path, self._close_directory)
+
+    def _try(self, path: str, step: Callable[[str], None]) -> None:
+        try:
+            try:
+                step(path)
+            except PermissionError:
+                self._unlock(path.rpartition("/")[0])
+                step(path)
+        except OSError as error:
+            self.failed.setdefault(path, (error.strerror or str(error)).lower())
+
+    def _unlock(self, folder: str) -> None:
+        """Open a directory whose permissions are known; they are set again at the end."""
+        one = self._reference.paths.get(folder)
+        if one is None or one.kind != "dir" or one.mode == UNKNOWN_MODE:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        self._ground.set_mode(folder, OWNER_ALL)
+
+    def _open_directories(self) -> None:
+        """Directories that somebody locked are opened for as long as they are worked on."""
+        for path, one in sorted(self._now.paths.items()):
+            before = self._reference.paths.get(path)
+            if one.kind == "dir" and before is not None and before.mode != one.mode:
+                self._try(path, lambda path: self._ground.set_mode(path, OWNER_ALL))
+
+    def _close_directory(self, path: str) -> None:
+        info = self._ground.look(path)
+        if info is None:
+            self._ground.make(path)
+        self._ground.set_mode(path, self._reference.paths[path].mode)
+
+    def _remove(self, path: str) -> None:
+        if self._now.paths[path].kind == "dir":
+            self._clear_caches(path)
+        self._ground.remove(path)
+        self._remove_emptied(path)
+
+    def _remove_emptied(self, path: str) -> None:
+        """Directories that came with what was added."""
+        while path := path.rpartition("/")[0]:
+            if path not in self._now.paths or path in self._reference.paths:
+                return
+            self._clear_caches(path)
+            with suppress(OSError):  # something in it is nobody's business here
+                self._ground.remove(path)
+
+    def _clear_caches(self, path: str) -> None:
+        for name in names_in(self._ground, path):
+            if self._is_cache(f"{path}/{name}"):
+                self._ground.remove_all(f"{path}/{name}")
+
+    def _put(self, path: str) -> None:
+        one = self._reference.paths[path]
+        self._clear_way(path, one)
+        if one.kind == "dir":
+            self._ground.make(path)
+        elif one.kind == "other":
+            raise OSError(0, "it could not be read when the run started")
+        elif one.id not in self._contents:
+            raise OSError(0, TOO_LARGE)
+        elif one.kind == "link":
+            self._ground.link(path, os.fsdecode(self._contents[one.id]))
+        else:
+            self._ground.write(path, self._contents[one.id], one.mode)
+
+    def _clear_way(self, path: str, one: Guarded) -> None:
+        """Remove what is in the way: something else than a directory above, or at the path itself."""
+        parts = path.split("/")
+        for count in range(1, len(parts)):
+            above = "/".join(parts[:count])
+            info = self._ground.look(above)
+            if info is not None and not stat.S_ISDIR(info.st_mode):
+                self._ground.remove(above)
+        info = self._ground.look(path)
+        if info is None:
+            return
+        is_dir = stat.S_ISDIR(info.st_mode)
+        if is_dir and one.kind != "dir":
+            self._remove_directory(path)
+        elif not is_dir and one.kind == "dir":
+            self._ground.remove(path)
+
+    def _remove_directory(self, path: str) -> None:
+        """A directory in the place of a file, with what is known to be in it."""
+        below = [other for other in self._now.paths if other.startswith(f"{path}/")]
+        for other in sorted(below, reverse=True):
+            self._remove_known(other)
+        self._clear_caches(path)
+        self._ground.remove(path)
+
+    def _remove_known(self, path: str) -> None:
+        if self._now.paths[path].kind == "dir":
+            self._clear_caches(path)
+        self._ground.remove(path)
+
+
+def names_in(ground: Ground, path: str) -> list[str]:
+    try:
+        with ground.above(f"{path}/x" if path else "x") as (folder, _):
+            return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def obstacles(ground: Ground, reference: Guard, now: Guard) -> list[str]:
+    """What lies in the place of protected paths, or of a directory above them, unprotected itself."""
+    found: set[str] = set()
+    for path, one in reference.paths.items():
+        if path in now.paths:
+            continue
+        parts = path.split("/")
+        for count in range(1, len(parts) + 1):
+            above = "/".join(parts[:count])
+            info = ground.look(above)
+            if info is None:
+                break
+            if not stat.S_ISDIR(info.st_mode) or (count == len(parts) and one.kind != "dir"):
+                found.add(above)
+                break
+    return sorted(found - now.paths.keys())
+
+
+def remove_caches(ground: Ground, protected: Guard, is_cache: Callable[[str], bool]) -> list[str]:
+    """Remove caches in protected directories, and compiled files beside protected ones."""
+    folders = {path for path, one in protected.paths.items() if one.kind == "dir"}
+    beside = {path.rpartition("/")[0] for path in protected.paths} - folders
+    removed = []
+    for folder in sorted(folders | beside):
+        for name in names_in(ground, folder):
+            path = f"{folder}/{name}" if folder else name
+            if is_cache(path) and (folder in folders or name == COMPILED_FOLDER):
+                ground.remove_all(path)
+                removed.append(path)
+    return removed

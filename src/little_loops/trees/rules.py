@@ -1,0 +1,239 @@
+"""What the start of a run fixes: its scope, what is protected, what is ignored, what lay there ignored.
+
+Read once and kept with the run: a line that somebody adds to a `.gitignore` later hides nothing.
+The user's repository is only read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from little_loops.errors import StoreError
+from little_loops.fsm.scope import contains, normalise
+from little_loops.records import NamedTuple
+from little_loops.trees.git import Git
+from little_loops.trees.patterns import Patterns, compile_patterns, split_lines
+
+GIT = ".git"
+CACHES = ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache")
+COMPILED = ".pyc"
+NEVER = (".loops/.running", ".loops/.history")
+IGNORE_FILE = ".gitignore"
+MAX_IGNORE_FILE_BYTES = 16 << 20
+GITLINK = b"160000"
+
+
+class IgnoreFile(NamedTuple):
+    """Lines of an ignore file, and the directory of the repository they are relative to."""
+
+    base: str
+    lines: tuple[str, ...]
+
+
+class IgnoredFile(NamedTuple):
+    """An ignored file as it was at the start; `id` is that of its stored content."""
+
+    path: str
+    mode: int
+    id: str
+
+
+class Rules(NamedTuple):
+    """All of it is JSON-able by `to_json`; paths are relative to the project.
+
+    `prefix` is where the project lies in its repository (`a/b/`, or empty).  `tracked` are files
+    that are ignored and nevertheless tracked.  `nested` are repositories inside the project,
+    `directories` all others that are not ignored.
+    `linked` are directories that were wholly ignored, `files` single files that were.
+    `caches` are tracked files that have the names of caches.
+    `store` names the store that the ids of the run belong to.
+    """
+
+    run: str
+    project: str
+    scope: tuple[str, ...]
+    protect: tuple[str, ...]
+    prefix: str = ""
+    head: str | None = None
+    ignore: tuple[IgnoreFile, ...] = ()
+    ignore_case: bool = False
+    tracked: tuple[str, ...] = ()
+    nested: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    linked: tuple[str, ...] = ()
+    files: tuple[IgnoredFile, ...] = ()
+    caches: tuple[str, ...] = ()
+    store: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        plain = self._asdict()
+        plain["ignore"] = [one._asdict() for one in self.ignore]
+        plain["files"] = [one._asdict() for one in self.files]
+        return plain
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> Rules:
+        try:
+            lists = {key: tuple(item) for key, item in plain.items() if isinstance(item, list)}
+            lists["ignore"] = tuple(
+                IgnoreFile(one["base"], tuple(one["lines"])) for one in plain["ignore"]
+            )
+            lists["files"] = tuple(IgnoredFile(**one) for one in plain["files"])
+            return cls(**{**plain, **lists})
+        except (TypeError, KeyError) as error:
+            raise StoreError(f"what the run's start fixed is damaged: {error!r}") from error
+
+    def ignored(self) -> Patterns:
+        """Matches paths from the top of the repository."""
+        return compile_patterns(
+            (
+                (os.fsencode(one.base), [os.fsencode(line) for line in one.lines])
+                for one in self.ignore
+            ),
+            self.ignore_case,
+        )
+
+    def protected(self) -> Patterns:
+        """Matches paths of the project."""
+        lines = [os.fsencode(line) for line in self.protect]
+        return compile_patterns([(b"", lines)], self.ignore_case)
+
+    def in_scope(self, path: str) -> bool:
+        return within(path, self.scope)
+
+
+def within(path: str, scope: Sequence[str]) -> bool:
+    return any(contains(upper, path) for upper in scope)
+
+
+def parents(paths: Iterable[str]) -> Iterator[str]:
+    """All directories above these paths."""
+    for path in paths:
+        while path := path.rpartition("/")[0]:
+            yield path
+
+
+def is_cache(path: str) -> bool:
+    """By its name alone."""
+    name = path.rpartition("/")[2]
+    return name in CACHES or name.endswith(COMPILED)
+
+
+def cache_test(rules: Rules) -> Callable[[str], bool]:
+    """Tells which paths are caches; one that is tracked is somebody's work."""
+    kept = frozenset((*rules.caches, *parents(rules.caches)))
+
+    def is_one(path: str) -> bool:
+        return is_cache(path) and path not in kept
+
+    return is_one
+
+
+def never_counts(path: str) -> bool:
+    """Files of this program itself, which change with every step."""
+    return path in NEVER
+
+
+class Repository(NamedTuple):
+    """The user's repository as the start of a run finds it."""
+
+    top: str
+    git_dir: str
+    prefix: str
+    head: str | None
+
+
+def find_repository(git: Git, project: str) -> Repository | None:
+    """The repository the project lies in; None without one."""
+    words = ("--is-inside-work-tree", "--show-toplevel", "--absolute-git-dir", "--show-prefix")
+    answer = git.read(project, ["rev-parse", *words])
+    lines = os.fsdecode(answer.out).split("\n")
+    if answer.code != 0 or lines[0] != "true":
+        if answer.code == 0 or "not a git repository" in answer.complaint:
+            return None
+        raise StoreError(f"git cannot be used here: {answer.complaint}")
+    return Repository(lines[1], lines[2], lines[3], head_of(git, project))
+
+
+def head_of(git: Git, project: str) -> str | None:
+    """The commit that is checked out; None before the first one."""
+    answer = git.read(project, ["rev-parse", "--quiet", "--verify", "HEAD^{commit}"])
+    return answer.out.decode("ascii", "replace").strip() if answer.code == 0 else None
+
+
+class Tracked(NamedTuple):
+    """Paths of the user's index, from the project: files, and repositories inside it."""
+
+    files: frozenset[str]
+    nested: frozenset[str]
+
+
+def tracked_paths(git: Git, project: str) -> Tracked:
+    answer = git.read(project, ["ls-files", "-z", "--stage", "--", "."])
+    if answer.code != 0:
+        raise StoreError(f"git cannot list the tracked files: {answer.complaint}")
+    files, nested = set[str](), set[str]()
+    for line in answer.out.split(b"\0"):
+        head, _, path = line.partition(b"\t")
+        (nested if head.startswith(GITLINK) else files).add(os.fsdecode(path))
+    return Tracked(frozenset(files - {""}), frozenset(nested))
+
+
+def ignore_settings(git: Git, repository: Repository) -> tuple[list[IgnoreFile], bool]:
+    """The rules that hold for the whole repository, and whether case is ignored."""
+    answer = git.read(repository.top, ["config", "-z", "--get-regexp", "^core[.](excludesfile|ignorecase)$"])  # fmt: skip
+    chosen = dict(pair.partition("\n")[::2] for pair in os.fsdecode(answer.out).split("\0") if pair)
+    common = git.read(repository.top, ["rev-parse", "--git-path", "info/exclude"])
+    exclude = os.path.join(repository.top, os.fsdecode(common.out).rstrip("\n"))
+    excludes_file = _expand(chosen.get("core.excludesfile"), git.environ)
+    files = [_ignore_file("", path) for path in (excludes_file, exclude)]
+    ignore_case = chosen.get("core.ignorecase", "").lower() in ("true", "yes", "on", "1")
+    return [one for one in files if one is not None], ignore_case
+
+
+def _expand(path: str | None, environ: Mapping[str, str]) -> str:
+    if path is None:
+        home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config")
+        return os.path.join(home, "git", "ignore")
+    if path.startswith("~/"):
+        return os.path.join(environ.get("HOME", "/"), path[2:])
+    return os.path.expanduser(path)
+
+
+def upper_ignore_files(repository: Repository) -> Iterator[IgnoreFile]:
+    """Those between the top of the repository and the project."""
+    base = ""
+    for part in repository.prefix.split("/")[:-1]:
+        if (found := _ignore_file(base, os.path.join(repository.top, base, IGNORE_FILE))):  # fmt: skip
+            yield found
+        base += f"{part}/"
+
+
+def _ignore_file(base: str, path: str) -> IgnoreFile | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        data = os.read(descriptor, MAX_IGNORE_FILE_BYTES)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return ignore_file(base, data)
+
+
+def ignore_file(base: str, data: bytes) -> IgnoreFile:
+    return IgnoreFile(base, tuple(os.fsdecode(line) for line in split_lines(data) if line))
+
+
+def plain_scope(scope: Sequence[str], project: str) -> tuple[str, ...]:
+    """A scope as paths of the project; absolute ones inside it are taken as such."""
+    found = []
+    for path in scope:
+        if os.path.isabs(path):
+            path = os.path.relpath(path, project)
+        found.append(normalise(path))
+    return tuple(dict.fromkeys(found)) or (".",)

@@ -1,0 +1,194 @@
+"""Look at a project when a run starts: which ignore rules hold, and what lies there ignored."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+
+from little_loops.errors import StoreError
+from little_loops.trees.content import READ, Intake, LeftOut, open_folder, read_up_to
+from little_loops.trees.git import Git
+from little_loops.trees.patterns import Group, Patterns
+from little_loops.trees.rules import (
+    GIT,
+    IGNORE_FILE,
+    MAX_IGNORE_FILE_BYTES,
+    IgnoredFile,
+    IgnoreFile,
+    Rules,
+    find_repository,
+    ignore_file,
+    ignore_settings,
+    is_cache,
+    never_counts,
+    parents,
+    plain_scope,
+    tracked_paths,
+    upper_ignore_files,
+)
+
+MAX_SINGLE_BYTES = 1 << 20
+"""An ignored file up to this size goes into the clean copy."""
+
+
+def read_rules(
+    git: Git,
+    project: str,
+    intake: Intake,
+    *,
+    run: str,
+    scope: Sequence[str],
+    protect: Sequence[str],
+    store: str,
+) -> Rules:
+    """Raises `StoreError` if the project does not lie in a git repository."""
+    repository = find_repository(git, project)
+    if repository is None:
+        raise StoreError(f"`{project}` is not in a git repository", "`git init` makes one")
+    ignore, ignore_case = ignore_settings(git, repository)
+    ignore += upper_ignore_files(repository)
+    rules = Rules(
+        run,
+        project,
+        plain_scope(scope, project),
+        tuple(protect),
+        prefix=repository.prefix,
+        head=repository.head,
+        ignore=tuple(ignore),
+        ignore_case=ignore_case,
+        store=store,
+    )
+    tracked = tracked_paths(git, project)
+    return _Start(git, rules, intake, tracked.files, tracked.nested).look()
+
+
+class _Start:
+    """One walk through everything that is not ignored."""
+
+    def __init__(
+        self,
+        git: Git,
+        rules: Rules,
+        intake: Intake,
+        tracked: frozenset[str],
+        nested: frozenset[str],
+    ) -> None:
+        self._git = git
+        self._rules = rules
+        self._intake = intake
+        self._tracked = tracked
+        self._tracked_dirs = frozenset(parents(tracked))
+        self._submodules = nested
+        self._prefix = os.fsencode(rules.prefix)
+        self._ignore = list(rules.ignore)
+        self._tracked_ignored: list[str] = []
+        self._nested: list[str] = []
+        self._directories: list[str] = []
+        self._linked: list[str] = []
+        self._files: list[IgnoredFile] = []
+
+    def look(self) -> Rules:
+        fd = open_folder(self._rules.project)
+        try:
+            self._look(fd, "", self._rules.ignored(), ignored=False)
+        finally:
+            os.close(fd)
+        return self._rules._replace(
+            ignore=tuple(self._ignore),
+            tracked=tuple(sorted(self._tracked_ignored)),
+            nested=tuple(sorted(self._nested)),
+            directories=tuple(sorted(self._directories)),
+            linked=tuple(sorted(self._linked)),
+            files=tuple(sorted(self._files)),
+            caches=tuple(sorted(path for path in self._tracked if _in_cache(path))),
+        )
+
+    def _look(self, fd: int, path: str, patterns: Patterns, *, ignored: bool) -> None:
+        self._git.check()
+        patterns = patterns if ignored else self._with_ignore_file(fd, path, patterns)
+        with os.scandir(fd) as entries:
+            found = [(one.name, one.is_dir(follow_symlinks=False)) for one in entries]
+        for name, is_dir in found:
+            below = path + name
+            if name == GIT or never_counts(below):
+                continue
+            full = self._prefix + os.fsencode(below)
+            hidden = ignored or patterns.match(full, is_dir)
+            if is_dir:
+                self._directory(fd, below, patterns, hidden)
+            elif hidden:
+                self._file(fd, below)
+
+    def _directory(self, fd: int, path: str, patterns: Patterns, hidden: bool) -> None:
+        name = path.rpartition("/")[2]
+        if hidden and path not in self._tracked_dirs:
+            if not is_cache(path):
+                self._linked.append(path)
+            return
+        try:
+            inner = open_folder(name, fd)
+        except OSError:
+            return  # named when the first snapshot is taken
+        try:
+            if path in self._submodules or self._is_repository(inner, path):
+                self._nested.append(path)
+                return
+            self._directories.append(path)
+            self._look(inner, path + "/", patterns, ignored=hidden)
+        finally:
+            os.close(inner)
+
+    def _is_repository(self, fd: int, path: str) -> bool:
+        if path in self._tracked_dirs:
+            return False
+        try:
+            os.stat(GIT, dir_fd=fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
+    def _file(self, fd: int, path: str) -> None:
+        if path in self._tracked:
+            self._tracked_ignored.append(path)
+            return
+        if is_cache(path):
+            return
+        name = path.rpartition("/")[2]
+        try:
+            info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            if stat.S_ISLNK(info.st_mode):
+                id = self._intake.link(fd, name)
+            elif stat.S_ISREG(info.st_mode) and info.st_size <= MAX_SINGLE_BYTES:
+                id, info = self._intake.file(fd, name)
+            else:
+                return
+        except (OSError, LeftOut):
+            return
+        self._files.append(IgnoredFile(path, info.st_mode, id.hex()))
+
+    def _with_ignore_file(self, fd: int, path: str, patterns: Patterns) -> Patterns:
+        found = _read_ignore_file(fd, self._rules.prefix + path)
+        if found is None:
+            return patterns
+        self._ignore.append(found)
+        lines = [os.fsencode(line) for line in found.lines]
+        group = Group(os.fsencode(found.base), lines, self._rules.ignore_case)
+        return Patterns((*patterns.groups, group))
+
+
+def _in_cache(path: str) -> bool:
+    return is_cache(path) or any(is_cache(above) for above in parents([path]))
+
+
+def _read_ignore_file(fd: int, base: str) -> IgnoreFile | None:
+    try:
+        descriptor = os.open(IGNORE_FILE, READ, dir_fd=fd)
+    except OSError:
+        return None
+    try:
+        return ignore_file(base, read_up_to(descriptor, MAX_IGNORE_FILE_BYTES))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,588 @@
+"""The tree store of a project: take snapshots, compare them, put things back, read what was.
+
+A store is a git directory of its own outside the project.  The user's repository is only read.  Every
+failure leaves as a `StoreError` in words; work that was ended early as `Interrupted`.
+
+Not here: the clean copy (`copies`), packing and pruning (`upkeep`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Literal
+
+from little_loops.errors import StoreError
+from little_loops.records import NamedTuple
+from little_loops.system.files import failure, to_json
+from little_loops.trees import files as store_files
+from little_loops.trees import upkeep
+from little_loops.trees.content import Bounds, Intake, Unstored
+from little_loops.trees.files import StoreFiles, locked, store_of
+from little_loops.trees.git import Git
+from little_loops.trees.guard import (
+    LIST,
+    Guard,
+    Guarded,
+    GuardWalk,
+    compare,
+    decode,
+    is_protected,
+    store_guard,
+)
+from little_loops.trees.model import (
+    Changed,
+    Listed,
+    PathChange,
+    Restoration,
+    Snapshot,
+    StoredFile,
+)
+from little_loops.trees.objects import EMPTY_TREE, LINK, PROGRAM, PackSet, PackWriter
+from little_loops.trees.placing import Ground
+from little_loops.trees.reading import (
+    RawChange,
+    ask,
+    list_changes,
+    list_tree,
+    parse_raw,
+    read_all,
+    read_objects,
+)
+from little_loops.trees.restore import TOO_LARGE, UNKNOWN_MODE, Repair, obstacles, remove_caches
+from little_loops.trees.rules import Rules, cache_test, head_of, parents, within
+from little_loops.trees.start import read_rules
+from little_loops.trees.walk import ContentWalk, Seeds
+
+FIRST_PATHS = 20
+MOST_PATHS = 1000
+USUAL_BOUNDS = Bounds()
+USUAL_MODES = (0o100644, 0o100755)
+STATUSES: Mapping[str, Literal["changed", "added", "deleted"]] = {
+    "A": "added",
+    "D": "deleted",
+    "M": "changed",
+    "T": "changed",
+}
+
+
+class Modes(NamedTuple):
+    """Permission bits of a snapshot's files: of plain ones and programs, and of the exceptions."""
+
+    usual: tuple[int, ...]
+    odd: Mapping[str, int]
+
+    def of(self, path: str, is_program: bool) -> int:
+        return self.odd.get(path, self.usual[is_program])
+
+
+class TreeStore:
+    """The store of one project, as one process uses it."""
+
+    def __init__(self, files: StoreFiles, id: str, git: Git, bounds: Bounds) -> None:
+        self.files = files
+        self.id = id
+        self.git = git
+        self.bounds = bounds
+        self._packs = PackSet(files.packs)
+        self._packed = b""
+        self._unstored: dict[bytes, Unstored] = {}
+        self._walks: dict[str, ContentWalk] = {}
+        self._guards: dict[str, GuardWalk] = {}
+        self._lists: dict[str, Guard] = {}
+        self._named: set[str] = set()
+        self._recorded: set[tuple[str, str]] = set()
+        self._saved: dict[str, int] = {}
+
+    @classmethod
+    def open(
+        cls,
+        project: str,
+        home: str,
+        git: Git,
+        *,
+        create: bool = True,
+        bounds: Bounds = USUAL_BOUNDS,
+    ) -> TreeStore:
+        """The project's store in the user's state directory; made, if `create` says so."""
+        files = store_of(project, home)
+        if not os.path.lexists(files.path):
+            if not create:
+                raise StoreError(
+                    f"the tree store `{files.path}` is gone",
+                    "the run cannot know what has changed since it started; begin a new one",
+                )
+            store_files.create(files)
+        return cls(files, store_files.check(files), git, bounds)
+
+    @property
+    def project(self) -> str:
+        return self.files.project
+
+    # ── taking snapshots ───────────────────────────────────────────────────────────────────────
+
+    def rules(self, run: str, scope: Sequence[str], protect: Sequence[str]) -> Rules:
+        """Read at the start of a run what stays fixed for all of it."""
+        with self._using():
+            with self._writing() as intake:
+                rules = read_rules(
+                    self.git,
+                    self.project,
+                    intake,
+                    run=run,
+                    scope=scope,
+                    protect=protect,
+                    store=self.id,
+                )
+            self._record(run, (one.id for one in rules.files))
+        return rules
+
+    def snapshot(self, rules: Rules, reference: str | None = None) -> Snapshot:
+        """Store the project as it is now.
+
+        `reference` is the guard that protected paths will be compared with: what its links lead to
+        is looked at, too.
+        """
+        self._check_rules(rules)
+        walk = self._walk(rules)
+        with self._using():
+            led_to = self._led_to(reference)
+            with self._writing() as intake:
+                found = self._look(rules, intake, led_to)
+                guard = store_guard(found, intake.writer).hex()
+                project = walk.take(intake).hex()
+                tree = walk.part(rules.scope).hex()
+            self._lists[guard] = found
+            self._record(rules.run, (project, tree, guard))
+            self._save_modes(walk, project)
+        unstored = self._unstored_in(walk, found)
+        return Snapshot(tree, project, guard, unstored, self._left_out(walk))
+
+    def _check_rules(self, rules: Rules) -> None:
+        if rules.store != self.id:
+            raise StoreError(
+                f"the tree store `{self.files.path}` is not the one this run began with",
+                "the run cannot know what has changed since it started; begin a new one",
+            )
+
+    @contextmanager
+    def _writing(self) -> Iterator[Intake]:
+        """New content is in the store, synced, when the block has ended."""
+        writer = PackWriter(self.files.packs, self._packs)
+        known = frozenset(self._unstored)
+        try:
+            yield Intake(writer, self._unstored, self.bounds)
+            self._note_unstored(known)
+            writer.finish()
+        except BaseException as error:
+            writer.abandon()
+            self._walks.clear()  # they believe that everything they read was stored
+            if isinstance(error, OSError):
+                raise _failed(error, "take a snapshot of", self.project) from error
+            raise
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        """Keep the packs where they are for as long as they are used."""
+        self.git.check()
+        if store_files.check(self.files) != self.id:
+            raise StoreError(f"the tree store `{self.files.path}` was replaced by another one")
+        with locked(self.files, self.git):
+            packed = store_files.read(self.files.place("packed")) or b""
+            if packed != self._packed:
+                self._packs.forget()
+                self._walks.clear()
+                self._packed = packed
+            self._packs.refresh()
+            self._load_unstored()
+            yield
+
+    def _walk(self, rules: Rules) -> ContentWalk:
+        walk = self._walks.get(rules.run)
+        if walk is None:
+            walk = ContentWalk(rules, self.git, self._load_times())
+            self._walks[rules.run] = walk
+        return walk
+
+    def _look(self, rules: Rules, intake: Intake, also: Iterable[str] = ()) -> Guard:
+        walk = self._guards.get(rules.run)
+        if walk is None:
+            walk = self._guards[rules.run] = GuardWalk(rules, self.git)
+        return walk.take(intake, time.time_ns(), also)
+
+    def _led_to(self, reference: str | None) -> tuple[str, ...]:
+        return () if reference is None else self._guard(reference).led_to
+
+    def _left_out(self, walk: ContentWalk) -> tuple[str, ...]:
+        """Named once."""
+        new = [path for path in sorted(walk.left_out) if path not in self._named]
+        self._named.update(new)
+        return tuple(f"`{path}` is not part of the snapshot: {walk.left_out[path]}" for path in new)
+
+    # What is remembered beside the objects.
+
+    def _record(self, run: str, ids: Iterable[str]) -> None:
+        """The ids of a run keep its objects from being pruned."""
+        new = [id for id in dict.fromkeys(ids) if (run, id) not in self._recorded]
+        if new:
+            lines = "".join(f"{id}\n" for id in new)
+            store_files.append(self.files.place("runs", run), lines.encode("ascii"))
+            self._recorded.update((run, id) for id in new)
+
+    def _load_unstored(self) -> None:
+        if self._unstored:
+            return
+        for line in (store_files.read(self.files.place("unstored")) or b"").splitlines():
+            parts = line.decode("ascii", "replace").split(" ")
+            if len(parts) == 3:
+                self._unstored[bytes.fromhex(parts[0])] = Unstored(int(parts[1]), parts[2])
+
+    def _note_unstored(self, known: frozenset[bytes]) -> None:
+        new = self._unstored.keys() - known
+        lines = [
+            f"{id.hex()} {self._unstored[id].size} {self._unstored[id].sha256}\n" for id in new
+        ]
+        if lines:
+            store_files.append(self.files.place("unstored"), "".join(lines).encode("ascii"))
+
+    def _unstored_in(self, walk: ContentWalk, guard: Guard) -> tuple[str, ...]:
+        if not self._unstored:
+            return ()
+        found = {path for path, entry in walk.files() if entry[5] in self._unstored}
+        found |= {one.path for one in guard.paths.values() if self._is_unstored(one.id)}
+        return tuple(sorted(found))
+
+    def _is_unstored(self, id: str) -> bool:
+        return bool(id) and bytes.fromhex(id) in self._unstored
+
+    def _load_times(self) -> Seeds:
+        kept = store_files.read_json(self.files.place("times.json"))
+        try:
+            return {
+                folder: {
+                    name: (*times[:5], bytes.fromhex(times[5])) for name, times in names.items()
+                }
+                for folder, names in (kept or {}).items()
+            }
+        except (AttributeError, TypeError, ValueError, IndexError):
+            return {}
+
+    def save_times(self, rules: Rules) -> None:
+        """Spare the next process of this project reading everything again."""
+        walk = self._walks.get(rules.run)
+        if walk is not None:
+            plain = {
+                folder: {
+                    name: [*entry[:5], (entry[5] or b"").hex()] for name, entry in names.items()
+                }
+                for folder, names in walk.seeds().items()
+            }
+            store_files.replace(self.files.place("times.json"), to_json(plain))
+
+    def _save_modes(self, walk: ContentWalk, project: str) -> None:
+        """Permission bits that git does not keep, for putting files back."""
+        if self._saved.get(project) == walk.reads:
+            return
+        self._saved[project] = walk.reads
+        modes = {path: entry[4] for path, entry in walk.files() if stat.S_ISREG(entry[4])}
+        counts = Counter(modes.values())
+        usual = [_most_common(counts, is_program) for is_program in (False, True)]
+        odd = {path: mode for path, mode in modes.items() if mode != usual[bool(mode & 0o100)]}
+        path = self.files.place("modes", project)
+        if odd or usual != list(USUAL_MODES):
+            store_files.replace(path, to_json({"usual": usual, "odd": odd}))
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def _modes(self, project: str) -> Modes:
+        kept = store_files.read_json(self.files.place("modes", project))
+        try:
+            return Modes(tuple(kept["usual"]), dict(kept["odd"]))
+        except (TypeError, KeyError):
+            return Modes(USUAL_MODES, {})
+
+    # ── comparing ──────────────────────────────────────────────────────────────────────────────
+
+    def changed(self, before: str, after: str, scope: Sequence[str] = (".",)) -> Changed:
+        """What differs between two project ids (or tree ids) within a scope."""
+        with self._using():
+            changes = [one for one in self._changes(before, after) if within(one.path, scope)]
+            added, removed = self._lines(before, after, changes)
+        paths = tuple(one.path for one in changes[:FIRST_PATHS])
+        return Changed(len(changes), paths, added, removed)
+
+    def outside(
+        self,
+        before: str,
+        after: str,
+        scope: Sequence[str],
+        others: Iterable[Sequence[str]] = (),
+    ) -> tuple[str, ...]:
+        """Paths outside the scope that differ, and that no other run's scope accounts for."""
+        with self._using():
+            changes = self._changes(before, after)
+        allowed = [scope, *others]
+        return tuple(
+            one.path for one in changes if not any(within(one.path, each) for each in allowed)
+        )[:MOST_PATHS]
+
+    def guard_changes(
+        self, reference: str, guard: str, *, existing_only: bool = False
+    ) -> tuple[PathChange, ...]:
+        """Protected paths that differ from their reference; with `existing_only`, none that are new."""
+        if reference == guard:
+            return ()
+        with self._using():
+            changes = compare(self._guard(reference), self._guard(guard))
+        return tuple(_wanted(changes, existing_only))[:MOST_PATHS]
+
+    def committed(self, rules: Rules, reference: str) -> tuple[str, ...]:
+        """Protected paths that the commit checked out now has otherwise than their reference.
+
+        Only those that differ from the commit at the start: a filter or the line ends of a checkout
+        can make a file differ from every commit.
+        """
+        head = head_of(self.git, self.project)
+        if head is None or head == rules.head:
+            return ()
+        since = rules.head or EMPTY_TREE.hex()
+        words = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--relative", since, head]
+        answer = self.git.read(self.project, words)
+        if answer.code != 0:
+            raise StoreError(f"git cannot compare commits: {answer.complaint}")
+        with self._using():
+            kept = self._guard(reference).paths
+        protected = rules.protected()
+        found = []
+        for change in parse_raw(answer.out):
+            before = kept.get(change.path)
+            if before is None and not is_protected(protected, change.path):
+                continue
+            if change.after.strip("0") != (before.id if before else ""):
+                found.append(change.path)
+        return tuple(found)[:MOST_PATHS]
+
+    def _changes(self, before: str, after: str) -> list[RawChange]:
+        return list_changes(self.git, self.files, before, after)
+
+    def _lines(self, before: str, after: str, changes: Sequence[RawChange]) -> tuple[int, int]:
+        """Lines added and removed in these files; content that was not kept has none."""
+        if not changes:
+            return 0, 0
+        words = ["diff-tree", "-r", "-z", "--numstat", "--no-renames", before, after, "--"]
+        wanted = {one.path for one in changes}
+        added = removed = 0
+        for line in ask(self.git, self.files, [*words, *self._without(changes)]).split(b"\0"):
+            counts = os.fsdecode(line).split("\t", 2)
+            if len(counts) == 3 and counts[2] in wanted and counts[0] != "-":
+                added, removed = added + int(counts[0]), removed + int(counts[1])
+        return added, removed
+
+    def _without(self, changes: Iterable[RawChange]) -> list[str]:
+        """Pathspecs that leave out what git could not read."""
+        paths = [one.path for one in changes if self._is_lost(one)]
+        return [":(top)", *(f":(top,exclude,literal){path}" for path in paths)] if paths else []
+
+    def _is_lost(self, change: RawChange) -> bool:
+        return self._is_unstored(change.before) or self._is_unstored(change.after)
+
+    def _guard(self, id: str) -> Guard:
+        found = self._lists.get(id)
+        if found is None:
+            name = f"{id}:{LIST.decode()}"
+            found = self._lists[id] = decode(read_all(self.git, self.files, [name])[name])
+        return found
+
+    # ── putting back ───────────────────────────────────────────────────────────────────────────
+
+    def restore(self, rules: Rules, reference: str, *, existing_only: bool = False) -> Restoration:
+        """Put protected paths back as the reference has them."""
+        self._check_rules(rules)
+        with self._using():
+            before = self._guard(reference)
+            now, kept = self._keep(rules, before)
+            changes = _wanted(compare(before, now), existing_only)
+            if not changes:
+                return Restoration(kept=kept)
+            contents = self._contents(before.paths[one.path].id for one in changes if one.kind != "added")  # fmt: skip
+            with self._ground() as ground:
+                repair = Repair(ground, before, now, contents, cache_test(rules))
+                repair.run(changes)
+            with self._writing() as intake:
+                after = self._look(rules, intake, before.led_to)
+        failed = repair.failed
+        for one in _wanted(compare(before, after), existing_only):
+            failed.setdefault(one.path, "it was changed again while it was put back")
+        return _restoration([one.path for one in changes], failed, kept)
+
+    def _keep(self, rules: Rules, before: Guard) -> tuple[Guard, str]:
+        """Store what is about to be replaced."""
+        with self._writing() as intake:
+            now = self._look(rules, intake, before.led_to)
+            with self._ground() as ground:
+                in_the_way = obstacles(ground, before, now)
+            if in_the_way:
+                now = self._look(rules, intake, [*before.led_to, *in_the_way])
+            kept = store_guard(now, intake.writer).hex()
+        self._record(rules.run, [kept])
+        return now, kept
+
+    def _ground(self) -> Ground:
+        try:
+            return Ground(self.project)
+        except OSError as error:
+            raise _failed(error, "open", self.project) from error
+
+    def _contents(self, ids: Iterable[str]) -> dict[str, bytes]:
+        known = [id for id in ids if id and not self._is_unstored(id)]
+        return read_all(self.git, self.files, known)
+
+    def put_back(self, rules: Rules, project: str, paths: Sequence[str], patch: str) -> Restoration:
+        """Put files back as a snapshot has them; what they were changed to is kept as a patch."""
+        self._check_rules(rules)
+        walk = self._walk(rules)
+        with self._using():
+            with self._writing() as intake:
+                kept = walk.take(intake).hex()
+            self._record(rules.run, [kept])
+            wanted = frozenset(paths)
+            changes = [one for one in self._changes(project, kept) if one.path in wanted]
+            self._write_patch(project, kept, changes, patch)
+            before = self._guard_of_tree(project, self._modes(project))
+            now = self._guard_of_tree(kept, Modes(USUAL_MODES, {}))
+            contents = self._contents(before.paths[one.path].id for one in changes if one.status != "A")  # fmt: skip
+            with self._ground() as ground:
+                repair = Repair(ground, before, now, contents, cache_test(rules))
+                repair.run([PathChange(one.path, STATUSES[one.status]) for one in changes])
+        return _restoration([one.path for one in changes], repair.failed, kept)
+
+    def _write_patch(
+        self, before: str, after: str, changes: Sequence[RawChange], patch: str
+    ) -> None:
+        paths = [one.path for one in changes if not self._is_lost(one)]
+        if not paths:
+            return
+        words = ["diff", "--binary", "--no-renames", "--no-ext-diff", "--no-textconv"]
+        out = bytearray()
+        for some in _batches(paths):
+            out += ask(self.git, self.files, [*words, before, after, "--", *some])
+        store_files.replace(patch, bytes(out), sync=True)
+
+    def _guard_of_tree(self, id: str, modes: Modes) -> Guard:
+        """A tree as a list of paths; that of a directory's permissions is not known."""
+        found: dict[str, Guarded] = {}
+        for one in list_tree(self.git, self.files, id):
+            if one.mode == LINK.decode():
+                found[one.path] = Guarded(one.path, "link", stat.S_IFLNK, one.id)
+            else:
+                mode = modes.of(one.path, one.mode == PROGRAM.decode())
+                found[one.path] = Guarded(one.path, "file", mode, one.id)
+        for path in set(parents(found)):
+            found[path] = Guarded(path, "dir", UNKNOWN_MODE)
+        return Guard(found)
+
+    def remove_caches(self, rules: Rules, reference: str) -> tuple[str, ...]:
+        """Remove caches in and beside protected paths, before a check."""
+        with self._using():
+            guard = self._guard(reference)
+        with self._ground() as ground:
+            return tuple(remove_caches(ground, guard, cache_test(rules)))
+
+    # ── reading ────────────────────────────────────────────────────────────────────────────────
+
+    def read(self, id: str, path: str) -> StoredFile | None:
+        """A file of a snapshot (`project` or `tree`); None if it was not there."""
+        with self._using():
+            return self._read(id, path, self._modes(id))
+
+    def read_guarded(self, guard: str, path: str) -> StoredFile | None:
+        """A protected file as a guard has it."""
+        with self._using():
+            one = self._guard(guard).paths.get(path)
+            if one is None or one.kind not in ("file", "link"):
+                return None
+            return self._stored(path, one.kind == "link", one.mode, one.id)
+
+    def _read(self, id: str, path: str, modes: Modes) -> StoredFile | None:
+        for one in list_tree(self.git, self.files, id, [path]):
+            if one.path == path:
+                mode = modes.of(path, one.mode == PROGRAM.decode())
+                return self._stored(path, one.mode == LINK.decode(), mode, one.id)
+        return None
+
+    def _stored(self, path: str, is_link: bool, mode: int, id: str) -> StoredFile:
+        if self._is_unstored(id):
+            raise StoreError(f"`{path}` was {TOO_LARGE}")
+        data = read_all(self.git, self.files, [id])[id]
+        return StoredFile(path, "link" if is_link else "file", stat.S_IMODE(mode), data)
+
+    def diff(self, before: str, after: str, options: Sequence[str] = ()) -> bytes:
+        """The difference as `git diff` prints it; `options` are git's, without paths."""
+        words = ["diff", "--no-ext-diff", "--no-textconv", *options, before, after, "--"]
+        with self._using():
+            changes = self._changes(before, after)
+            out = ask(self.git, self.files, [*words, *self._without(changes)])
+        for one in changes:
+            if self._is_lost(one):
+                path = os.fsencode(one.path)
+                out += b"Binary files a/%s and b/%s differ (%s)\n" % (
+                    path,
+                    path,
+                    TOO_LARGE.encode(),
+                )
+        return out
+
+    def listing(self, id: str) -> Iterator[Listed]:
+        """Every path of a snapshot with its mode and the SHA-256 of its content."""
+        with self._using():
+            blobs = list(list_tree(self.git, self.files, id))
+            hashes = {key.hex(): one.sha256 for key, one in self._unstored.items()}
+
+            def take(name: str, data: bytes) -> None:
+                hashes[name] = hashlib.sha256(data).hexdigest()
+
+            read_objects(
+                self.git, self.files, (one.id for one in blobs if one.id not in hashes), take
+            )
+        for one in blobs:
+            yield Listed(one.path, one.mode, hashes[one.id])
+
+    # ── upkeep ─────────────────────────────────────────────────────────────────────────────────
+
+    def pack(self) -> None:
+        """Make one pack of many, when a run has ended."""
+        upkeep.pack(self.files, self.git)
+
+    def prune(self, cap_bytes: int, keep: Iterable[str]) -> tuple[str, ...]:
+        """Forget the oldest runs until the store is small enough; those that were forgotten."""
+        return upkeep.prune(self.files, self.git, cap_bytes, frozenset(keep))
+
+
+def _wanted(changes: Iterable[PathChange], existing_only: bool) -> list[PathChange]:
+    return [one for one in changes if not existing_only or one.kind != "added"]
+
+
+def _restoration(paths: Sequence[str], failed: Mapping[str, str], kept: str) -> Restoration:
+    done = tuple(path for path in paths if path not in failed)
+    return Restoration(done, tuple(f"{path}: {why}" for path, why in sorted(failed.items())), kept)
+
+
+def _failed(error: OSError, doing: str, path: str) -> StoreError:
+    plain = failure(error, doing, path)
+    return StoreError(plain.message, plain.help)
+
+
+def _most_common(counts: Counter[int], is_program: bool) -> int:
+    fitting = {mode: count for mode, count in counts.items() if bool(mode & 0o100) is is_program}
+    return max(fitting, key=lambda mode: fitting[mode], default=USUAL_MODES[is_program])
+
+
+def _batches(paths: Sequence[str], size: int = 500) -> Iterator[list[str]]:
+    for at in range(0, len(paths), size):
+        yield [f":(top,literal){path}" for path in paths[at : at + size]]

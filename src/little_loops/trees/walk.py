@@ -1,0 +1,291 @@
+"""Walk a project's tree and give the id of its content.
+
+What was found is remembered: a directory whose times have not changed has the same names, and a file
+whose times, size and inode have not changed has the same content.  The time of the last change of
+an inode (`ctime`) is part of that: a program can set a file's `mtime` back, but not this one.  What was
+changed so recently that the clock could not tell a second change apart is read again next time.
+
+Not here: protected paths, which are always read (`guard`).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+
+from little_loops.trees.content import Intake, LeftOut, open_folder
+from little_loops.trees.git import Git
+from little_loops.trees.objects import (
+    DIRECTORY,
+    EMPTY_TREE,
+    LINK,
+    PLAIN,
+    PROGRAM,
+    TreeEntry,
+    tree_data,
+)
+from little_loops.trees.patterns import Patterns
+from little_loops.trees.rules import GIT, Rules, never_counts, parents
+
+NO_FILE = "neither a file nor a link"
+CLOCK_NS = 20_000_000
+"""More than the kernel's clock for files can lag behind."""
+WHOLE_SECONDS_NS = 2_000_000_000
+"""The same where a file system counts in seconds."""
+
+Entry = tuple[int, int, int, int, int, bytes | None]
+"""ctime, mtime, size, inode, mode, id; no id for what is left out."""
+UNKNOWN: Entry = (-1, -1, -1, -1, -1, None)
+Seeds = dict[str, dict[str, Entry]]
+
+
+class Directory:
+    """What is known of a directory; `tree` is none if that has to be worked out again.
+
+    In one that is `ignored`, only tracked files count.
+    """
+
+    __slots__ = ("dirs", "files", "ignored", "stamp", "tree")
+
+    def __init__(self, ignored: bool = False) -> None:
+        self.stamp: tuple[int, int, int] | None = None
+        self.files: dict[str, Entry] = {}
+        self.dirs: dict[str, Directory] = {}
+        self.ignored = ignored
+        self.tree: bytes | None = None
+
+
+class ContentWalk:
+    """The content of one project by the rules of one run, from snapshot to snapshot."""
+
+    def __init__(self, rules: Rules, git: Git, seeds: Seeds) -> None:
+        self.root = Directory()
+        self.left_out: dict[str, str] = {}
+        self.reads = 0
+        self._rules = rules
+        self._git = git
+        self._seeds = seeds
+        self._prefix = os.fsencode(rules.prefix)
+        self._patterns = rules.ignored().under(self._prefix.rstrip(b"/"))
+        self._tracked = frozenset(rules.tracked)
+        self._tracked_dirs = frozenset(parents(rules.tracked))
+        self._nested = frozenset(rules.nested)
+        self._directories = frozenset(rules.directories)
+        self._horizon = 0
+        self._intake: Intake
+
+    def take(self, intake: Intake) -> bytes:
+        """Look at everything once more; the id of the tree, which is in the intake now."""
+        self._intake = intake
+        self._horizon = time.time_ns()
+        fd = open_folder(self._rules.project)
+        try:
+            self._look(fd, self.root, "", self._patterns)
+        finally:
+            os.close(fd)
+        self._seeds = {}
+        return self.tree(self.root) or intake.writer.add(b"tree", b"")
+
+    # ── looking ────────────────────────────────────────────────────────────────────────────────
+
+    def _look(self, fd: int, node: Directory, path: str, patterns: Patterns) -> None:
+        self._git.check()
+        info = os.fstat(fd)
+        stamp = (info.st_ctime_ns, info.st_mtime_ns, info.st_ino)
+        if node.stamp != stamp:
+            self._list(fd, node, path, patterns)
+            node.stamp = None if self._is_recent(info) else stamp
+        self._look_at_files(fd, node, path)
+        for name in list(node.dirs):
+            self._descend(fd, node, path + name, patterns)
+
+    def _look_at_files(self, fd: int, node: Directory, path: str) -> None:
+        changed = []
+        look = os.stat
+        for name, (ctime, mtime, size, inode, mode, _) in node.files.items():
+            try:
+                info = look(name, dir_fd=fd, follow_symlinks=False)
+            except OSError:
+                changed.append(name)
+                continue
+            if (
+                info.st_ctime_ns != ctime
+                or info.st_mtime_ns != mtime
+                or info.st_size != size
+                or info.st_ino != inode
+                or info.st_mode != mode
+            ):
+                changed.append(name)
+        for name in changed:
+            self._read(fd, node, path, name)
+
+    def _read(self, fd: int, node: Directory, path: str, name: str) -> None:
+        """See what a name is now."""
+        before = node.files[name]
+        self.reads += 1
+        try:
+            after = self._entry(fd, name)
+        except FileNotFoundError:
+            del node.files[name]
+            node.tree = None
+            return
+        except LeftOut as left_out:
+            self.left_out[path + name] = left_out.reason
+            after = UNKNOWN
+        node.files[name] = after
+        if before[5] != after[5] or git_mode(before[4]) != git_mode(after[4]):
+            node.tree = None
+
+    def _entry(self, fd: int, name: str) -> Entry:
+        info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        if stat.S_ISLNK(info.st_mode):
+            id = self._intake.link(fd, name)
+        elif stat.S_ISREG(info.st_mode):
+            id, info = self._intake.file(fd, name)
+        else:
+            raise LeftOut(NO_FILE)
+        ctime = -1 if self._is_recent(info) else info.st_ctime_ns
+        return (ctime, info.st_mtime_ns, info.st_size, info.st_ino, info.st_mode, id)
+
+    def _is_recent(self, info: os.stat_result) -> bool:
+        whole = info.st_ctime_ns % 1_000_000_000 == 0 == info.st_mtime_ns % 1_000_000_000
+        return info.st_ctime_ns > self._horizon - (WHOLE_SECONDS_NS if whole else CLOCK_NS)
+
+    def _descend(self, fd: int, node: Directory, path: str, patterns: Patterns) -> None:
+        name = path.rpartition("/")[2]
+        child = node.dirs[name]
+        try:
+            inner = open_folder(name, fd)
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                self.left_out[path] = (error.strerror or str(error)).lower()
+            del node.dirs[name]
+            node.tree = node.stamp = None
+            return
+        before = child.tree
+        try:
+            below = patterns.under(self._prefix + os.fsencode(path))
+            self._look(inner, child, path + "/", below)
+        finally:
+            os.close(inner)
+        if before is None or child.tree is None:
+            node.tree = None
+
+    # ── which names count ──────────────────────────────────────────────────────────────────────
+
+    def _list(self, fd: int, node: Directory, path: str, patterns: Patterns) -> None:
+        known, seeds = node.files, self._seeds.get(path, {})
+        files: dict[str, Entry] = {}
+        dirs: dict[str, Directory] = {}
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                name = entry.name
+                ignored = node.ignored or self._is_ignored(entry, path, patterns)
+                if entry.is_dir(follow_symlinks=False):
+                    if self._enters(fd, name, path, ignored):
+                        dirs[name] = node.dirs.get(name) or Directory(ignored)
+                elif self._counts(entry, path, ignored):
+                    files[name] = known.get(name) or self._seed(seeds.get(name))
+        if files.keys() != known.keys() or dirs.keys() != node.dirs.keys():
+            node.tree = None
+        node.files, node.dirs = files, dirs
+
+    def _is_ignored(self, entry: os.DirEntry[str], path: str, patterns: Patterns) -> bool:
+        full = self._prefix + os.fsencode(path + entry.name)
+        return patterns.match(full, entry.is_dir(follow_symlinks=False))
+
+    def _seed(self, entry: Entry | None) -> Entry:
+        """What an earlier run found out, as long as the store still has that content."""
+        if entry is None or entry[5] is None or not self._intake.has(entry[5]):
+            return UNKNOWN
+        return entry
+
+    def _enters(self, fd: int, name: str, path: str, ignored: bool) -> bool:
+        below = path + name
+        if name == GIT or never_counts(below) or (ignored and below not in self._tracked_dirs):
+            return False
+        if below in self._nested or self._is_new_repository(fd, name, below):
+            self.left_out[below] = "a repository of its own"
+            return False
+        return True
+
+    def _is_new_repository(self, fd: int, name: str, below: str) -> bool:
+        """A `.git` put into a directory that was there at the start must not hide what is in it."""
+        if below in self._directories:
+            return False
+        try:
+            os.stat(f"{name}/{GIT}", dir_fd=fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
+    def _counts(self, entry: os.DirEntry[str], path: str, ignored: bool) -> bool:
+        below = path + entry.name
+        if entry.name == GIT or (ignored and below not in self._tracked):
+            return False
+        if not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
+            self.left_out[below] = NO_FILE
+            return False
+        return True
+
+    # ── trees ──────────────────────────────────────────────────────────────────────────────────
+
+    def tree(self, node: Directory) -> bytes:
+        """The id of a directory's content; empty if there is no file in it."""
+        if node.tree is None:
+            entries = list(self._entries(node))
+            writer = self._intake.writer
+            node.tree = writer.add(b"tree", tree_data(entries)) if entries else b""
+        return node.tree
+
+    def _entries(self, node: Directory) -> Iterator[TreeEntry]:
+        for name, entry in node.files.items():
+            if entry[5] is not None:
+                yield TreeEntry(git_mode(entry[4]), os.fsencode(name), entry[5])
+        for name, child in node.dirs.items():
+            if id := self.tree(child):
+                yield TreeEntry(DIRECTORY, os.fsencode(name), id)
+
+    def part(self, scope: Sequence[str]) -> bytes:
+        """The id of the tree that has only the content of these paths."""
+        if "." in scope:
+            return self.tree(self.root) or EMPTY_TREE
+        parts = [tuple(path.split("/")) for path in scope]
+        return self._part(self.root, parts) or self._intake.writer.add(b"tree", b"")
+
+    def _part(self, node: Directory, parts: Sequence[tuple[str, ...]]) -> bytes:
+        whole = {part[0] for part in parts if len(part) == 1}
+        deeper = {part[0] for part in parts} - whole
+        entries = [one for one in self._entries(node) if os.fsdecode(one.name) in whole]
+        for name in deeper & node.dirs.keys():
+            rest = [part[1:] for part in parts if part[0] == name]
+            if id := self._part(node.dirs[name], rest):
+                entries.append(TreeEntry(DIRECTORY, os.fsencode(name), id))
+        return self._intake.writer.add(b"tree", tree_data(entries)) if entries else b""
+
+    def files(self) -> Iterator[tuple[str, Entry]]:
+        """Every file that counts, with its path."""
+        stack = [("", self.root)]
+        while stack:
+            path, node = stack.pop()
+            for name, entry in node.files.items():
+                yield path + name, entry
+            stack += [(f"{path}{name}/", child) for name, child in node.dirs.items()]
+
+    def seeds(self) -> Seeds:
+        """What the next process need not find out again."""
+        found: Seeds = {}
+        for path, entry in self.files():
+            folder, _, name = path.rpartition("/")
+            if entry[5] is not None and entry[0] >= 0:
+                found.setdefault(folder + "/" if folder else "", {})[name] = entry
+        return found
+
+
+def git_mode(mode: int) -> bytes:
+    """A mode as git writes it: of all permissions, it knows one."""
+    if stat.S_ISLNK(mode):
+        return LINK
+    return PROGRAM if mode & stat.S_IXUSR else PLAIN

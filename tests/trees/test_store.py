@@ -1,0 +1,102 @@
+"""Snapshots of real repositories: what counts, what differs, what is never touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from little_loops.errors import StoreError
+from little_loops.trees.model import Changed, PathChange
+from little_loops.trees.rules import Rules
+from tests.trees.projects import Tree, fingerprint
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    made = Tree(tmp_path)
+    made.write_all({"src/a.py": "a = 1\n", "tests/test_a.py": "assert 1\n"})
+    made.write(".gitignore", "*.log\n/build/\n")
+    made.commit()
+    return made
+
+
+def test_an_unchanged_tree_has_the_same_ids_also_for_another_process(tree):
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    first = store.snapshot(rules)
+    store.save_times(rules)
+    assert store.snapshot(rules) == first
+    again = Rules.from_json(json.loads(json.dumps(rules.to_json())))
+    assert tree.store(create=False).snapshot(again) == first
+
+
+def test_the_tree_of_a_clean_checkout_is_the_tree_of_its_commit(tree):
+    store = tree.store()
+    found = store.snapshot(tree.rules(store))
+    assert found.project == tree.git("rev-parse", "HEAD^{tree}").strip()
+
+
+def test_the_tree_is_what_lies_within_the_scope(tree):
+    store = tree.store()
+    rules = tree.rules(store, scope=["src", "tests/test_a.py"])
+    before = store.snapshot(rules)
+    tree.write("docs/new.md", "text")
+    after = store.snapshot(rules)
+    assert tree.paths(store, after.tree) == ["src/a.py", "tests/test_a.py"]
+    assert after.tree == before.tree
+    assert after.project != before.project
+
+
+def test_changes_between_two_snapshots(tree):
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"], scope=["src"])
+    before = store.snapshot(rules)
+    tree.write("src/a.py", "a = 2\nb = 3\n")
+    tree.write("docs/new.md", "text\n")
+    tree.write("other/x.md", "text\n")
+    (tree.root / "tests/test_a.py").unlink()
+    after = store.snapshot(rules, before.guard)
+    assert store.changed(before.project, after.project, rules.scope) == Changed(
+        1, ("src/a.py",), 2, 1
+    )
+    assert store.changed(before.project, before.project) == Changed()
+    assert store.outside(before.project, after.project, rules.scope, [["other"]]) == (
+        "docs/new.md",
+        "tests/test_a.py",
+    )
+    assert store.guard_changes(before.guard, after.guard) == (
+        PathChange("tests/test_a.py", "deleted"),
+    )
+
+
+def test_a_store_that_is_gone_is_not_taken_for_an_empty_one(tree):
+    store = tree.store()
+    rules = tree.rules(store)
+    store.snapshot(rules)
+    shutil.rmtree(store.files.path)
+    with pytest.raises(StoreError, match="has lost"):
+        store.snapshot(rules)
+    with pytest.raises(StoreError, match="is gone"):
+        tree.store(create=False)
+    with pytest.raises(StoreError, match="not the one this run began with"):
+        tree.store().snapshot(rules)
+
+
+def test_the_users_repository_is_not_touched(tree):
+    tree.git("config", "core.fsmonitor", "true")
+    before = fingerprint(tree.top / ".git")
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    first = store.snapshot(rules)
+    tree.write("tests/test_a.py", "assert 0\n")
+    second = store.snapshot(rules, first.guard)
+    store.restore(rules, first.guard)
+    store.committed(rules, first.guard)
+    store.changed(first.project, second.project)
+    store.pack()
+    assert fingerprint(tree.top / ".git") == before
+    assert os.stat(store.files.path).st_mode & 0o777 == 0o700
