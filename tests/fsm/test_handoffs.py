@@ -9,7 +9,7 @@ import pytest
 from little_loops.fsm.commands import RunAction, RunAgent, Wait
 from little_loops.fsm.happenings import ActionEnded, Moment, Resumed
 from little_loops.fsm.machine import advance
-from little_loops.fsm.schema import FSMLoop, StateConfig
+from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
 from little_loops.fsm.state import SignalLine, WaitFor
 from tests.fsm.scripted import START_MS, Crash, Says, ScriptedWorld, begin, cut, go_on
 
@@ -212,6 +212,42 @@ def test_a_session_that_there_is_no_money_for_is_not_started():
         False,
         "$0.2 of $1 are left, a session may use $0.25",
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "used", "spawns"),
+    [
+        pytest.param({"max_cost_usd": 1.0}, 0.7, True, id="enough is left"),
+        pytest.param({"max_cost_usd": 1.0}, 0.75, False, id="all of the rest would be needed"),
+        pytest.param(
+            {"max_cost_usd": 1.0, "host": HostOptions("codex")}, 0.9, True, id="no price is known"
+        ),
+        pytest.param({}, 900.0, True, id="no limit"),
+    ],
+)
+def test_what_a_session_needs(fields, used, spawns):
+    spent = Says(0, line=HANDOFF, agent="success", cost_usd=used)
+    world = ScriptedWorld(loop(on_handoff="spawn", **fields), [spent])
+    assert begin(world)[1].spawn is spawns
+    detected = next(each for each in world.log if each["event"] == "handoff_detected")
+    assert detected.get("spawn", False) is spawns
+
+
+def test_a_session_is_on_the_account_before_it_starts():
+    spent = Says(0, line=HANDOFF, agent="success", cost_usd=0.5)
+    world = ScriptedWorld(loop(on_handoff="spawn"), [spent])
+    begin(world)
+    costs = [each for each in world.log if each["event"] == "cost"]
+    assert [(each["cost_usd"], each.get("estimated")) for each in costs] == [
+        (0.5, None),
+        (0.25, True),
+    ]
+
+
+def test_to_continue_in_this_process_no_session_has_to_be_paid_for():
+    spent = Says(0, line=HANDOFF, agent="success", cost_usd=0.9)
+    world = ScriptedWorld(loop(on_handoff="continue", max_cost_usd=1.0), [spent, DONE])
+    assert begin(world)[1].status == "completed"
 
 
 def test_an_agent_that_hands_off_in_its_last_second_was_cut():

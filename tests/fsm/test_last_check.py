@@ -218,19 +218,32 @@ def test_a_result_that_nobody_judges_later(states):
     ("target", "expected"),
     [
         pytest.param("between", "judge", id="past a step to the state that judges"),
+        pytest.param("judge", "judge", id="that state itself"),
         pytest.param("stuck", "stuck", id="a step that nothing passes"),
         pytest.param("last", "last", id="an end"),
+        pytest.param("ending", "ending", id="a step to an end"),
         pytest.param("kept", "kept", id="itself"),
+        pytest.param("back", "back", id="a step back to itself"),
+        pytest.param("$current", "$current", id="once more"),
+        pytest.param("round", "round", id="a circle of steps"),
+        pytest.param("again", "again", id="a step that runs again"),
     ],
 )
-def test_where_a_kept_result_is_judged(target, expected):
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "not kept"])
+def test_where_a_kept_result_is_judged(is_kept, target, expected):
     machine = {
-        "kept": {"action": "check", "capture_exit": True, "next": target},
+        "kept": {"action": "check", "capture_exit": is_kept, "next": target},
         "between": {"action": "x", "next": "judge"},
         "judge": {"condition": {"type": "exit_code", "source": "kept"}, "on_pass": "last"},
         "stuck": {"action": "x", "on_fail": "kept"},
         "last": {"terminal": True},
+        "ending": {"action": "x", "next": "last"},
+        "back": {"action": "x", "next": "kept"},
+        "round": {"action": "x", "next": "about"},
+        "about": {"action": "x", "next": "round"},
+        "again": {"action": "x", "on_pass": "$current"},
     }
     loop = FSMLoop.from_dict({"name": "l", "initial": "kept", "states": machine})
     run = LoopState("r", "l", "kept", "", "")
-    assert way_to_judgement(loop, run, Way(target, "next")).target == expected
+    found = way_to_judgement(loop, run, Way(target, "next")).target
+    assert found == (expected if is_kept else target)

@@ -24,7 +24,12 @@ NOW = Moment(0, 5000)
 
 
 def loop(**fields: Any) -> FSMLoop:
-    states = {"ask": StateConfig("/ask"), "test": StateConfig("pytest")}
+    states = {
+        "ask": StateConfig("/ask"),
+        "test": StateConfig("pytest"),
+        "odd": StateConfig("${oops"),
+        "lost": StateConfig("${context.nothing}"),
+    }
     return FSMLoop("l", initial="ask", states=states, **fields)
 
 
@@ -43,6 +48,8 @@ def loop(**fields: Any) -> FSMLoop:
             id="no money left",
         ),
         pytest.param({"max_cost_usd": 0.5}, "test", None, id="a command costs nothing"),
+        pytest.param({"max_cost_usd": 0.5}, "odd", None, id="no template"),
+        pytest.param({"max_cost_usd": 0.5}, "lost", None, id="no such value"),
         pytest.param({"max_tokens": 101}, "ask", None, id="a token left"),
         pytest.param(
             {"max_tokens": 100},

@@ -17,6 +17,7 @@ from tests.fsm.scripted import (
     Stop,
     begin,
     crash_and_go_on,
+    cut,
     go_on,
     rebuilt,
     told,
@@ -1162,8 +1163,8 @@ def test_maintain_starts_again_after_the_last_state(done, script):
 )
 def test_the_error_a_run_ends_with(said, error):
     world = ScriptedWorld(loop(AGENT), [said])
-    begin(world)
-    assert world.log[-1]["error"] == error
+    _, ending = begin(world)
+    assert (ending.message, world.log[-1]["error"]) == (error, error)
 
 
 @pytest.mark.parametrize(
@@ -1196,3 +1197,179 @@ def test_a_handler_for_the_loops_time_that_nobody_can_pay_for_is_left_out():
     run, ending = begin(world)
     assert (run.status, ending.reason) == ("failed", "loop_timeout")
     assert len([each for each in world.log if each["event"] == "action_start"]) == 1
+
+
+@pytest.mark.parametrize(("most", "said"), [(1, "1 iteration"), (2, "2 iterations")])
+def test_the_message_of_used_up_iterations(most, said):
+    world = ScriptedWorld(loop(CHECK_FIX, max_iterations=most), [1, 0] * 2)
+    assert begin(world)[1].message == f"{said}, still in `fix`"
+
+
+def test_what_the_actions_left_running_is_named():
+    world = ScriptedWorld(loop(CHECK_FIX), [0])
+    world.leftovers = ("sleep (12)", "tail (13)")
+    assert "warning: ended what the actions had left running: sleep (12), tail (13)" in (
+        told_lines(world)
+    )
+
+
+# ── the state for the loop's time ──────────────────────────────────────────────────────────────
+
+
+def timed(late: dict[str, Any], **fields: Any) -> FSMLoop:
+    """A loop whose time is up after its first action; `late` is entered then, once."""
+    states = {
+        "fix": {"action": "/fix", "next": "fix"},
+        "late": {"next": "fix", **late},
+        "done": {"terminal": True},
+    }
+    return loop(states, timeout=2, on_timeout="late", **fields)
+
+
+LONG = Says(0, agent="success", takes_ms=9000)
+OUT_OF_TIME = "loop_timeout: failed, loop_timeout"
+
+
+@pytest.mark.parametrize(
+    ("late", "said"),
+    [
+        pytest.param({"action": "x"}, [0], id="it ends"),
+        pytest.param({"action": "x", "on_error": "fix"}, [2], id="it fails"),
+        pytest.param(
+            {"action": "x"}, [Says(0, line=SignalLine("handoff", "notes"))], id="it hands off"
+        ),
+        pytest.param({"action": "x"}, [Says(0, line=SignalLine("stop", ""))], id="it says stop"),
+        pytest.param({"action": "/x"}, [Says(2, agent="wait")], id="a usage limit"),
+        pytest.param({"action": "/x"}, [Says(2, agent="auth")], id="no login"),
+        pytest.param({"action": "${captured.no.output}", "on_error": "fix"}, [], id="no value"),
+        pytest.param(
+            {"condition": {"type": "exit_code", "source": "fix"}, "on_fail": "fix"},
+            [],
+            id="a decision",
+        ),
+    ],
+)
+def test_the_state_for_the_loops_time_runs_once_and_leads_nowhere(late, said):
+    world = ScriptedWorld(timed(late, on_handoff="continue"), [LONG, *said])
+    assert told_lines(world)[-1] == OUT_OF_TIME
+    assert [each["state"] for each in world.log if each["event"] == "state_enter"] == [
+        "fix",
+        "late",
+    ]
+
+
+def test_without_more_time_a_resume_runs_nothing():
+    world = ScriptedWorld(timed({"action": "x"}), [LONG, 0])
+    begin(world)
+    before = len(world.log)
+    go_on(world, [])
+    assert [each["event"] for each in world.log[before:]] == ["resume", "loop_timeout"]
+    assert "again" not in world.log[before]
+
+
+def test_with_more_time_a_resume_goes_where_it_was_cut():
+    world = ScriptedWorld(timed({"action": "x"}), [LONG, 0])
+    begin(world)
+    go_on(world, [Says(2, agent="error")], limits=Limits(timeout=100))
+    assert told(world).splitlines()[-3:] == [
+        "late -> fix (resume)",
+        "iteration 2",
+        "loop_error: failed, error",
+    ]
+
+
+@pytest.mark.parametrize("wish", ["$current", "fix", "$error"])
+def test_killed_in_the_state_for_the_loops_time(wish):
+    world = ScriptedWorld(timed({"action": "x"}, on_interrupt=wish), [LONG, Crash])
+    crash_and_go_on(world, [0])
+    assert told(world).splitlines()[-1] == OUT_OF_TIME
+    starts = [each["state"] for each in world.log if each["event"] == "action_start"]
+    assert starts == (["fix", "late", "late"] if wish == "$current" else ["fix", "late"])
+
+
+# ── logs that are cut between two events that belong together ──────────────────────────────────
+
+
+def cut_after(world: ScriptedWorld, event: str) -> None:
+    last = [n for n, each in enumerate(world.log) if each["event"] == event][-1]
+    cut(world, last + 1)
+
+
+def test_cut_on_the_way_to_the_state_for_the_loops_time():
+    """It is entered though no iteration is left for it."""
+    states = {"late": {"action": "x", "on_pass": "fix"}, "fix": {"action": "/fix", "next": "late"}}
+    world = ScriptedWorld(
+        loop(states, timeout=2, on_timeout="late", max_iterations=1), [0, LONG, 0]
+    )
+    begin(world)
+    cut_after(world, "transition")
+    go_on(world, [0])
+    assert told(world).splitlines()[-3:] == [
+        "fix -> late (on_timeout)",
+        "resume in fix",
+        OUT_OF_TIME,
+    ]
+    assert world.log[-2]["event"] == "action_complete"
+
+
+@pytest.mark.parametrize(
+    ("states", "script", "fields", "expected"),
+    [
+        pytest.param(
+            {"a": {"action": "x", "next": "done"}, "done": {"terminal": True}},
+            [0],
+            {"maintain": True, "maintain_interval": 30},
+            "cycle 2, after 30000 ms",
+            id="before a cycle",
+        ),
+        pytest.param(
+            {"a": {"action": "x", "on_fail": "$current", "on_pass": "b"}, "b": {"terminal": True}},
+            [1],
+            {"backoff": 4},
+            "iteration 2\nretry 2, after 4000 ms",
+            id="before a retry",
+        ),
+        pytest.param(
+            {"a": {"action": "x", "next": "b"}, "b": {"action": "y", "next": "a"}},
+            [0, 0],
+            {"backoff": 4},
+            "iteration 2, after 4000 ms",
+            id="before an iteration",
+        ),
+        pytest.param(
+            {"a": {"action": "x", "next": "b"}, "b": {"action": "y", "next": "c"}},
+            [0],
+            {"backoff": 4},
+            "",
+            id="before another state",
+        ),
+    ],
+)
+def test_a_wait_that_was_cut_off_the_log_is_made_up(states, script, fields, expected):
+    world = ScriptedWorld(loop({"c": {"terminal": True}, **states}, **fields), [*script, Crash])
+    world.loop = world.loop._replace(initial="a")
+    world.crashes_in_wait = True
+    with pytest.raises(Crash):
+        begin(world)
+    cut_after(world, "transition")
+    before = len(told(world))
+    with pytest.raises(Crash):
+        go_on(world, [Crash])
+    assert told(world)[before:].strip().partition("\n")[2] == expected
+
+
+def test_cut_between_an_iteration_and_the_wait_of_a_retry():
+    states = {
+        "a": {"action": "x", "on_fail": "$current", "on_pass": "b"},
+        "b": {"terminal": True},
+    }
+    world = ScriptedWorld(loop(states, backoff=4), [1, 0])
+    begin(world)
+    cut_after(world, "iteration")
+    go_on(world, [0])
+    assert told(world).splitlines()[2:] == [
+        "resume in a",
+        "retry 2, after 4000 ms",
+        "a -> b (on_pass)",
+        "loop_complete: completed, terminal",
+    ]

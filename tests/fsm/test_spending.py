@@ -29,6 +29,7 @@ def run(**costs: Receipt) -> LoopState:
     ("result", "expected"),
     [
         pytest.param({}, None, id="a command"),
+        pytest.param({"cut_by": "action"}, None, id="a command that was cut"),
         pytest.param({"agent": "success"}, None, id="an agent that reports nothing"),
         pytest.param(
             {"agent": "success", "tokens": 7, "cost_usd": 0.5, "turns": 2},
@@ -42,6 +43,9 @@ def run(**costs: Receipt) -> LoopState:
         ),
         pytest.param(
             {"agent": "error", "tokens": 1000}, Receipt(1000, 0.003, 0, 0.003), id="died half-way"
+        ),
+        pytest.param(
+            {"agent": "error", "tokens": 1}, Receipt(1, 3e-6, 0, 3e-6), id="after its first token"
         ),
     ],
 )
@@ -57,8 +61,17 @@ def test_a_turn(result, expected):
             {}, {"fix": Receipt(1000, 0.1, 0, 0.1)}, 0.3, id="no price: that was a guess too"
         ),
         pytest.param({}, {"fix": Receipt(0, 0.1)}, 0.3, id="no price: nothing was counted"),
+        pytest.param(
+            {},
+            {"ask": Receipt(9000, 0.0), "fix": Receipt(1000, 0.1)},
+            10.0,
+            id="only by turns that had a price",
+        ),
         pytest.param({"host": HostOptions(max_cost_usd=0.2)}, {}, 0.2, id="what a turn may use"),
         pytest.param({"max_cost_usd": 1.0}, {"ask": Receipt(0, 0.9)}, 0.1, id="what is left"),
+        pytest.param(
+            {"max_cost_usd": 0.5}, {"ask": Receipt(0, 0.9)}, 0.3, id="the limit was lowered since"
+        ),
         pytest.param({"host": HostOptions("codex")}, {}, 0.0, id="a host without prices"),
     ],
 )
@@ -74,10 +87,12 @@ def test_a_host_without_prices_is_not_charged_for_silence():
     assert used(loop(host=HostOptions("command")), run(), Result(None, 5, **CUT)) is None
 
 
-@pytest.mark.parametrize(("host", "cost"), [("claude", SESSION_USD), ("codex", None)])
-def test_a_spawned_session(host, cost):
-    receipt = session(loop(host=HostOptions(host)), run())
-    assert (None if receipt is None else receipt.cost_usd) == cost
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("claude", Receipt(0, SESSION_USD, 0, SESSION_USD)), ("codex", None)],
+)
+def test_a_spawned_session(host, expected):
+    assert session(loop(host=HostOptions(host)), run()) == expected
 
 
 def costs(world: ScriptedWorld) -> list[tuple[float, bool]]:

@@ -86,6 +86,13 @@ def test_what_is_left_of_a_wait(wait, left):
 
 
 @pytest.mark.parametrize(
+    "wait", [WaitFor("backoff", until_ran_ms=0), WaitFor("host", until_wall_ms=1)]
+)
+def test_nothing_is_left_of_a_wait_that_was_over_when_the_run_began(wait):
+    assert left_ms(wait, Moment(wall_ms=1_000_000, ran_ms=0)) == 0
+
+
+@pytest.mark.parametrize(
     ("max_wait", "waited_ms", "wait_ms", "too_long"),
     [
         pytest.param(None, 0, 6 * HOUR_MS, False, id="six hours"),

@@ -110,6 +110,21 @@ def budget_loop(dice: random.Random) -> FSMLoop:
     return FSMLoop.from_dict({"name": "sim", "initial": names[0], "states": states, **fields})
 
 
+def redefined(loop: FSMLoop, dice: random.Random) -> FSMLoop:
+    """The same states under other rules, as an author may write them between two processes."""
+    fields: dict[str, Any] = {
+        **_maybe(dice, 0.5, max_iterations=dice.randint(1, 20)),
+        **_maybe(dice, 0.5, max_cost_usd=dice.choice([None, 0.01, 2.0, 20.0])),
+        **_maybe(dice, 0.3, max_tokens=dice.choice([None, 500, 2_000_000])),
+        **_maybe(dice, 0.3, timeout=dice.choice([None, 5, 2_000])),
+        **_maybe(dice, 0.5, on_handoff=dice.choice(["pause", "continue", "spawn"])),
+        **_maybe(dice, 0.5, max_continuations=dice.randint(1, 3)),
+        **_maybe(dice, 0.3, on_timeout=dice.choice([None, "done"])),
+        **_maybe(dice, 0.3, on_error=dice.choice([None, "failed"])),
+    }
+    return loop._replace(**fields)
+
+
 def _host(dice: random.Random) -> dict[str, Any]:
     return {
         **_maybe(dice, 0.5, max_wait=dice.choice([0, 1, 90, 36_000])),
@@ -122,7 +137,7 @@ def _state(dice: random.Random, names: tuple[str, ...], places: tuple[str, ...])
     if kind < 0.15:
         return _decision(dice, places)
     action = dice.choice(["/x", "/x", "/x", "x"])
-    state: dict[str, Any] = {"action": action, "next": dice.choice(names)}
+    state: dict[str, Any] = {"action": action, **_maybe(dice, 0.9, next=dice.choice(names))}
     for field, likely in (("on_pass", 0.5), ("on_fail", 0.6), ("on_error", 0.6)):
         state |= _maybe(dice, likely, **{field: dice.choice([*places, "$current"])})
     state |= _maybe(dice, 0.3, timeout=dice.choice([0.05, 3]))

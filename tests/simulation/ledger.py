@@ -60,8 +60,10 @@ class Ledger:
         self.sessions = 0
         self.waited_ms = 0
         self._in_a_row = 0  # sessions since the last end of an action
+        self._given: int | None = None  # `--max-continuations`
         self._allowed = loop.max_continuations
         self._handoffs = 0  # since the last end of an action
+        self._unanswered = False  # the last handoff is not in the log yet
         self._quick = 0
         self._limits = 0  # usage limits reported since the last end of an action
         self._gap: tuple[int, int] | None = None  # since when, and how much at least
@@ -77,6 +79,10 @@ class Ledger:
     def hold(self, law: int, is_kept: bool, what: str) -> None:
         if not is_kept and law in self.laws:
             raise Broken(law, what)
+
+    def redefine(self, loop: FSMLoop) -> None:
+        self._allowed = self._given or loop.max_continuations
+        self.loop = loop
 
     # ── processes ──────────────────────────────────────────────────────────────────────────────
 
@@ -154,12 +160,13 @@ class Ledger:
 
     def ended(self) -> None:
         """A result that is judged: everything starts again from zero."""
+        self._unanswered = False
         self._in_a_row = self._handoffs = self._quick = self._limits = 0
         self._gap = None
         self._continues = False
 
     def handed_off(self, took_ms: int, ran_ms: int) -> None:
-        is_quick = self._handoffs > 0 and took_ms < QUICK_MS
+        is_quick = self._handoffs > 0 and took_ms < QUICK_MS and self._goes_on_alone()
         self._gap = None
         if is_quick:
             least = min(1000 << self._quick, LONGEST_SPACING_MS)
@@ -167,6 +174,18 @@ class Ledger:
         self._quick = self._quick + 1 if is_quick else 0
         self._handoffs += 1
         self._continues = True
+        self._unanswered = True
+
+    def _goes_on_alone(self) -> bool:
+        """Else the handoff brings the run to rest, even if a crash keeps it from saying so."""
+        return self.loop.on_handoff in ("continue", "spawn") and self._handoffs < self._allowed
+
+    def _goes_elsewhere(self) -> None:
+        """A person's `--from`: a handoff that nobody has answered yet never will be."""
+        if self._unanswered:
+            self._handoffs -= 1
+            self._gap = None
+        self._unanswered = self._continues = False
 
     def limited(self, ran_ms: int) -> None:
         self._gap = (ran_ms, min(1000 << self._limits, LONGEST_HOST_WAIT_MS))
@@ -209,20 +228,30 @@ class Ledger:
             case "host_wait":
                 waits_ms = record["until_wall_ms"] - wall_ms_of(record["ts"])
                 self._until_ran_ms = record["ran_ms"] + waits_ms
+            case "handoff_detected":
+                self._unanswered = False
+            case "transition" if record["reason"] == "resume":
+                self._goes_elsewhere()
             case "state_enter":
                 self._gap = None
                 self._limits = 0
             case name if name in FINAL:
-                self.hold(
-                    6, not self._open_action, "the run says how it ended, its action does not"
-                )
+                self._final(record)
             case _:
                 pass
+
+    def _final(self, record: Record) -> None:
+        self.hold(6, not self._open_action, "the run says how it ended, its action does not")
+        if record.get("reason") in ("max_cost", "max_tokens"):
+            self._quick = 0  # no money for another session: the handoff came to rest
 
     def _resume(self, record: Record) -> None:
         if record.get("again"):
             self._limits = 0
         given = record.get("limits", {}).get("max_continuations")
         if given is not None:
-            self._allowed = given
-            self._in_a_row = self._handoffs = self._quick = 0
+            self._given = self._allowed = given
+            self._in_a_row = self._quick = 0
+            self._handoffs = int(self._unanswered)
+            if self._unanswered:  # it is the first by the new count
+                self._gap = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple, cast
@@ -30,9 +31,10 @@ from little_loops.fsm.happenings import (
 )
 from little_loops.fsm.machine import advance
 from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.spending import LOST
 from little_loops.fsm.state import Judgement, Limits, LoopState, Result
 from little_loops.system.waiting import wait_until
-from tests.simulation.budget_loops import Nature, Turn, budget_loop
+from tests.simulation.budget_loops import Nature, Turn, budget_loop, redefined
 from tests.simulation.ledger import FINAL, LAWS, Broken, Ledger
 
 START_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
@@ -55,7 +57,13 @@ class Accident(NamedTuple):
 
 
 ACCIDENTS = (
-    *("crash at an event", "crash at an event", "crash in an action", "crash in a wait"),
+    *(
+        "clock set in an action",
+        "crash at an event",
+        "crash at an event",
+        "crash in an action",
+        "crash in a wait",
+    ),
     *("stop before a command", "stop in an action", "stop in a wait"),
 )
 NOTHING = Accident("nothing", 0)
@@ -85,6 +93,8 @@ class World:
         self.sessions: list[Session] = []
         self.processes = 0
         self.jumps = 0
+        self.actors: Counter[str] = Counter()  # what has happened to the run, by kind
+        self.definitions = [(0, loop)]  # from which event on
         self._accident = NOTHING
         self._met = 0
         self._last: Turn | None = None
@@ -107,6 +117,15 @@ class World:
         except Exception as error:
             raise Broken(7, f"a bug: {error!r}") from error
 
+    def redefine(self, loop: FSMLoop) -> None:
+        """The file was changed, and `resume --definition current` takes it as it is now."""
+        self.loop = loop
+        self.ledger.redefine(loop)
+        self.definitions.append((len(self.log), loop))
+
+    def definition_at(self, cut: int) -> FSMLoop:
+        return [loop for since, loop in self.definitions if since < cut or since == 0][-1]
+
     def _drive(self, **resumed: Any) -> Ending:
         at = self.now()
         happening: Happening = Resumed(at, **resumed) if self.run is not None else Started(at)
@@ -125,6 +144,7 @@ class World:
         for record in records:
             self._crash("crash at an event")
             self.log.append(record)
+            self.actors.update(_kinds(record))
             self.ledger.records([record])
             if record["event"] == "action_complete":
                 self._enter_in_book(record["state"])
@@ -141,7 +161,9 @@ class World:
         if self._accident.kind != kind:
             return False
         self._met += 1
-        return self._met == self._accident.number
+        is_due = self._met == self._accident.number
+        self.actors[kind] += is_due
+        return is_due
 
     def _crash(self, kind: str) -> None:
         if self._due(kind):
@@ -183,6 +205,8 @@ class World:
                 self.ledger.agent_used(TRUE_COST_USD, "a turn that was lost")
             raise Gone
         self._pass(took_ms)
+        if self._due("clock set in an action"):
+            self.jump(self.dice.choice([-DAY_MS, -5000, 5000, DAY_MS]))
         if self._due("stop in an action"):
             return self._cut(turn, took_ms, is_agent, "stop", stop=15)
         if late:
@@ -295,6 +319,17 @@ def rebuilt(log: Sequence[Record], loop: FSMLoop) -> LoopState | None:
 # ── histories ──────────────────────────────────────────────────────────────────────────────────
 
 
+def _kinds(record: Record) -> Iterable[str]:
+    """What an event says about who did what to the run."""
+    name = record["event"]
+    yield name
+    for field in ("agent", "cut_by", "type", "cause", "behavior"):
+        if field in record:
+            yield f"{name}: {record[field]}"
+    if name in FINAL:
+        yield f"{record['status']}, {record['reason']}"
+
+
 class Figures(NamedTuple):
     """What came of a history, to be counted."""
 
@@ -305,13 +340,21 @@ class Figures(NamedTuple):
     prefixes: int = 0
 
 
-def play(seed: int, laws: Collection[int] = LAWS, *, prefixes: int = 4) -> Figures:
+def play(
+    seed: int,
+    laws: Collection[int] = LAWS,
+    *,
+    prefixes: int = 4,
+    actors: Counter[str] | None = None,
+) -> Figures:
     dice = random.Random(seed)
     world = World(budget_loop(dice), Nature(seed, dice.randint(6, 25)), dice, laws)
     while world.processes < MOST_PROCESSES and _can_go_on(world):
         _next_process(world)
     cuts = _check_prefixes(world, dice, prefixes)
     ledger = world.ledger
+    if actors is not None:
+        actors.update(world.actors)
     return Figures(world.processes, ledger.agents, ledger.sessions, len(world.log), cuts)
 
 
@@ -330,14 +373,26 @@ def _next_process(world: World) -> None:
         world.wall_ms += session.takes_ms
         if session.resumes > 0:
             world.sessions.append(session._replace(resumes=session.resumes - 1))
-            world.process(accident)
+            world.actors["resume by a session"] += 1
+            world.process(accident, **_known(world))
         return
     if dice.random() < 0.3:
         world.jump(dice.choice([-DAY_MS, -5000, 5000, DAY_MS]))
     if world.run is None:
         world.process(accident)
     else:
-        world.process(accident, **_flags(world))
+        world.process(accident, **_flags(world), **_known(world))
+
+
+def _known(world: World) -> dict[str, Any]:
+    """What a runner finds out by itself: processes that were left, how far a lost turn came."""
+    dice, known = world.dice, dict[str, Any]()
+    if dice.random() < 0.1:
+        known["orphans"] = ("sleep (12)",)
+    if dice.random() < 0.3:
+        known["lost"] = LOST._replace(tokens=dice.choice([0, 800, 40_000]))
+    world.actors.update(known.keys())
+    return known
 
 
 def _flags(world: World) -> dict[str, Any]:
@@ -355,6 +410,12 @@ def _flags(world: World) -> dict[str, Any]:
         )
     if dice.random() < 0.1:
         flags["context"] = {"note": "again"}
+    if dice.random() < 0.1:
+        world.redefine(redefined(world.loop, dice))
+        world.actors["--definition current"] += 1
+    world.actors.update(flags.keys() - {"limits"})
+    limits = flags.get("limits", Limits())._asdict()
+    world.actors.update(name for name, value in limits.items() if value is not None)
     return flags
 
 
@@ -368,11 +429,12 @@ def _check_prefixes(world: World, dice: random.Random, count: int) -> int:
 
 def _check_prefix(world: World, cut: int) -> bool:
     """A log cut anywhere is continued by the next resume, and comes to an end in words."""
-    copy = World(world.loop, world.nature, random.Random(cut), world.ledger.laws)
+    loop = world.definition_at(cut)
+    copy = World(loop, world.nature, random.Random(cut), world.ledger.laws)
     copy.log = [dict(record) for record in world.log[:cut]]
-    copy.run = rebuilt(copy.log, world.loop)
+    copy.run = rebuilt(copy.log, loop)
     assert copy.run is not None
-    if not_resumable(world.loop, copy.run) is not None:
+    if not_resumable(loop, copy.run) is not None:
         return False
     copy.wall_ms, copy.ran_ms = START_MS + copy.run.ran_ms, copy.run.ran_ms
     copy.ledger.records(_since_last_start(copy.log))

@@ -11,15 +11,18 @@ A failing seed is played again with `pytest tests/simulation/test_money_and_live
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from little_loops.fsm.endings import ENDINGS
+from little_loops.fsm.events import KINDS
 from little_loops.fsm.schema import FSMLoop, StateConfig
-from little_loops.fsm.state import LoopState, Receipt
+from little_loops.fsm.state import AgentWay, LoopState, Receipt
 from tests.simulation.ledger import LAWS, Broken, Ledger
-from tests.simulation.pure_history import Figures, play
+from tests.simulation.pure_history import ACCIDENTS, Figures, play
 
 SEEDS = 250
 MANY_SEEDS = 10_000
@@ -67,9 +70,44 @@ def test_a_seed_is_one_history():
     assert play(7) == play(7)
 
 
+ACTORS = {
+    *("resume by a session", "--definition current", "from_state", "context", "orphans", "lost"),
+    *("max_iterations", "timeout", "max_continuations"),
+    *ACCIDENTS,
+    *KINDS,
+    *(f"action_complete: {way}" for way in get_args(AgentWay)),
+    *("action_complete: action", "action_complete: loop"),
+    *("action_interrupted: crash", "action_interrupted: stop"),
+    *("signal: handoff", "signal: error", "signal: stop"),
+    *("handoff: pause", "handoff: continue", "handoff: spawn"),
+    *(f"{row.status}, {row.reason}" for row in ENDINGS.values()),
+}
+"""All that can happen to a run: how agents and actions end, the flags of `resume`, accidents, endings."""
+
+
+def test_everything_that_can_happen_happens_in_some_history():
+    actors = Counter[str]()
+    for seed in range(SEEDS):
+        play(seed, prefixes=0, actors=actors)
+    assert sorted(each for each in ACTORS if not actors[each]) == []
+
+
+def test_every_prefix_of_a_log_can_be_continued(record_property):
+    """In the other histories only some are tried."""
+    seeds = range(0, SEEDS, 10)
+    count(record_property, seeds, play_all(seeds, prefixes=10_000))
+
+
 # ── a law that cannot be broken says nothing ───────────────────────────────────────────────────
 
-LOOP = FSMLoop("l", "a", {"a": StateConfig(action="/x")}, max_continuations=1, max_cost_usd=1.0)
+LOOP = FSMLoop(
+    name="l",
+    initial="a",
+    states={"a": StateConfig(action="/x")},
+    on_handoff="continue",
+    max_continuations=2,
+    max_cost_usd=1.0,
+)
 RUN = LoopState("r", "l", "a", "2026-01-15T10:30:00.000Z", "2026-01-15T10:30:00.000Z")
 BROKE = RUN._replace(costs={"a": Receipt(0, 1.0)})
 START = {"event": "action_start"}
@@ -142,7 +180,7 @@ def told(*records: dict[str, Any]) -> Callable[[Ledger], None]:
     [
         pytest.param(1, [begins, only_spawns], id="a resume that only spawns"),
         pytest.param(2, [told(PAID), spawns], id="a session nobody asked for"),
-        pytest.param(2, [hands_off, starts, hands_off, starts], id="one session too many"),
+        pytest.param(2, [hands_off, starts] * 3, id="one session too many"),
         pytest.param(3, [is_limited, starts], id="no wait after a usage limit"),
         pytest.param(
             3,

@@ -52,10 +52,9 @@ def _estimated_usd(loop: FSMLoop, run: LoopState, tokens: int) -> float:
     if host.host not in WITH_PRICES:
         return 0.0
     guess = tokens * _token_usd(run) if tokens else REQUEST_USD
-    allowed = [
-        limit for limit in (host.max_cost_usd, cost_left_usd(loop, run)) if limit is not None
-    ]
-    return max(0.0, min([guess, *allowed]))
+    # Nothing is left only where the limit was lowered since: the turn began under a higher one.
+    limits = (host.max_cost_usd, cost_left_usd(loop, run))
+    return min([guess, *(limit for limit in limits if limit is not None and limit > 0)])
 
 
 def _token_usd(run: LoopState) -> float:

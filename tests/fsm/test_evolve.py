@@ -1,0 +1,522 @@
+"""What each event changes in a run, and that it changes nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from little_loops.fsm.events import (
+    ActionComplete,
+    ActionInterrupted,
+    ActionStart,
+    ConditionEval,
+    Cost,
+    Cycle,
+    Entry,
+    Event,
+    Handoff,
+    HandoffDetected,
+    HostWait,
+    Iteration,
+    LoopComplete,
+    LoopError,
+    LoopInterrupted,
+    LoopPaused,
+    LoopStart,
+    LoopTimeout,
+    Resume,
+    RetryWait,
+    RunWarning,
+    SignalFound,
+    StateEnter,
+    Transition,
+    UnknownEvent,
+)
+from little_loops.fsm.evolve import evolve, first_state
+from little_loops.fsm.plain import WrongShape
+from little_loops.fsm.state import (
+    Judgement,
+    Limits,
+    LoopState,
+    Metric,
+    Move,
+    Receipt,
+    Result,
+    SignalLine,
+    WaitFor,
+)
+
+NOW_MS = 1_768_473_000_000
+NOW = "2026-01-15T10:30:00.000Z"
+RAN_MS = 5_000
+HANDOFF = SignalLine("handoff", "3 left")
+DONE = Result(0, 7)
+WAITS = Result(2, 7, agent="wait")
+
+FULL = LoopState(
+    run="run-1",
+    loop="l",
+    current_state="fix",
+    started_at=NOW,
+    updated_at="2026-01-15T10:29:00.000Z",
+    scope=("src",),
+    context={"a": 1, "b": 2},
+    status="failed",
+    reason="error",
+    error="it broke",
+    phase="running",
+    move=Move("done", "next"),
+    wait=WaitFor("host", 9, 9, "busy", 9),
+    judgement=Judgement("fail", "exit 1"),
+    signal_line=SignalLine("error", "broken"),
+    iteration=3,
+    cycle=2,
+    step=7,
+    attempt=4,
+    retries=2,
+    visited=("check", "fix"),
+    entered_by="on_fail",
+    captured={"check": Result(1, 5)},
+    prev_state="check",
+    metrics={"check": Metric(4.0, 1)},
+    continuation_prompt="half done",
+    continuations=2,
+    spawns=True,
+    handoff_waits=2,
+    host_waits=2,
+    host_waited_ms=3_000,
+    at_limit=True,
+    owes=True,
+    timed_out_in="check",
+    session_id="s-1",
+    ran_ms=4_000,
+    limits=Limits(max_iterations=9, timeout=60.0),
+    costs={"fix": Receipt(100, 0.5, 3, 0.25)},
+    seq=41,
+)
+"""A run in which every field has been used."""
+
+FROM_ZERO: dict[str, Any] = {
+    "continuation_prompt": None,
+    "continuations": 0,
+    "handoff_waits": 0,
+    "host_waits": 0,
+    "host_waited_ms": 0,
+}
+GOES_ON: dict[str, Any] = {"status": "running", "reason": None, "error": None, "spawns": False}
+ENDS = ("fix", 3, RAN_MS)
+
+
+def after(event: Event, run: LoopState = FULL) -> LoopState:
+    return evolve(run, Entry(event, NOW_MS, RAN_MS, run.run, run.seq + 1))
+
+
+def changes(event: Event, run: LoopState = FULL) -> dict[str, Any]:
+    old, new = run._asdict(), after(event, run)._asdict()
+    return {name: value for name, value in new.items() if value != old[name]}
+
+
+def test_every_field_of_that_run_has_been_used():
+    plain = LoopState("", "", "", "", "")._asdict()
+    assert [name for name, value in FULL._asdict().items() if value == plain[name]] == []
+
+
+ALWAYS = {"updated_at": NOW, "ran_ms": RAN_MS, "seq": 42, "owes": False}
+OWES = {**ALWAYS}
+del OWES["owes"]
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        pytest.param(LoopStart("x", "y", (".",), 1), ALWAYS, id="a start"),
+        pytest.param(SignalFound("fix", "stop", "now"), ALWAYS, id="a signal"),
+        pytest.param(RunWarning("careful"), ALWAYS, id="a warning"),
+        pytest.param(UnknownEvent("tea", {"state": "x"}), ALWAYS, id="of a newer version"),
+        pytest.param(
+            StateEnter("test", 4, 8, "next"),
+            {
+                **ALWAYS,
+                "phase": "entered",
+                "current_state": "test",
+                "iteration": 4,
+                "step": 8,
+                "attempt": 0,
+                "retries": 0,
+                "visited": ("check", "fix", "test"),
+                "at_limit": False,
+                "entered_by": "next",
+                "move": None,
+                "wait": None,
+                "judgement": None,
+                "signal_line": None,
+            },
+            id="a state is entered",
+        ),
+        pytest.param(
+            StateEnter("fix", 3, 7, "on_fail", at_limit=True),
+            {
+                **ALWAYS,
+                "phase": "entered",
+                "retries": 3,
+                "move": None,
+                "wait": None,
+                "judgement": None,
+                "signal_line": None,
+            },
+            id="a retry keeps its attempts",
+        ),
+        pytest.param(
+            ActionStart("./x", "fix", 5, "shell", session_id="s-2"),
+            {**ALWAYS, "attempt": 5, "session_id": "s-2", "wait": None, "spawns": False},
+            id="an action starts",
+        ),
+        pytest.param(
+            ActionComplete("fix", DONE),
+            {
+                **OWES,
+                **FROM_ZERO,
+                "phase": "judging",
+                "captured": {"check": Result(1, 5), "fix": DONE},
+                "prev_state": "fix",
+                "signal_line": None,
+                "judgement": None,
+            },
+            id="an action ends",
+        ),
+        pytest.param(
+            ActionComplete("fix", DONE, SignalLine("stop", ""), "fixed"),
+            {
+                **OWES,
+                **FROM_ZERO,
+                "phase": "judging",
+                "captured": {"check": Result(1, 5), "fix": DONE, "fixed": DONE},
+                "prev_state": "fix",
+                "signal_line": SignalLine("stop", ""),
+                "judgement": None,
+            },
+            id="with a signal of another kind, and a name for the result",
+        ),
+        pytest.param(
+            ActionComplete("fix", DONE, HANDOFF),
+            {
+                **OWES,
+                "phase": "judging",
+                "captured": {"check": Result(1, 5), "fix": DONE},
+                "prev_state": "fix",
+                "signal_line": HANDOFF,
+                "judgement": None,
+            },
+            id="a handoff keeps the counts",
+        ),
+        pytest.param(
+            ActionComplete("fix", WAITS),
+            {
+                **OWES,
+                "phase": "judging",
+                "captured": {"check": Result(1, 5), "fix": WAITS},
+                "prev_state": "fix",
+                "signal_line": None,
+                "judgement": None,
+            },
+            id="a usage limit keeps the counts",
+        ),
+        pytest.param(
+            ActionComplete("fix", DONE._replace(cut_by="action"), HANDOFF),
+            {
+                **OWES,
+                **FROM_ZERO,
+                "phase": "judging",
+                "captured": {"check": Result(1, 5), "fix": DONE._replace(cut_by="action")},
+                "prev_state": "fix",
+                "signal_line": HANDOFF,
+                "judgement": None,
+            },
+            id="cut before its handoff counted",
+        ),
+        pytest.param(
+            ActionInterrupted("fix", 4, "crash"), {**OWES, "phase": "interrupted"}, id="cut"
+        ),
+        pytest.param(
+            ActionInterrupted("fix", 4, "stop", started=False),
+            {**ALWAYS, "phase": "entered"},
+            id="never begun",
+        ),
+        pytest.param(
+            ConditionEval("exit_code", "pass", "exit 0"),
+            {**ALWAYS, "phase": "judged", "judgement": Judgement("pass", "exit 0")},
+            id="a judgement",
+        ),
+        pytest.param(
+            ConditionEval("convergence", "progress", "3", best=3.0, stalled=2),
+            {
+                **ALWAYS,
+                "phase": "judged",
+                "judgement": Judgement("progress", "3"),
+                "metrics": {"check": Metric(4.0, 1), "fix": Metric(3.0, 2)},
+            },
+            id="a measurement",
+        ),
+        pytest.param(
+            ConditionEval("convergence", "progress", "3", best=3.0),
+            {
+                **ALWAYS,
+                "phase": "judged",
+                "judgement": Judgement("progress", "3"),
+                "metrics": {"check": Metric(4.0, 1), "fix": Metric(3.0, 0)},
+            },
+            id="a measurement that says nothing of a stall",
+        ),
+        pytest.param(
+            Transition("fix", "test", "on_pass", retry=True, loop_timeout="fix", passed=True),
+            {
+                **ALWAYS,
+                "phase": "moving",
+                "move": Move("test", "on_pass", True, True),
+                "wait": None,
+                "host_waits": 0,
+                "host_waited_ms": 0,
+                "timed_out_in": "fix",
+            },
+            id="a transition",
+        ),
+        pytest.param(
+            Iteration(4, 500),
+            {**ALWAYS, "iteration": 4, "visited": (), "wait": WaitFor("backoff", 5_500)},
+            id="an iteration",
+        ),
+        pytest.param(
+            Iteration(4),
+            {**ALWAYS, "iteration": 4, "visited": (), "wait": None},
+            id="an iteration at once",
+        ),
+        pytest.param(
+            Cycle(3, 60_000),
+            {
+                **ALWAYS,
+                "cycle": 3,
+                "iteration": 1,
+                "at_limit": False,
+                "visited": (),
+                "metrics": {},
+                "wait": WaitFor("maintain", 65_000),
+            },
+            id="a cycle forgets its measurements",
+        ),
+        pytest.param(
+            RetryWait("fix", 5, 700), {**ALWAYS, "wait": WaitFor("retry", 5_700)}, id="a retry"
+        ),
+        pytest.param(
+            HostWait("fix", "limit", NOW_MS + 900, 900, 400),
+            {
+                **ALWAYS,
+                "phase": "entered",
+                "wait": WaitFor("host", 5_900, NOW_MS + 900, "limit", 5_400),
+                "host_waits": 3,
+                "host_waited_ms": 3_900,
+            },
+            id="a host",
+        ),
+        pytest.param(
+            HostWait("fix", "limit", NOW_MS + 900),
+            {
+                **ALWAYS,
+                "phase": "entered",
+                "wait": WaitFor("host", None, NOW_MS + 900, "limit"),
+                "host_waits": 3,
+            },
+            id="a host, as an earlier version wrote it",
+        ),
+        pytest.param(
+            HostWait("fix", "limit", NOW_MS + 900, None, 400),
+            {
+                **ALWAYS,
+                "phase": "entered",
+                "wait": WaitFor("host", 5_000, NOW_MS + 900, "limit", 5_400),
+                "host_waits": 3,
+            },
+            id="a host without a length",
+        ),
+        pytest.param(
+            HandoffDetected("fix", 3, "2 left", 4_000, spawn=False),
+            {
+                **ALWAYS,
+                "phase": "entered",
+                "continuation_prompt": "2 left",
+                "continuations": 3,
+                "spawns": False,
+                "handoff_waits": 3,
+                "wait": WaitFor("handoff", 9_000),
+                "signal_line": None,
+            },
+            id="a quick handoff",
+        ),
+        pytest.param(
+            HandoffDetected("fix", 3, "2 left", spawn=True),
+            {
+                **ALWAYS,
+                "phase": "entered",
+                "continuation_prompt": "2 left",
+                "continuations": 3,
+                "handoff_waits": 0,
+                "wait": None,
+                "signal_line": None,
+            },
+            id="a handoff after some time",
+        ),
+        pytest.param(
+            Cost("fix", 50, 0.25, 2),
+            {**ALWAYS, "costs": {"fix": Receipt(150, 0.75, 5, 0.25)}},
+            id="a cost",
+        ),
+        pytest.param(
+            Cost("test", 50, 0.25, 2, estimated=True),
+            {
+                **ALWAYS,
+                "costs": {"fix": Receipt(100, 0.5, 3, 0.25), "test": Receipt(50, 0.25, 2, 0.25)},
+            },
+            id="an estimate, the first of its state",
+        ),
+        pytest.param(Resume("fix", 3, "failed"), {**OWES, **GOES_ON}, id="a resume"),
+        pytest.param(
+            Resume("fix", 3, "failed", (), Limits(None, 90.0, 5), {"b": 3, "c": 4}),
+            {
+                **OWES,
+                **GOES_ON,
+                "limits": Limits(9, 90.0, 5),
+                "context": {"a": 1, "b": 3, "c": 4},
+                "continuations": 0,
+                "handoff_waits": 0,
+            },
+            id="a resume with limits and values",
+        ),
+        pytest.param(
+            Resume("fix", 3, "failed", again=True),
+            {
+                **OWES,
+                **GOES_ON,
+                "phase": "entered",
+                "judgement": None,
+                "signal_line": None,
+                "wait": None,
+                "host_waits": 0,
+                "host_waited_ms": 0,
+            },
+            id="a resume of the state that failed",
+        ),
+        pytest.param(
+            LoopComplete("completed", "terminal", *ENDS),
+            {
+                **ALWAYS,
+                "status": "completed",
+                "reason": "terminal",
+                "error": None,
+                "phase": "ended",
+            },
+            id="completed",
+        ),
+        pytest.param(
+            LoopComplete("stopped", "stop_signal", *ENDS, "enough"),
+            {
+                **ALWAYS,
+                "status": "stopped",
+                "reason": "stop_signal",
+                "error": "enough",
+                "phase": "ended",
+            },
+            id="stopped",
+        ),
+        pytest.param(
+            LoopError("failed", "max_cost", *ENDS, "fix", "no money"),
+            {**ALWAYS, "reason": "max_cost", "error": "no money"},
+            id="failed",
+        ),
+        pytest.param(
+            LoopError("failed", "of a newer version", *ENDS, "fix", "odd"),
+            {**ALWAYS, "reason": "of a newer version", "error": "odd"},
+            id="failed for a reason of a newer version",
+        ),
+        pytest.param(
+            LoopTimeout("failed", "loop_timeout", *ENDS, "fix", RAN_MS),
+            {**ALWAYS, "reason": "loop_timeout", "error": None},
+            id="out of time",
+        ),
+        pytest.param(
+            LoopPaused("needs_review", "review", *ENDS, "look"),
+            {
+                **ALWAYS,
+                "status": "needs_review",
+                "reason": "review",
+                "error": "look",
+                "phase": "ended",
+            },
+            id="paused",
+        ),
+        pytest.param(
+            LoopInterrupted("interrupted", "signal", *ENDS, 15),
+            {**ALWAYS, "status": "interrupted", "reason": "signal", "error": None},
+            id="interrupted",
+        ),
+        pytest.param(
+            Handoff("awaiting_continuation", "handoff", *ENDS),
+            {
+                **ALWAYS,
+                "status": "awaiting_continuation",
+                "reason": "handoff",
+                "error": None,
+                "wait": None,
+                "spawns": False,
+            },
+            id="at rest after a handoff",
+        ),
+    ],
+)
+def test_an_event_changes_this_and_nothing_else(event, expected):
+    assert changes(event) == expected
+
+
+def test_who_resumes_a_run_at_rest_waits_for_nothing():
+    resting = FULL._replace(status="awaiting_continuation")
+    assert changes(Resume("fix", 3, "awaiting_continuation"), resting)["wait"] is None
+
+
+@pytest.mark.parametrize(
+    ("event", "owes"),
+    [
+        pytest.param(ActionComplete("fix", DONE), True, id="a turn that ended"),
+        pytest.param(ActionInterrupted("fix", 4, "crash"), True, id="a turn that was lost"),
+        pytest.param(
+            ActionInterrupted("fix", 4, "stop", started=False), False, id="a turn never begun"
+        ),
+    ],
+)
+@pytest.mark.parametrize(("session", "is_agent"), [("s-1", True), (None, False)])
+def test_an_agents_turn_is_owed_until_it_is_paid_for(event, owes, session, is_agent):
+    before = FULL._replace(session_id=session, owes=False)
+    now = after(event, before)
+    assert now.owes == (owes and is_agent)
+    resumed = after(Resume("fix", 3, "running"), now)
+    assert resumed.owes == now.owes
+    assert not after(Cost("fix", 1, 0.1, 1), resumed).owes
+
+
+def test_the_first_event_begins_a_run():
+    start = LoopStart("l", "check", ("src", "docs"), 1, Limits(max_iterations=3))
+    run = first_state(Entry(start, NOW_MS, 0, "run-1", 1), {"a": 1})
+    assert run == LoopState(
+        "run-1",
+        "l",
+        "check",
+        NOW,
+        NOW,
+        scope=("src", "docs"),
+        context={"a": 1},
+        move=Move("check", "initial"),
+        limits=Limits(max_iterations=3),
+    )
+
+
+def test_no_other_event_begins_one():
+    with pytest.raises(WrongShape, match="the first event is not `loop_start`"):
+        first_state(Entry(RunWarning("careful"), NOW_MS, 0), {})
