@@ -14,7 +14,7 @@ from little_loops.authoring.load import load
 ENTRIES = list(catalogue().values())
 OF_FILES = [entry for entry in ENTRIES if entry.code < "LL200"]
 SOURCES = Path(little_loops.__file__).parent
-CANNOT_BE_SHOWN = {"LL001", "LL002", "LL003", "LL005", "LL014", "LL015", "LL123"}
+CANNOT_BE_SHOWN = {"LL001", "LL002", "LL003", "LL005", "LL014", "LL015", "LL016", "LL123"}
 
 
 def codes_of(text: str) -> set[str]:

@@ -75,6 +75,7 @@ READING = (
     look("compile", "compile fix-types"),
     look("dry-run", "run fix-types --dry-run"),
     look("dry-run-deploy", "run safe-deploy --dry-run"),
+    look("check", "check quality-guard"),
     look("doctor", "doctor"),
     look("doctor-ill", "doctor", before=f"cp lint.yaml .loops/\n{CRASHED}"),
     look("list-new", "list"),

@@ -10,6 +10,7 @@ class Verb(NamedTuple):
     summary: str
     group: str
     names: str = ""  # the kind of names it takes: `loops`, `live`, `runs` or `all`
+    is_new: bool = False  # came after 1.0, when a loop may already have been called like it
 
 
 VERBS: dict[str, Verb] = {
@@ -26,6 +27,7 @@ VERBS: dict[str, Verb] = {
     "history": Verb("history", "earlier runs; --prune deletes old ones", "Look", "all"),
     "show": Verb("show", "what a loop will do, in words", "Look", "loops"),
     "graph": Verb("graph", "a loop's states and ways as text, Mermaid or DOT", "Look", "loops"),
+    "check": Verb("check", "run a loop's checks once, without a run", "Prove", "loops", True),
     "init": Verb("setup.init", "write a first loop for this project", "Write"),
     "validate": Verb("validate", "check loop files and report every problem", "Write", "loops"),
     "compile": Verb("compile", "print the machine a loop compiles to", "Write", "loops"),

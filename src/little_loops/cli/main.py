@@ -95,6 +95,8 @@ def _page(words: list[str]) -> int:
     verb, rest = _verb_first(words)
     if verb in VERBS:
         name = VERBS[verb].module
+        if VERBS[verb].is_new:
+            _refuse_if_ambiguous(verb, rest)
     elif verb in HIDDEN:
         name = HIDDEN[verb]
     elif verb == "topics":
@@ -102,6 +104,23 @@ def _page(words: list[str]) -> int:
     else:
         return _run_by_name(words)
     return _load_and_call(name, rest)
+
+
+def _refuse_if_ambiguous(verb: str, rest: list[str]) -> None:
+    """Before there was this verb, `ll-loop WORD` ran the loop of that name."""
+    if any(not word.startswith("-") or word in ("-h", "--help") for word in rest):
+        return
+    from little_loops.runs.project import find_project, loop_files  # no YAML is read for it
+
+    stems = (
+        os.path.splitext(os.path.basename(path))[0]
+        for path in loop_files(find_project(os.getcwd()))
+    )
+    if verb in stems:
+        raise UsageError(
+            f"`{verb}` is a command of ll-loop and a loop of this project",
+            f"`ll-loop run {verb}` runs the loop; `ll-loop {verb} --help` is about the command",
+        )
 
 
 def _run_by_name(words: list[str]) -> int:

@@ -151,10 +151,12 @@ def _takes(option: Option, name: str, words: Iterator[str], given: dict[str, Any
 def _take_operands(
     table: Mapping[str, Option], operands: Sequence[str], given: dict[str, Any]
 ) -> bool:
-    """Note the operands; no verb takes more than one kind of them."""
+    """Note the operands, in the order in which they are declared."""
     wanted = [(name, each) for name, each in table.items() if each.kind == "operand"]
     if not wanted:
         return not operands
+    if len(wanted) > 1:
+        return _take_in_order(wanted, operands, given)
     ((name, option),) = wanted
     found = [_converted(option, word) for word in operands]
     enough = option.many or len(found) == 1 or (option.optional and not found)
@@ -163,6 +165,20 @@ def _take_operands(
     if found:
         given[name] = found if option.many else found[0]
     return True
+
+
+def _take_in_order(
+    wanted: Sequence[tuple[str, Option]], operands: Sequence[str], given: dict[str, Any]
+) -> bool:
+    """Note several operands of one word each; those that may be left out come last."""
+    needed = sum(not option.optional for _, option in wanted)
+    if not needed <= len(operands) <= len(wanted):
+        return False
+    given.update(
+        (name, _converted(option, word))
+        for (name, option), word in zip(wanted, operands, strict=False)
+    )
+    return None not in given.values()
 
 
 def _converted(option: Option, word: str) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from little_loops.authoring.load import Definition
 from little_loops.authoring.worst_case import outcomes, pattern_readings, worst_case
+from little_loops.cli.commands import VERBS
 from little_loops.cli.options import OutputArgs, flag, operand, value
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.loading import find_loop, namesakes, read_definition, shown_path
@@ -78,7 +79,11 @@ def check(path: str, root: str) -> Checked:
         return Checked(shown_path(path), None, (problem,))
     extra: tuple[Problem, ...] = ()
     if definition.loop is not None:
-        extra = (*agent_problems(definition, root), *_same_name(definition, path, root))
+        extra = (
+            *agent_problems(definition, root),
+            *_same_name(definition, path, root),
+            *_named_like_a_verb(definition),
+        )
     return Checked(shown_path(path), definition, (*definition.problems, *extra))
 
 
@@ -90,6 +95,17 @@ def _same_name(definition: Definition, path: str, root: str) -> Iterator[Problem
         message = f"the loop's name `{definition.loop.name}` is also that of {listed}"
         place = definition.places.at("name")
         yield Problem("LL015", message, place, "give one of them another `name`")
+
+
+def _named_like_a_verb(definition: Definition) -> Iterator[Problem]:
+    assert definition.loop is not None, "only a valid loop has a name"
+    name = definition.loop.name
+    if name in VERBS and VERBS[name].is_new:
+        message = (
+            f"`{name}` is also a command of ll-loop, so `ll-loop {name}` does not run this loop"
+        )
+        help = f"`ll-loop run {name}` does; another `name` avoids it"
+        yield Problem("LL016", message, definition.places.at("name"), help, "warning")
 
 
 def _as_strict(problem: Problem) -> Problem:

@@ -1,0 +1,117 @@
+"""`ll-loop check`: run the checks of a loop once, in order, and say what they say."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from little_loops.cli.options import OutputArgs, operand
+from little_loops.definitions.loading import load_loop
+from little_loops.engine.checking import Checked, CheckRun, run_checks
+from little_loops.errors import FAILED, LIMIT, OK, SIGNALLED, UsageError
+from little_loops.fsm.check_machine import checks_of, shell_checks_of
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.values import written_env
+from little_loops.reporting.escape import visible
+from little_loops.reporting.excerpt import BAR
+from little_loops.reporting.masking import Masker
+from little_loops.runs.project import find_project
+from little_loops.system.process_tree import adopt_orphans
+from little_loops.system.stops import StopFlag, listen
+from little_loops.terminal.console import print_json, say, talk
+from little_loops.terminal.tables import Style, style_for
+
+SIGNS = {"pass": "good", "fail": "bad", "error": "warn"}
+EXIT_CODES = {"pass": OK, "fail": FAILED, "error": LIMIT}
+
+
+class CheckArgs(
+    OutputArgs,
+    verb="check",
+    summary="Run the checks of a loop once, in order, without a run.\n"
+    "Exit 0 if all pass, 1 if one fails, 3 if they cannot judge.",
+    examples=[
+        ("ll-loop check fix-tests", "do the tests pass now?"),
+        ("ll-loop check fix-tests -q && git push", "for scripts and hooks"),
+    ],
+):
+    loop: str = operand("a loop's name or file")
+
+
+def main(argv: Sequence[str]) -> int:
+    args = CheckArgs.read(argv)
+    root = find_project(os.getcwd())
+    loop = load_loop(args.loop, root).loop
+    checked, signal = _checked(loop, root)
+    masker = Masker({**os.environ, **written_env(loop)})
+    if args.json:
+        print_json(document(loop, checked, masker))
+    elif args.quiet < 2:
+        for line in page(checked, masker, args, style_for(sys.stdout, args.color)):
+            say(line)
+        if checked.reason and not args.quiet:
+            talk(f"could not judge: {visible(masker.mask(checked.reason))}")
+    return SIGNALLED + signal if signal else EXIT_CODES[checked.answer]
+
+
+def _checked(loop: FSMLoop, root: str) -> tuple[Checked, int]:
+    """What the checks say, and the signal that ended them early, if one did."""
+    checks, all_checks = shell_checks_of(loop), checks_of(loop)
+    if not all_checks:
+        raise UsageError(
+            f"`{loop.name}` has no check", "mark the state that decides with `check: true`"
+        )
+    by_agents = [name for name in all_checks if name not in checks]
+    why = f"`{by_agents[0]}` is an agent's check; only a run asks agents" if by_agents else ""
+    if not checks:
+        return Checked("error", (), why), 0
+    adopt_orphans()  # what a check leaves running is ended with it
+    stop = StopFlag()
+    restore = listen(stop)
+    try:
+        checked = run_checks(loop, checks, root, os.environ, stop)
+    finally:
+        restore()
+        stop.close()
+    if checked.answer == "pass" and why:
+        checked = checked._replace(answer="error", reason=why)
+    return checked, stop.signal or 0
+
+
+def page(checked: Checked, masker: Masker, args: OutputArgs, style: Style) -> Iterator[str]:
+    """A line for each check; what it printed where it did not pass."""
+    for one in checked.checks:
+        command = visible(masker.mask(one.command).strip().splitlines()[0], newlines=False)
+        yield style.tinted(f"{getattr(style.signs, SIGNS[one.verdict])} {one.state}: {command}")
+        if (one.verdict != "pass" or args.verbose) and not args.quiet:
+            yield from _details(one, masker)
+
+
+def _details(one: CheckRun, masker: Masker) -> Iterator[str]:
+    for line in visible(masker.mask(one.output)).splitlines():
+        yield f"{BAR}{line}"
+    if one.verdict == "fail" and one.reason:
+        yield f"       {visible(masker.mask(one.reason), newlines=False)}"
+
+
+def document(loop: FSMLoop, checked: Checked, masker: Masker) -> dict[str, object]:
+    checks = [
+        {
+            "state": one.state,
+            "command": masker.mask(one.command),
+            "verdict": one.verdict,
+            "reason": masker.mask(one.reason),
+            "exit_code": one.exit_code,
+            "output": masker.mask(one.output),
+        }
+        for one in checked.checks
+    ]
+    reason = masker.mask(checked.reason)
+    return {
+        "schema": 1,
+        "loop": loop.name,
+        "answer": checked.answer,
+        "reason": reason,
+        "checks": checks,
+    }

@@ -1,0 +1,158 @@
+"""Run the checks of a loop once, in order, without a run: nothing is claimed, kept or restored.
+
+Not here: which states are checks (`fsm.check_machine`).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from little_loops.engine.action_process import Workplace, inherited
+from little_loops.engine.drive import drive, new_run
+from little_loops.engine.resolve import Values, fill, judge_now
+from little_loops.engine.shell_actions import run_shell
+from little_loops.fsm.check_machine import ALL_PASSED, NOT_PASSED, check_machine
+from little_loops.fsm.commands import Command, EndLeftovers, Judge, RunShell
+from little_loops.fsm.events import (
+    ActionComplete,
+    ActionStart,
+    ConditionEval,
+    Entry,
+    LoopError,
+    Transition,
+)
+from little_loops.fsm.happenings import (
+    ActionEnded,
+    Happening,
+    Judged,
+    LeftoversEnded,
+    Started,
+    StopAsked,
+    WaitOver,
+)
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import LoopState, Result
+from little_loops.records import NamedTuple
+from little_loops.system import process_tree
+from little_loops.system.clock import RunClock
+from little_loops.system.stops import StopFlag
+
+Answer = Literal["pass", "fail", "error"]
+SHOWN = 8 << 10
+"""So much of the end of a long output is shown."""
+
+
+class CheckRun(NamedTuple):
+    """One check that ran: what it was, what came of it, what it printed."""
+
+    state: str
+    command: str
+    verdict: Answer = "error"
+    reason: str = ""
+    exit_code: int | None = None
+    output: str = ""
+
+
+class Checked(NamedTuple):
+    """What the checks of a loop say; `error` means that they could not judge."""
+
+    answer: Answer
+    checks: tuple[CheckRun, ...]
+    reason: str = ""
+
+
+def run_checks(
+    loop: FSMLoop,
+    checks: Sequence[str],
+    project: str,
+    environ: Mapping[str, str],
+    stop: StopFlag | None = None,
+) -> Checked:
+    """Run these shell checks in `project`, which may be a copy; ends with the first that fails."""
+    machine = check_machine(loop, tuple(checks))
+    with tempfile.TemporaryDirectory(prefix="ll-check-") as directory:
+        at = Workplace(project, directory, inherited(environ), stop)
+        world = CheckWorld(machine, at)
+        now = world.clock.now()
+        run = new_run(machine, f"check-{os.urandom(8).hex()}", now)
+        run, ending = drive(machine, run, Started(now), world)
+    if ending.reason == "terminal":
+        answer: Answer = "pass" if run.current_state == ALL_PASSED else "fail"
+        return Checked(answer, tuple(world.checks))
+    return Checked("error", tuple(world.checks), ending.message or ending.reason)
+
+
+class CheckWorld:
+    """Real processes, and nothing that outlives them."""
+
+    def __init__(self, machine: FSMLoop, at: Workplace) -> None:
+        self.machine = machine
+        self.at = at
+        self.clock = RunClock()
+        self.checks: list[CheckRun] = []
+
+    def emit(self, events: Sequence[Entry]) -> None:
+        for entry in events:
+            self._note(entry)
+
+    def save(self, run: LoopState) -> None:
+        """Nothing is kept."""
+
+    def perform(self, run: LoopState, command: Command) -> Happening:
+        match command:
+            case RunShell():
+                return self._run(run, command)
+            case Judge():
+                return Judged(self.clock.now(), judge_now(command, run, self._values(run)))
+            case EndLeftovers():
+                roots = [os.getpid()] if process_tree.is_adopting() else []
+                grace_s, stop = self.machine.kill_grace, self.at.stop
+                process_tree.sweep(run.run, (), grace_s, roots=roots, stop=stop)
+                return LeftoversEnded(self.clock.now(), command.ending)
+            case _:
+                return WaitOver(self.clock.now())  # once in order, there is nothing to wait for
+
+    def _run(self, run: LoopState, command: RunShell) -> Happening:
+        filled = fill(command, self._values(run))
+        if isinstance(filled, str):
+            return ActionEnded(self.clock.now(), Result(None, 0, failure=filled))
+        acted = run_shell(self.at, run, command, filled)
+        if self.at.stop is not None and self.at.stop.signal is not None:
+            return StopAsked(self.clock.now(), self.at.stop.signal)
+        return ActionEnded(self.clock.now(), *acted)
+
+    def _values(self, run: LoopState) -> Values:
+        return Values(self.machine, run, self.at.environ, self.at.run_dir)
+
+    def _note(self, entry: Entry) -> None:
+        match entry.event:
+            case ActionStart(action=action, state=state):
+                self.checks.append(CheckRun(state, action))
+            case ActionComplete(result=result):
+                self._update(exit_code=result.exit_code, output=_printed(self.at.run_dir, result))
+            case ConditionEval(reason=reason):
+                self._update(reason=reason)
+            case Transition(to=to):
+                self._update(verdict="fail" if to == NOT_PASSED else "pass")
+            case LoopError(error=error, reason=why) if why != "terminal":
+                self._update(reason=error)
+            case _:
+                pass
+
+    def _update(self, **fields: Any) -> None:
+        self.checks[-1] = self.checks[-1]._replace(**fields)
+
+
+def _printed(directory: str, result: Result) -> str:
+    """The end of both streams."""
+    texts = []
+    for text, file in ((result.output, result.output_file), (result.stderr, result.stderr_file)):
+        if file is not None:
+            with open(os.path.join(directory, file.path), "rb") as stream:
+                stream.seek(max(0, file.size - SHOWN))
+                text = stream.read().decode("utf-8", "replace")
+        texts.append((text or "").removesuffix("\n"))
+    return "\n".join(filter(None, texts))

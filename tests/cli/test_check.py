@@ -1,0 +1,151 @@
+"""`ll-loop check`: the checks of a loop, once, without a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.project import Project, until
+from tests.stand_ins import tree
+
+GOAL = """\
+    name: fix
+    paradigm: goal
+    goal: It is there
+    tools:
+      - "echo looking; echo aside >&2; test -e there"
+      - touch there
+"""
+TWO = """\
+    name: two
+    paradigm: invariants
+    constraints:
+      - {name: first, check: test -e one, fix: touch one}
+      - {name: second, check: "{check}", fix: touch two}
+"""
+NATIVE = """\
+    name: native
+    initial: look
+    states:
+      look: {{action: {action}, check: true, next: done}}
+      done: {{terminal: true}}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def test_a_check_that_fails_is_shown_with_what_it_printed(project):
+    project.loop("fix", GOAL)
+    done = project.ll("check", "fix")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout == (
+        "✗ evaluate: echo looking; echo aside >&2; test -e there\n"
+        "       | looking\n"
+        "       | aside\n"
+    )
+
+
+def test_a_check_that_passes_exits_with_0(project):
+    project.loop("fix", GOAL)
+    (project.root / "there").touch()
+    done = project.ll("check", "fix")
+    line = "✓ evaluate: echo looking; echo aside >&2; test -e there\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, line, "")
+
+
+def test_nothing_is_written_claimed_or_fixed(project):
+    project.loop("fix", GOAL)
+    before = tree(project.root)
+    project.ll("check", "fix")
+    assert tree(project.root) == before
+    assert list((project.root / ".loops").iterdir()) == [project.root / ".loops" / "fix.yaml"]
+
+
+def test_checks_run_in_order_until_one_fails(project):
+    project.loop("two", TWO.replace("{check}", "echo second; exit 1"))
+    assert project.ll("check", "two", "-q").stdout == "✗ check_first: test -e one\n"
+    (project.root / "one").touch()
+    assert project.ll("check", "two", "-q").stdout == (
+        "✓ check_first: test -e one\n✗ check_second: echo second; exit 1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        pytest.param("exit 9", "exit 9", id="an error"),
+        pytest.param("gone", "exit 127: sh: 1: gone: not found", id="not found"),
+        pytest.param(
+            "/review", "`look` is an agent's check; only a run asks agents", id="an agent"
+        ),
+    ],
+)
+def test_what_cannot_judge_exits_with_3(action, reason, project):
+    project.loop("native", NATIVE.format(action=action))
+    done = project.ll("check", "native")
+    assert (done.returncode, done.stderr) == (3, f"could not judge: {reason}\n")
+
+
+def test_a_loop_without_a_check_is_refused(project):
+    project.loop("native", NATIVE.format(action="make").replace(", check: true", ""))
+    done = project.ll("check", "native")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: `native` has no check\n   = help: mark the state that decides with `check: true`\n"
+    )
+
+
+def test_it_answers_as_json_and_hides_secrets(project):
+    project.loop("fix", GOAL.replace("echo looking", "echo $MY_TOKEN"))
+    done = project.ll("check", "fix", "--json", env={"MY_TOKEN": "hunter2-hunter2"})
+    answer = json.loads(done.stdout)
+    assert (answer["loop"], answer["answer"], answer["reason"]) == ("fix", "fail", "")
+    [check] = answer["checks"]
+    assert (check["state"], check["verdict"], check["exit_code"]) == ("evaluate", "fail", 1)
+    assert check["output"] == "***\naside"
+
+
+def test_a_long_output_is_shown_from_its_end(project):
+    project.loop("fix", GOAL.replace("echo looking", "seq 100000"))
+    lines = project.ll("check", "fix").stdout.splitlines()
+    assert lines[-2:] == ["       | 100000", "       | aside"]
+    assert len(lines) < 3000
+
+
+def test_an_interrupt_ends_the_check(project):
+    project.loop("native", NATIVE.format(action='"touch begun; sleep 60"'))
+    with project.started("check", "native") as child:
+        until((project.root / "begun").exists, "check")
+        os.kill(child.pid, signal.SIGINT)
+        child.communicate(timeout=30)
+    assert child.returncode == 130
+
+
+def test_what_a_check_leaves_running_is_ended(project):
+    project.loop("native", NATIVE.format(action='"sleep 600 & echo $! > pid"'))
+    assert project.ll("check", "native").returncode == 0
+    pid = int(project.file("pid"))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_loop_named_like_a_new_command_is_not_run_by_its_name_alone(project):
+    project.loop("check", GOAL.replace("name: fix", "name: check"))
+    done = project.ll("check")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: `check` is a command of ll-loop and a loop of this project\n"
+        "   = help: `ll-loop run check` runs the loop; `ll-loop check --help` is about the command\n"
+    )
+    assert project.ll("check", "--help").returncode == 0
+    assert project.ll("check", "check", "-qq").returncode == 1
+    warned = project.ll("validate", "check")
+    assert warned.returncode == 0
+    assert warned.stdout.startswith("warning[LL016]: `check` is also a command of ll-loop, so ")

@@ -1,0 +1,66 @@
+"""A loop reduced to its checks."""
+
+from __future__ import annotations
+
+from little_loops.fsm.check_machine import check_machine, checks_of, shell_checks_of
+from little_loops.fsm.schema import FSMLoop
+
+LOOP = FSMLoop.from_dict(
+    {
+        "name": "quality",
+        "initial": "types",
+        "maintain": True,
+        "on_error": "fix",
+        "states": {
+            "types": {"action": "mypy", "check": True, "on_pass": "size", "on_fail": "fix"},
+            "size": {
+                "action": "wc -l",
+                "check": True,
+                "on_target": "done",
+                "on_progress": "fix",
+                "on_stall": "fix",
+                "retry": {"max": 3},
+            },
+            "review": {"action": "/review", "check": True, "on_pass": "done", "on_fail": "fix"},
+            "broken": {"action": "${context.gone}", "check": True, "next": "done"},
+            "fix": {"action": "make fix", "next": "types"},
+            "decide": {"check": True, "condition": {"type": "exit_code"}, "next": "done"},
+            "done": {"terminal": True},
+        },
+    }
+)
+
+
+def test_checks_are_found_in_their_order():
+    assert checks_of(LOOP) == ("types", "size", "review", "broken")
+    assert shell_checks_of(LOOP) == ("types", "size", "broken")
+
+
+def test_the_checks_lead_to_each_other_and_failures_to_the_end():
+    assert check_machine(LOOP, ("types", "size")).to_dict() == {
+        "name": "quality",
+        "initial": "types",
+        "max_iterations": 4,
+        "evidence": {"enabled": False},
+        "states": {
+            "types": {
+                "action": "mypy",
+                "check": True,
+                "on_pass": "size",
+                "on_fail": "not passed",
+                "on_progress": "not passed",
+                "on_stall": "not passed",
+            },
+            "size": {
+                "action": "wc -l",
+                "check": True,
+                "on_pass": "all passed",
+                "on_target": "all passed",
+                "on_fail": "not passed",
+                "on_progress": "not passed",
+                "on_stall": "not passed",
+            },
+            "all passed": {"terminal": True, "outcome": "success"},
+            "not passed": {"terminal": True, "outcome": "failure"},
+        },
+    }
