@@ -1,8 +1,9 @@
 """Run one child to its end: feed it, read it, bound its time, stop it with all it started.
 
 One poll loop in one thread waits for output, for the exit, for a request to stop and for the
-deadline, and for nothing else: while an action is silent nothing wakes up.  An action ends
-when its direct child exits; a pipe that something left behind keeps open is not waited for.
+deadline, and for nothing else: while an action is silent nothing wakes up, unless its silence
+is bounded.  An action ends when its direct child exits; a pipe that something left behind keeps
+open is not waited for.
 
 Not here: starting it (`starting`), what becomes of the output (`output`), which processes belong
 to an action (`process_tree`), what a shell or an agent is given to run.
@@ -20,6 +21,8 @@ from typing import Literal
 
 from little_loops.records import NamedTuple
 from little_loops.system import process_tree
+from little_loops.system.process_table import SYSTEM
+from little_loops.system.silence import Silence
 from little_loops.system.starting import CannotStart as CannotStart
 from little_loops.system.starting import Pipes, close, start
 from little_loops.system.stops import StopFlag, poll_ms
@@ -31,17 +34,21 @@ CHUNK = 1 << 16
 Sink = Callable[[bytes], None]
 Tick = Callable[[], float | None]
 """Called when due; gives the seconds to its next call, none for never again."""
-CutBy = Literal["none", "deadline", "stop"]
+CutBy = Literal["none", "deadline", "silence", "stop"]
 
 
 class Ended(NamedTuple):
-    """How an action ended; neither code nor signal if even KILL did not end it."""
+    """How an action ended; neither code nor signal if even KILL did not end it.
+
+    `left` are the processes it had left running, where those were to be ended with it.
+    """
 
     exit_code: int | None
     signal: int | None
     cut_by: CutBy
     duration_ms: int
     pid: int
+    left: tuple[process_tree.Member, ...] = ()
 
 
 def run(
@@ -57,19 +64,27 @@ def run(
     stop_plan: process_tree.Plan,
     on_started: Callable[[int], None] | None = None,
     tick: Tick | None = None,
+    idle_s: float | None = None,
+    leftovers: process_tree.Plan | None = None,
 ) -> Ended:
-    """Run a command until it exits, its time is over or a stop is asked for."""
+    """Run a command until it exits, its time is over, it is silent too long or a stop is asked for.
+
+    `leftovers`: the signals that end what it has left running; None: that is left alone.
+    """
     began = time.monotonic()
     child = start(argv, env, cwd, bool(stdin))
     deadline = None if deadline_s is None else began + deadline_s
-    action = _Action(*child, (stdout, stderr), stdin or b"", env, deadline, stop, tick)
+    action = _Action(*child, (stdout, stderr), stdin or b"", env, deadline, stop, tick, idle_s)
+    left: tuple[process_tree.Member, ...] = ()
     try:
         if on_started is not None:
             on_started(child.pid)
         cut_by = action.watch(stop_plan)
         duration_s = time.monotonic() - began - action.stood_still_s
         action.drain()
-        if cut_by == "none":
+        if cut_by == "none" and leftovers is not None:
+            left = action.end_leftovers(leftovers)
+        elif cut_by == "none":
             action.leave()
     except BaseException:
         action.abandon()
@@ -80,7 +95,7 @@ def run(
         if process_tree.is_adopting():
             process_tree.reap()
     exit_code, signum = (code, None) if code is None or code >= 0 else (None, -code)
-    return Ended(exit_code, signum, cut_by, int(duration_s * 1000), child.pid)
+    return Ended(exit_code, signum, cut_by, int(duration_s * 1000), child.pid, left)
 
 
 # --- watching ---
@@ -99,6 +114,7 @@ class _Action:
         deadline: float | None,
         stop: StopFlag | None,
         tick: Tick | None,
+        idle_s: float | None,
     ) -> None:
         self.pid = pid
         self.exited = False
@@ -110,6 +126,9 @@ class _Action:
         self._stop_fd = None if stop is None else stop.fileno()
         self._tick = tick
         self._tick_at = None if tick is None else 0.0
+        self._silence = (
+            None if idle_s is None else Silence(idle_s, self._cpu_s, time.monotonic())
+        )
         self._sinks = dict(zip((pipes.stdout, pipes.stderr), sinks, strict=True))
         self._exit_fd = _exit_descriptor(pid)
         self._poll = select.poll()
@@ -161,6 +180,11 @@ class _Action:
                     timeout=DRAIN_S,
                     check=False,
                 )
+
+    def end_leftovers(self, plan: process_tree.Plan) -> tuple[process_tree.Member, ...]:
+        """End what it has left running, and read its last words."""
+        found = self._find()
+        return tuple(self._end(found, plan)) if found else ()
 
     def abandon(self) -> None:
         """End it at once, when nobody can watch it: a full disk, a failed save, an interrupt."""
@@ -223,6 +247,8 @@ class _Action:
         chunk = os.read(fd, CHUNK) if event & select.POLLIN else b""
         if chunk:
             self._sinks[fd](chunk)
+            if self._silence is not None:
+                self._silence.broken()
         else:
             self._poll.unregister(fd)
             del self._sinks[fd]
@@ -249,7 +275,8 @@ class _Action:
         if self._tick is not None and self._tick_at is not None and now >= self._tick_at:
             pause_s = self._tick()
             self._tick_at = None if pause_s is None else now + pause_s
-        due = [at for at in (self._deadline, self._tick_at) if at is not None]
+        look_at = None if self._silence is None else self._silence.look_at
+        due = [at for at in (self._deadline, self._tick_at, look_at) if at is not None]
         return min(due) - now if due else None
 
     # What may end it.
@@ -259,7 +286,10 @@ class _Action:
             return "stop"
         if self._stop is not None and self._stop.suspend_asked:
             self._suspend(self._stop)
-        return "deadline" if self._deadline is not None and now >= self._deadline else "none"
+        if self._deadline is not None and now >= self._deadline:
+            return "deadline"
+        is_silent = self._silence is not None and self._silence.is_too_long(now)
+        return "silence" if is_silent else "none"
 
     def _suspend(self, stop: StopFlag) -> None:
         found = self._find()
@@ -269,10 +299,17 @@ class _Action:
         self.stood_still_s += stood_still_s
         if self._deadline is not None:
             self._deadline += stood_still_s
+        if self._silence is not None:
+            self._silence.broken()
 
-    def _end(self, found: list[process_tree.Member], plan: process_tree.Plan) -> None:
+    def _cpu_s(self) -> float:
+        return sum(SYSTEM.cpu_s(one.pid) for one in self._find())
+
+    def _end(
+        self, found: list[process_tree.Member], plan: process_tree.Plan
+    ) -> list[process_tree.Member]:
         stop = self._stop
-        process_tree.end(
+        ended = process_tree.end(
             found,
             self._find,
             plan,
@@ -281,6 +318,7 @@ class _Action:
             hurry=lambda: stop is not None and stop.is_urgent,
         )
         self._turn(0)
+        return ended
 
     def _group(self) -> int | None:
         """Its group, as long as the number cannot have been given to another."""

@@ -27,13 +27,17 @@ class Process(NamedTuple):
 
 
 class System(Protocol):
-    """What has to be asked of the operating system."""
+    """What has to be asked of the operating system.
+
+    `cpu_s` includes the children that have ended.
+    """
 
     def processes(self) -> dict[int, Process]: ...
     def look(self, pid: int) -> Process | None: ...
     def born_by(self, pid: int) -> float: ...
     def marks(self, pid: int) -> Mapping[str, str]: ...
     def name(self, pid: int) -> str: ...
+    def cpu_s(self, pid: int) -> float: ...
     def boot(self) -> str: ...
 
 
@@ -77,6 +81,12 @@ class Proc:
             return os.fsdecode(_read(f"/proc/{pid}/cmdline")).replace("\0", " ").strip()
         return ""
 
+    def cpu_s(self, pid: int) -> float:
+        with suppress(OSError):
+            fields = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
+            return sum(map(int, fields[11:15])) / TICKS_A_SECOND
+        return 0.0
+
     def boot(self) -> str:
         with suppress(OSError):
             return _read("/proc/sys/kernel/random/boot_id").decode().strip()
@@ -119,6 +129,14 @@ class Psutil:
         with suppress(psutil.Error, OSError):
             return " ".join(psutil.Process(pid).cmdline())
         return ""
+
+    def cpu_s(self, pid: int) -> float:
+        import psutil  # rare and slow
+
+        with suppress(psutil.Error, OSError):
+            used = psutil.Process(pid).cpu_times()
+            return float(used.user + used.system + used.children_user + used.children_system)
+        return 0.0
 
     def boot(self) -> str:
         import psutil  # rare and slow
