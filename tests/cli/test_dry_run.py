@@ -11,7 +11,8 @@ from textwrap import dedent
 import pytest
 
 from little_loops.fsm.schema import FSMLoop
-from little_loops.terminal.description import condition_text, described, seconds_text, state_lines
+from little_loops.fsm.values import seconds_text
+from little_loops.terminal.description import condition_text, described, state_lines
 from tests.project import Project, until
 
 FIX_TYPES = """\

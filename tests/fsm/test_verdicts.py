@@ -44,6 +44,20 @@ WORDS = VerdictWords(("yes", "no"))
 
 
 @pytest.mark.parametrize(
+    ("own_s", "loops_s", "reason"),
+    [
+        pytest.param(600, None, "silent for 10m", id="of the state"),
+        pytest.param(90, 600, "silent for 90s", id="of the state before the loop's"),
+        pytest.param(None, 7200, "silent for 2h", id="of the loop"),
+    ],
+)
+def test_an_action_that_was_silent_for_too_long_has_timed_out(own_s, loops_s, reason):
+    state = StateConfig("x", idle_timeout=own_s)
+    judged = judge_action(state, run_with(OK._replace(cut_by="silence")), loops_s)
+    assert judged == Judgement("timeout", reason)
+
+
+@pytest.mark.parametrize(
     ("state", "result", "expected"),
     [
         (StateConfig("x"), OK, "pass"),

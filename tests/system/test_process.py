@@ -200,6 +200,21 @@ def marks(seen: psutil.Process) -> dict[str, str]:
         return {}
 
 
+def test_what_is_left_running_is_ended_where_that_is_asked_for(heard, run_id):
+    server = (
+        "(trap 'echo bye; exit' TERM; echo up > up; while :; do sleep 0.02; done) & sleep 600 &"
+    )
+    script = f"{server} until [ -s up ]; do sleep 0.01; done; exit 3"
+    ended = heard.run(script, leftovers=[(SIGTERM, 5.0)])
+    assert (told(ended), heard.out) == ((3, None, "none"), b"bye\n")
+    assert [one.name for one in ended.left].count("sleep 600") == 1
+    assert process_tree.members(run_id) == []
+
+
+def test_nothing_left_running_is_nothing_ended(heard):
+    assert heard.run("exit 3", leftovers=[(SIGTERM, 5.0)]).left == ()
+
+
 # --- when it cannot start ---
 
 
@@ -266,6 +281,28 @@ def test_who_stands_still_is_ended_too(heard, plan, signum):
         signum,
         "deadline",
     )
+
+
+BUSY = f"{sys.executable} -c 'import time\nwhile time.process_time() < 1.2: pass'"
+
+
+@pytest.mark.parametrize(
+    ("script", "idle_s", "expected"),
+    [
+        pytest.param("echo begun; sleep 600", 0.3, (None, SIGTERM, "silence"), id="asleep"),
+        pytest.param("sleep 600 & wait", 0.3, (None, SIGTERM, "silence"), id="its child asleep"),
+        pytest.param(f"{BUSY}; exit 3", 0.5, (3, None, "none"), id="its child at work"),
+        pytest.param(f"setsid {BUSY} & wait; exit 3", 0.5, (3, None, "none"), id="far away"),
+        pytest.param(
+            "for i in $(seq 40); do echo $i; sleep 0.05; done; exit 3",
+            1.0, (3, None, "none"), id="printing",
+        ),
+        pytest.param("exec 2>&1; sleep 600", None, (None, SIGTERM, "deadline"), id="unbounded"),
+    ],
+)  # fmt: skip
+def test_who_neither_prints_nor_works_is_cut_short(heard, script, idle_s, expected):
+    deadline_s = 0.6 if idle_s is None else LIMIT_S
+    assert told(heard.run(script, idle_s=idle_s, deadline_s=deadline_s)) == expected
 
 
 def test_a_stop_asked_for_before_the_start_ends_it_at_once(heard):

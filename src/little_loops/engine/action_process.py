@@ -85,6 +85,7 @@ def run_program(
     *,
     plan: Plan,
     stdin: bytes | None = None,
+    leftovers: Plan | None = None,
 ) -> process.Ended | process.CannotStart:
     try:
         return process.run(
@@ -99,6 +100,8 @@ def run_program(
             stop_plan=plan,
             on_started=at.on_started,
             tick=at.onlookers.tick,
+            idle_s=job.idle_s,
+            leftovers=leftovers,
         )
     except process.CannotStart as problem:
         return problem
@@ -109,7 +112,7 @@ def run_program(
 def cut_by(job: Job, ended: process.Ended | process.CannotStart) -> CutBy:
     if isinstance(ended, process.CannotStart) or ended.cut_by == "none":
         return "none"
-    return "stop" if ended.cut_by == "stop" else job.deadline_of
+    return job.deadline_of if ended.cut_by == "deadline" else ended.cut_by
 
 
 def write_file(at: Workplace, name: str, text: str) -> None:

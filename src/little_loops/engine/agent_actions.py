@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from signal import SIGKILL
+from signal import SIGKILL, SIGTERM
 
 from little_loops.engine.action_output import Streams, kept_text
 from little_loops.engine.action_process import (
@@ -87,7 +87,13 @@ def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) 
         return Acted(raw)
     outcome = turn.outcome(ended, raw, cut)
     result = _result(at, command, raw, outcome)
-    return Acted(result, _signal(notes, turn, result), outcome.warnings)
+    return Acted(result, _signal(notes, turn, result), (*outcome.warnings, *_left(ended)))
+
+
+def _left(ended: process.Ended) -> Iterator[str]:
+    if ended.left:
+        names = ", ".join(f"{one.name} (pid {one.pid})" for one in ended.left)
+        yield f"ended what the agent had left running: {names}"
 
 
 def _run(
@@ -100,8 +106,12 @@ def _run(
     stdin: bytes,
 ) -> tuple[process.Ended | process.CannotStart, Cut]:
     plan = host.stop_plan(command.job.kill_grace_s)
+    # What it left running could change what is about to be judged.
+    leftovers = ((SIGTERM, command.job.kill_grace_s),)
     try:
-        ended = run_program(at, command.job, argv, env, streams, plan=plan, stdin=stdin)
+        ended = run_program(
+            at, command.job, argv, env, streams, plan=plan, stdin=stdin, leftovers=leftovers
+        )
     except LoginRefused as refused:
         return refused.ended, "host"
     return ended, cut_by(command.job, ended)

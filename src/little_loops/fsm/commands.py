@@ -29,6 +29,7 @@ class Job(NamedTuple):
     deadline_ms: int | None
     deadline_of: Literal["action", "loop"]
     continuation: str | None = None
+    idle_s: float | None = None
 
 
 class RunShell(NamedTuple):

@@ -258,7 +258,7 @@ def _settle(turn: Turn, *, may_spawn: bool = True) -> Command:
         return EndLeftovers(endings.failed(result.agent, result.reason or result.agent))
     if result.agent == "wait":
         return _wait_for_host(turn, result)
-    return _judge_or_ask(turn, judge_action(turn.state, run))
+    return _judge_or_ask(turn, judge_action(turn.state, run, turn.loop.idle_timeout))
 
 
 def _obey(turn: Turn, *, may_spawn: bool) -> Command:

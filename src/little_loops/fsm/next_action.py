@@ -85,6 +85,7 @@ def _job(loop: FSMLoop, run: LoopState, context: Mapping[str, Any], at: Moment) 
         deadline_ms=deadline_ms,
         deadline_of=deadline_of,
         continuation=run.continuation_prompt,
+        idle_s=loop.idle_timeout if state.idle_timeout is None else state.idle_timeout,
     )
 
 

@@ -36,7 +36,7 @@ Status = Literal[
 UNFINISHED = ("running", "interrupted", "awaiting_continuation", "needs_review")
 Phase = Literal["moving", "entered", "running", "interrupted", "judging", "judged", "ended"]
 WaitKind = Literal["backoff", "retry", "maintain", "host", "handoff"]
-CutBy = Literal["none", "action", "loop", "stop"]
+CutBy = Literal["none", "action", "silence", "loop", "stop"]
 AgentWay = Literal["success", "fail", "error", "handoff", "wait", "auth", "billing"]
 
 

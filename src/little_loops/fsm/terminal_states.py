@@ -18,7 +18,7 @@ LEAST_INTERVAL_MS = 1000
 
 def warn_of_failure(turn: Turn) -> None:
     """A terminal state's action changes nothing any more; that it failed is worth a word."""
-    judged = judge_action(turn.state, turn.run)
+    judged = judge_action(turn.state, turn.run, turn.loop.idle_timeout)
     if isinstance(judged, Judgement) and judged.verdict != PASS:
         message = f"the action of `{turn.run.current_state}` failed: {judged.reason}"
         turn.note(RunWarning(message, turn.run.current_state))

@@ -93,6 +93,14 @@ def duration_text(ms: int) -> str:
     return f"{hours}h {minutes:02}m"
 
 
+def seconds_text(seconds: float) -> str:
+    """As people write it in a file: `90s`, `10m`, `2h`; anything else as it is told elsewhere."""
+    for unit, length_s in (("h", 3600), ("m", 60), ("s", 1)):
+        if seconds and seconds % length_s == 0:
+            return f"{int(seconds) // length_s}{unit}"
+    return duration_text(round(seconds * 1000)) if seconds else "0s"
+
+
 def written_env(loop: FSMLoop) -> dict[str, str]:
     """What the definition itself puts into environments; it may hold secrets too."""
     own = {**loop.env, **(loop.host.env or {})}

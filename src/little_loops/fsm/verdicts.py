@@ -26,13 +26,18 @@ from little_loops.fsm.schema import (
     ways,
 )
 from little_loops.fsm.state import Judgement, LoopState, Result
+from little_loops.fsm.values import seconds_text
 
 
-def judge_action(state: StateConfig, run: LoopState) -> Judgement | Judge:
-    """The verdict on the action that just ended in `state`."""
+def judge_action(
+    state: StateConfig, run: LoopState, idle_s: float | None = None
+) -> Judgement | Judge:
+    """The verdict on the action that just ended in `state`; `idle_s` is the loop's `idle_timeout`."""
     result = run.captured[run.current_state]
     if result.cut_by == "action":
         return Judgement(TIMEOUT, f"no end within its {state.timeout or 0:g} s")
+    if result.cut_by == "silence":
+        return Judgement(TIMEOUT, f"silent for {seconds_text(state.idle_timeout or idle_s or 0)}")
     if result.failure is not None:
         return Judgement(ERROR, result.failure)
     if result.agent is not None:

@@ -281,7 +281,7 @@ def cut_short(ended: Ended) -> Finding | None:
     match ended.cut_by:
         case "stop":
             return Finding("cancelled", "stopped")
-        case "action" | "loop":
+        case "action" | "silence" | "loop":
             return Finding("timed_out", "ran out of time")
         case "host":
             return Finding("auth", "the login was refused")

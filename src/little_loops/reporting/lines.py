@@ -213,6 +213,8 @@ def signal_of(event: FinalEvent) -> str:
 def _how_it_ended(result: Result, agent: bool) -> str:
     if result.failure:
         return one_line(result.failure)
+    if result.cut_by == "silence":
+        return f"silent, ended after {duration_text(result.duration_ms)}"
     if result.cut_by != "none":
         return f"timed out after {duration_text(result.duration_ms)}"
     said = _said(result)

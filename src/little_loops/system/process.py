@@ -126,9 +126,7 @@ class _Action:
         self._stop_fd = None if stop is None else stop.fileno()
         self._tick = tick
         self._tick_at = None if tick is None else 0.0
-        self._silence = (
-            None if idle_s is None else Silence(idle_s, self._cpu_s, time.monotonic())
-        )
+        self._silence = None if idle_s is None else Silence(idle_s, self._cpu_s, time.monotonic())
         self._sinks = dict(zip((pipes.stdout, pipes.stderr), sinks, strict=True))
         self._exit_fd = _exit_descriptor(pid)
         self._poll = select.poll()

@@ -16,7 +16,7 @@ from little_loops.authoring.graph import VERDICT_FIELDS
 from little_loops.authoring.worst_case import outcomes
 from little_loops.fsm.actions import prompt_sign, type_of
 from little_loops.fsm.schema import CURRENT, ActionType, FSMLoop, StateConfig
-from little_loops.fsm.values import duration_text
+from little_loops.fsm.values import seconds_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.templates.render import (
@@ -112,14 +112,6 @@ def _settings(state: StateConfig) -> Iterator[str]:
         yield f"in {state.cwd}"
     if state.env:
         yield f"env {', '.join(state.env)}"
-
-
-def seconds_text(seconds: float) -> str:
-    """As people write it in a file: `90s`, `10m`, `2h`; anything else as it is told elsewhere."""
-    for unit, length_s in (("h", 3600), ("m", 60), ("s", 1)):
-        if seconds and seconds % length_s == 0:
-            return f"{int(seconds) // length_s}{unit}"
-    return duration_text(round(seconds * 1000)) if seconds else "0s"
 
 
 def _unknown(filling: Filling, name: str) -> Iterator[str]:
