@@ -24,7 +24,10 @@ from little_loops.authoring.fields.kinds import (
     Num,
     OneOf,
     Part,
+    Pattern,
     Plain,
+    Proof,
+    Protected,
     Route,
     Str,
     Table,
@@ -39,6 +42,7 @@ from little_loops.authoring.fields.table import (
     COMMON,
     CONDITIONS,
     CONSTRAINT,
+    EVIDENCE,
     HOST,
     LOOP,
     OPERATORS,
@@ -108,6 +112,9 @@ _KINDS: Mapping[type, Callable[[Any], str]] = {
     Name: lambda kind: f"[{kind.what} name](#names)",
     Target: _target,
     InProject: lambda kind: "path inside the project",
+    Pattern: lambda kind: "gitignore pattern",
+    Protected: lambda kind: "list of gitignore patterns, or `{existing: […]}`",
+    Proof: lambda kind: "`true`, `false` or a [mapping](#evidence)",
     Words: lambda kind: "list of words",
     Route: lambda kind: "mapping: word to state",
     Variables: lambda kind: "mapping of [your names](#names)",
@@ -166,6 +173,12 @@ ON_WORD = """\
 A condition with `words` of its own has a way for each of them: `on_<word>: state`, or all of them in `route`. Words that are taken:
 """
 
+EVIDENCE_INTRO = """\
+How a run proves that its check passed on what is delivered; [proof](../explanation/proof.md) explains the rules. It needs a git
+repository. `.loops/.config.yaml` may have defaults, which count key by key for loops with an agent action and for loops with an `evidence` of
+their own.
+"""
+
 NAMES = f"""\
 - a loop: letters, digits, `.`, `_` and `-`, at most 100 of them, beginning with a letter or digit
 - a state or capture: letters, digits, `_` and `-`, at most 100, beginning with a letter or `_`
@@ -213,6 +226,8 @@ def fields_page() -> Iterator[str]:
     yield from _state_part()
     yield from ("## `retry`", "", "How a state repeats that leads to `$current`.", "")
     yield from fields_table(RETRY.fields)
+    yield from ("## `evidence`", "", *EVIDENCE_INTRO.splitlines(), "")
+    yield from fields_table(EVIDENCE.fields)
     yield from ("## `host`", "", "A state's `host` overrides the loop's, key by key.", "")
     yield from fields_table(HOST.fields)
     yield from ("## Names", "", *NAMES.splitlines(), "")

@@ -121,6 +121,11 @@ OF_KIND: dict[type, Callable[[Any], Data]] = {
     kinds.Name: lambda kind: names(kind.pattern),
     kinds.Target: lambda kind: targets(kind.special),
     kinds.InProject: lambda kind: st.sampled_from([".", "src/", "a/b/../c"]),
+    kinds.Pattern: lambda kind: st.sampled_from(["tests/", "*.cfg", "/Makefile", "!tests/new"]),
+    kinds.Protected: lambda kind: (
+        of_kind(kinds.ListOf(kinds.Pattern(), 1)) | record(table.EXISTING.fields)
+    ),
+    kinds.Proof: lambda kind: st.booleans() | record(table.EVIDENCE.fields),
     kinds.Words: lambda kind: st.just(list(WORDS)),
     kinds.Variables: lambda kind: st.dictionaries(
         names(r"[a-z_][a-z0-9_]{0,5}"), data(), max_size=3

@@ -301,6 +301,7 @@ def test_as_json(project):
         "limits": {
             "max_iterations": 3,
             "timeout_ms": 7_200_000,
+            "idle_timeout_ms": None,
             "backoff_ms": 1500,
             "max_cost_usd": 5,
             "max_tokens": 1_000_000,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from little_loops.authoring.filling import Filling
 from little_loops.authoring.worst_case import outcomes
 from little_loops.fsm.actions import Action, prompt_sign, text_of
-from little_loops.fsm.schema import CURRENT, FSMLoop, StateConfig
+from little_loops.fsm.schema import CURRENT, PROOF_VERDICTS, FSMLoop, StateConfig
 from little_loops.records import NamedTuple
 
 VERDICT_FIELDS = (
@@ -26,6 +26,7 @@ VERDICT_FIELDS = (
     "next",
     "on_error",
     "on_timeout",
+    *(f"on_{verdict}" for verdict in PROOF_VERDICTS),
     "on_interrupt",
     "on_maintain",
 )

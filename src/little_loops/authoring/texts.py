@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from little_loops.fsm.schema import All, AnyOf, Condition, FSMLoop, HostOptions, Not, StateConfig
+from little_loops.fsm.schema import (
+    PROOF_VERDICTS,
+    All,
+    AnyOf,
+    Condition,
+    FSMLoop,
+    HostOptions,
+    Not,
+    StateConfig,
+)
 from little_loops.records import NamedTuple
 
 Path = tuple[str | int, ...]
@@ -20,6 +29,7 @@ WAYS = (
     "on_stall",
     "on_error",
     "on_timeout",
+    *(f"on_{verdict}" for verdict in PROOF_VERDICTS),
 )
 """The fields of a state that a verdict may take."""
 

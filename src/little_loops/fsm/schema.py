@@ -31,7 +31,7 @@ TARGET, PROGRESS, STALL = "target", "progress", "stall"
 SOFT_VERDICTS = (PASS, FAIL, TARGET, PROGRESS, STALL)
 """Verdicts that `next` serves when no `on_…` names a place."""
 TAMPERED, OUT_OF_SCOPE, FLAKY, STALLED = "tampered", "out_of_scope", "flaky", "stalled"
-CONFLICT = "conflict"
+CONFLICT, REJECTED = "conflict", "rejected"
 PROOF_VERDICTS = (TAMPERED, OUT_OF_SCOPE, FLAKY, STALLED, CONFLICT)
 """What the rules of evidence find; only a state's own `on_…` routes them."""
 RESERVED_WORDS = (
@@ -39,7 +39,7 @@ RESERVED_WORDS = (
     *(ERROR, TIMEOUT),
     *("interrupt", "maintain", "handoff"),
     *PROOF_VERDICTS,
-    "rejected",
+    REJECTED,
 )
 CURRENT = "$current"
 AS_ERROR = "$error"
@@ -277,6 +277,8 @@ class FSMLoop(NamedTuple):
         """The native form, defaults left out; `from_dict` reads it back."""
         plain: dict[str, Any] = _plain(self)
         plain["states"] = {name: state.to_dict() for name, state in self.states.items()}
+        if "evidence" in plain:
+            plain["evidence"] = _written_evidence(self.evidence)
         return plain
 
     @classmethod
@@ -364,9 +366,28 @@ def _host(data: Mapping[str, Any]) -> HostOptions:
     return HostOptions(**options)
 
 
-def _evidence(data: Mapping[str, Any]) -> Evidence:
+def _evidence(data: bool | Mapping[str, Any]) -> Evidence:
+    """From `true`, `false` or a mapping, which is there to be applied."""
+    if isinstance(data, bool):
+        return Evidence(enabled=data)
+    fields = {"enabled": True, **data}
     patterns = data.get("protect")
-    return Evidence(**{**data, "protect": None if patterns is None else tuple(patterns)})
+    if isinstance(patterns, Mapping):
+        patterns = patterns["existing"]
+        fields["existing_only"] = True
+    fields["protect"] = None if patterns is None else tuple(patterns)
+    return Evidence(**fields)
+
+
+def _written_evidence(evidence: Evidence) -> bool | dict[str, Any] | None:
+    """As an author writes it, the reverse of `_evidence`."""
+    plain: dict[str, Any] = _plain(evidence)
+    enabled = plain.pop("enabled", None)
+    if not plain:
+        return evidence.enabled
+    if plain.pop("existing_only", False):
+        plain["protect"] = {"existing": plain.pop("protect", [])}
+    return plain if enabled else {"enabled": enabled, **plain}
 
 
 def _plain(value: Any) -> Any:

@@ -104,6 +104,8 @@ def _known(loop: FSMLoop, name: str) -> Lookup:
 def _settings(state: StateConfig) -> Iterator[str]:
     if state.timeout is not None:
         yield f"timeout {seconds_text(state.timeout)}"
+    if state.idle_timeout is not None:
+        yield f"idle timeout {seconds_text(state.idle_timeout)}"
     if state.retry is not None:
         yield "retry" if state.retry.max is None else f"retry at most {state.retry.max} times"
     if state.capture_exit:
@@ -270,6 +272,8 @@ def limits_text(loop: FSMLoop, dot: str) -> str:
         "no timeout" if loop.timeout is None else f"timeout {seconds_text(loop.timeout)}",
         f"backoff {seconds_text(loop.backoff or 0)}",
     ]
+    if loop.idle_timeout is not None:
+        limits.append(f"idle timeout {seconds_text(loop.idle_timeout)}")
     if loop.max_cost_usd is not None:
         limits.append(f"${loop.max_cost_usd:g} for agents")
     if loop.max_tokens is not None:
@@ -286,6 +290,7 @@ def limits_json(loop: FSMLoop) -> dict[str, object]:
     return {
         "max_iterations": loop.max_iterations,
         "timeout_ms": None if loop.timeout is None else round(loop.timeout * 1000),
+        "idle_timeout_ms": None if loop.idle_timeout is None else round(loop.idle_timeout * 1000),
         "backoff_ms": round((loop.backoff or 0) * 1000),
         "max_cost_usd": loop.max_cost_usd,
         "max_tokens": loop.max_tokens,

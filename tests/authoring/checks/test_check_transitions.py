@@ -117,6 +117,40 @@ WAYS = [
         """,
     ),
     row(
+        "a timeout of what is silent",
+        """\
+        initial: check
+        on_timeout: done
+        idle_timeout: 10m
+        states:
+          check: {action: pytest, on_pass: done, on_fail: done, on_timeout: done}
+          decide: {condition: {source: check}, idle_timeout: 1m, on_pass: done, on_fail: done}
+          done: {terminal: true}
+        """,
+        """
+        warning[LL301] 6:3 decide
+          state `decide` can never be reached
+          help: let some way lead to it, or remove it
+        warning[LL310] 6:40 idle_timeout
+          `idle_timeout` of state `decide` has no effect: the state has no action
+          help: remove it, or add an `action`
+        """,
+    ),
+    row(
+        "states that only evidence leads to",
+        """\
+        initial: check
+        states:
+          check: {action: pytest, on_pass: done, on_fail: fix, on_flaky: flaky, on_stalled: stuck}
+          fix: {action: /fix, next: check, on_tampered: caught, on_out_of_scope: caught}
+          flaky: {terminal: true}
+          stuck: {terminal: true}
+          caught: {terminal: true}
+          done: {terminal: true}
+        """,
+        "",
+    ),
+    row(
         "ways that are taken after all",
         """\
         initial: check

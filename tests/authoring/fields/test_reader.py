@@ -16,7 +16,7 @@ from little_loops.authoring.fields.table import STATE
 from little_loops.authoring.load import load, load_data
 from little_loops.authoring.yaml.nodes import Text, node_of
 from little_loops.authoring.yaml.places import Source
-from little_loops.fsm.schema import FSMLoop, HostOptions, Not, Retry, StateConfig
+from little_loops.fsm.schema import Evidence, FSMLoop, HostOptions, Not, Retry, StateConfig
 
 MACHINE = """
 initial: a
@@ -68,6 +68,20 @@ def state_with(fields: str) -> StateConfig:
                                  "f": None, "g": True, "h": 12}, id="context as written"),
         pytest.param("context: {a: [1.10, yes, {b: ~}]}", "context",
                      {"a": [1.1, True, {"b": None}]}, id="lists and mappings as data"),
+        pytest.param("idle_timeout: 10m", "idle_timeout", 600, id="idle timeout"),
+        pytest.param("scope_writes: enforce", "scope_writes", "enforce", id="scope writes"),
+        pytest.param("", "evidence", Evidence(), id="no word about evidence"),
+        pytest.param("evidence: true", "evidence", Evidence(enabled=True), id="evidence"),
+        pytest.param("evidence: off", "evidence", Evidence(enabled=False), id="no evidence"),
+        pytest.param("evidence: {}", "evidence", Evidence(enabled=True), id="bare evidence"),
+        pytest.param("evidence: {protect: [tests/, '!tests/new'], tampering: fail, confirm: 2}",
+                     "evidence", Evidence(True, ("tests/", "!tests/new"), tampering="fail",
+                                          confirm=2), id="evidence with settings"),
+        pytest.param("evidence: {protect: {existing: [tests/]}, clean: true, setup: npm ci}",
+                     "evidence", Evidence(True, ("tests/",), True, clean=True, setup="npm ci"),
+                     id="new files allowed"),
+        pytest.param("evidence: {enabled: false, stall_after: 0, strict: true}", "evidence",
+                     Evidence(False, stall_after=0, strict=True), id="evidence switched off"),
         pytest.param("x-mine: {any: [.nan, ~]}", "name", "stem", id="keys of one's own"),
         pytest.param("on_interrupt: $error", "on_interrupt", "$error", id="special target"),
     ],
@@ -101,10 +115,32 @@ def test_loop_fields(fields: str, name: str, value: Any) -> None:
                      {"condition": {"type": "verdict"},
                       "route": {"pass": "done", "fail": "$current"}}, id="route"),
         pytest.param("action: x\nx-note: [anything]", {}, id="key of one's own"),
+        pytest.param("action: x\nidle_timeout: 5m\ncheck: true\non_tampered: done\n"
+                     "on_out_of_scope: done\non_flaky: $current\non_stalled: done\n"
+                     "on_conflict: done",
+                     {"idle_timeout": 300, "check": True, "on_tampered": "done",
+                      "on_out_of_scope": "done", "on_flaky": "$current", "on_stalled": "done",
+                      "on_conflict": "done"}, id="what evidence finds"),
     ],
 )  # fmt: skip
 def test_state_fields(fields: str, expected: dict[str, Any]) -> None:
     assert state_with(fields).to_dict() == {"action": "x", "next": "done", **expected}
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        Evidence(),
+        Evidence(enabled=True),
+        Evidence(enabled=False),
+        Evidence(None, ("tests/",), clean=True),
+        Evidence(False, ("tests/",), existing_only=True),
+        Evidence(True, ("a", "b"), True, "report", True, "make", 3, 0, True),
+    ],
+)
+def test_evidence_written_and_read_again_is_the_same(evidence: Evidence) -> None:
+    loop = loop_with("")._replace(evidence=evidence)
+    assert FSMLoop.from_dict(loop.to_dict()) == loop
 
 
 def test_conditions_in_each_other() -> None:

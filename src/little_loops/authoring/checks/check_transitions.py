@@ -16,6 +16,7 @@ from little_loops.fsm.schema import (
     SOFT_VERDICTS,
     STALL,
     TARGET,
+    FSMLoop,
     StateConfig,
     effective_condition,
     outcome_of,
@@ -127,14 +128,18 @@ def check_verdicts(of: Inspection) -> Iterator[Problem]:
                 yield from _without_verdict(of, name, state, verdicts)
             yield from _without_timeout(of, name, state)
     loop = of.loop
-    if loop.on_timeout is not None and loop.timeout is None and not of.gaps:
-        if all(state.timeout is None for state in loop.states.values()):
+    if loop.on_timeout is not None and not of.gaps:
+        if not any(_is_bounded(each) for each in (loop, *loop.states.values())):
             yield of.warning(
                 "LL308",
                 "`on_timeout` is never taken: neither the loop nor a state has a `timeout`",
                 "on_timeout",
                 help="add `timeout: <time>`",
             )
+
+
+def _is_bounded(each: FSMLoop | StateConfig) -> bool:
+    return each.timeout is not None or each.idle_timeout is not None
 
 
 def _without_way(
@@ -178,7 +183,8 @@ def _without_verdict(
 
 
 def _without_timeout(of: Inspection, name: str, state: StateConfig) -> Iterator[Problem]:
-    if state.on_timeout is not None and state.timeout is None:
+    bounded = _is_bounded(state) or of.loop.idle_timeout is not None
+    if state.on_timeout is not None and not bounded:
         why = ("the state has no `timeout`", "add `timeout: <time>`")
         yield _never(of, name, "on_timeout", why)
 
@@ -225,7 +231,15 @@ def check_effects(of: Inspection) -> Iterator[Problem]:
                 else "remove it, or write the loop with `states`",
             )
         if state.action is None:
-            for field in ("capture", "capture_exit", "check", "label", "timeout", "action_type"):
+            for field in (
+                "capture",
+                "capture_exit",
+                "check",
+                "label",
+                "timeout",
+                "idle_timeout",
+                "action_type",
+            ):
                 if getattr(state, field):
                     yield of.warning(
                         "LL310",

@@ -18,6 +18,7 @@ from little_loops.fsm.schema import (
     FAIL,
     PASS,
     PROGRESS,
+    PROOF_VERDICTS,
     SOFT_VERDICTS,
     STALL,
     TARGET,
@@ -97,7 +98,7 @@ def _edges(loop: FSMLoop, name: str, state: StateConfig, *, agent: bool) -> Iter
     if state.terminal:
         yield from _after_the_end(loop, name, state)
     else:
-        for verdict in (*possible_verdicts(state, agent=agent), ERROR, TIMEOUT):
+        for verdict in (*possible_verdicts(state, agent=agent), ERROR, TIMEOUT, *PROOF_VERDICTS):
             for way in _ways_of(loop, name, state, verdict):
                 yield Edge(name, way.target, way.reason)
     if state.action is not None:

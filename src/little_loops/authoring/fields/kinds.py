@@ -86,6 +86,18 @@ class InProject(NamedTuple):
     globs: bool = False
 
 
+class Pattern:
+    """A gitignore pattern of paths in the project."""
+
+
+class Protected:
+    """Patterns of protected paths, or `{existing: […]}` where new files are allowed."""
+
+
+class Proof:
+    """How a pass is proved: true, false, or a mapping of settings."""
+
+
 class Words:
     """The verdicts a condition of its own may give."""
 
@@ -149,6 +161,9 @@ Kind = (
     | Name
     | Target
     | InProject
+    | Pattern
+    | Protected
+    | Proof
     | Words
     | Route
     | Variables

@@ -10,7 +10,7 @@ from little_loops.authoring.fields.read_values import INVALID, fits
 from little_loops.authoring.fields.table import CONDITIONS
 from little_loops.authoring.messages import listed, shown
 from little_loops.authoring.yaml.nodes import List, Map, Mark, Node, Text
-from little_loops.fsm.schema import FAIL, PASS, RESERVED_WORDS
+from little_loops.fsm.schema import FAIL, PASS, PROOF_VERDICTS, REJECTED, RESERVED_WORDS
 
 if TYPE_CHECKING:
     from little_loops.authoring.fields.reader import Reader
@@ -117,11 +117,18 @@ def _word(reader: Reader, word: str, item: Node, found: list[str]) -> None:
         reader.note("LL106", f"`{shown(word)}` is not a word for a verdict", item.mark, help)
     elif word in reserved or word in _OTHER_NAMES_OF_PASS_AND_FAIL:
         message = f"`{word}` has a meaning of its own and cannot be a word"
-        reader.note("LL116", message, item.mark, "choose another word")
+        reader.note("LL116", message, item.mark, _other_word(word))
     elif word in found:
         reader.note("LL116", f"the word `{word}` is listed twice", item.mark, "keep one of them")
     else:
         found.append(word)
+
+
+def _other_word(word: str) -> str:
+    """A word that was the author's to use until it got a meaning has a way to be renamed."""
+    if word not in (*PROOF_VERDICTS, REJECTED):
+        return "choose another word"
+    return f"rename it here and in `on_{word}` or `route`, for example to `is_{word}`"
 
 
 def _contradictions(reader: Reader, type_name: str, given: dict[str, Any], node: Map) -> None:

@@ -13,15 +13,27 @@ from little_loops.authoring.fields.kinds import (
     STATE_NAME,
     Agent,
     Command,
+    ListOf,
     Machine,
     OneOf,
     Part,
+    Pattern,
+    Proof,
+    Protected,
     Route,
     Str,
 )
 from little_loops.authoring.fields.read_conditions import has_source, written_words
 from little_loops.authoring.fields.read_values import INVALID, fits
-from little_loops.authoring.fields.table import COMMANDS, HOST, OR_AGAIN, PARTS, STATE
+from little_loops.authoring.fields.table import (
+    COMMANDS,
+    EVIDENCE,
+    EXISTING,
+    HOST,
+    OR_AGAIN,
+    PARTS,
+    STATE,
+)
 from little_loops.authoring.messages import listed, shown
 from little_loops.authoring.yaml.nodes import Map, Node, Text
 from little_loops.fsm.schema import FAIL, HOST_NAMES, PASS
@@ -30,6 +42,7 @@ if TYPE_CHECKING:
     from little_loops.authoring.fields.reader import Reader
 
 _STR = Str()
+_PATTERNS = ListOf(Pattern(), 1)
 _NAME_HELP = "letters, digits, `_` and `-`, beginning with a letter or `_`; at most 100"
 
 
@@ -83,6 +96,23 @@ def agent(reader: Reader, kind: Agent, node: Node, label: str) -> Any:
 
 def part(reader: Reader, kind: Part, node: Node, label: str) -> Any:
     return reader.record(node, PARTS[kind.table], label)
+
+
+def evidence(reader: Reader, kind: Proof, node: Node, label: str) -> Any:
+    """`true` or `false`, or the settings by their names."""
+    if isinstance(node, Map):
+        return reader.record(node, EVIDENCE, label)
+    if isinstance(node, Text) and node.kind == "bool":
+        return node.value
+    return reader.wrong(label, "true, false or a mapping of settings", node)
+
+
+def protected(reader: Reader, kind: Protected, node: Node, label: str) -> Any:
+    """A list of patterns; in a mapping by `existing`, where new files are allowed."""
+    if isinstance(node, Map):
+        found = reader.record(node, EXISTING, label)
+        return found if "existing" in found else INVALID
+    return reader.read(_PATTERNS, node, label)
 
 
 def command(reader: Reader, kind: Command, node: Node, label: str) -> Any:

@@ -23,6 +23,7 @@ from little_loops.authoring.fields.kinds import (
     Name,
     Num,
     OneOf,
+    Pattern,
     Plain,
     Str,
     Target,
@@ -211,6 +212,20 @@ def in_project(reader: Reader, kind: InProject, node: Node, label: str) -> Any:
         message = f"{label} is a pattern, not a path: `{shown(value)}`"
         help = "name the directory: everything below it belongs to it"
         return reader.note("LL115", message, node.mark, help)
+    return value
+
+
+def pattern(reader: Reader, kind: Pattern, node: Node, label: str) -> Any:
+    """A line as it may stand in a `.gitignore`, about paths of the project."""
+    value = plain_text(reader, _PLAIN, node, label)
+    if value is INVALID:
+        return value
+    if value.startswith("#") or "\n" in value:
+        message = f"{label} is not a gitignore pattern: `{shown(value)}`"
+        return reader.note("LL115", message, node.mark, "write a path or pattern, such as `tests/`")
+    if ".." in value.split("/") or value.startswith("~"):
+        message = f"{label} leaves the project: `{shown(value)}`"
+        return reader.note("LL115", message, node.mark, "name a path inside the project")
     return value
 
 

@@ -33,7 +33,10 @@ from little_loops.authoring.fields.kinds import (
     Num,
     OneOf,
     Part,
+    Pattern,
     Plain,
+    Proof,
+    Protected,
     Route,
     Str,
     Table,
@@ -48,6 +51,7 @@ from little_loops.authoring.fields.table import (
     COMMANDS,
     CONDITIONS,
     CONSTRAINT,
+    EVIDENCE,
     HOST,
     LOOP,
     OR_AGAIN,
@@ -77,6 +81,7 @@ READ: dict[type, Callable[..., Any]] = {
     Name: values.name,
     Target: values.target,
     InProject: values.in_project,
+    Pattern: values.pattern,
     AnyScalar: values.any_scalar,
     Variables: values.variables,
     Environment: values.environment,
@@ -86,6 +91,8 @@ READ: dict[type, Callable[..., Any]] = {
     Route: states.route,
     Agent: states.agent,
     Part: states.part,
+    Proof: states.evidence,
+    Protected: states.protected,
     Command: states.command,
     Machine: states.machine,
 }
@@ -306,7 +313,7 @@ def owner(name: str) -> str | None:
 
 def elsewhere(name: str, table: Table) -> str | None:
     """Another kind of mapping that has a field of this name."""
-    for other in (LOOP, STATE, HOST, RETRY, CONSTRAINT, *CONDITIONS.values()):
+    for other in (LOOP, STATE, HOST, RETRY, EVIDENCE, CONSTRAINT, *CONDITIONS.values()):
         if other is not table and name in other.by_name:
             return other.title
     paradigm = owner(name)

@@ -28,7 +28,10 @@ from little_loops.authoring.fields.kinds import (
     Num,
     OneOf,
     Part,
+    Pattern,
     Plain,
+    Proof,
+    Protected,
     Route,
     Str,
     Table,
@@ -55,8 +58,15 @@ _SHELL = Field("shell", OneOf(("sh", "bash")), "the shell that runs shell action
 _GRACE = Field(
     "kill_grace", Time(zero=True), "time between TERM and KILL when an action is ended", "5", "10s"
 )
+_IDLE = Field(
+    "idle_timeout",
+    Time(),
+    "longest time an action may print nothing and use less than 1 % of a CPU",
+    "none",
+    "10m",
+)
 _HOST = Field("host", Agent(), "the agent CLI that runs slash commands and prompts", DEFAULT_HOST)
-_ACTION_SETTINGS = (_ENV, _CWD, _SHELL, _GRACE, _HOST)
+_ACTION_SETTINGS = (_ENV, _CWD, _SHELL, _GRACE, _IDLE, _HOST)
 
 COMMON = (
     Field("name", Name("loop", LOOP_NAME), "identifies the loop and its runs", "the file's name"),
@@ -75,6 +85,20 @@ COMMON = (
         "paths the loop works on; two loops with overlapping scopes do not run together",
         '["."]',
         "[src/, tests/]",
+    ),
+    Field(
+        "scope_writes",
+        OneOf(("report", "enforce", "ignore")),
+        "what happens when an agent changes files outside `scope`: a warning, or they are put back",
+        "report",
+        "enforce",
+    ),
+    Field(
+        "evidence",
+        Proof(),
+        "whether and how the run proves that the check passed on what is delivered",
+        "true for loops with an agent action",
+        "{protect: [tests/], clean: true}",
     ),
     Field("max_iterations", Whole(1), "safety limit: times around", "50", "20"),
     Field("backoff", Time(zero=True), "wait between iterations", "0", "2s"),
@@ -134,7 +158,8 @@ _STATE_SETTINGS = (
     Field(
         "check",
         Flag(),
-        "the action only judges: it runs once more after the last iteration, to judge what that did",
+        "the action only judges: it is run again where what it judged has changed since, "
+        "and after the last iteration",
         "false",
     ),
     Field(
@@ -157,6 +182,11 @@ _TRANSITIONS = (
     Field("on_stall", OR_AGAIN, "where to go when the number no longer comes nearer"),
     Field("on_error", OR_AGAIN, "where to go after an error; never falls back to `next`"),
     Field("on_timeout", OR_AGAIN, "where to go after a timeout; never falls back to `next`"),
+    Field("on_tampered", OR_AGAIN, "where to go when an agent changed what is protected"),
+    Field("on_out_of_scope", OR_AGAIN, "where to go when an agent wrote outside of `scope`"),
+    Field("on_flaky", OR_AGAIN, "where to go when a check both passes and fails on one tree"),
+    Field("on_stalled", OR_AGAIN, "where to go when nothing changes any more"),
+    Field("on_conflict", OR_AGAIN, "where to go when work cannot be merged"),
     Field(
         "on_interrupt",
         ON_RESUME,
@@ -203,6 +233,54 @@ RETRY = table(
     Field("backoff", Time(zero=True), "the first wait", "the loop's, else 1", "5s"),
     Field("factor", Num(1), "by which each wait is longer than the last", "2"),
     Field("max_backoff", Time(zero=True), "the longest wait", "60", "5m"),
+)
+
+EVIDENCE = table(
+    "`evidence`",
+    Field("enabled", Flag(), "whether at all, without removing the settings", "true"),
+    Field(
+        "protect",
+        Protected(),
+        "gitignore patterns of what agents may not change, add or delete; "
+        "with `{existing: […]}` they may add files",
+        "the loop's own files and what the check's command names",
+        "[tests/, conftest.py]",
+    ),
+    Field(
+        "tampering",
+        OneOf(("restore", "fail", "report")),
+        "what happens when a protected path was changed: it is put back, "
+        "the verdict is `tampered`, or it is only named",
+        "restore with `protect`, else report",
+        "fail",
+    ),
+    Field("clean", Flag(), "confirm the deciding pass in a clean copy of the project", "false"),
+    Field("setup", Plain(), "a command to run in the clean copy first", None, "npm ci"),
+    Field("confirm", Whole(1, 100), "passes in a row on one tree that count as a pass", "1", "2"),
+    Field(
+        "stall_after",
+        Whole(0),
+        "failures on a tree that has failed before, in a row, that end the run; 0 for never",
+        "3 for goal, invariants and convergence, else 0",
+        "5",
+    ),
+    Field(
+        "strict",
+        Flag(),
+        "a pass on files that have changed since is a failure",
+        "false",
+    ),
+)
+EXISTING = table(
+    "`protect`",
+    Field(
+        "existing",
+        ListOf(Pattern(), 1),
+        "what exists there is protected, new files are allowed",
+        None,
+        "[tests/]",
+        required=True,
+    ),
 )
 
 HOST = table(
