@@ -80,6 +80,9 @@ class Table:
     def name(self, pid: int) -> str:
         return f"process {pid}" + "!" * 100
 
+    def cpu_s(self, pid: int) -> float:
+        return 0.0
+
     def boot(self) -> str:
         return BOOT
 

@@ -123,7 +123,7 @@ class Git(NamedTuple):
         except process.CannotStart as error:
             raise StoreError(f"git does not start: {error.reason}") from error
         if ended.cut_by != "none":
-            raise Interrupted(ended.cut_by)
+            raise Interrupted("stop" if ended.cut_by == "stop" else "deadline")
         code = -1 if ended.exit_code is None else ended.exit_code
         return Answer(code, bytes(out), _complaint(err, code))
 

@@ -129,7 +129,7 @@ def check_verdicts(of: Inspection) -> Iterator[Problem]:
             yield from _without_timeout(of, name, state)
     loop = of.loop
     if loop.on_timeout is not None and not of.gaps:
-        if not any(_is_bounded(each) for each in (loop, *loop.states.values())):
+        if not _is_bounded(loop) and not any(map(_is_bounded, loop.states.values())):
             yield of.warning(
                 "LL308",
                 "`on_timeout` is never taken: neither the loop nor a state has a `timeout`",
