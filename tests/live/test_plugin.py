@@ -183,6 +183,29 @@ def test_a_run_that_a_session_started_outlives_it(stage: Stage):
     assert (ended.returncode, stage.file("result.txt")) == (0, "it worked\n")
 
 
+def test_a_session_does_not_end_while_the_check_fails(stage: Stage):
+    stage.loop("fix", "{name: fix, paradigm: goal, goal: x, tools: [test -s hello.txt, make]}")
+    model = stage.play(
+        Rule("`ll-loop check fix` fails", put("hello.txt", "hello\n"), Say("now it is there")),
+        Rule("go", Say("done")),
+    )
+    launch = HOST.build(
+        Request(
+            *("go", "prompt", str(stage.root), str(uuid4())),
+            plugin_dirs=(plugin_directory(),),
+            permission_mode="acceptEdits",
+        )
+    )
+
+    said = stage.program(*launch.argv, stdin=launch.stdin, env={"LL_CHECK_ON_STOP": "fix"})
+
+    assert events_of(said.stdout)[-1]["result"] == "now it is there"
+    assert "`ll-loop check fix` fails:\n✗ evaluate: test -s hello.txt" in texts_of(
+        model.asked[-1].body
+    )
+    assert stage.file("hello.txt") == "hello\n"
+
+
 def test_the_skill_knows_where_the_commands_are(stage: Stage):
     model = stage.play()
     converse(stage, "/ll:offer-loop")

@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     args = CheckArgs.read(argv)
     root = find_project(os.getcwd())
     loop = load_loop(args.loop, root).loop
-    checked, signal = _checked(loop, root)
+    checked, signal = checked_now(loop, root)
     masker = Masker({**os.environ, **written_env(loop)})
     if args.json:
         print_json(document(loop, checked, masker))
@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     return SIGNALLED + signal if signal else EXIT_CODES[checked.answer]
 
 
-def _checked(loop: FSMLoop, root: str) -> tuple[Checked, int]:
+def checked_now(loop: FSMLoop, root: str) -> tuple[Checked, int]:
     """What the checks say, and the signal that ended them early, if one did."""
     checks, all_checks = shell_checks_of(loop), checks_of(loop)
     if not all_checks:

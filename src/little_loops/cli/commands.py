@@ -41,7 +41,7 @@ VERBS: dict[str, Verb] = {
     "completion": Verb("completion", "completion for bash, zsh or fish", "Set up"),
 }
 ALIASES = {"ls": ("list",), "ps": ("list", "--running")}
-HIDDEN = {"relay": "relay", "background-run": "background"}
+HIDDEN = {"relay": "relay", "background-run": "background", "stop-hook": "stop_hook"}
 EXAMPLES = (
     ("ll-loop init", "write a first loop for this project"),
     ("ll-loop run fix-tests --dry-run", "see what it would do"),

@@ -179,6 +179,7 @@ READ = {
     "LL_ASCII": "signs as words, whatever the terminal can show",
     "LL_HEARTBEAT": "seconds of silence before a sign of life where no terminal is; 0: none",
     "LL_ALLOW_SKIP_PERMISSIONS": "1: agents may act without asking, as with the flag",
+    "LL_CHECK_ON_STOP": "a loop; Claude Code with the plugin does not end while its check fails",
     "IS_SANDBOX": "1: `claude` may skip permissions as root",
     "LL_TRACEBACK": "show where in ll-loop a bug is",
     "MAX_ITERATIONS": "turns of a relay, above its file",
