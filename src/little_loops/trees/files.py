@@ -226,13 +226,14 @@ def locked(files: StoreFiles, git: Git, *, alone: bool = False) -> Iterator[None
     except OSError as error:
         raise _lost(path) from error
     try:
-        _wait(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, git, path)
+        wait_for(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, git, path)
         yield
     finally:
         os.close(descriptor)
 
 
-def _wait(descriptor: int, kind: int, git: Git, path: str) -> None:
+def wait_for(descriptor: int, kind: int, git: Git, path: str) -> None:
+    """Lock an open file until it is closed."""
     until = time.monotonic() + LOCK_WAIT_S
     while True:
         try:

@@ -56,13 +56,22 @@ class Ground:
 
     def write(self, path: str, data: bytes, mode: int) -> None:
         """Put a file in place; the directories above are made where they are missing."""
+        with self.writing(path, mode) as descriptor:
+            write_all(descriptor, data)
+
+    @contextmanager
+    def writing(self, path: str, mode: int) -> Iterator[int]:
+        """A descriptor for new content, which is put in place when the block has ended."""
         with self.above(path, make=True) as (folder, name):
             temporary = _temporary(name)
             _unlink(folder, temporary)
             descriptor = os.open(temporary, NEW, 0o600, dir_fd=folder)
             try:
-                write_all(descriptor, data)
+                yield descriptor
                 os.fchmod(descriptor, stat.S_IMODE(mode))
+            except BaseException:
+                _unlink(folder, temporary)
+                raise
             finally:
                 os.close(descriptor)
             self._put(folder, temporary, name)

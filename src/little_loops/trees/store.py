@@ -57,7 +57,7 @@ from little_loops.trees.reading import (
 from little_loops.trees.restore import TOO_LARGE, UNKNOWN_MODE, Repair, obstacles, remove_caches
 from little_loops.trees.rules import Rules, cache_test, head_of, parents, within
 from little_loops.trees.start import read_rules
-from little_loops.trees.walk import ContentWalk, Seeds
+from little_loops.trees.walk import ContentWalk, dump_seeds, load_seeds
 
 FIRST_PATHS = 20
 MOST_PATHS = 1000
@@ -128,7 +128,7 @@ class TreeStore:
 
     def rules(self, run: str, scope: Sequence[str], protect: Sequence[str]) -> Rules:
         """Read at the start of a run what stays fixed for all of it."""
-        with self._using():
+        with self.using():
             with self._writing() as intake:
                 rules = read_rules(
                     self.git,
@@ -150,7 +150,7 @@ class TreeStore:
         """
         self._check_rules(rules)
         walk = self._walk(rules)
-        with self._using():
+        with self.using():
             led_to = self._led_to(reference)
             with self._writing() as intake:
                 found = self._look(rules, intake, led_to)
@@ -187,7 +187,7 @@ class TreeStore:
             raise
 
     @contextmanager
-    def _using(self) -> Iterator[None]:
+    def using(self) -> Iterator[None]:
         """Keep the packs where they are for as long as they are used."""
         self.git.check()
         if store_files.check(self.files) != self.id:
@@ -205,7 +205,7 @@ class TreeStore:
     def _walk(self, rules: Rules) -> ContentWalk:
         walk = self._walks.get(rules.run)
         if walk is None:
-            walk = ContentWalk(rules, self.git, self._load_times())
+            walk = ContentWalk(rules, self.git, load_seeds(store_files.read_json(self._times)))
             self._walks[rules.run] = walk
         return walk
 
@@ -216,7 +216,7 @@ class TreeStore:
         return walk.take(intake, time.time_ns(), also)
 
     def _led_to(self, reference: str | None) -> tuple[str, ...]:
-        return () if reference is None else self._guard(reference).led_to
+        return () if reference is None else self.guard(reference).led_to
 
     def _left_out(self, walk: ContentWalk) -> tuple[str, ...]:
         """Named once."""
@@ -254,35 +254,21 @@ class TreeStore:
         if not self._unstored:
             return ()
         found = {path for path, entry in walk.files() if entry[5] in self._unstored}
-        found |= {one.path for one in guard.paths.values() if self._is_unstored(one.id)}
+        found |= {one.path for one in guard.paths.values() if self.is_unstored(one.id)}
         return tuple(sorted(found))
 
-    def _is_unstored(self, id: str) -> bool:
+    def is_unstored(self, id: str) -> bool:
         return bool(id) and bytes.fromhex(id) in self._unstored
-
-    def _load_times(self) -> Seeds:
-        kept = store_files.read_json(self.files.place("times.json"))
-        try:
-            return {
-                folder: {
-                    name: (*times[:5], bytes.fromhex(times[5])) for name, times in names.items()
-                }
-                for folder, names in (kept or {}).items()
-            }
-        except (AttributeError, TypeError, ValueError, IndexError):
-            return {}
 
     def save_times(self, rules: Rules) -> None:
         """Spare the next process of this project reading everything again."""
         walk = self._walks.get(rules.run)
         if walk is not None:
-            plain = {
-                folder: {
-                    name: [*entry[:5], (entry[5] or b"").hex()] for name, entry in names.items()
-                }
-                for folder, names in walk.seeds().items()
-            }
-            store_files.replace(self.files.place("times.json"), to_json(plain))
+            store_files.replace(self._times, to_json(dump_seeds(walk.seeds())))
+
+    @property
+    def _times(self) -> str:
+        return self.files.place("times.json")
 
     def _save_modes(self, walk: ContentWalk, project: str) -> None:
         """Permission bits that git does not keep, for putting files back."""
@@ -311,7 +297,7 @@ class TreeStore:
 
     def changed(self, before: str, after: str, scope: Sequence[str] = (".",)) -> Changed:
         """What differs between two project ids (or tree ids) within a scope."""
-        with self._using():
+        with self.using():
             changes = [one for one in self._changes(before, after) if within(one.path, scope)]
             added, removed = self._lines(before, after, changes)
         paths = tuple(one.path for one in changes[:FIRST_PATHS])
@@ -325,7 +311,7 @@ class TreeStore:
         others: Iterable[Sequence[str]] = (),
     ) -> tuple[str, ...]:
         """Paths outside the scope that differ, and that no other run's scope accounts for."""
-        with self._using():
+        with self.using():
             changes = self._changes(before, after)
         allowed = [scope, *others]
         return tuple(
@@ -338,8 +324,8 @@ class TreeStore:
         """Protected paths that differ from their reference; with `existing_only`, none that are new."""
         if reference == guard:
             return ()
-        with self._using():
-            changes = compare(self._guard(reference), self._guard(guard))
+        with self.using():
+            changes = compare(self.guard(reference), self.guard(guard))
         return tuple(_wanted(changes, existing_only))[:MOST_PATHS]
 
     def committed(self, rules: Rules, reference: str) -> tuple[str, ...]:
@@ -356,8 +342,8 @@ class TreeStore:
         answer = self.git.read(self.project, words)
         if answer.code != 0:
             raise StoreError(f"git cannot compare commits: {answer.complaint}")
-        with self._using():
-            kept = self._guard(reference).paths
+        with self.using():
+            kept = self.guard(reference).paths
         protected = rules.protected()
         found = []
         for change in parse_raw(answer.out):
@@ -390,9 +376,9 @@ class TreeStore:
         return [":(top)", *(f":(top,exclude,literal){path}" for path in paths)] if paths else []
 
     def _is_lost(self, change: RawChange) -> bool:
-        return self._is_unstored(change.before) or self._is_unstored(change.after)
+        return self.is_unstored(change.before) or self.is_unstored(change.after)
 
-    def _guard(self, id: str) -> Guard:
+    def guard(self, id: str) -> Guard:
         found = self._lists.get(id)
         if found is None:
             name = f"{id}:{LIST.decode()}"
@@ -404,8 +390,8 @@ class TreeStore:
     def restore(self, rules: Rules, reference: str, *, existing_only: bool = False) -> Restoration:
         """Put protected paths back as the reference has them."""
         self._check_rules(rules)
-        with self._using():
-            before = self._guard(reference)
+        with self.using():
+            before = self.guard(reference)
             now, kept = self._keep(rules, before)
             changes = _wanted(compare(before, now), existing_only)
             if not changes:
@@ -440,22 +426,22 @@ class TreeStore:
             raise _failed(error, "open", self.project) from error
 
     def _contents(self, ids: Iterable[str]) -> dict[str, bytes]:
-        known = [id for id in ids if id and not self._is_unstored(id)]
+        known = [id for id in ids if id and not self.is_unstored(id)]
         return read_all(self.git, self.files, known)
 
     def put_back(self, rules: Rules, project: str, paths: Sequence[str], patch: str) -> Restoration:
         """Put files back as a snapshot has them; what they were changed to is kept as a patch."""
         self._check_rules(rules)
         walk = self._walk(rules)
-        with self._using():
+        with self.using():
             with self._writing() as intake:
                 kept = walk.take(intake).hex()
             self._record(rules.run, [kept])
             wanted = frozenset(paths)
             changes = [one for one in self._changes(project, kept) if one.path in wanted]
             self._write_patch(project, kept, changes, patch)
-            before = self._guard_of_tree(project, self._modes(project))
-            now = self._guard_of_tree(kept, Modes(USUAL_MODES, {}))
+            before = self.guard_of_tree(project)
+            now = self.guard_of_tree(kept)
             contents = self._contents(before.paths[one.path].id for one in changes if one.status != "A")  # fmt: skip
             with self._ground() as ground:
                 repair = Repair(ground, before, now, contents, cache_test(rules))
@@ -474,8 +460,9 @@ class TreeStore:
             out += ask(self.git, self.files, [*words, before, after, "--", *some])
         store_files.replace(patch, bytes(out), sync=True)
 
-    def _guard_of_tree(self, id: str, modes: Modes) -> Guard:
-        """A tree as a list of paths; that of a directory's permissions is not known."""
+    def guard_of_tree(self, id: str) -> Guard:
+        """A snapshot as a list of paths; the permissions of directories are not known."""
+        modes = self._modes(id)
         found: dict[str, Guarded] = {}
         for one in list_tree(self.git, self.files, id):
             if one.mode == LINK.decode():
@@ -489,8 +476,8 @@ class TreeStore:
 
     def remove_caches(self, rules: Rules, reference: str) -> tuple[str, ...]:
         """Remove caches in and beside protected paths, before a check."""
-        with self._using():
-            guard = self._guard(reference)
+        with self.using():
+            guard = self.guard(reference)
         with self._ground() as ground:
             return tuple(remove_caches(ground, guard, cache_test(rules)))
 
@@ -498,26 +485,26 @@ class TreeStore:
 
     def read(self, id: str, path: str) -> StoredFile | None:
         """A file of a snapshot (`project` or `tree`); None if it was not there."""
-        with self._using():
+        with self.using():
             return self._read(id, path, self._modes(id))
 
     def read_guarded(self, guard: str, path: str) -> StoredFile | None:
         """A protected file as a guard has it."""
-        with self._using():
-            one = self._guard(guard).paths.get(path)
+        with self.using():
+            one = self.guard(guard).paths.get(path)
             if one is None or one.kind not in ("file", "link"):
                 return None
-            return self._stored(path, one.kind == "link", one.mode, one.id)
+            return self.stored(path, one.kind == "link", one.mode, one.id)
 
     def _read(self, id: str, path: str, modes: Modes) -> StoredFile | None:
         for one in list_tree(self.git, self.files, id, [path]):
             if one.path == path:
                 mode = modes.of(path, one.mode == PROGRAM.decode())
-                return self._stored(path, one.mode == LINK.decode(), mode, one.id)
+                return self.stored(path, one.mode == LINK.decode(), mode, one.id)
         return None
 
-    def _stored(self, path: str, is_link: bool, mode: int, id: str) -> StoredFile:
-        if self._is_unstored(id):
+    def stored(self, path: str, is_link: bool, mode: int, id: str) -> StoredFile:
+        if self.is_unstored(id):
             raise StoreError(f"`{path}` was {TOO_LARGE}")
         data = read_all(self.git, self.files, [id])[id]
         return StoredFile(path, "link" if is_link else "file", stat.S_IMODE(mode), data)
@@ -525,7 +512,7 @@ class TreeStore:
     def diff(self, before: str, after: str, options: Sequence[str] = ()) -> bytes:
         """The difference as `git diff` prints it; `options` are git's, without paths."""
         words = ["diff", "--no-ext-diff", "--no-textconv", *options, before, after, "--"]
-        with self._using():
+        with self.using():
             changes = self._changes(before, after)
             out = ask(self.git, self.files, [*words, *self._without(changes)])
         for one in changes:
@@ -540,7 +527,7 @@ class TreeStore:
 
     def listing(self, id: str) -> Iterator[Listed]:
         """Every path of a snapshot with its mode and the SHA-256 of its content."""
-        with self._using():
+        with self.using():
             blobs = list(list_tree(self.git, self.files, id))
             hashes = {key.hex(): one.sha256 for key, one in self._unstored.items()}
 

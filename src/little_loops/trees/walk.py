@@ -14,6 +14,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from little_loops.trees.content import Intake, LeftOut, open_folder
 from little_loops.trees.git import Git
@@ -78,6 +79,11 @@ class ContentWalk:
 
     def take(self, intake: Intake) -> bytes:
         """Look at everything once more; the id of the tree, which is in the intake now."""
+        self.look(intake)
+        return self.tree(self.root) or intake.writer.add(b"tree", b"")
+
+    def look(self, intake: Intake) -> None:
+        """Bring what is known up to date."""
         self._intake = intake
         self._horizon = time.time_ns()
         fd = open_folder(self._rules.project)
@@ -86,7 +92,6 @@ class ContentWalk:
         finally:
             os.close(fd)
         self._seeds = {}
-        return self.tree(self.root) or intake.writer.add(b"tree", b"")
 
     # ── looking ────────────────────────────────────────────────────────────────────────────────
 
@@ -274,6 +279,15 @@ class ContentWalk:
                 yield path + name, entry
             stack += [(f"{path}{name}/", child) for name, child in node.dirs.items()]
 
+    def folders(self) -> Iterator[str]:
+        """Every directory that was entered, those above before those in them."""
+        stack = [("", self.root)]
+        while stack:
+            path, node = stack.pop()
+            for name, child in node.dirs.items():
+                yield path + name
+                stack.append((f"{path}{name}/", child))
+
     def seeds(self) -> Seeds:
         """What the next process need not find out again."""
         found: Seeds = {}
@@ -289,3 +303,22 @@ def git_mode(mode: int) -> bytes:
     if stat.S_ISLNK(mode):
         return LINK
     return PROGRAM if mode & stat.S_IXUSR else PLAIN
+
+
+def dump_seeds(seeds: Seeds) -> dict[str, dict[str, list[int | str]]]:
+    """As JSON."""
+    return {
+        folder: {name: [*entry[:5], (entry[5] or b"").hex()] for name, entry in names.items()}
+        for folder, names in seeds.items()
+    }
+
+
+def load_seeds(plain: Any) -> Seeds:
+    """From JSON; nothing from what is damaged: it only saves time."""
+    try:
+        return {
+            folder: {name: (*times[:5], bytes.fromhex(times[5])) for name, times in names.items()}
+            for folder, names in (plain or {}).items()
+        }
+    except (AttributeError, TypeError, ValueError, IndexError):
+        return {}

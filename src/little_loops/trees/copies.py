@@ -1,0 +1,348 @@
+"""The clean copy: a snapshot written out elsewhere, to see whether a check passes on what is delivered.
+
+It lies outside the project at one path per project and scope, and is kept: only files that differ are
+written again.  Protected paths are as their reference has them.  What was ignored when the run
+started is there, too: directories as links, small files as they were.  Its `.git` has the project's
+commit as its only ref.
+
+    STATE/copies/NAME-HASH/SCOPE/
+      lock          held while the copy is in use
+      times.json    what is known about its files
+      index         of git, for the commit it was made from
+      work/NAME     the copy of the repository; the project lies in it where it lies in its own
+
+Not here: running the check in it (`engine`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from little_loops.errors import StoreError
+from little_loops.records import NamedTuple
+from little_loops.system.files import PRIVATE_FOLDER, failure, to_json, write_all
+from little_loops.trees import files as store_files
+from little_loops.trees.content import CHUNK, READ, Bounds, Intake
+from little_loops.trees.copy_git import lay_out_git
+from little_loops.trees.files import COPIES, key_of
+from little_loops.trees.git import is_inside
+from little_loops.trees.guard import Guard, Guarded, is_protected
+from little_loops.trees.objects import object_id
+from little_loops.trees.placing import Ground
+from little_loops.trees.reading import read_objects
+from little_loops.trees.restore import TOO_LARGE
+from little_loops.trees.rules import GIT, Rules, is_cache, parents
+from little_loops.trees.shadows import Linked, NotClean, Scan, Wanted, plan, replace_path
+from little_loops.trees.store import TreeStore
+from little_loops.trees.walk import ContentWalk, Entry, dump_seeds, load_seeds
+
+CLEAN = "LL_CLEAN"
+
+
+class Content(NamedTuple):
+    """What is to lie at a path of the copy; `data` if it is not in the store."""
+
+    kind: str
+    mode: int
+    id: str
+    data: bytes | None = None
+
+
+class CleanCopy:
+    """The copy for one project and one scope."""
+
+    def __init__(self, store: TreeStore, rules: Rules, home: str) -> None:
+        scope = hashlib.sha256("\0".join(sorted(rules.scope)).encode("utf-8", "surrogateescape"))
+        project = rules.project
+        prefix = rules.prefix.rstrip("/")
+        top = project[: len(project) - len(prefix)].rstrip("/") if prefix else project
+        self._base = os.path.join(
+            os.path.realpath(home), COPIES, key_of(project), scope.hexdigest()[:16]
+        )
+        self.top = os.path.join(self._base, "work", os.path.basename(top) or "root")
+        self.path = os.path.join(self.top, prefix) if prefix else self.top
+        self._store = store
+        self._rules = rules
+        self._scans: dict[str, Scan] = {}
+        self._protected = rules.protected()
+        self._walk: CopyWalk | None = None
+        self._links_before = False
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Have the copy to oneself, from before it is laid out until the check has ended."""
+        try:
+            os.makedirs(self.path, mode=PRIVATE_FOLDER, exist_ok=True)
+            lock = os.path.join(self._base, "lock")
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _failed(error, "make", self.path) from error
+        try:
+            store_files.wait_for(descriptor, fcntl.LOCK_EX, self._store.git, lock)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def lay_out(
+        self, project: str, reference: str, *, links: bool = True, existing_only: bool = False
+    ) -> str:
+        """Write the snapshot out; gives the path of the project in the copy.
+
+        Without `links` no ignored directory is linked, and what a set-up command made of them in the
+        copy stays.  With `existing_only`, protected files that are new come from the snapshot.
+        """
+        try:
+            wanted = self._wanted(project, reference, links, existing_only)
+            self._refuse_twins(wanted)
+            self._write(wanted, links)
+            lay_out_git(self._store.git, self._rules, self.top, self._base)
+        except OSError as error:
+            raise _failed(error, "lay out", self.path) from error
+        return self.path
+
+    # ── what is to be there ────────────────────────────────────────────────────────────────────
+
+    def _wanted(
+        self, project: str, reference: str, links: bool, existing_only: bool
+    ) -> dict[str, Content]:
+        with self._store.using():
+            tree = self._store.guard_of_tree(project)
+            guard = self._store.guard(reference)
+        wanted = {one.path: Content(*one[1:]) for one in self._rules_files()}
+        wanted |= {
+            path: Content(*one[1:])
+            for path, one in tree.paths.items()
+            if one.kind != "dir" and self._is_of_tree(path, guard, existing_only)
+        }
+        folders = self._folders() if links else ()
+        above = frozenset((*folders, *self._rules.linked))
+        replaced: dict[str, Wanted] = {}
+        for path, one in guard.paths.items():
+            if one.kind == "other":
+                raise NotClean(
+                    f"`{path}` is protected and not readable", "leave it out of `protect`"
+                )
+            if not any(is_inside(path, folder) for folder in above):
+                wanted[path] = Content(*one[1:])
+            elif folders and one.kind != "dir" and self._differs(one):
+                replaced[path] = self._replacement(one)
+        for path, other in self._links(folders, replaced).items():
+            id = object_id(b"blob", other.data).hex()
+            wanted[path] = Content(other.kind, other.mode, id, other.data)
+        return wanted
+
+    def _rules_files(self) -> Iterator[Guarded]:
+        for one in self._rules.files:
+            yield Guarded(one.path, "link" if stat.S_ISLNK(one.mode) else "file", one.mode, one.id)
+
+    def _is_of_tree(self, path: str, guard: Guard, existing_only: bool) -> bool:
+        if path in guard.paths or existing_only:
+            return path not in guard.paths
+        return is_cache(path) or not is_protected(self._protected, path)
+
+    def _folders(self) -> tuple[str, ...]:
+        """Directories that were ignored at the start, or repositories of their own, and are there."""
+        found = (*self._rules.linked, *self._rules.nested)
+        return tuple(
+            path
+            for path in found
+            if os.path.isdir(full := os.path.join(self._rules.project, path))
+            and not os.path.islink(full)
+        )
+
+    def _links(self, folders: tuple[str, ...], replaced: dict[str, Wanted]) -> dict[str, Wanted]:
+        linked = Linked(self._rules.project, self.path, folders)
+        return plan(linked, replaced, self._store.git, self._scans)
+
+    def _differs(self, one: Guarded) -> bool:
+        """Whether a protected path in a linked directory is not what its reference says."""
+        full = os.path.join(self._rules.project, one.path)
+        try:
+            info = os.lstat(full)
+            if stat.S_ISLNK(info.st_mode):
+                data = os.fsencode(os.readlink(full))
+            else:
+                descriptor = os.open(full, READ)
+                with open(descriptor, "rb") as file:
+                    data = file.read()
+        except OSError:
+            return True
+        return info.st_mode != one.mode or object_id(b"blob", data).hex() != one.id
+
+    def _replacement(self, one: Guarded) -> Wanted:
+        stored = self._store.stored(one.path, one.kind == "link", one.mode, one.id)
+        return Wanted(one.kind, one.mode, stored.data)
+
+    def _refuse_twins(self, wanted: Mapping[str, Content]) -> None:
+        if not ignores_case(self._base):
+            return
+        known: dict[str, str] = {}
+        for path in sorted(wanted):
+            twin = known.setdefault(path.casefold(), path)
+            if twin != path:
+                raise NotClean(
+                    f"`{twin}` and `{path}` differ only in case, and `{self._base}` ignores it",
+                    "rename one, or set XDG_STATE_HOME to a file system that tells them apart",
+                )
+
+    # ── writing it ─────────────────────────────────────────────────────────────────────────────
+
+    def _write(self, wanted: Mapping[str, Content], links: bool) -> None:
+        walk = self._look(links)
+        actual = dict(walk.files())
+        with Ground(self.path) as ground:
+            self._clear(ground, walk, actual, wanted)
+            missing = {
+                path: one for path, one in wanted.items() if not _is_so(actual.get(path), one)
+            }
+            self._fill(ground, missing)
+        if missing or not os.path.lexists(self._times):
+            self._look(links)
+            store_files.replace(self._times, to_json(dump_seeds(walk.seeds())))
+
+    def _look(self, links: bool) -> CopyWalk:
+        """What the copy has now; what a check left in it counts as well."""
+        ignore = () if links else self._rules.ignore
+        rules = self._rules._replace(
+            project=self.path, ignore=ignore, tracked=(), nested=(), protect=()
+        )
+        if self._walk is None or self._links_before is not links:
+            seeds = load_seeds(store_files.read_json(self._times))
+            self._walk, self._links_before = CopyWalk(rules, self._store.git, seeds), links
+        self._walk.look(Hashing())
+        return self._walk
+
+    @property
+    def _times(self) -> str:
+        return os.path.join(self._base, "times.json")
+
+    def _clear(
+        self,
+        ground: Ground,
+        walk: CopyWalk,
+        actual: Mapping[str, Entry],
+        wanted: Mapping[str, Content],
+    ) -> None:
+        """Remove what does not belong there, directories as a whole."""
+        kept = set(parents(wanted)) | {path for path, one in wanted.items() if one.kind == "dir"}
+        for path in [*walk.folders(), *walk.left_out]:
+            if path not in kept and (path.rpartition("/")[0] in kept or "/" not in path):
+                ground.remove_all(path)
+        for path in actual:
+            if path not in wanted or wanted[path].kind == "dir":
+                ground.remove(path)
+        for path in self._rules.linked:  # links of an earlier lay-out, where ignored paths stay
+            info = ground.look(path)
+            if info is not None and stat.S_ISLNK(info.st_mode) and path not in wanted:
+                ground.remove(path)
+
+    def _fill(self, ground: Ground, missing: Mapping[str, Content]) -> None:
+        stored: dict[str, list[str]] = {}
+        for path, one in sorted(missing.items()):
+            if one.kind == "dir":
+                ground.make(path)
+            elif one.data is not None:
+                _put(ground, path, one, one.data)
+            elif self._store.is_unstored(one.id):
+                self._copy_large(ground, path, one)
+            else:
+                stored.setdefault(one.id, []).append(path)
+
+        def take(id: str, data: bytes) -> None:
+            for path in stored[id]:
+                _put(ground, path, missing[path], data)
+
+        with self._store.using():
+            read_objects(self._store.git, self._store.files, stored, take)
+
+    def _copy_large(self, ground: Ground, path: str, one: Content) -> None:
+        """What was too large to be kept is taken from the project, if it still is the same."""
+        full = os.path.join(self._rules.project, path)
+        with open(os.open(full, READ), "rb") as source:
+            size = os.fstat(source.fileno()).st_size
+            digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+            with ground.writing(path, one.mode) as descriptor:
+                while chunk := source.read(CHUNK):
+                    self._store.git.check()
+                    digest.update(chunk)
+                    write_all(descriptor, chunk)
+                if digest.hexdigest() != one.id:
+                    raise NotClean(f"`{path}` has changed, and was {TOO_LARGE}")
+
+    # ── working in it ──────────────────────────────────────────────────────────────────────────
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """An environment for a check: what names the project names the copy, nothing names git."""
+        found = {
+            name: os.fsdecode(self._to_copy(os.fsencode(text)))
+            for name, text in environ.items()
+            if not name.startswith("GIT_")
+        }
+        return {**found, CLEAN: "1"}
+
+    def _to_copy(self, data: bytes) -> bytes:
+        return replace_path(data, os.fsencode(self._rules.project), os.fsencode(self.path))
+
+    def in_project_terms(self, data: bytes) -> bytes:
+        """Output of a check with the project's path in the place of the copy's."""
+        return data.replace(os.fsencode(self.path), os.fsencode(self._rules.project))
+
+
+class Hashing(Intake):
+    """Gives ids, and keeps nothing."""
+
+    def __init__(self) -> None:
+        self.unstored = {}
+        self.bounds = Bounds()
+
+    def has(self, id: bytes) -> bool:
+        return True
+
+    def blob(self, data: bytes) -> bytes:
+        return object_id(b"blob", data)
+
+
+class CopyWalk(ContentWalk):
+    """Everything that lies in a copy; a repository in it is nothing special."""
+
+    def _enters(self, fd: int, name: str, path: str, ignored: bool) -> bool:
+        is_own = name == GIT and not path and not self._rules.prefix
+        return not ignored and not is_own
+
+    def _counts(self, entry: os.DirEntry[str], path: str, ignored: bool) -> bool:
+        below = path + entry.name
+        if not ignored and not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
+            self.left_out[below] = ""
+            return False
+        return not ignored
+
+
+def _is_so(entry: Entry | None, one: Content) -> bool:
+    if entry is None or entry[5] is None or one.kind == "dir":
+        return False
+    return entry[5].hex() == one.id and (one.kind == "link" or entry[4] == one.mode)
+
+
+def _put(ground: Ground, path: str, one: Content, data: bytes) -> None:
+    if one.kind == "link":
+        ground.link(path, os.fsdecode(data))
+    else:
+        ground.write(path, data, one.mode)
+
+
+def ignores_case(folder: str) -> bool:
+    """Whether the file system of a directory takes `lock` and `LOCK` for the same."""
+    try:
+        return os.path.samefile(os.path.join(folder, "lock"), os.path.join(folder, "LOCK"))
+    except OSError:
+        return False
+
+
+def _failed(error: OSError, doing: str, path: str) -> StoreError:
+    plain = failure(error, doing, path)
+    return StoreError(plain.message, plain.help)

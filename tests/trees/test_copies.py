@@ -1,0 +1,317 @@
+"""The clean copy has what is delivered, and nothing in it leads back into the project."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from little_loops.trees.copies import CleanCopy
+from little_loops.trees.rules import Rules
+from little_loops.trees.shadows import NotClean
+from little_loops.trees.store import TreeStore
+from tests.trees.projects import Tree, fingerprint
+
+
+class Laid:
+    """A project, its store and its copy."""
+
+    def __init__(self, tree: Tree, protect: tuple[str, ...] = ("tests/",)) -> None:
+        self.tree = tree
+        self.store: TreeStore = tree.store()
+        self.rules: Rules = tree.rules(self.store, protect)
+        self.start = self.store.snapshot(self.rules)
+        self.copy = CleanCopy(self.store, self.rules, str(tree.state))
+
+    def out(self, *, links: bool = True, existing_only: bool = False) -> Path:
+        now = self.store.snapshot(self.rules, self.start.guard)
+        with self.copy.held():
+            return Path(
+                self.copy.lay_out(
+                    now.project, self.start.guard, links=links, existing_only=existing_only
+                )
+            )
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    made = Tree(tmp_path)
+    made.write_all({"src/a.py": "a = 1\n", "tests/test_a.py": "assert 1\n", "run.sh": "true\n"})
+    (made.root / "run.sh").chmod(0o750)
+    made.write(".gitignore", "*.log\n.venv/\nnode_modules/\n.env\n__pycache__/\n")
+    made.commit()
+    made.write(".env", "SECRET=1\n", 0o600)
+    made.write(".venv/lib/x.py", "x = 1\n")
+    made.write("src/__pycache__/a.pyc", "compiled")
+    return made
+
+
+def files(root: Path) -> dict[str, tuple[str, str]]:
+    found = fingerprint(root, skip=[".git"])
+    return {path: one for path, one in found.items() if not one[0].startswith("d")}
+
+
+def test_the_copy_is_the_snapshot_with_what_was_ignored_at_the_start(tree):
+    laid = Laid(tree)
+    tree.write("src/b.py", "b = 2\n")
+    tree.write("src/made.log", "later, and ignored")
+    tree.write(".env", "SECRET=changed\n", 0o600)
+    tree.write("tests/test_a.py", "assert 0\n")
+    tree.write("tests/test_new.py", "new")
+    root = laid.out()
+    found = files(root)
+    assert sorted(found) == [
+        ".env",
+        ".gitignore",
+        ".venv",
+        "run.sh",
+        "src/a.py",
+        "src/b.py",
+        "tests/test_a.py",
+    ]
+    assert (root / "tests/test_a.py").read_text() == "assert 1\n"
+    assert (root / ".env").read_text() == "SECRET=1\n"
+    assert found[".env"][0] == "-rw-------"
+    assert found["run.sh"][0] == "-rwxr-x---"
+    assert found[".venv"] == ("lrwxrwxrwx", str(tree.root / ".venv"))
+    assert not root.is_relative_to(tree.root)
+
+
+def test_new_protected_files_are_in_the_copy_where_they_are_allowed(tree):
+    laid = Laid(tree)
+    tree.write("tests/test_new.py", "new")
+    tree.write("tests/test_a.py", "assert 0\n")
+    root = laid.out(existing_only=True)
+    assert (root / "tests/test_new.py").read_text() == "new"
+    assert (root / "tests/test_a.py").read_text() == "assert 1\n"
+
+
+def test_what_a_check_left_in_the_copy_is_gone_next_time_and_the_rest_is_not_written_again(tree):
+    laid = Laid(tree)
+    root = laid.out()
+    first = files(root)
+    kept = (root / "src/a.py").stat()
+    (root / "left").mkdir()
+    (root / "left/over.txt").write_text("left")
+    (root / "tests/.git").mkdir()
+    (root / "run.sh").write_text("false\n")
+    (root / "src/__pycache__").mkdir()
+    os.mkfifo(root / "pipe")
+    (root / "tests/test_a.py").unlink()
+    (root / "tests/test_a.py").mkdir()
+    (root / ".git/hooks").mkdir()
+    (root / ".git/hooks/pre-commit").write_text("false")
+    assert laid.out() == root
+    assert files(root) == first
+    assert not (root / "left").exists()
+    assert not (root / "tests/.git").exists()
+    assert not (root / ".git/hooks").exists()
+    assert (root / "src/a.py").stat() == kept
+
+
+def test_the_copy_has_a_repository_of_its_own(tree):
+    tree.git("tag", "v1")
+    tree.git("remote", "add", "origin", "https://example.org/x")
+    tree.write(".git/hooks/pre-commit", "false", 0o755)
+    before = fingerprint(tree.top / ".git")
+    laid = Laid(tree)
+    tree.write("src/a.py", "a = 2\n")
+    root = laid.out()
+    assert tree.git("log", "--format=%H", cwd=root) == tree.git("log", "--format=%H")
+    assert tree.git("status", "--short", cwd=root) == " M src/a.py\n"
+    assert tree.git("for-each-ref", "--format=%(refname)", cwd=root) == "refs/heads/main\n"
+    assert tree.git("remote", cwd=root) == ""
+    tree.git("commit", "-q", "-am", "in the copy", cwd=root)
+    assert fingerprint(tree.top / ".git") == before
+
+
+def test_a_repository_without_a_commit_has_a_copy_too(tmp_path):
+    tree = Tree(tmp_path)
+    tree.write("a.txt", "a")
+    root = Laid(tree).out()
+    assert sorted(files(root)) == ["a.txt"]
+    assert tree.git("status", "--short", cwd=root) == "?? a.txt\n"
+
+
+def test_a_project_inside_a_repository_lies_at_the_same_place_in_the_copy(tmp_path):
+    tree = Tree(tmp_path, below="packages/one")
+    tree.write("a.txt", "a")
+    tree.commit()
+    laid = Laid(tree)
+    root = laid.out()
+    assert sorted(files(root)) == ["a.txt"]
+    assert tree.git("rev-parse", "--show-prefix", cwd=root) == "packages/one/\n"
+    assert tree.git("status", "--short", cwd=root) == ""
+
+
+def test_with_a_set_up_command_nothing_is_linked_and_what_it_made_stays(tree):
+    laid = Laid(tree)
+    root = laid.out()
+    assert (root / ".venv").is_symlink()
+    laid.out(links=False)
+    assert not (root / ".venv").exists()
+    (root / ".venv").mkdir()
+    (root / ".venv/installed").write_text("by setup")
+    (root / "left").write_text("by a check")
+    laid.out(links=False)
+    assert (root / ".venv/installed").read_text() == "by setup"
+    assert not (root / "left").exists()
+    assert (root / ".env").read_text() == "SECRET=1\n"
+
+
+def test_paths_in_environment_and_output_change_sides(tree):
+    copy = Laid(tree).copy
+    project = str(tree.root)
+    environ = {"PATH": f"{project}/.venv/bin:/bin", "X": f"{project}2", "GIT_DIR": "x"}
+    assert copy.environment(environ) == {
+        "PATH": f"{copy.path}/.venv/bin:/bin",
+        "X": f"{project}2",
+        "LL_CLEAN": "1",
+    }
+    assert (
+        copy.in_project_terms(f"{copy.path}/src/a.py:1".encode())
+        == f"{project}/src/a.py:1".encode()
+    )
+
+
+# ── what leads back ────────────────────────────────────────────────────────────────────────────
+
+
+def environment_with_pip(tree: Tree) -> Path:
+    """A virtual environment with the tools of this one, so that nothing is fetched."""
+    place = tree.root / ".venv"
+    venv.create(place, with_pip=False, symlinks=True)
+    return place
+
+
+PROJECT_TOML = """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "sample"
+version = "1"
+[tool.hatch.build]
+dev-mode-dirs = ["src"]
+[tool.hatch.build.targets.wheel]
+packages = ["src/sample"]
+"""
+
+
+def test_an_editable_install_in_the_copy_is_that_of_the_copy(tree):
+    """Installed by pip, run by the script that pip made, by `python` and by an activated shell."""
+    tree.write("src/sample/__init__.py", "def main():\n    print('as it was')\n")
+    tree.write("pyproject.toml", PROJECT_TOML + '[project.scripts]\nsample = "sample:main"\n')
+    tree.commit()
+    place = environment_with_pip(tree)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", str(place / "bin/python"), "install", "-q",
+         "--no-build-isolation", "--no-deps", "-e", str(tree.root)],
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if "site-packages" in p)},
+    )  # fmt: skip
+    laid = Laid(tree)
+    laid.out()
+    # The project is not what the copy may see.
+    tree.write("src/sample/__init__.py", "def main():\n    print('changed later')\n")
+    root = Path(laid.copy.path)
+    for command in (
+        [f"{root}/.venv/bin/sample"],
+        [f"{root}/.venv/bin/python", "-c", "import sample; sample.main()"],
+        ["sh", "-c", ". .venv/bin/activate && python -c 'import sample; sample.main()'"],
+    ):
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        assert (done.stdout, done.stderr) == ("as it was\n", ""), command
+
+
+EDITABLE = {
+    "a path file": ("a.pth", "{project}/src\n", "{copy}/src\n"),
+    "code in a path file": ("b.pth", "import x; x.f('{project}/src')\n", "import x; x.f('{copy}/src')\n"),
+    "a finder": ("__editable___s_finder.py", "M = {{'s': '{project}/src/s'}}\n", "M = {{'s': '{copy}/src/s'}}\n"),
+    "an egg link": ("s.egg-link", "{project}\n.", "{copy}\n."),
+    "a direct address": ("s.dist-info/direct_url.json", '{{"url": "file://{project}"}}', '{{"url": "file://{copy}"}}'),
+    "a relative path file": ("c.pth", "../../src\n", "../../src\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "rewritten"), EDITABLE.values(), ids=EDITABLE)
+def test_files_of_editable_installs_name_the_copy(tree, name, text, rewritten):
+    laid = Laid(tree)
+    names = {"project": str(tree.root), "copy": laid.copy.path}
+    tree.write(f".venv/lib/{name}", text.format(**names))
+    tree.write(".venv/lib/pkg/other.py", "1")
+    root = laid.out()
+    assert (root / ".venv/lib" / name).read_text() == rewritten.format(**names)
+    assert not (root / ".venv/lib" / name).is_symlink()
+    assert os.readlink(root / ".venv/lib/pkg") == str(tree.root / ".venv/lib/pkg")
+
+
+def test_an_encoded_address_is_rewritten_as_well(tmp_path):
+    place = tmp_path / "a b"
+    place.mkdir()
+    tree = Tree(place)
+    tree.write(".gitignore", "lib/\n")
+    tree.commit()
+    address = str(tree.root).replace(" ", "%20")
+    tree.write("lib/direct_url.json", f"file://{address}")
+    laid = Laid(tree)
+    copied = (laid.out() / "lib/direct_url.json").read_text()
+    assert copied == f"file://{laid.copy.path.replace(' ', '%20')}"
+
+
+def test_another_project_whose_name_begins_alike_is_left_alone(tree):
+    tree.write(".venv/lib/a.pth", f"{tree.root}-other/src\n")
+    assert (Laid(tree).out() / ".venv").is_symlink()
+
+
+def test_workspaces_are_those_of_the_copy(tree):
+    """As npm links them: packages of the repository, and their programs."""
+    tree.write("packages/tool/index.js", "here")
+    tree.write("packages/tool/cli.js", "cli")
+    tree.write("node_modules/react/index.js", "react")
+    tree.write("node_modules/react/cli.js", "react cli")
+    tree.write("node_modules/@own/keep.txt", "x")
+    (tree.root / "node_modules/.bin").mkdir()
+    for link, text in {
+        "tool": "../packages/tool",
+        "@own/tool": "../../packages/tool",
+        "absolute": f"{tree.root}/packages/tool",
+        ".bin/tool": "../tool/cli.js",
+        ".bin/react": "../react/cli.js",
+        "elsewhere": "/usr",
+    }.items():
+        os.symlink(text, tree.root / "node_modules" / link)
+    tree.commit()
+    root = Laid(tree).out()
+    for path in ("tool", "@own/tool", "absolute", ".bin/tool"):
+        assert os.path.realpath(root / "node_modules" / path).startswith(f"{root}/packages/"), path
+    assert os.readlink(root / "node_modules/react") == str(tree.root / "node_modules/react")
+    assert (root / "node_modules/.bin/react").read_text() == "react cli"
+    assert os.readlink(root / "node_modules/elsewhere") == "/usr"
+
+
+def test_a_protected_file_in_a_linked_directory_is_that_of_the_reference(tree):
+    tree.write("node_modules/x/conftest.py", "as it was")
+    tree.write("node_modules/x/other.py", "1")
+    laid = Laid(tree, protect=("node_modules/x/conftest.py",))
+    tree.write("node_modules/x/conftest.py", "changed")
+    root = laid.out()
+    assert (root / "node_modules/x/conftest.py").read_text() == "as it was"
+    assert os.readlink(root / "node_modules/x/other.py") == str(
+        tree.root / "node_modules/x/other.py"
+    )
+    assert (tree.root / "node_modules/x/conftest.py").read_text() == "changed"
+
+
+def test_what_cannot_be_rewritten_is_named(tree):
+    tree.write(".venv/lib/huge.pth", "x" * (1 << 20) + str(tree.root))
+    with pytest.raises(NotClean) as caught:
+        Laid(tree).out()
+    assert (caught.value.message, caught.value.help) == (
+        "`.venv/lib/huge.pth` may lead from the clean copy back into the project: it is too large to be rewritten",
+        "write `setup:` with the command that installs what the check needs",
+    )
