@@ -74,12 +74,14 @@ class Reading(NamedTuple):
 
     `uses`: variables named where the shell evaluates them.  `bash_only`: what not every `sh` has:
     from where to where it stands, and its name.  `negated`: where a `!` decides about the exit code of the script.
+    `commands`: the words of each simple command that was read.
     """
 
     places: tuple[Place, ...]
     uses: Mapping[str, Use] = {}
     bash_only: tuple[tuple[int, int, str], ...] = ()
     negated: tuple[int, ...] = ()
+    commands: tuple[tuple[Word, ...], ...] = ()
 
 
 def read_script(script: str, shell: str = "sh") -> Reading:
@@ -96,7 +98,9 @@ def read_script(script: str, shell: str = "sh") -> Reading:
     uses = reader.look()
     holes = (at for at, char in enumerate(script) if char == HOLE)
     places = tuple(reader.places.get(at, lost) for at in holes)
-    return Reading(places, uses, tuple(reader.bash_only), tuple(reader.negated))
+    return Reading(
+        places, uses, tuple(reader.bash_only), tuple(reader.negated), tuple(reader.simple)
+    )
 
 
 class _Lost(Exception):
@@ -179,6 +183,7 @@ class _Reader:
         self.programs: list[str] = []  # literal shell scripts inside this one
         self.bash_only: list[tuple[int, int, str]] = []
         self.negated: list[int] = []
+        self.simple: list[tuple[Word, ...]] = []
         self.compound = 0  # how many `if`, `while`, `{` … are open
         self.joined = self.ended = False  # whether `&&` or `|`, or an end, precedes a command
 
@@ -645,6 +650,8 @@ class _Reader:
 
     def finish(self, command: _Command) -> None:
         """Settle the words of a command that has been read to its end."""
+        if command.words:
+            self.simple.append(tuple(command.words))
         found = findings(command.words)
         for at, word in enumerate(command.words):
             self.settle_as(word, found.get(at, _ARGUMENT))

@@ -1,0 +1,31 @@
+"""The simple commands of a script, in the order of the text, with those of scripts inside it.
+
+Not here: what the words of a command are to it (`rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from little_loops.templates.shell.positions import HOLE
+from little_loops.templates.shell.reader import read_script
+from little_loops.templates.shell.rules import findings
+from little_loops.templates.shell.words import UNKNOWN, Word
+
+Command = tuple[Word, ...]
+DEEPEST = 5
+_RUNS_TEXT = ("sh", "bash", "dash", "eval")
+
+
+def commands_in(script: str, shell: str = "sh", depth: int = 0) -> Iterator[Command]:
+    """As far as the script can be read; values in it are marked by `HOLE`."""
+    for words in read_script(script, shell).commands:
+        yield words
+        for at, finding in findings(words).items() if depth < DEEPEST else ():
+            if at >= 0 and finding.role == "program" and finding.of in _RUNS_TEXT:
+                yield from commands_in(words[at].text, shell, depth + 1)
+
+
+def is_known(word: Word) -> bool:
+    """Whether the script itself says all of this word."""
+    return HOLE not in word.text and UNKNOWN not in word.text

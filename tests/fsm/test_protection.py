@@ -1,0 +1,140 @@
+"""What is protected in a run, with `protect` and without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from little_loops.fsm.protection import Protection, evidence_wanted, protection_of
+from little_loops.fsm.schema import Evidence, FSMLoop, StateConfig
+
+ALWAYS = ("/.loops/fix.yaml", "/.loops/*.yaml", "/.loops/tests/")
+MAKE = "/Makefile /makefile /GNUmakefile"
+
+
+def loop_with(state: StateConfig, **fields: Any) -> FSMLoop:
+    context = {"dir": "src/tests", "metric_cmd": "ci/count.sh"}
+    return FSMLoop("fix", "check", {"check": state}, context=context, **fields)
+
+
+@pytest.mark.parametrize(
+    ("line", "patterns"),
+    [
+        pytest.param("./check.sh", "/check.sh", id="a file in program position"),
+        pytest.param("ci/check --fast", "/ci/check", id="in a directory"),
+        pytest.param("cd x && ./check.sh", "/x/check.sh", id="after a cd"),
+        pytest.param("cd x/../y; ./check.sh", "/y/check.sh", id="after a cd with dots"),
+        pytest.param("cd x && cd y && ./check.sh", "/x/y/check.sh", id="after two cds"),
+        pytest.param("cd $DIR && ./check.sh", "", id="after a cd to somewhere"),
+        pytest.param("cd && ./check.sh", "", id="after a cd home"),
+        pytest.param("cd $DIR && cd y && ./check.sh", "", id="still somewhere"),
+        pytest.param("cd /x && ./check.sh", "", id="after a cd out of the project"),
+        pytest.param("(cd a && ./b.sh)", "/a/b.sh", id="in a subshell"),
+        pytest.param("bash ci/t.sh", "/ci/t.sh", id="the operand of a shell"),
+        pytest.param("timeout 5m bash -e -o pipefail ci/t.sh x", "/ci/t.sh", id="behind options"),
+        pytest.param("bash -c 'cd sub && ./t.sh'", "/sub/t.sh", id="a script in a script"),
+        pytest.param("eval 'bash ci/t.sh'", "/ci/t.sh", id="eval"),
+        pytest.param("python t.py", "/t.py", id="the operand of python"),
+        pytest.param("python3 -W error t.py x.py", "/t.py", id="behind an option with a value"),
+        pytest.param("python -c 'import x'", "", id="a program in the line"),
+        pytest.param("node ci/check.js ci/other.js", "/ci/check.js", id="the operand of node"),
+        pytest.param("node --version", "", id="an option of node"),
+        pytest.param(". ci/env.sh; pytest", "/ci/env.sh", id="a file that is sourced"),
+        pytest.param("python -m pytest tests/unit", "/tests/unit", id="a module with tests"),
+        pytest.param("python -m", "", id="half a module"),
+        pytest.param("pytest tests", "/tests", id="a directory of tests"),
+        pytest.param("pytest -q web/__tests__ spec/a e2e", "/web/__tests__ /spec/a /e2e",
+                     id="names of tests"),
+        pytest.param("pytest tests/test_a.py::test_b", "/tests/test_a.py", id="one test"),
+        pytest.param("pytest contest/a testing", "", id="only nearly"),
+        pytest.param("pytest --rootdir=tests", "", id="an option is no operand"),
+        pytest.param("pytest tests/*.py", "/tests/*.py", id="a pattern"),
+        pytest.param("pytest 'tests/[a]*.py'", r"/tests/\[a]\*.py", id="quoted signs"),
+        pytest.param('pytest "tests/a b"', "/tests/a b", id="a quoted word"),
+        pytest.param("'./my check.sh '", "/my check.sh\\ ", id="a blank at the end"),
+        pytest.param("make test", MAKE, id="make"),
+        pytest.param("make -C web test", "/web/Makefile /web/makefile /web/GNUmakefile",
+                     id="make elsewhere"),
+        pytest.param("make -f ci/check.mk", "/ci/check.mk", id="another makefile"),
+        pytest.param("npm test", "/package.json", id="npm"),
+        pytest.param("npm run test -- tests/unit", "/package.json /tests/unit", id="npm with tests"),
+        pytest.param("npm --prefix web test", "/web/package.json", id="npm elsewhere"),
+        pytest.param("yarn e2e", "/package.json", id="yarn"),
+        pytest.param("tox -e py", "/tox.ini", id="tox"),
+        pytest.param("nox -s tests", "/noxfile.py", id="nox"),
+        pytest.param("cargo test", "", id="a tool that has its tests in the sources"),
+        pytest.param("uv run pytest tests", "/tests", id="uv run"),
+        pytest.param("uv run ./check.sh", "/check.sh", id="a file run by uv"),
+        pytest.param("uv run", "", id="uv run nothing"),
+        pytest.param("A=1 B='x y' ./check.sh", "/check.sh", id="assignments"),
+        pytest.param("env A=1 ./check.sh", "/check.sh", id="env"),
+        pytest.param("pytest tests | tee out/tests.log", "/tests", id="a pipe"),
+        pytest.param("out=$(bash t.sh 2>&1); code=$?", "/t.sh", id="a substitution"),
+        pytest.param("if ./a.sh; then ./b.sh; fi", "/a.sh /b.sh", id="a condition"),
+        pytest.param("./check.sh; ./check.sh", "/check.sh", id="twice"),
+        pytest.param("../check.sh; /usr/bin/x; ~/y", "", id="outside of the project"),
+        pytest.param("pytest .", "", id="the project itself"),
+        pytest.param("pytest ${context.dir}", "/src/tests", id="a variable of the loop"),
+        pytest.param("${context.metric_cmd}", "/ci/count.sh", id="a whole command"),
+        pytest.param("pytest ${env.X}/tests; ${env.X}/run; ./a", "/a", id="not known before"),
+        pytest.param("${context.nothing}; ./a", "", id="a variable that is not there"),
+        pytest.param("> out", "", id="no command at all"),
+        pytest.param("echo 'open", "", id="a quote that is not closed"),
+        pytest.param("sh -c 'sh -c \"sh -c x\"; ./a'", "/a", id="scripts in scripts"),
+    ],
+)  # fmt: skip
+def test_a_check_protects_what_its_command_line_names(line, patterns):
+    found = protection_of(loop_with(StateConfig(line, check=True)), ".loops/fix.yaml").patterns
+    assert (found[:3], " ".join(found[3:])) == (ALWAYS, patterns)
+
+
+@pytest.mark.parametrize(
+    ("state", "loop", "patterns"),
+    [
+        pytest.param({"cwd": "web"}, {}, ["/web/check.sh"], id="directory of the state"),
+        pytest.param({}, {"cwd": "api"}, ["/api/check.sh"], id="directory of the loop"),
+        pytest.param({"check": False}, {}, [], id="not a check"),
+        pytest.param({"action": "Look at tests/a", "action_type": "prompt"}, {}, [], id="an agent"),
+        pytest.param({"action": None}, {}, [], id="no action"),
+    ],
+)
+def test_where_and_by_whom_a_check_is_run(state, loop, patterns):
+    config = StateConfig(**{"action": "./check.sh", "check": True, **state})
+    assert protection_of(loop_with(config, **loop)).patterns[2:] == tuple(patterns)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "expected"),
+    [
+        pytest.param(Evidence(), ((*ALWAYS, "/check.sh"), "report", False), id="nothing written"),
+        pytest.param(Evidence(tampering="fail"), ((*ALWAYS, "/check.sh"), "fail", False),
+                     id="a wish"),
+        pytest.param(Evidence(protect=("a/",)), (("a/",), "restore", False), id="patterns"),
+        pytest.param(Evidence(protect=("a/",), existing_only=True, tampering="report"),
+                     (("a/",), "report", True), id="new files allowed"),
+    ],
+)  # fmt: skip
+def test_what_is_written_counts_alone(evidence, expected):
+    loop = loop_with(StateConfig("./check.sh", check=True), evidence=evidence)
+    assert protection_of(loop, ".loops/fix.yaml") == Protection(*expected)
+
+
+@pytest.mark.parametrize("file", [None, "/elsewhere/fix.yaml", "../fix.yaml"])
+def test_a_loop_file_outside_of_the_project_is_not_protected(file):
+    found = protection_of(loop_with(StateConfig("true", check=True)), file).patterns
+    assert found == ("/.loops/*.yaml", "/.loops/tests/")
+
+
+@pytest.mark.parametrize(
+    ("enabled", "action", "wanted"),
+    [
+        (None, "make", False),
+        (None, "/fix", True),
+        (True, "make", True),
+        (False, "/fix", False),
+    ],
+)
+def test_evidence_is_wanted_where_agents_act_or_somebody_says_so(enabled, action, wanted):
+    loop = loop_with(StateConfig(action), evidence=Evidence(enabled))
+    assert evidence_wanted(loop) is wanted
