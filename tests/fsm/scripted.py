@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from little_loops.engine.drive import Performers, drive, new_run
@@ -13,10 +13,13 @@ from little_loops.fsm.commands import (
     Ending,
     EndLeftovers,
     Judge,
+    PutBack,
+    RestoreProtected,
     RunAction,
     RunAgent,
     RunBuiltin,
     RunShell,
+    TakeSnapshot,
     Wait,
 )
 from little_loops.fsm.conditions import Observation, judge
@@ -28,14 +31,17 @@ from little_loops.fsm.happenings import (
     Judged,
     LeftoversEnded,
     Moment,
+    PathsRestored,
     Resumed,
     Started,
     StopAsked,
+    StoreFailed,
     WaitOver,
 )
 from little_loops.fsm.schema import Convergence, FSMLoop
 from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
 from little_loops.fsm.waits import left_ms
+from tests.fsm.fake_trees import FakeTrees
 
 START_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
 
@@ -55,8 +61,10 @@ class Says:
         takes_ms: int = 1000,
         line: SignalLine | None = None,
         stop: int | None = None,
+        writes: Mapping[str, str | None] | None = None,
         **result: Any,
     ) -> None:
+        self.writes = writes or {}
         self.result = Result(exit_code, takes_ms, output, **result)
         self.line = line
         self.warnings: tuple[str, ...] = ()
@@ -87,6 +95,7 @@ class ScriptedWorld:
         self.leftovers: tuple[str, ...] = ()
         self.stops_in_wait: int | None = None
         self.crashes_in_wait = False
+        self.trees = FakeTrees()
 
     def now(self) -> Moment:
         return Moment(self.wall_ms, self.ran_ms)
@@ -120,6 +129,8 @@ class ScriptedWorld:
                 exit_code=None, duration_ms=deadline_ms, cut_by=command.job.deadline_of
             )
         self._pass(result.duration_ms)
+        if not (isinstance(command, RunShell) and command.copy is not None):
+            self.trees.write(says.writes)
         return ActionEnded(self.now(), result, says.line, says.warnings, says.stop)
 
     def judge(self, run: LoopState, command: Judge) -> Judged:
@@ -145,6 +156,19 @@ class ScriptedWorld:
         self._pass(max(0, left))
         return WaitOver(self.now())
 
+    def take_snapshot(self, run: LoopState, command: TakeSnapshot) -> Happening:
+        if self.trees.is_damaged:
+            return StoreFailed(self.now(), "the tree store is damaged")
+        return self.trees.taken(self.now(), command)
+
+    def restore(self, run: LoopState, command: RestoreProtected) -> PathsRestored:
+        paths, failed = self.trees.restore(command.reference, command.existing_only)
+        return PathsRestored(self.now(), "protected", paths, failed, command.ending)
+
+    def put_back(self, run: LoopState, command: PutBack) -> PathsRestored:
+        paths = self.trees.put_back(command.project)
+        return PathsRestored(self.now(), "outside", paths, (), command.ending)
+
     def end_leftovers(self, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
         return LeftoversEnded(self.now(), command.ending, self.leftovers)
 
@@ -159,6 +183,9 @@ PERFORM: Performers = {
     RunBuiltin: ScriptedWorld.act,
     Judge: ScriptedWorld.judge,
     Wait: ScriptedWorld.wait,
+    TakeSnapshot: ScriptedWorld.take_snapshot,
+    RestoreProtected: ScriptedWorld.restore,
+    PutBack: ScriptedWorld.put_back,
     EndLeftovers: ScriptedWorld.end_leftovers,
 }
 
@@ -172,8 +199,10 @@ def rebuilt(log: Sequence[dict[str, Any]], loop: FSMLoop) -> LoopState:
 NO_LIMITS = Limits()
 
 
-def begin(world: ScriptedWorld, limits: Limits = NO_LIMITS) -> tuple[LoopState, Ending]:
-    run = new_run(world.loop, "run-1", world.now(), limits=limits)
+def begin(
+    world: ScriptedWorld, limits: Limits = NO_LIMITS, evidence: str | None = None
+) -> tuple[LoopState, Ending]:
+    run = new_run(world.loop, "run-1", world.now(), limits=limits, evidence=evidence)
     return drive(world.loop, run, Started(world.now()), world)
 
 
@@ -209,6 +238,8 @@ def told(world: ScriptedWorld) -> str:
                 lines.append(_told_apart(record))
             case "action_interrupted" | "resume" | "warning" | "signal":
                 lines.append(_told_apart(record))
+            case "tampered" | "out_of_scope" | "restored" | "reference_moved" | "recheck":
+                lines.append(_told_of_tree(record))
             case name if "status" in record:
                 lines.append(f"{name}: {record['status']}, {record['reason']}")
             case _:
@@ -237,6 +268,22 @@ def _told_apart(record: dict[str, Any]) -> str:
             return f"warning: {record['message']}"
         case _:
             return f"signal {record['type']} ({record['payload']})"
+
+
+def _told_of_tree(record: dict[str, Any]) -> str:
+    paths = ", ".join(record.get("paths", ()))
+    match record["event"]:
+        case "tampered":
+            return f"tampered by {record['by']}: {paths} ({record['tampering']})"
+        case "out_of_scope":
+            return f"out of scope: {paths} ({record['scope_writes']})"
+        case "restored":
+            failed = f", not {', '.join(record['failed'])}" if "failed" in record else ""
+            return f"restored: {paths}{failed}"
+        case "reference_moved":
+            return f"reference moved: {paths} ({record['by']})"
+        case _:
+            return f"recheck {record['state']} {record['place']}: {record['why']}"
 
 
 def _wait_text(record: dict[str, Any]) -> str:

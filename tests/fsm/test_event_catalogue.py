@@ -11,7 +11,7 @@ import pytest
 from little_loops.fsm.events import event_types
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import FileRef, Limits, SignalLine
-from tests.fsm.scripted import START_MS, Crash, Says, ScriptedWorld, Stop, begin, go_on
+from tests.fsm.scripted import START_MS, Crash, Says, ScriptedWorld, Stop, begin, cut, go_on
 
 COMMON = {"event", "ts", "run", "seq", "ran_ms"}
 LONG = FileRef("00001-1.out", 9000, "0" * 64)
@@ -175,6 +175,40 @@ def under_review() -> ScriptedWorld:
     return ended(world(states, 0, Says(output="look at it")))
 
 
+EVIDENCE = {"protect": ["tests/"], "clean": True}
+PROVED = CHECK_FIX | {"check": {**CHECK_FIX["check"], "check": True}}
+
+
+def proved() -> ScriptedWorld:
+    """An agent that touches tests and files outside the scope, twice; a check in a clean copy."""
+    cheat = Says(agent="success", writes={"tests/t": "1", "other/b": "1"})
+    honest = Says(agent="success", writes={"src/a": "1"})
+    proving = world(PROVED, 1, cheat, 1, Stop(15), evidence=EVIDENCE)
+    begin(proving, evidence="on")
+    proving.trees.files["tests/t"] = "mine"
+    proving.trees.committed = ("tests/x",)
+    go_on(proving, [honest, 0, 0], limits=Limits(stall_after=1))
+    return proving
+
+
+def not_put_back() -> ScriptedWorld:
+    cheat = Says(agent="success", writes={"tests/t": "1"})
+    stuck = world(PROVED, 1, cheat, evidence=EVIDENCE)
+    stuck.trees.stuck = ("tests/t",)
+    begin(stuck, evidence="on")
+    return stuck
+
+
+def looked_at_late() -> ScriptedWorld:
+    fix = Says(agent="success", writes={"src/a": "1"})
+    broken = world(PROVED, 1, fix, 0, 0, evidence=EVIDENCE)
+    begin(broken, evidence="on")
+    ends = [at for at, record in enumerate(broken.log) if record["event"] == "action_complete"]
+    cut(broken, ends[1] + 1)
+    go_on(broken, [1, Says(agent="success", writes={"src/a": "2"}), 0, 0])
+    return broken
+
+
 RUNS: list[Callable[[], ScriptedWorld]] = [
     agents_and_files,
     converging,
@@ -192,6 +226,9 @@ RUNS: list[Callable[[], ScriptedWorld]] = [
     cut_by_its_timeout,
     asked_to_wait,
     under_review,
+    proved,
+    not_put_back,
+    looked_at_late,
 ]
 
 

@@ -65,8 +65,14 @@ def new_run(
     context: Mapping[str, Any] | None = None,
     scope: tuple[str, ...] | None = None,
     limits: Limits = NO_LIMITS,
+    evidence: str | None = None,
 ) -> LoopState:
-    """A run that has not begun: headed for its first state, no event written yet."""
-    start = LoopStart(loop.name, loop.initial, scope or loop.scope, limits=limits)
+    """A run that has not begun: headed for its first state, no event written yet.
+
+    `evidence` is `on`, or why the run keeps none; None where nobody would expect any.
+    """
+    start = LoopStart(
+        loop.name, loop.initial, scope or loop.scope, limits=limits, evidence=evidence
+    )
     entry = Entry(start, at.wall_ms, at.ran_ms, run_id)
     return first_state(entry, {**loop.context, **(context or {})})

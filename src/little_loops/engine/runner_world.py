@@ -17,13 +17,24 @@ from little_loops.fsm.commands import (
     EndLeftovers,
     Job,
     Judge,
+    PutBack,
+    RestoreProtected,
     RunAgent,
     RunBuiltin,
     RunShell,
+    TakeSnapshot,
+    TreeCommand,
     Wait,
 )
 from little_loops.fsm.events import Entry
-from little_loops.fsm.happenings import ActionEnded, Happening, Judged, LeftoversEnded, WaitOver
+from little_loops.fsm.happenings import (
+    ActionEnded,
+    Happening,
+    Judged,
+    LeftoversEnded,
+    StoreFailed,
+    WaitOver,
+)
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import AgentWay, LoopState, Result, SignalLine
 from little_loops.records import NamedTuple
@@ -89,6 +100,11 @@ def _refuse(world: RunnerWorld, run: LoopState, command: RunBuiltin) -> ActionEn
     return ActionEnded(world.clock.now(), Result(None, 0, failure=why))
 
 
+def _keep_no_trees(world: RunnerWorld, run: LoopState, command: TreeCommand) -> StoreFailed:
+    why = "evidence needs a run that is kept; use `PersistentExecutor`"
+    return StoreFailed(world.clock.now(), why)
+
+
 def _judge(world: RunnerWorld, run: LoopState, command: Judge) -> Judged:
     judgement = judge_now(command, run, world.values(run))
     return Judged(world.clock.now(), judgement)
@@ -110,6 +126,9 @@ PERFORM: Performers = {
     RunBuiltin: _refuse,
     Judge: _judge,
     Wait: _wait,
+    TakeSnapshot: _keep_no_trees,
+    RestoreProtected: _keep_no_trees,
+    PutBack: _keep_no_trees,
     EndLeftovers: _leave,
 }
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from little_loops.fsm.events import FinalKind
 from little_loops.fsm.schema import Condition, HostOptions
-from little_loops.fsm.state import Metric, Status, WaitFor
+from little_loops.fsm.state import Metric, Status, WaitFor, When
 from little_loops.records import NamedTuple
 
 
@@ -32,10 +32,21 @@ class Job(NamedTuple):
     idle_s: float | None = None
 
 
+class CleanCopy(NamedTuple):
+    """What a clean copy is made of: the stored project, the protected paths as they ought to be."""
+
+    project: str
+    reference: str
+    setup: str | None = None
+
+
 class RunShell(NamedTuple):
+    """Run a script, in the project or in a clean copy of it."""
+
     job: Job
     script: str
     shell: str
+    copy: CleanCopy | None = None
 
 
 class RunAgent(NamedTuple):
@@ -48,6 +59,8 @@ class RunAgent(NamedTuple):
     session_id: str
     words: tuple[str, ...] | None = None
     cost_left_usd: float | None = None
+    restored: tuple[str, ...] = ()
+    """Protected paths that an agent had changed and the run has put back."""
 
 
 class RunBuiltin(NamedTuple):
@@ -86,6 +99,39 @@ class Ending(NamedTuple):
     spawn: bool = False
 
 
+class TakeSnapshot(NamedTuple):
+    """Record the content of the tree.
+
+    `since` is the project of the snapshot before, `reference` what protected paths are compared
+    with, `compare` has further projects to compare with.  `ending`: the run ends after it.
+    """
+
+    state: str
+    step: int
+    attempt: int
+    when: When
+    since: str | None
+    reference: str | None
+    compare: tuple[str, ...] = ()
+    ending: Ending | None = None
+    late: bool = False
+
+
+class RestoreProtected(NamedTuple):
+    """Put the protected paths back as `reference` has them."""
+
+    reference: str
+    existing_only: bool = False
+    ending: Ending | None = None
+
+
+class PutBack(NamedTuple):
+    """Put what an agent changed outside the scope back as `project` has it, and keep a patch."""
+
+    project: str
+    ending: Ending | None = None
+
+
 class EndLeftovers(NamedTuple):
     """End what the actions left running, before the run says how it ended."""
 
@@ -96,4 +142,5 @@ class Finish(NamedTuple):
     ending: Ending
 
 
-Command = RunShell | RunAgent | RunBuiltin | Judge | Wait | EndLeftovers | Finish
+TreeCommand = TakeSnapshot | RestoreProtected | PutBack
+Command = RunShell | RunAgent | RunBuiltin | Judge | Wait | TreeCommand | EndLeftovers | Finish

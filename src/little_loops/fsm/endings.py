@@ -49,6 +49,18 @@ _ROWS: Final = (
     EndingKind("no transition", "failed", "no_transition", "loop_error", FAILED, "same state"),
     EndingKind("an agent's login", "failed", "auth", "loop_error", FAILED, "same state"),
     EndingKind("an agent's billing", "failed", "billing", "loop_error", FAILED, "same state"),
+    EndingKind("protected paths changed", "failed", "tampered", "loop_error", FAILED, "same state"),
+    EndingKind(
+        "changes outside the scope", "failed", "out_of_scope", "loop_error", FAILED, "same state"
+    ),
+    EndingKind("a flaky check", "failed", "flaky", "loop_error", FAILED, "same state"),
+    EndingKind(
+        "no check of the final tree", "failed", "stale_evidence", "loop_error", FAILED, "same state"
+    ),
+    EndingKind(
+        "the store of trees is damaged", "failed", "storage", "loop_error", FAILED, "same state"
+    ),
+    EndingKind("stalled", "failed", "stalled", "loop_error", LIMIT, "higher limit"),
     EndingKind("iterations", "failed", "max_iterations", "loop_error", LIMIT, "higher limit"),
     EndingKind("cost", "failed", "max_cost", "loop_error", LIMIT, "higher limit"),
     EndingKind("tokens", "failed", "max_tokens", "loop_error", LIMIT, "higher limit"),
@@ -136,7 +148,7 @@ def final_event(loop: FSMLoop, run: LoopState, ending: Ending, ran_ms: int) -> F
     common = (ending.status, ending.reason, here, run.iteration, ran_ms)
     match ending.event:
         case "loop_complete":
-            return LoopComplete(*common, message)
+            return LoopComplete(*common, message, _evidence_of(loop, run, ending))
         case "loop_error":
             return LoopError(*common, here, message or ending.reason, _next_state(run))
         case "loop_timeout":
@@ -149,6 +161,20 @@ def final_event(loop: FSMLoop, run: LoopState, ending: Ending, ran_ms: int) -> F
             return Handoff(*common, message, loop.on_handoff, run.continuation_prompt)
         case _:
             assert_never(ending.event)
+
+
+def _evidence_of(loop: FSMLoop, run: LoopState, ending: Ending) -> str | None:
+    """What a completed run can show for it."""
+    from little_loops.fsm.evidence import is_verified  # most readers of this table need no rules
+
+    trees = run.trees
+    if trees is None or ending.status != "completed":
+        return None
+    if trees.off is not None:
+        return trees.off
+    if trees.stale:
+        return "stale"
+    return "verified" if is_verified(loop, run, trees) else "unchecked"
 
 
 def _next_state(run: LoopState) -> str | None:

@@ -13,7 +13,16 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from little_loops.fsm.plain import Inline, Masked, keys
-from little_loops.fsm.state import FileRef, Limits, Result, SignalLine, Status, WaitKind
+from little_loops.fsm.state import (
+    Changed,
+    FileRef,
+    Limits,
+    Result,
+    SignalLine,
+    Status,
+    WaitKind,
+    When,
+)
 from little_loops.records import NamedTuple
 
 
@@ -25,6 +34,7 @@ class LoopStart(NamedTuple):
     scope: tuple[str, ...]
     format: int | None = None
     limits: Limits = Limits()
+    evidence: str | None = None
 
 
 class StateEnter(NamedTuple):
@@ -47,6 +57,8 @@ class ActionStart(NamedTuple):
     terminal: bool = False
     session_id: str | None = None
     label: str | None = None
+    place: Literal["here", "clean"] = "here"
+    is_check: bool = False
 
 
 class ActionComplete(NamedTuple):
@@ -177,6 +189,82 @@ class RunWarning(NamedTuple):
     state: str | None = None
 
 
+class Tree(NamedTuple):
+    """The content of the tree was recorded: before or after an action, or before the end."""
+
+    # `id` is of the content within the scope, `project` of all that is stored, `guard` of the
+    # protected paths; `compared` has the changes since the start of the run, and since an agent's
+    # check has passed.
+    state: str
+    step: int
+    attempt: int
+    when: When
+    id: str
+    project: str
+    guard: str
+    changed: Changed = Changed()
+    compared: tuple[Changed, ...] = ()
+    committed: tuple[str, ...] = ()
+    late: bool = False
+
+
+class Tampered(NamedTuple):
+    """Protected paths were changed by an agent, or while a check ran."""
+
+    state: str
+    files: int
+    paths: tuple[str, ...]
+    tampering: str
+    by: str
+
+
+class OutOfScope(NamedTuple):
+    """An agent changed files of the project outside the loop's scope."""
+
+    state: str
+    files: int
+    paths: tuple[str, ...]
+    scope_writes: str
+
+
+class Restored(NamedTuple):
+    """Paths were put back as they were; `failed` has those that could not be, with the reason."""
+
+    state: str
+    files: int
+    paths: tuple[str, ...]
+    of: str
+    failed: tuple[str, ...] = ()
+
+
+class ReferenceMoved(NamedTuple):
+    """Protected paths were changed by somebody who may: they are now expected to be like this."""
+
+    files: int
+    paths: tuple[str, ...]
+    by: str
+
+
+class CheckResult(NamedTuple):
+    """What a check has shown, on which tree and where it ran."""
+
+    state: str
+    verdict: str
+    reason: Masked[str]
+    before: str
+    after: str
+    place: Literal["here", "clean"] = "here"
+    passes: int = 0
+
+
+class Recheck(NamedTuple):
+    """A check runs again in the same step, before its pass counts."""
+
+    state: str
+    place: Literal["here", "clean"]
+    why: str
+
+
 class Resume(NamedTuple):
     """An unfinished run continues."""
 
@@ -201,6 +289,7 @@ class LoopComplete(NamedTuple):
     iterations: int
     duration_ms: int
     message: Masked[str] = ""
+    evidence: str | None = None
 
 
 class LoopError(NamedTuple):
@@ -288,6 +377,13 @@ Event = (
     | HandoffDetected
     | Cost
     | RunWarning
+    | Tree
+    | Tampered
+    | OutOfScope
+    | Restored
+    | ReferenceMoved
+    | CheckResult
+    | Recheck
     | Resume
     | FinalEvent
     | UnknownEvent
@@ -320,6 +416,13 @@ KINDS: dict[str, type[Event]] = {
     "handoff_detected": HandoffDetected,
     "cost": Cost,
     "warning": RunWarning,
+    "tree": Tree,
+    "tampered": Tampered,
+    "out_of_scope": OutOfScope,
+    "restored": Restored,
+    "reference_moved": ReferenceMoved,
+    "check_result": CheckResult,
+    "recheck": Recheck,
     "resume": Resume,
     **FINAL_KINDS,
 }

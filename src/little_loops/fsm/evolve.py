@@ -17,6 +17,7 @@ from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
     ActionStart,
+    CheckResult,
     ConditionEval,
     Cost,
     Cycle,
@@ -28,15 +29,22 @@ from little_loops.fsm.events import (
     HostWait,
     Iteration,
     LoopStart,
+    OutOfScope,
+    Recheck,
+    ReferenceMoved,
+    Restored,
     Resume,
     RetryWait,
     RunWarning,
     SignalFound,
     StateEnter,
+    Tampered,
     Transition,
+    Tree,
     UnknownEvent,
     message_of,
 )
+from little_loops.fsm.evolve_trees import evolve_trees, first_trees
 from little_loops.fsm.plain import WrongShape
 from little_loops.fsm.state import (
     Judgement,
@@ -65,16 +73,21 @@ def first_state(start: Entry, context: Mapping[str, Any]) -> LoopState:
         context=context,
         move=Move(event.initial, "initial"),
         limits=event.limits,
+        trees=first_trees(event.evidence),
     )
 
 
 def evolve(run: LoopState, entry: Entry) -> LoopState:
+    trees = run.trees
+    if trees is not None and trees.off is None:
+        trees = evolve_trees(run, trees, entry.event)
     run = _changed(run, entry.event, entry)
     return run._replace(
         updated_at=timestamp(entry.wall_ms),
         ran_ms=entry.ran_ms,
         seq=run.seq + 1,
         owes=_owes(run, entry.event),
+        trees=trees,
     )
 
 
@@ -104,8 +117,8 @@ def _changed(run: LoopState, event: Event, entry: Entry) -> LoopState:
             return _state_enter(run, event)
         case ActionStart() | ActionComplete() | ActionInterrupted():
             return _action(run, event)
-        case ConditionEval():
-            return _condition_eval(run, event)
+        case ConditionEval() | CheckResult() | Recheck():
+            return _judging(run, event)
         case Transition():
             return _transition(run, event)
         case Iteration() | Cycle() | RetryWait() | HostWait() | HandoffDetected():
@@ -116,6 +129,8 @@ def _changed(run: LoopState, event: Event, entry: Entry) -> LoopState:
             return _resume(run, event)
         case LoopStart() | SignalFound() | RunWarning() | UnknownEvent():
             return run
+        case Tree() | Tampered() | OutOfScope() | Restored() | ReferenceMoved():
+            return run  # `evolve_trees` adds these up
         case _:
             return _final(run, event)
 
@@ -184,12 +199,39 @@ def _counted_from_zero(run: LoopState) -> LoopState:
     )
 
 
+def _judging(run: LoopState, event: ConditionEval | CheckResult | Recheck) -> LoopState:
+    match event:
+        case ConditionEval():
+            return _condition_eval(run, event)
+        case CheckResult():
+            return run._replace(phase="judged", judgement=_kept(run, event))
+        case Recheck():
+            return _recheck(run, event)
+        case _:
+            assert_never(event)
+
+
 def _condition_eval(run: LoopState, event: ConditionEval) -> LoopState:
     metrics = run.metrics
     if event.best is not None:
         metrics = {**metrics, run.current_state: Metric(event.best, event.stalled or 0)}
     judgement = Judgement(event.result, event.reason)
     return run._replace(phase="judged", judgement=judgement, metrics=metrics)
+
+
+def _kept(run: LoopState, event: CheckResult) -> Judgement:
+    """The judgement as its condition gave it, or by the default condition, which writes none."""
+    return run.judgement or Judgement(event.verdict, event.reason)
+
+
+def _recheck(run: LoopState, event: Recheck) -> LoopState:
+    return run._replace(
+        phase="entered",
+        current_state=event.state,
+        move=None,
+        judgement=None,
+        signal_line=None,
+    )
 
 
 def _transition(run: LoopState, event: Transition) -> LoopState:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from little_loops.fsm.commands import Ending
-from little_loops.fsm.state import Judgement, Limits, Result, SignalLine
+from little_loops.fsm.state import Changed, Judgement, Limits, Result, SignalLine, When
 from little_loops.records import NamedTuple
 
 
@@ -61,10 +61,66 @@ class StopAsked(NamedTuple):
     signal: int
 
 
+class PathChange(NamedTuple):
+    path: str
+    kind: Literal["changed", "added", "deleted"]
+
+
+class SnapshotTaken(NamedTuple):
+    """What the tree is like now.
+
+    `tampered`: protected paths that differ from the reference; `outside`: paths outside the scope
+    that differ from the snapshot before; `committed`: protected paths that the commit checked out
+    now has otherwise than both the reference and the commit at the start.
+    """
+
+    at: Moment
+    when: When
+    tree: str
+    project: str
+    guard: str
+    changed: Changed = Changed()
+    compared: tuple[Changed, ...] = ()
+    tampered: tuple[PathChange, ...] = ()
+    outside: tuple[str, ...] = ()
+    committed: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    ending: Ending | None = None
+    late: bool = False
+
+
+class PathsRestored(NamedTuple):
+    """Paths are as they were before; `failed` says of others why they are not."""
+
+    at: Moment
+    of: Literal["protected", "outside"]
+    paths: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    ending: Ending | None = None
+
+
+class StoreFailed(NamedTuple):
+    """The store of trees is missing or damaged, or could not be written."""
+
+    at: Moment
+    why: str
+
+
 class LeftoversEnded(NamedTuple):
     at: Moment
     ending: Ending
     names: tuple[str, ...] = ()
 
 
-Happening = Started | Resumed | ActionEnded | Judged | WaitOver | StopAsked | LeftoversEnded
+Happening = (
+    Started
+    | Resumed
+    | ActionEnded
+    | Judged
+    | WaitOver
+    | StopAsked
+    | SnapshotTaken
+    | PathsRestored
+    | StoreFailed
+    | LeftoversEnded
+)

@@ -12,7 +12,7 @@ Not here: judging output (`verdicts`, `conditions`), adding events up (`evolve`)
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from little_loops.fsm import endings
 from little_loops.fsm.actions import type_of
@@ -30,15 +30,19 @@ from little_loops.fsm.events import (
     StateEnter,
     Transition,
 )
+from little_loops.fsm.evidence import Rerun, known
 from little_loops.fsm.handoffs import after_handoff, hand_off
 from little_loops.fsm.happenings import (
     ActionEnded,
     Happening,
     Judged,
     LeftoversEnded,
+    PathsRestored,
     Resumed,
+    SnapshotTaken,
     Started,
     StopAsked,
+    StoreFailed,
     WaitOver,
 )
 from little_loops.fsm.last_check import has_passed, is_used_up, may_judge, way_to_judgement
@@ -58,6 +62,10 @@ from little_loops.fsm.schema import (
     AS_ERROR,
     CURRENT,
     ERROR,
+    PASS,
+    PROOF_VERDICTS,
+    STALLED,
+    TARGET,
     TIMEOUT,
     TYPE_OF,
     Condition,
@@ -67,12 +75,23 @@ from little_loops.fsm.schema import (
     ways,
 )
 from little_loops.fsm.signals import SIGNALS
-from little_loops.fsm.state import FORMAT, Judgement, LoopState, Result
+from little_loops.fsm.state import FORMAT, Judgement, LoopState, Move, Result
 from little_loops.fsm.terminal_states import (
     MAINTAIN,
     end_in_terminal,
     note_cycle,
     warn_of_failure,
+)
+from little_loops.fsm.tree_steps import (
+    after_action,
+    before_action,
+    before_end,
+    before_success,
+    note_check,
+    note_rerun,
+    note_restored,
+    note_snapshot,
+    weighed,
 )
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.verdicts import judge_action, judge_source, with_source
@@ -93,6 +112,8 @@ class Step(NamedTuple):
 def advance(loop: FSMLoop, run: LoopState, happening: Happening) -> Step:
     turn = Turn(loop, run, happening.at)
     command = _answer(turn, happening)
+    if isinstance(command, EndLeftovers):
+        command = before_end(turn, command.ending)
     return Step(turn.run, tuple(turn.events), command)
 
 
@@ -110,6 +131,8 @@ def _answer(turn: Turn, happening: Happening) -> Command:
             return _waited(turn)
         case StopAsked():
             return _stopped(turn, happening.signal)
+        case SnapshotTaken() | PathsRestored() | StoreFailed():
+            return _looked(turn, happening)
         case LeftoversEnded():
             note_end(turn, happening)
             return Finish(happening.ending)
@@ -119,7 +142,9 @@ def _answer(turn: Turn, happening: Happening) -> Command:
 
 def _start(turn: Turn) -> Command:
     run = turn.run
-    turn.note(LoopStart(run.loop, turn.loop.initial, run.scope, FORMAT, run.limits))
+    trees = run.trees
+    evidence = None if trees is None else trees.off or "on"
+    turn.note(LoopStart(run.loop, turn.loop.initial, run.scope, FORMAT, run.limits, evidence))
     return _arrive(turn)
 
 
@@ -165,9 +190,19 @@ def _enter(turn: Turn, *, at_limit: bool = False) -> Command:
     assert move is not None, "a moving run is headed somewhere"
     if (ending := exceeded(turn.loop, run, turn.at, move.target)) is not None:
         return _out_of(turn, ending, move.target)
+    if (due := before_success(turn)) is not None:
+        return _prove(turn, due)
     step = run.step if move.retry else run.step + 1
     turn.note(StateEnter(move.target, run.iteration, step, move.reason, at_limit))
     return _act(turn)
+
+
+def _prove(turn: Turn, due: Command | Judgement | Rerun) -> Command:
+    """A success state is not entered before its checks have passed on the tree there is now."""
+    if isinstance(due, Rerun):
+        note_rerun(turn, due)
+        return _act(turn)
+    return _route(turn, due) if isinstance(due, Judgement) else due
 
 
 def _out_of_iterations(turn: Turn) -> Command:
@@ -198,6 +233,8 @@ def _act(turn: Turn) -> Command:
         if state.terminal:
             return end_in_terminal(turn) or _arrive(turn)
         return _judge_or_ask(turn, judge_source(state, turn.run))
+    if (first := before_action(turn)) is not None:
+        return first
     try:
         due = action_due(turn.loop, turn.run, turn.at)
     except (Unresolved, TemplateError) as problem:
@@ -212,9 +249,16 @@ def _act(turn: Turn) -> Command:
             state.terminal,
             due.session_id,
             state.label,
+            **_place(turn),
         )
     )
     return command
+
+
+def _place(turn: Turn) -> dict[str, Any]:
+    """Where a check runs; only the rules of evidence ask."""
+    trees = known(turn.run)
+    return {} if trees is None else {"place": trees.place, "is_check": turn.state.check}
 
 
 def _cannot_act(turn: Turn, why: str) -> Command:
@@ -244,6 +288,8 @@ def _settle(turn: Turn, *, may_spawn: bool = True) -> Command:
 
     `may_spawn`: a resume is itself the fresh session that a handoff asks for.
     """
+    if (first := after_action(turn, late=not may_spawn)) is not None:
+        return first
     run, result = turn.run, turn.result
     if run.timed_out_in is not None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
@@ -252,6 +298,8 @@ def _settle(turn: Turn, *, may_spawn: bool = True) -> Command:
         return end_in_terminal(turn) or _arrive(turn)
     if result.cut_by == "loop":
         return _time_is_up(turn, run.current_state)
+    if run.trees is not None and run.trees.finding is not None:
+        return _route(turn, Judgement(*run.trees.finding))
     if result.cut_by == "none" and run.signal_line is not None and run.signal_line.type in OBEYED:
         return _obey(turn, may_spawn=may_spawn)
     if result.agent in ("auth", "billing"):
@@ -300,12 +348,43 @@ def _route(turn: Turn, judgement: Judgement, *, by_condition: bool = False) -> C
         turn.note(_evaluated(turn.run, condition, judgement))
     if turn.run.timed_out_in is not None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
+    note_check(turn, judgement)
+    decided = weighed(turn, judgement)
+    if isinstance(decided, Rerun):
+        return _prove(turn, decided)
+    return _follow(turn, decided, judgement)
+
+
+def _follow(turn: Turn, judgement: Judgement, judged: Judgement) -> Command:
+    """`judged` is the verdict before the rules of evidence had their say."""
+    if (headed := _proved(turn, judgement)) is not None:
+        return _take(turn, Way(headed.target, headed.reason), passed=headed.passed)
     way = find_way(turn.loop, turn.run, judgement.verdict)
+    if way is None and judgement.verdict == STALLED:
+        return _stalled(turn, judgement, judged)
     if way is None:
         return _no_way(turn, judgement)
     if has_passed(turn.run, judgement.verdict):
         return _take(turn, way_to_judgement(turn.loop, turn.run, way), passed=True)
     return _take(turn, way)
+
+
+def _proved(turn: Turn, judgement: Judgement) -> Move | None:
+    """Where a check that ran again was on the way to, if it has passed."""
+    trees = known(turn.run)
+    if trees is None or judgement.verdict not in (PASS, TARGET) or turn.state.capture_exit:
+        return None
+    return trees.headed
+
+
+def _stalled(turn: Turn, judgement: Judgement, judged: Judgement) -> Command:
+    """The run ends on its way to the next turn, so that a resume takes it."""
+    way = find_way(turn.loop, turn.run, judged.verdict)
+    if way is not None:
+        here = turn.run.current_state
+        to = here if way.target == CURRENT else way.target
+        turn.note(Transition(here, to, way.reason, way.target == CURRENT))
+    return EndLeftovers(endings.failed(STALLED, judgement.reason))
 
 
 def _evaluated(run: LoopState, condition: Condition, judgement: Judgement) -> ConditionEval:
@@ -332,7 +411,7 @@ def _take(turn: Turn, way: Way, *, passed: bool = False) -> Command:
 
 def _no_way(turn: Turn, judgement: Judgement) -> Command:
     verdict, where = judgement.verdict, turn.run.current_state
-    if verdict in (ERROR, TIMEOUT):
+    if verdict in (ERROR, TIMEOUT, *PROOF_VERDICTS):
         message = _with_last_words(turn, judgement.reason) or verdict
         return EndLeftovers(endings.failed(verdict, message))
     message = f"state `{where}` has no way for the verdict `{verdict}`"
@@ -365,6 +444,34 @@ def _waited(turn: Turn) -> Command:
         return _out_of(turn, ending, run.current_state)
     if run.wait.kind == "handoff":
         return after_handoff(turn) or _act(turn)
+    return _act(turn)
+
+
+# ── looking at the tree ─────────────────────────────────────────────────────────────────────────────
+
+
+def _looked(turn: Turn, seen: SnapshotTaken | PathsRestored | StoreFailed) -> Command:
+    """Back to where the run stopped to look at its tree."""
+    match seen:
+        case StoreFailed():
+            return EndLeftovers(endings.failed("storage", seen.why))
+        case SnapshotTaken():
+            note_snapshot(turn, seen)
+        case PathsRestored():
+            note_restored(turn, seen)
+        case _:
+            assert_never(seen)
+    if seen.ending is not None:
+        return EndLeftovers(seen.ending)
+    return _back_to_step(turn, late=isinstance(seen, SnapshotTaken) and seen.late)
+
+
+def _back_to_step(turn: Turn, *, late: bool) -> Command:
+    run = turn.run
+    if run.phase == "judging":
+        return _settle(turn, may_spawn=not late)
+    if run.phase == "moving" and run.move is not None:
+        return _enter(turn, at_limit=is_used_up(turn.loop, run, run.move))
     return _act(turn)
 
 

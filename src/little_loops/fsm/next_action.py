@@ -15,6 +15,7 @@ from little_loops.fsm.happenings import Moment
 from little_loops.fsm.limits import cost_left_usd, iterations_allowed, time_left_ms
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState
+from little_loops.fsm.tree_steps import copy_for
 from little_loops.fsm.values import author_context, values_of
 from little_loops.fsm.verdicts import asks_verdict
 from little_loops.records import NamedTuple
@@ -51,7 +52,8 @@ def _command(action: Action, job: Job, loop: FSMLoop, run: LoopState) -> RunActi
     state = loop.states[run.current_state]
     match action:
         case Shell():
-            return RunShell(job, action.script, state.shell or loop.shell)
+            copy = copy_for(loop.evidence.setup, run)
+            return RunShell(job, action.script, state.shell or loop.shell, copy)
         case Agent():
             return RunAgent(
                 job,
@@ -61,6 +63,7 @@ def _command(action: Action, job: Job, loop: FSMLoop, run: LoopState) -> RunActi
                 session_id=session_id(run),
                 words=asks_verdict(state),
                 cost_left_usd=cost_left_usd(loop, run),
+                restored=run.trees.restored if run.trees is not None else (),
             )
         case Builtin():
             return RunBuiltin(job, action.name)

@@ -149,6 +149,7 @@ class Limits(NamedTuple):
     max_iterations: int | None = None
     timeout: float | None = None
     max_continuations: int | None = None
+    stall_after: int | None = None
 
     def under(self, given: Limits) -> Limits:
         """These limits, with those that are given instead."""
@@ -167,6 +168,94 @@ class Judgement(NamedTuple):
     reason: str = ""
     metric: Metric | None = None
     value: float | None = None
+
+
+class Changed(NamedTuple):
+    """What differs between two trees: how many files, the first of their paths, and lines."""
+
+    files: int = 0
+    paths: tuple[str, ...] = ()
+    added: int = 0
+    removed: int = 0
+
+
+class NotPassed(NamedTuple):
+    """A tree on which a check did not pass, with what decides whether it is the same check."""
+
+    tree: str
+    text: str
+    exit_code: int | None
+    iteration: int
+
+
+class CheckRecord(NamedTuple):
+    """What a check has shown in this cycle.
+
+    `before` and `after` are the trees around it, `passes` counts passes in a row on `before`,
+    `clean` is the tree whose clean copy it passed in.  `not_passed` has the latest failures.
+    """
+
+    verdict: str
+    step: int
+    attempt: int
+    before: str
+    after: str
+    project: str
+    passes: int = 0
+    clean: str | None = None
+    not_passed: tuple[NotPassed, ...] = ()
+
+
+class Finding(NamedTuple):
+    """What the rules found after an action; it is the action's verdict."""
+
+    verdict: str
+    reason: str
+
+
+When = Literal["before", "after", "end"]
+Blame = Literal["agent", "check"]
+
+
+class Trees(NamedTuple):
+    """What a run knows of the tree it works on.  Ids are of content; paths are the project's.
+
+    `off` says why nothing is known.  The latest snapshot has the content within the scope (`tree`),
+    of the project as far as it is stored (`project`) and of the protected paths (`guard`);
+    `snapshot` is the moment it was taken for, while that is not over.  `first` is the project at
+    the start, `reference` the protected paths as they ought to be.
+
+    `blame` is who would have changed protected paths since the latest snapshot; None: nobody who
+    may not, `moved_by` says who then.  `restore` and `put_back` are still to be done, `restored` is
+    what the next agent is told.  `worked`: an action that is no check has run.
+    """
+
+    off: str | None = None
+    first: str | None = None
+    tree: str | None = None
+    project: str | None = None
+    guard: str | None = None
+    reference: str | None = None
+    snapshot: When | None = None
+    blame: Blame | None = None
+    moved_by: str | None = None
+    restore: bool = False
+    restores: int = 0
+    put_back: str | None = None
+    finding: Finding | None = None
+    restored: tuple[str, ...] = ()
+    tampered: tuple[str, ...] = ()
+    committed: tuple[str, ...] = ()
+    checks: Mapping[str, CheckRecord] = {}
+    before: str | None = None
+    text: str = ""
+    place: Literal["here", "clean"] = "here"
+    headed: Move | None = None
+    unsettled: int = 0
+    agent_acted: bool = False
+    stalls: int = 0
+    stale: int = 0
+    total: Changed = Changed()
 
 
 class LoopState(NamedTuple):
@@ -208,6 +297,7 @@ class LoopState(NamedTuple):
     ran_ms: int = 0
     limits: Limits = Limits()
     costs: Mapping[str, Receipt] = {}
+    trees: Trees | None = None
     seq: int = 0
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,0 +1,295 @@
+"""The rules of evidence: what the trees around actions say about a pass.
+
+Everything here is decided from ids of trees and lists of paths.  A rule is one function; `machine`
+asks them in the order of a step: before an action, after it, about a check's verdict, before a
+success state, before the end.
+
+Not here: snapshots, restoring and copies (`trees`), when the rules are asked (`tree_steps`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from little_loops.fsm.actions import Agent, Shell, action_of, is_agents
+from little_loops.fsm.happenings import PathChange
+from little_loops.fsm.schema import (
+    ERROR,
+    FAIL,
+    FLAKY,
+    PASS,
+    PROGRESS,
+    STALL,
+    STALLED,
+    TARGET,
+    Evidence,
+    FSMLoop,
+    Place,
+    Tampering,
+    outcome_of,
+)
+from little_loops.fsm.state import (
+    CheckRecord,
+    Finding,
+    Judgement,
+    LoopState,
+    Move,
+    NotPassed,
+    Trees,
+)
+from little_loops.fsm.values import author_context
+from little_loops.records import NamedTuple
+from little_loops.templates.render import TemplateError, Unresolved
+
+PASSED = (PASS, TARGET)
+NOT_PASSED = (FAIL, PROGRESS, STALL)
+"""What a check says of a tree; errors and timeouts say nothing about it."""
+STALLING = {"goal": 3, "invariants": 3, "convergence": 3}
+MAX_UNSETTLED = 3
+MAX_RESTORES = 3
+MAX_PATHS = 20
+
+
+# ── what a loop asks for ───────────────────────────────────────────────────────────────────────
+
+
+def wants_evidence(loop: FSMLoop) -> bool:
+    """Written down, else wherever an agent works."""
+    if loop.evidence.enabled is not None:
+        return loop.evidence.enabled
+    return loop.evidence != Evidence() or has_agent(loop)
+
+
+def has_agent(loop: FSMLoop) -> bool:
+    return any(_is_agent(loop, loop.context, name) for name in loop.states)
+
+
+def _is_agent(loop: FSMLoop, context: object, name: str) -> bool:
+    state = loop.states[name]
+    if state.action is None:
+        return False
+    try:
+        return is_agents(action_of(state, author_context(loop.context, state)))
+    except (TemplateError, Unresolved):
+        return False
+
+
+def tampering_of(evidence: Evidence) -> Tampering:
+    if evidence.tampering is not None:
+        return evidence.tampering
+    return "report" if evidence.protect is None else "restore"
+
+
+def stall_after(loop: FSMLoop, run: LoopState) -> int:
+    given = run.limits.stall_after
+    if given is None:
+        given = loop.evidence.stall_after
+    return STALLING.get(loop.paradigm, 0) if given is None else given
+
+
+# ── what is known ──────────────────────────────────────────────────────────────────────────────
+
+
+def known(run: LoopState) -> Trees | None:
+    """What the run knows of its tree; None where it keeps no evidence."""
+    trees = run.trees
+    return trees if trees is not None and trees.off is None else None
+
+
+def is_shell_check(loop: FSMLoop, run: LoopState, name: str) -> bool:
+    return loop.states[name].check and isinstance(_action(loop, run, name), Shell)
+
+
+def is_observed(loop: FSMLoop, run: LoopState) -> bool:
+    """Whether the tree is recorded around the action of the current state."""
+    name = run.current_state
+    return loop.states[name].check or isinstance(_action(loop, run, name), Agent)
+
+
+def _action(loop: FSMLoop, run: LoopState, name: str) -> object:
+    state = loop.states[name]
+    if state.action is None:
+        return None
+    try:
+        return action_of(state, author_context(run.context, state))
+    except (TemplateError, Unresolved):  # it cannot run at all, which is reported when it is due
+        return None
+
+
+def leads_to_success(loop: FSMLoop, run: LoopState, move: Move) -> bool:
+    state = loop.states[move.target]
+    return (
+        state.terminal
+        and run.timed_out_in is None
+        and outcome_of(move.target, state, move.reason) == "success"
+    )
+
+
+# ── rule 1: protected paths ────────────────────────────────────────────────────────────────────
+
+
+def forbidden(evidence: Evidence, changes: Sequence[PathChange]) -> tuple[str, ...]:
+    """The changes of protected paths that an agent may not make."""
+    return tuple(
+        each.path for each in changes if each.kind != "added" or not evidence.existing_only
+    )
+
+
+def is_tampering(evidence: Evidence, trees: Trees, guard: str, when: str) -> bool:
+    """Whether a difference from the reference is news, and somebody's who may not make it."""
+    if trees.blame is None or trees.finding is not None:
+        return False
+    must_not_last = when == "after" and tampering_of(evidence) != "report"
+    return guard != trees.guard or must_not_last
+
+
+def tampered_finding(tampering: str, by: str, paths: Sequence[str], count: int) -> Finding | None:
+    if tampering != "fail":
+        return None
+    who = "the agent changed" if by == "agent" else "while the check ran, something changed"
+    return Finding("tampered", f"{who} {listed(paths, count)}")
+
+
+def listed(paths: Sequence[str], count: int) -> str:
+    """The paths in a sentence: `tests/a.py and 3 more`."""
+    shown = paths[:3]
+    rest = count - len(shown)
+    text = ", ".join(shown)
+    return f"{text} and {rest} more" if rest > 0 else text
+
+
+# ── rule 2: changes outside the scope ──────────────────────────────────────────────────────────
+
+
+def is_out_of_scope(loop: FSMLoop, trees: Trees) -> bool:
+    """Whether changes outside the scope since the latest snapshot are an agent's, and matter."""
+    return loop.scope_writes != "ignore" and trees.blame == "agent" and trees.finding is None
+
+
+# ── rule 3: a pass is bound to a tree ──────────────────────────────────────────────────────────
+
+
+class Rerun(NamedTuple):
+    """A check has to run again before its pass counts."""
+
+    state: str
+    place: Place
+    why: str
+
+
+def recheck_due(loop: FSMLoop, run: LoopState, trees: Trees) -> Rerun | None:
+    """The first check whose pass is not of the present tree, or not of a clean copy of it."""
+    for name in loop.states:
+        record = trees.checks.get(name)
+        if record is None or record.verdict not in PASSED or not is_shell_check(loop, run, name):
+            continue
+        if loop.evidence.clean:
+            if record.clean != trees.tree:
+                return Rerun(name, "clean", "to confirm its pass in a clean copy")
+        elif record.after != trees.tree:
+            return Rerun(name, "here", "the tree has changed since it passed")
+    return None
+
+
+def never_settles(trees: Trees) -> Judgement | None:
+    if trees.unsettled < MAX_UNSETTLED:
+        return None
+    reason = f"the tree changed {MAX_UNSETTLED} times while the checks ran, so no pass is of it"
+    return Judgement(ERROR, f"{reason}; have git ignore what they write")
+
+
+def latest_agent_pass(loop: FSMLoop, run: LoopState, trees: Trees) -> CheckRecord | None:
+    """The pass of an agent's check, which no rule runs again, if the tree is another one now."""
+    found = [
+        record
+        for name, record in trees.checks.items()
+        if record.verdict in PASSED and not is_shell_check(loop, run, name)
+    ]
+    latest = max(found, key=lambda record: (record.step, record.attempt), default=None)
+    return None if latest is None or loop.evidence.clean else latest
+
+
+def is_verified(loop: FSMLoop, run: LoopState, trees: Trees) -> bool:
+    """A shell check has passed, on the tree that is delivered."""
+    checks = [name for name in trees.checks if is_shell_check(loop, run, name)]
+    passed = any(trees.checks[name].verdict in PASSED for name in checks)
+    return passed and recheck_due(loop, run, trees) is None
+
+
+# ── rules 5 and 6: flaky and stalled checks ────────────────────────────────────────────────────
+
+
+def weigh(loop: FSMLoop, run: LoopState, judgement: Judgement) -> Judgement | Rerun:
+    """What the verdict of a shell check comes to, by what it has said of this tree before."""
+    trees, name = known(run), run.current_state
+    assert trees is not None, "only a run with evidence weighs it"
+    record = trees.checks[name]
+    if trees.place == "clean":
+        return _weigh_clean(judgement)
+    if judgement.verdict in PASSED:
+        return _weigh_pass(loop, trees, record, name, judgement)
+    if judgement.verdict in NOT_PASSED:
+        return _weigh_failure(loop, run, trees, record, judgement)
+    return judgement
+
+
+def _weigh_clean(judgement: Judgement) -> Judgement:
+    if judgement.verdict in PASSED:
+        return judgement
+    where = "fails" if judgement.verdict in NOT_PASSED else "cannot be judged"
+    verdict = FAIL if judgement.verdict in NOT_PASSED else judgement.verdict
+    return Judgement(verdict, f"passes here, {where} in a clean copy ({judgement.reason})")
+
+
+def _weigh_pass(
+    loop: FSMLoop, trees: Trees, record: CheckRecord, name: str, judgement: Judgement
+) -> Judgement | Rerun:
+    confirm, failed = loop.evidence.confirm, failure_on(trees, record)
+    if failed is not None and confirm > 1:
+        return Judgement(FLAKY, _mixed(record, failed))
+    wanted = max(confirm, 2 if failed is not None else 1)
+    if record.passes >= wanted:
+        return judgement
+    if failed is None:
+        why = f"pass {record.passes} of {wanted}"
+    else:
+        why = f"it failed on this very tree in iteration {failed.iteration}"
+    return Rerun(name, "here", why)
+
+
+def _weigh_failure(
+    loop: FSMLoop, run: LoopState, trees: Trees, record: CheckRecord, judgement: Judgement
+) -> Judgement:
+    failed = record.not_passed[-1]
+    if loop.evidence.confirm > 1 and record.passes:
+        return Judgement(FLAKY, _mixed(record, failed))
+    limit = stall_after(loop, run)
+    if not limit or trees.stalls < limit:
+        return judgement
+    earlier = [each for each in record.not_passed[:-1] if _is_same(each, failed)]
+    if len({each.tree for each in record.not_passed[-limit - 1 :]}) == 1:
+        return Judgement(STALLED, f"nothing has changed {trees.stalls} times")
+    return Judgement(STALLED, f"the tree is what it was in iteration {earlier[-1].iteration}")
+
+
+def failure_on(trees: Trees, record: CheckRecord) -> NotPassed | None:
+    """The latest failure of this check on the tree it has now run on."""
+    same = [
+        each for each in record.not_passed if each.tree == record.before and each.text == trees.text
+    ]
+    return same[-1] if same else None
+
+
+def stalls_after(trees: Trees, earlier: Sequence[NotPassed], failed: NotPassed) -> int:
+    """How many agent actions in a row have left a tree on which the check had failed before."""
+    if not trees.agent_acted:
+        return trees.stalls
+    return trees.stalls + 1 if any(_is_same(each, failed) for each in earlier) else 0
+
+
+def _is_same(one: NotPassed, other: NotPassed) -> bool:
+    return (one.tree, one.text, one.exit_code) == (other.tree, other.text, other.exit_code)
+
+
+def _mixed(record: CheckRecord, failed: NotPassed) -> str:
+    return f"it passes and fails on one tree ({failed.tree[:7]})"

@@ -1,0 +1,189 @@
+"""What each event does to what a run knows of its tree."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from little_loops.fsm.actions import action_told, is_agents
+from little_loops.fsm.events import (
+    ActionComplete,
+    ActionStart,
+    CheckResult,
+    Cycle,
+    Event,
+    OutOfScope,
+    Recheck,
+    ReferenceMoved,
+    Restored,
+    Resume,
+    StateEnter,
+    Tampered,
+    Transition,
+    Tree,
+)
+from little_loops.fsm.evidence import (
+    MAX_PATHS,
+    NOT_PASSED,
+    PASSED,
+    listed,
+    stalls_after,
+    tampered_finding,
+)
+from little_loops.fsm.schema import ERROR, OUT_OF_SCOPE
+from little_loops.fsm.state import Blame, CheckRecord, Finding, LoopState, NotPassed, Trees
+
+MAX_NOT_PASSED = 64
+"""Failures that are remembered of one check."""
+
+
+def first_trees(evidence: str | None) -> Trees | None:
+    if evidence is None:
+        return None
+    return Trees() if evidence == "on" else Trees(off=evidence)
+
+
+def evolve_trees(run: LoopState, trees: Trees, event: Event) -> Trees:
+    """`run` as it was before the event."""
+    match event:
+        case ActionStart():
+            return _action_start(trees, event)
+        case ActionComplete() if run.session_id is not None:
+            return trees._replace(restored=())
+        case Tree():
+            return _tree(trees, event)
+        case Tampered() | OutOfScope() | Restored() | ReferenceMoved():
+            return _found(trees, event)
+        case CheckResult():
+            return _check_result(run, trees, event)
+        case Resume():
+            return _resume(run, trees, event)
+        case _:
+            return _moved(run, trees, event)
+
+
+def _moved(run: LoopState, trees: Trees, event: Event) -> Trees:
+    match event:
+        case Recheck():
+            headed = run.move or trees.headed
+            return trees._replace(place=event.place, headed=headed, finding=None)
+        case Transition():
+            return trees._replace(place="here", headed=None, finding=None)
+        case StateEnter():
+            return trees._replace(unsettled=0)
+        case Cycle():
+            return trees._replace(checks={}, stalls=0, unsettled=0, agent_acted=False)
+        case _:
+            return trees
+
+
+def _action_start(trees: Trees, event: ActionStart) -> Trees:
+    by_agent = is_agents(action_told(event.action, event.action_type))
+    blame: Blame | None = "agent" if by_agent else "check" if event.is_check else None
+    return trees._replace(
+        before=trees.tree if trees.snapshot is not None else None,
+        snapshot=None,
+        blame=blame,
+        moved_by=None if blame else f"`{event.state}`",
+        restores=0,
+        finding=None,
+        text=sha256(event.action.encode("utf-8", "replace")).hexdigest()[:12],
+        place=event.place,
+        agent_acted=trees.agent_acted or by_agent,
+    )
+
+
+def _tree(trees: Trees, event: Tree) -> Trees:
+    total, *stale = event.compared or (trees.total,)
+    return trees._replace(
+        first=trees.first or event.project,
+        tree=event.id,
+        project=event.project,
+        guard=event.guard,
+        reference=trees.reference or event.guard,
+        snapshot=event.when,
+        committed=event.committed,
+        total=total,
+        stale=stale[0].files if stale else 0,
+    )
+
+
+def _found(trees: Trees, event: Tampered | OutOfScope | Restored | ReferenceMoved) -> Trees:
+    match event:
+        case Tampered():
+            finding = tampered_finding(event.tampering, event.by, event.paths, event.files)
+            return trees._replace(
+                restore=event.tampering == "restore",
+                tampered=_first_of(trees.tampered, event.paths),
+                finding=finding or trees.finding,
+            )
+        case OutOfScope():
+            if event.scope_writes != "enforce":
+                return trees
+            reason = f"the agent changed {listed(event.paths, event.files)}"
+            finding = Finding(OUT_OF_SCOPE, f"{reason}, outside the scope")
+            return trees._replace(put_back=trees.project, finding=finding)
+        case Restored():
+            return _restored(trees, event)
+        case ReferenceMoved():
+            return trees._replace(reference=None)
+
+
+def _restored(trees: Trees, event: Restored) -> Trees:
+    finding = trees.finding
+    if event.failed:
+        more = f" and {len(event.failed) - 1} more" if len(event.failed) > 1 else ""
+        finding = Finding(ERROR, f"could not be put back: {event.failed[0]}{more}")
+    trees = trees._replace(snapshot=None, finding=finding)
+    if event.of == "outside":
+        return trees._replace(project=trees.put_back, put_back=None)
+    told = _first_of(trees.restored, event.paths) if trees.blame == "agent" else trees.restored
+    return trees._replace(restore=False, restores=trees.restores + 1, restored=told)
+
+
+def _first_of(known: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    return (*known, *(path for path in more if path not in known))[:MAX_PATHS]
+
+
+def _check_result(run: LoopState, trees: Trees, event: CheckResult) -> Trees:
+    old = trees.checks.get(event.state)
+    earlier = old.not_passed if old is not None else ()
+    record = CheckRecord(
+        event.verdict,
+        run.step,
+        run.attempt,
+        event.before,
+        event.after,
+        trees.project or "",
+        event.passes,
+        clean=old.clean if old is not None else None,
+        not_passed=earlier,
+    )
+    if event.place == "clean":
+        clean = event.before if event.verdict in PASSED else None
+        trees = trees._replace(checks={**trees.checks, event.state: record._replace(clean=clean)})
+    else:
+        trees = _here(run, trees, event, record)
+    is_moving_target = trees.headed is not None and event.after != event.before
+    return trees._replace(unsettled=trees.unsettled + is_moving_target)
+
+
+def _here(run: LoopState, trees: Trees, event: CheckResult, record: CheckRecord) -> Trees:
+    if event.verdict in NOT_PASSED:
+        result = run.captured.get(event.state)
+        code = None if result is None else result.exit_code
+        failed = NotPassed(event.before, trees.text, code, run.iteration)
+        stalls = stalls_after(trees, record.not_passed, failed)
+        not_passed = (*record.not_passed, failed)[-MAX_NOT_PASSED:]
+        record = record._replace(not_passed=not_passed)
+    else:
+        stalls = 0 if event.verdict in PASSED else trees.stalls
+    return trees._replace(
+        checks={**trees.checks, event.state: record}, stalls=stalls, agent_acted=False
+    )
+
+
+def _resume(run: LoopState, trees: Trees, event: Resume) -> Trees:
+    trees = trees._replace(snapshot=None, stalls=0)
+    if run.status != "running":  # its end was recorded: whoever changed files since is no agent
+        trees = trees._replace(blame=None, moved_by="while the run was paused")
+    return trees._replace(finding=None) if event.again else trees

@@ -1,0 +1,294 @@
+"""What has to be done about the tree at each point of a step.
+
+A function here gives the command that comes first, or None: then the step goes on.  Each looks at
+the run alone, so a resume that finds half of it done does the rest.
+
+Not here: the rules themselves (`evidence`), doing any of it (`engine.evidence`).
+"""
+
+from __future__ import annotations
+
+from little_loops.fsm import endings
+from little_loops.fsm.commands import (
+    CleanCopy,
+    Ending,
+    EndLeftovers,
+    PutBack,
+    RestoreProtected,
+    TakeSnapshot,
+    TreeCommand,
+)
+from little_loops.fsm.events import (
+    CheckResult,
+    OutOfScope,
+    Recheck,
+    ReferenceMoved,
+    Restored,
+    RunWarning,
+    Tampered,
+    Tree,
+)
+from little_loops.fsm.evidence import (
+    MAX_PATHS,
+    MAX_RESTORES,
+    PASSED,
+    Rerun,
+    failure_on,
+    forbidden,
+    is_observed,
+    is_out_of_scope,
+    is_shell_check,
+    is_tampering,
+    known,
+    latest_agent_pass,
+    leads_to_success,
+    listed,
+    never_settles,
+    recheck_due,
+    tampering_of,
+    weigh,
+)
+from little_loops.fsm.happenings import PathsRestored, SnapshotTaken
+from little_loops.fsm.schema import TAMPERED, Place
+from little_loops.fsm.state import CheckRecord, Judgement, LoopState, Trees, When
+from little_loops.fsm.turn import Turn
+
+WITHOUT_TREE = ("storage",)
+"""Endings for which the tree cannot be looked at any more."""
+
+
+# ── the points of a step ───────────────────────────────────────────────────────────────────────
+
+
+def before_action(turn: Turn) -> TreeCommand | EndLeftovers | None:
+    trees = known(turn.run)
+    if trees is None or not is_observed(turn.loop, turn.run):
+        return None
+    if (unfinished := _to_put_back(turn, trees)) is not None:
+        return unfinished
+    is_fresh = trees.snapshot == "before" or (trees.place == "clean" and trees.snapshot is not None)
+    if not is_fresh:
+        return _snapshot(turn, trees, "before")
+    if trees.finding is not None:  # of an action that was cut: there is no verdict to route
+        return EndLeftovers(endings.failed(trees.finding.verdict, trees.finding.reason))
+    return None
+
+
+def after_action(turn: Turn, *, late: bool) -> TreeCommand | None:
+    trees = known(turn.run)
+    if trees is None or not is_observed(turn.loop, turn.run):
+        return None
+    if (unfinished := _to_put_back(turn, trees)) is not None:
+        return unfinished
+    return None if trees.snapshot == "after" else _snapshot(turn, trees, "after", late=late)
+
+
+def before_success(turn: Turn) -> TreeCommand | EndLeftovers | Judgement | Rerun | None:
+    """What has to be known before the run enters a success state."""
+    trees, move = known(turn.run), turn.run.move
+    if trees is None or move is None or not leads_to_success(turn.loop, turn.run, move):
+        return None
+    if trees.project is None:  # neither an agent nor a check has run
+        return None
+    if (unfinished := _to_put_back(turn, trees)) is not None:
+        return unfinished
+    if trees.snapshot != "end":
+        return _snapshot(turn, trees, "end")
+    if trees.finding is not None:
+        return Judgement(*trees.finding)
+    return _committed(turn, trees) or never_settles(trees) or _unproved(turn, trees)
+
+
+def _unproved(turn: Turn, trees: Trees) -> EndLeftovers | Rerun | None:
+    rerun = recheck_due(turn.loop, turn.run, trees)
+    if rerun is None and trees.stale and turn.loop.evidence.strict:
+        files = "1 file has" if trees.stale == 1 else f"{trees.stale} files have"
+        return EndLeftovers(
+            endings.failed("stale_evidence", f"{files} changed since the last check passed")
+        )
+    return rerun
+
+
+def _committed(turn: Turn, trees: Trees) -> Judgement | None:
+    """No rule moves a commit; one that still holds what was put back is named."""
+    if not trees.committed or tampering_of(turn.loop.evidence) != "fail":
+        return None
+    return Judgement(TAMPERED, f"a commit changes {listed(trees.committed, len(trees.committed))}")
+
+
+def before_end(turn: Turn, ending: Ending) -> TreeCommand | EndLeftovers:
+    """The last look at the tree; what an agent did to protected paths does not outlive the run."""
+    trees = known(turn.run)
+    if trees is None or trees.project is None or ending.reason in WITHOUT_TREE:
+        return EndLeftovers(ending)
+    if (unfinished := _to_put_back(turn, trees, ending)) is not None:
+        return unfinished
+    if trees.snapshot != "end":
+        return _snapshot(turn, trees, "end", ending=ending)
+    if trees.finding is not None and ending.status == "completed":
+        ending = endings.failed(trees.finding.verdict, trees.finding.reason)
+    return EndLeftovers(ending)
+
+
+def _to_put_back(turn: Turn, trees: Trees, ending: Ending | None = None) -> TreeCommand | None:
+    if trees.restore and trees.reference is not None:
+        return RestoreProtected(trees.reference, turn.loop.evidence.existing_only, ending)
+    if trees.put_back is not None:
+        return PutBack(trees.put_back, ending)
+    return None
+
+
+def _snapshot(
+    turn: Turn, trees: Trees, when: When, *, ending: Ending | None = None, late: bool = False
+) -> TakeSnapshot:
+    run = turn.run
+    return TakeSnapshot(
+        run.current_state,
+        run.step,
+        run.attempt + (when == "before"),
+        when,
+        trees.project,
+        trees.reference,
+        _to_compare(turn, trees) if when == "end" else (),
+        ending,
+        late,
+    )
+
+
+def _to_compare(turn: Turn, trees: Trees) -> tuple[str, ...]:
+    """The project at the start, and the one that the latest agent's check has passed."""
+    if trees.first is None:
+        return ()
+    passed = latest_agent_pass(turn.loop, turn.run, trees)
+    return (trees.first, passed.project) if passed is not None else (trees.first,)
+
+
+def copy_for(loop_setup: str | None, run: LoopState) -> CleanCopy | None:
+    """The clean copy that the action of the current state runs in; None: in the project."""
+    trees = known(run)
+    if trees is None or trees.place == "here":
+        return None
+    assert trees.project is not None, "a clean copy is of a stored project"
+    assert trees.reference is not None, "a stored project has its protected paths stored too"
+    return CleanCopy(trees.project, trees.reference, loop_setup)
+
+
+# ── writing down ───────────────────────────────────────────────────────────────────────────────
+
+
+def note_snapshot(turn: Turn, taken: SnapshotTaken) -> None:
+    """What was found first, then the tree itself: a log cut between them is looked at again."""
+    run, trees = turn.run, known(turn.run)
+    assert trees is not None, "only a run with evidence takes snapshots"
+    for warning in taken.warnings:
+        turn.note(RunWarning(warning, run.current_state))
+    _note_tampering(turn, trees, taken)
+    if taken.outside and is_out_of_scope(turn.loop, trees):
+        mode, files = turn.loop.scope_writes, len(taken.outside)
+        turn.note(OutOfScope(run.current_state, files, taken.outside[:MAX_PATHS], mode))
+    turn.note(
+        Tree(
+            run.current_state,
+            run.step,
+            run.attempt + (taken.when == "before"),
+            taken.when,
+            taken.tree,
+            taken.project,
+            taken.guard,
+            taken.changed,
+            taken.compared,
+            taken.committed,
+            taken.late,
+        )
+    )
+
+
+def _note_tampering(turn: Turn, trees: Trees, taken: SnapshotTaken) -> None:
+    evidence, here = turn.loop.evidence, turn.run.current_state
+    if trees.blame is None and taken.tampered and taken.guard != trees.guard:
+        paths = tuple(each.path for each in taken.tampered)
+        turn.note(ReferenceMoved(len(paths), paths[:MAX_PATHS], trees.moved_by or "unknown"))
+        return
+    paths = forbidden(evidence, taken.tampered)
+    if not paths or not is_tampering(evidence, trees, taken.guard, taken.when):
+        return
+    tampering = tampering_of(evidence)
+    if tampering == "restore" and trees.restores >= MAX_RESTORES:
+        tampering = "fail"  # somebody changes them as fast as they are put back
+    by = trees.blame or "agent"
+    turn.note(Tampered(here, len(paths), paths[:MAX_PATHS], tampering, by))
+
+
+def note_restored(turn: Turn, restored: PathsRestored) -> None:
+    turn.note(
+        Restored(
+            turn.run.current_state,
+            len(restored.paths),
+            restored.paths[:MAX_PATHS],
+            restored.of,
+            restored.failed[:MAX_PATHS],
+        )
+    )
+
+
+def note_check(turn: Turn, judgement: Judgement) -> None:
+    """Write down what a check has shown, once per attempt."""
+    run, trees = turn.run, known(turn.run)
+    if trees is None or not turn.state.check or run.phase not in ("judging", "judged"):
+        return
+    name, old = run.current_state, trees.checks.get(run.current_state)
+    if old is not None and (old.step, old.attempt) == (run.step, run.attempt):
+        return
+    before, after = trees.before or "", trees.tree or ""
+    passes = _passes(old, before, judgement.verdict, trees.place)
+    turn.note(
+        CheckResult(name, judgement.verdict, judgement.reason, before, after, trees.place, passes)
+    )
+
+
+def _passes(old: CheckRecord | None, before: str, verdict: str, place: Place) -> int:
+    """Passes in a row on this tree; a failure leaves them to be compared with."""
+    earlier = old.passes if old is not None and old.before == before else 0
+    if place == "clean" or verdict not in PASSED:
+        return earlier
+    return earlier + 1 if old is not None and old.verdict in PASSED else 1
+
+
+def weighed(turn: Turn, judgement: Judgement) -> Judgement | Rerun:
+    """The verdict of the state's action, after the rules about checks."""
+    run = turn.run
+    if known(run) is None or run.phase != "judged" or not _has_verdict(turn):
+        return judgement
+    decided = weigh(turn.loop, run, judgement)
+    if isinstance(decided, Judgement) and decided.verdict in PASSED:
+        _warn_of_flaky(turn)
+    return decided
+
+
+def _has_verdict(turn: Turn) -> bool:
+    """A shell check that is judged by its own result, in this attempt."""
+    run, trees = turn.run, known(turn.run)
+    assert trees is not None, "only a run with evidence has checks"
+    record = trees.checks.get(run.current_state)
+    is_this_one = record is not None and (record.step, record.attempt) == (run.step, run.attempt)
+    return (
+        is_this_one
+        and not turn.state.capture_exit
+        and is_shell_check(turn.loop, run, run.current_state)
+    )
+
+
+def _warn_of_flaky(turn: Turn) -> None:
+    trees = known(turn.run)
+    assert trees is not None, "only a run with evidence has checks"
+    name = turn.run.current_state
+    failed = failure_on(trees, trees.checks[name])
+    if failed is not None and trees.place == "here":
+        message = (
+            f"`{name}` failed in iteration {failed.iteration} and passes now, on the same tree"
+        )
+        turn.note(RunWarning(message, name))
+
+
+def note_rerun(turn: Turn, rerun: Rerun) -> None:
+    turn.note(Recheck(rerun.state, rerun.place, rerun.why))

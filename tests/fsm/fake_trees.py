@@ -1,0 +1,102 @@
+"""A tree of files that is only a mapping: `src/` is the scope, `tests/` is protected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+
+from little_loops.fsm.commands import TakeSnapshot
+from little_loops.fsm.happenings import Moment, PathChange, SnapshotTaken
+from little_loops.fsm.state import Changed
+
+Files = dict[str, str]
+
+
+class FakeTrees:
+    def __init__(self) -> None:
+        self.files: Files = {"src/a": "0", "tests/t": "0"}
+        self.stored: dict[str, Files] = {}
+        self.committed: tuple[str, ...] = ()
+        self.warnings: tuple[str, ...] = ()
+        self.stuck: tuple[str, ...] = ()
+        self.is_damaged = False
+        self.keeps_changing: Mapping[str, str] = {}
+
+    def write(self, files: Mapping[str, str | None]) -> None:
+        for path, text in files.items():
+            if text is None:
+                self.files.pop(path, None)
+            else:
+                self.files[path] = text
+
+    def taken(self, at: Moment, command: TakeSnapshot) -> SnapshotTaken:
+        project, guard = self._store(self.files), self._store(self._under("tests/"))
+        before = self.stored.get(command.since or project, {})
+        return SnapshotTaken(
+            at,
+            command.when,
+            self._store(self._under("src/")),
+            project,
+            guard,
+            changed=_changed(before, self.files),
+            compared=tuple(_changed(self.stored[each], self.files) for each in command.compare),
+            tampered=self._against(command.reference or guard),
+            outside=tuple(
+                path for path in _differing(before, self.files) if path.startswith("other/")
+            ),
+            committed=self.committed,
+            warnings=self.warnings,
+            ending=command.ending,
+            late=command.late,
+        )
+
+    def restore(
+        self, reference: str, existing_only: bool
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        wanted, done, failed = self.stored[reference], [], []
+        for change in self._against(reference):
+            if change.kind == "added" and existing_only:
+                continue
+            if change.path in self.stuck:
+                failed.append(f"{change.path}: read-only")
+                continue
+            self.write({change.path: wanted.get(change.path)})
+            done.append(change.path)
+        self.files.update(self.keeps_changing)
+        return tuple(done), tuple(failed)
+
+    def put_back(self, project: str) -> tuple[str, ...]:
+        before = self.stored[project]
+        paths = [path for path in _differing(before, self.files) if path.startswith("other/")]
+        self.write({path: before.get(path) for path in paths})
+        return tuple(paths)
+
+    def _under(self, folder: str) -> Files:
+        return {path: text for path, text in self.files.items() if path.startswith(folder)}
+
+    def _store(self, files: Files) -> str:
+        id = sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:12]
+        self.stored[id] = dict(files)
+        return id
+
+    def _against(self, reference: str) -> tuple[PathChange, ...]:
+        wanted, now = self.stored[reference], self._under("tests/")
+        return tuple(
+            PathChange(
+                path,
+                "added" if path not in wanted else "deleted" if path not in now else "changed",
+            )
+            for path in _differing(wanted, now)
+        )
+
+
+def _differing(before: Files, after: Files) -> list[str]:
+    return sorted(
+        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+    )
+
+
+def _changed(before: Files, after: Files) -> Changed:
+    paths = _differing(before, after)
+    return Changed(len(paths), tuple(paths), len(paths), 0)

@@ -1,0 +1,507 @@
+"""The rules of evidence as stories: what becomes of a pass, by the trees around it."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from little_loops.fsm.commands import RunAgent, RunShell
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import Limits
+from tests.fsm.scripted import Crash, Says, ScriptedWorld, Stop, begin, cut, go_on, told
+
+AGENT: dict[str, Any] = {"agent": "success"}
+
+
+def goal(*script: Any, loop: dict[str, Any] | None = None, **evidence: Any) -> ScriptedWorld:
+    states = {
+        "check": {"action": "make test", "check": True, "on_pass": "done", "on_fail": "fix"},
+        "fix": {"action": "/fix", "next": "check"},
+        "done": {"terminal": True},
+    }
+    given = {"name": "g", "initial": "check", "paradigm": "goal", "states": states}
+    evidence.setdefault("protect", ["tests/"])
+    given |= {"evidence": evidence} | (loop or {})
+    return ScriptedWorld(FSMLoop.from_dict(given), script)
+
+
+def agent(**writes: str | None) -> Says:
+    return Says(0, writes={name.replace("__", "/"): text for name, text in writes.items()}, **AGENT)
+
+
+def story(world: ScriptedWorld) -> str:
+    begin(world, evidence="on")
+    assert not world.script, "every action of the script ran"
+    return told(world)
+
+
+def row(id: str, world: ScriptedWorld, text: str) -> Any:
+    return pytest.param(world, dedent(text).strip(), id=id)
+
+
+@pytest.mark.parametrize(
+    ("world", "expected"),
+    [
+        row(
+            "an honest fix completes",
+            goal(1, agent(src__a="1"), 0),
+            """
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
+            "an edited test is put back before the check",
+            goal(1, agent(tests__t="1"), 1, agent(src__a="1"), 0),
+            """
+            check -> fix (on_fail)
+            tampered by agent: tests/t (restore)
+            restored: tests/t
+            fix -> check (next)
+            iteration 2
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 3
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
+            "a new file among the protected ones is removed",
+            goal(1, agent(tests__conftest="skip", src__a="1"), 0),
+            """
+            check -> fix (on_fail)
+            tampered by agent: tests/conftest (restore)
+            restored: tests/conftest
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
+            "new tests are allowed where only existing files are protected",
+            goal(1, agent(tests__new="1", src__a="1"), 0, existing_only=True),
+            """
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
+            "tampering that must fail ends the run, and the check does not run",
+            goal(1, agent(tests__t="1"), tampering="fail"),
+            """
+            check -> fix (on_fail)
+            tampered by agent: tests/t (fail)
+            loop_error: failed, tampered
+            """,
+        ),
+        row(
+            "tampering that is reported changes nothing, and is reported once",
+            goal(1, agent(tests__t="1"), 1, agent(src__a="1"), 0, tampering="report"),
+            """
+            check -> fix (on_fail)
+            tampered by agent: tests/t (report)
+            fix -> check (next)
+            iteration 2
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 3
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
+            "what changes while a check runs is put back too",
+            goal(Says(1, writes={"tests/t": "1"}), agent(src__a="1"), 0),
+            """
+            tampered by check: tests/t (restore)
+            restored: tests/t
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
+            "changes outside the scope are reported",
+            goal(1, agent(src__a="1", other__b="1"), 0),
+            """
+            check -> fix (on_fail)
+            out of scope: other/b (report)
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
+            "changes outside the scope are put back where the scope is enforced",
+            goal(1, agent(src__a="1", other__b="1"), loop={"scope_writes": "enforce"}),
+            """
+            check -> fix (on_fail)
+            out of scope: other/b (enforce)
+            restored: other/b
+            loop_error: failed, out_of_scope
+            """,
+        ),
+        row(
+            "changes outside the scope are nobody's business where they are ignored",
+            goal(1, agent(src__a="1", other__b="1"), 0, loop={"scope_writes": "ignore"}),
+            """
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
+            "a pass on a tree that failed before is tried again",
+            goal(1, agent(), 0, 0),
+            """
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            recheck check here: it failed on this very tree in iteration 1
+            warning: `check` failed in iteration 1 and passes now, on the same tree
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
+            "a lucky pass does not complete",
+            goal(1, agent(), 0, 1, agent(src__a="1"), 0),
+            """
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            recheck check here: it failed on this very tree in iteration 1
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 3
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
+            "a pass counts when it is confirmed",
+            goal(0, 0, 0, confirm=3),
+            """
+            recheck check here: pass 1 of 3
+            recheck check here: pass 2 of 3
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
+            "passes and failures on one tree are flaky where passes are confirmed",
+            goal(0, 1, confirm=2),
+            """
+            recheck check here: pass 1 of 2
+            loop_error: failed, flaky
+            """,
+        ),
+        row(
+            "a failure and a pass on one tree are flaky where passes are confirmed",
+            goal(1, agent(), 0, confirm=2),
+            """
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            loop_error: failed, flaky
+            """,
+        ),
+        row(
+            "an agent that changes nothing stalls",
+            goal(1, agent(), 1, agent(), 1, agent(), 1),
+            """
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 3
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 4
+            check -> fix (on_fail)
+            loop_error: failed, stalled
+            """,
+        ),
+        row(
+            "an agent that takes turns between two trees stalls",
+            goal(
+                *(1, agent(src__a="1"), 1, agent(src__a="0"), 1),
+                *(agent(src__a="1"), 1, agent(src__a="0"), 1),
+            ),
+            """
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 3
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 4
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 5
+            check -> fix (on_fail)
+            loop_error: failed, stalled
+            """,
+        ),
+        row(
+            "a pass is confirmed in a clean copy",
+            goal(1, agent(src__a="1"), 0, 0, clean=True),
+            """
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            recheck check clean: to confirm its pass in a clean copy
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
+            "what fails in the clean copy goes back to the agent",
+            goal(1, agent(src__a="1"), 0, 1, agent(src__a="2"), 0, 0, clean=True),
+            """
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            recheck check clean: to confirm its pass in a clean copy
+            check -> fix (on_fail)
+            fix -> check (next)
+            iteration 3
+            check -> done (on_pass)
+            recheck check clean: to confirm its pass in a clean copy
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+    ],
+)
+def test_rules(world: ScriptedWorld, expected: str):
+    assert story(world) == expected
+
+
+TWO_CHECKS: dict[str, Any] = {
+    "lint": {"action": "lint", "check": True, "on_pass": "test", "on_fail": "fix"},
+    "test": {"action": "test", "check": True, "on_pass": "done", "on_fail": "fix"},
+    "fix": {"action": "/fix", "next": "lint"},
+    "done": {"terminal": True},
+}
+
+
+def two_checks(*script: Any, **evidence: Any) -> ScriptedWorld:
+    return goal(*script, loop={"states": TWO_CHECKS, "initial": "lint"}, **evidence)
+
+
+def test_a_check_runs_again_where_the_tree_has_changed_since_it_passed():
+    world = two_checks(0, Says(0, writes={"src/report": "1"}), 0)
+    assert story(world) == dedent("""\
+        lint -> test (on_pass)
+        test -> done (on_pass)
+        recheck lint here: the tree has changed since it passed
+        lint -> done (on_pass)
+        loop_complete: completed, terminal""")
+
+
+def test_the_first_check_that_no_longer_passes_decides_from_its_own_state():
+    world = two_checks(0, Says(0, writes={"src/report": "1"}), 1, agent(src__a="1"), 0, 0)
+    assert story(world) == dedent("""\
+        lint -> test (on_pass)
+        test -> done (on_pass)
+        recheck lint here: the tree has changed since it passed
+        lint -> fix (on_fail)
+        fix -> lint (next)
+        iteration 2
+        lint -> test (on_pass)
+        test -> done (on_pass)
+        loop_complete: completed, terminal""")
+
+
+def test_a_tree_that_changes_with_every_check_is_never_proved():
+    reports = [Says(0, writes={"src/report": str(number)}) for number in range(9)]
+    world = two_checks(*reports)
+    begin(world, evidence="on")
+    assert told(world).splitlines()[-1] == "loop_error: failed, error"
+    assert "the tree changed 3 times while the checks ran" in world.log[-1]["error"]
+
+
+def test_the_next_agent_is_told_what_was_put_back():
+    world = goal(1, agent(tests__t="1"), 1, agent(src__a="1"), 1, agent(src__a="2"), 0)
+    story(world)
+    turns = [each.restored for each in world.commands if isinstance(each, RunAgent)]
+    assert turns == [(), ("tests/t",), ()]
+
+
+def test_a_clean_copy_is_of_the_tree_that_is_delivered_and_of_the_reference():
+    world = goal(1, agent(src__a="1", tests__t="1"), 0, 0, clean=True, setup="npm ci")
+    story(world)
+    (copy,) = [e.copy for e in world.commands if isinstance(e, RunShell) and e.copy is not None]
+    assert copy.setup == "npm ci"
+    assert world.trees.stored[copy.project] == {"src/a": "1", "tests/t": "0"}
+    assert world.trees.stored[copy.reference] == {"tests/t": "0"}
+
+
+def test_a_user_who_edits_tests_during_a_pause_moves_the_reference():
+    world = goal(1, Stop(2))
+    begin(world, evidence="on")
+    world.trees.files["tests/t"] = "mine"
+    go_on(world, [agent(src__a="1"), 0])
+    assert told(world).splitlines()[2:] == [
+        "loop_interrupted: interrupted, signal",
+        "resume in fix",
+        "reference moved: tests/t (while the run was paused)",
+        "fix -> check (next)",
+        "iteration 2",
+        "check -> done (on_pass)",
+        "loop_complete: completed, terminal",
+    ]
+    assert world.trees.files["tests/t"] == "mine"
+
+
+def test_a_shell_action_moves_the_reference():
+    states = {
+        "check": {"action": "t", "check": True, "on_pass": "done", "on_fail": "update"},
+        "update": {"action": "update-tests", "next": "fix"},
+        "fix": {"action": "/fix", "next": "check"},
+        "done": {"terminal": True},
+    }
+    world = goal(1, Says(0, writes={"tests/t": "1"}), agent(src__a="1"), 0, loop={"states": states})
+    assert "reference moved: tests/t (`update`)" in story(world)
+
+
+def test_after_a_kill_during_an_agents_action_the_change_is_the_agents():
+    world = goal(1, Crash)
+    with pytest.raises(Crash):
+        begin(world, evidence="on")
+    world.trees.files["tests/t"] = "1"
+    go_on(world, [agent(src__a="1"), 0])
+    assert "tampered by agent: tests/t (restore)\nrestored: tests/t" in told(world)
+    assert world.trees.files["tests/t"] == "0"
+
+
+def test_an_agent_that_is_stopped_leaves_nothing_behind():
+    cut_short = Says(None, stop=2, writes={"tests/t": "1"}, **AGENT)
+    world = goal(1, cut_short)
+    begin(world, evidence="on")
+    assert told(world).splitlines()[-3:] == [
+        "tampered by agent: tests/t (restore)",
+        "restored: tests/t",
+        "loop_interrupted: interrupted, signal",
+    ]
+
+
+def test_what_cannot_be_put_back_is_an_error_that_names_it():
+    world = goal(1, agent(tests__t="1"))
+    world.trees.stuck = ("tests/t",)
+    begin(world, evidence="on")
+    assert world.log[-1]["reason"] == "error"
+    assert world.log[-1]["error"] == "could not be put back: tests/t: read-only"
+
+
+def test_something_that_changes_tests_as_fast_as_they_are_put_back_fails():
+    world = goal(1, agent(tests__t="1"))
+    world.trees.keeps_changing = {"tests/t": "1"}
+    begin(world, evidence="on")
+    assert world.log[-1]["reason"] == "tampered"
+
+
+def test_a_commit_that_still_changes_protected_paths_fails_where_tampering_does():
+    world = goal(1, agent(src__a="1"), 0, tampering="fail")
+    world.trees.committed = ("tests/t",)
+    begin(world, evidence="on")
+    assert world.log[-1]["error"] == "a commit changes tests/t"
+
+
+def test_a_store_that_fails_ends_the_run():
+    world = goal()
+    world.trees.is_damaged = True
+    begin(world, evidence="on")
+    assert (world.log[-1]["reason"], world.log[-1]["error"]) == (
+        "storage",
+        "the tree store is damaged",
+    )
+
+
+def test_a_stalled_run_continues_with_its_next_turn_and_counts_from_zero():
+    world = goal(1, agent(), 1, stall_after=1)
+    begin(world, evidence="on")
+    assert world.log[-1]["reason"] == "stalled"
+    go_on(world, [agent(src__a="1"), 0])
+    assert told(world).splitlines()[-5:] == [
+        "resume in check",
+        "fix -> check (next)",
+        "iteration 3",
+        "check -> done (on_pass)",
+        "loop_complete: completed, terminal",
+    ]
+
+
+def test_the_limit_of_stalls_can_be_given_for_a_resume():
+    world = goal(1, agent(), 1, stall_after=1)
+    begin(world, evidence="on")
+    go_on(world, [agent(), 1, agent(), 1], limits=Limits(stall_after=2))
+    assert world.log[-1]["reason"] == "stalled"
+
+
+@pytest.mark.parametrize(
+    ("world", "evidence"),
+    [
+        pytest.param(goal(0), "verified", id="verified"),
+        pytest.param(goal(0, loop={"states": {
+            "check": {"action": "t", "on_pass": "done"}, "done": {"terminal": True}}}), "unchecked", id="no check"),
+    ],
+)  # fmt: skip
+def test_a_completed_run_says_what_it_can_show(world: ScriptedWorld, evidence: str):
+    begin(world, evidence="on")
+    assert world.log[-1]["evidence"] == evidence
+
+
+def test_a_run_without_evidence_says_why():
+    world = goal(0)
+    begin(world, evidence="off")
+    assert world.log[-1]["evidence"] == "off"
+    assert not any(record["event"] == "tree" for record in world.log)
+
+
+def scripts() -> list[ScriptedWorld]:
+    return [
+        goal(1, agent(tests__t="1"), 1, agent(src__a="1"), 0, 0, clean=True),
+        goal(1, agent(), 0, 0),
+        two_checks(0, Says(0, writes={"src/report": "1"}), 1, agent(src__a="1"), 0, 0),
+        goal(1, agent(other__b="1"), loop={"scope_writes": "enforce"}),
+    ]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_run_continues_from_every_prefix_of_its_log(number: int):
+    """Whatever was cut off, the run ends as truly as it would have: with tests as they were."""
+    whole = scripts()[number]
+    begin(whole, evidence="on")
+    for count in range(2, len(whole.log)):
+        world = scripts()[number]
+        begin(world, evidence="on")
+        if world.log[count - 1].get("status"):
+            continue
+        cut(world, count)
+        again: list[int | Says] = [1, agent(src__a="9")]
+        rest = [*again * 4, *[0] * 9]
+        go_on(world, rest)
+        assert world.log[-1].get("status") in ("completed", "failed"), count
+        assert world.trees.files["tests/t"] == "0"
