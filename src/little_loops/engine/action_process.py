@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from little_loops.fsm.commands import Job
 from little_loops.fsm.signals import SIGNALS
@@ -27,13 +27,19 @@ from little_loops.system.output import Scanner, SignalScanner
 from little_loops.system.stops import StopFlag
 
 if TYPE_CHECKING:
-    from little_loops.engine.action_output import Streams
     from little_loops.runs.output_files import RunOutput
     from little_loops.system.process_tree import Plan
 
 CONTINUATION_CAP = 8 << 10
 UNTOLD = ("", "Ready for fresh session")
 """Handoff texts that say nothing: the continuation is in a file, then."""
+
+
+class Printed(Protocol):
+    """Takes what a program prints."""
+
+    def stdout(self, chunk: bytes) -> None: ...
+    def stderr(self, chunk: bytes) -> None: ...
 
 
 class Workplace(NamedTuple):
@@ -81,7 +87,7 @@ def run_program(
     job: Job,
     argv: Sequence[str],
     env: Mapping[str, str],
-    streams: Streams,
+    streams: Printed,
     *,
     plan: Plan,
     stdin: bytes | None = None,

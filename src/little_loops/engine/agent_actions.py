@@ -64,6 +64,7 @@ ANSWER_S = 10.0
 """How long a CLI may take to list its plugins."""
 JUST_PASSED_MS = 10_000
 """An agent may take so long to end that the reset it names has passed: then it is asked at once."""
+RESTORED = "Protected files that must not be changed were restored"
 READY = "Ready for fresh session"
 GARNISHED = re.compile(rf"[\s*_`'\"]*{READY}[\s*_`'\".!]*", re.IGNORECASE)
 """The words that say the notes are in a file, as models write them: in bold, with a full stop."""
@@ -141,6 +142,8 @@ def request_for(at: Workplace, command: RunAgent, host: Host, text: str) -> Requ
 
 def _with_continuation(at: Workplace, command: RunAgent, text: str) -> str:
     """Notes of the session before this one are data: named by one line, or quoted in a prompt."""
+    if command.restored:
+        text = f"{text}\n\n{RESTORED}: {', '.join(command.restored)}"
     if not command.job.continuation:
         return text
     path = os.path.join(at.run_dir, CONTINUE)

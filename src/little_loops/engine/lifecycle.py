@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from little_loops.engine.action_process import Workplace, inherited
 from little_loops.engine.drive import drive, new_run
@@ -20,6 +20,7 @@ from little_loops.engine.local_world import LocalWorld, SessionNote, Surrounding
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.endings import not_resumable
+from little_loops.fsm.evidence import wants_evidence
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.schema import FSMLoop
@@ -44,6 +45,9 @@ from little_loops.system import process_tree
 from little_loops.system.clock import RunClock, wall_ms
 from little_loops.system.own_command import path_with_own_command
 
+if TYPE_CHECKING:
+    from little_loops.engine.evidence import RunTrees
+
 KILL_GRACE_S = 5.0
 ARCHIVED = ("completed", "failed", "stopped")
 
@@ -60,6 +64,7 @@ class Wish(NamedTuple):
     fresh: bool = False
     skip_permissions: bool = False
     from_state: str | None = None
+    evidence: bool = True
 
 
 class Ran(NamedTuple):
@@ -91,11 +96,24 @@ def _start(loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
             context=wish.context,
             scope=wish.scope,
             limits=wish.limits,
+            evidence=_evidence(loop, wish, around),
         )
         kept = {"run": run_id, "loop": loop.to_dict(), "context": dict(run.context)}
         writer = storage.create(wish.root, wish.name, kept)
         stack.callback(writer.close)
         return _carry_out(loop, run, Started(clock.now()), wish, around, writer, clock)
+
+
+def _evidence(loop: FSMLoop, wish: Wish, around: Surroundings) -> str | None:
+    """`on`, or why the run keeps no evidence; nobody asks where no agent works."""
+    if not (wants_evidence(loop) or loop.evidence.enabled is False):
+        return None
+    from little_loops.engine.evidence import evidence_for  # loops without agents pay nothing
+
+    kept = evidence_for(loop, wish.root, around.environ, wanted=wish.evidence)
+    if kept not in ("on", "off", None):
+        around.warn(f"warning: no evidence is kept of what agents change: {kept}")
+    return kept
 
 
 def new_run_id() -> str:
@@ -273,7 +291,15 @@ def _carry_out(
 
         if run.seq:
             rescue(writer.data, run.step, run.attempt)
-        world = LocalWorld(loop, writer, workplace, clock, masker, onlookers, around)
+
+        def trees() -> RunTrees:
+            from little_loops.engine.evidence import RunTrees  # only with evidence
+
+            opened = RunTrees(loop, run, wish.root, writer.files.data, around.environ)
+            stack.callback(opened.close)
+            return opened
+
+        world = LocalWorld(loop, writer, workplace, clock, masker, onlookers, around, trees)
         run, ending = drive(loop, run, happening, world)
     writer.save(run, sync=True)
     past = _put_away(wish, around) if run.status in ARCHIVED else None

@@ -13,8 +13,8 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from little_loops.engine.action_output import Trimmer
 from little_loops.engine.action_process import Workplace
@@ -26,9 +26,13 @@ from little_loops.fsm.commands import (
     Command,
     EndLeftovers,
     Judge,
+    PutBack,
+    RestoreProtected,
     RunAgent,
     RunBuiltin,
     RunShell,
+    TakeSnapshot,
+    TreeCommand,
     Wait,
 )
 from little_loops.fsm.events import Entry
@@ -56,6 +60,7 @@ from little_loops.system.stops import STOPS, StopFlag
 from little_loops.system.waiting import wait_until
 
 if TYPE_CHECKING:
+    from little_loops.engine.evidence import RunTrees
     from little_loops.engine.handoff_handler import HandoffHandler
 
 HEARD_TOGETHER_S = 0.2
@@ -95,6 +100,7 @@ class LocalWorld:
         masker: Masker,
         onlookers: Onlooker,
         around: Surroundings,
+        open_trees: Callable[[], RunTrees],
     ) -> None:
         self.loop = loop
         self.writer = writer
@@ -106,11 +112,16 @@ class LocalWorld:
         self.is_ready = False
         self.performers = {**PERFORM, **around.performers}
         self._make_workplace = make_workplace
+        self._open_trees = open_trees
         self._trimmer = Trimmer(self.run_dir)
 
     @cached_property
     def workplace(self) -> Workplace:
         return self._make_workplace()
+
+    @cached_property
+    def trees(self) -> RunTrees:
+        return self._open_trees()
 
     def emit(self, events: Sequence[Entry]) -> None:
         if not events:
@@ -127,7 +138,7 @@ class LocalWorld:
             self.around.ready(run)
 
     def perform(self, run: LoopState, command: Command) -> Happening:
-        if (asked := self.stop_asked()) and not isinstance(command, EndLeftovers):
+        if (asked := self.stop_asked()) and not _ends_run(command):
             return asked
         return self.performers[type(command)](self, run, command)
 
@@ -164,11 +175,40 @@ class LocalWorld:
         return stop.signal if together or result.cut_by == "stop" else None
 
 
+def _ends_run(command: Command) -> bool:
+    """What a stop does not keep from being done: it is how the run comes to its end."""
+    match command:
+        case EndLeftovers():
+            return True
+        case TakeSnapshot() | RestoreProtected() | PutBack():
+            return command.ending is not None
+        case _:
+            return False
+
+
 # ── a performer for each type of command ───────────────────────────────────────────────────────
 
 
 def _shell(world: LocalWorld, run: LoopState, command: RunShell) -> ActionEnded:
-    return _act(world, run, command, run_shell)
+    if command.copy is None:
+        return _act(world, run, command, run_shell)
+    from little_loops.engine.evidence import run_in_copy  # only a proof needs a clean copy
+
+    return _act(world, run, command, partial(run_in_copy, world.trees))
+
+
+def _look(world: LocalWorld, run: LoopState, command: TreeCommand) -> Happening:
+    from little_loops.engine import evidence  # loops without agents pay nothing for it
+
+    match command:
+        case TakeSnapshot():
+            return evidence.take_snapshot(world, command)
+        case RestoreProtected():
+            return evidence.restore_protected(world, command)
+        case PutBack():
+            return evidence.put_back(world, command)
+        case _:
+            assert_never(command)
 
 
 def _agent(world: LocalWorld, run: LoopState, command: RunAgent) -> ActionEnded:
@@ -230,6 +270,9 @@ PERFORM: Performers = {
     RunBuiltin: _builtin,
     Judge: _judge,
     Wait: _wait,
+    TakeSnapshot: _look,
+    RestoreProtected: _look,
+    PutBack: _look,
     EndLeftovers: _end_leftovers,
 }
 

@@ -36,6 +36,7 @@ MOVING: Final = ".moving"
 RUN_JSON: Final = "run.json"
 SESSION: Final = "action.json"
 CONTINUE: Final = "continue.md"
+RULES: Final = "evidence.json"
 
 # What actions print: first under these names, then, if it is kept, by step and attempt.
 LIVE: Final = {"stdout": "live.out", "stderr": "live.err", "text": "live.text"}

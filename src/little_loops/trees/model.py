@@ -8,23 +8,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from little_loops.fsm.happenings import PathChange as PathChange
+from little_loops.fsm.state import Changed as Changed
 from little_loops.records import NamedTuple
 
 Kind = Literal["file", "link", "dir", "other"]
-
-
-class PathChange(NamedTuple):
-    path: str
-    kind: Literal["changed", "added", "deleted"]
-
-
-class Changed(NamedTuple):
-    """What differs between two trees: how many files, the first of their paths, and lines."""
-
-    files: int = 0
-    paths: tuple[str, ...] = ()
-    added: int = 0
-    removed: int = 0
 
 
 class Snapshot(NamedTuple):

@@ -1,0 +1,345 @@
+"""Look at the tree of a run, put paths back, run a check in a clean copy.
+
+`RunTrees` is the store and what the start of the run fixed, opened when first needed; the functions
+below carry out the commands of `fsm.commands` with it.
+
+Not here: what follows from a snapshot (`fsm.evidence`), how content is stored (`trees`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from signal import SIGTERM
+from typing import TYPE_CHECKING
+
+from little_loops.engine.action_output import Streams
+from little_loops.engine.action_process import Workplace, cut_by, environment, run_program
+from little_loops.engine.drive import Acted
+from little_loops.engine.resolve import Filled
+from little_loops.errors import StorageError, StoreError
+from little_loops.fsm.commands import CleanCopy, PutBack, RestoreProtected, RunShell, TakeSnapshot
+from little_loops.fsm.evidence import has_agent, wants_evidence
+from little_loops.fsm.happenings import (
+    Happening,
+    PathChange,
+    PathsRestored,
+    SnapshotTaken,
+    StoreFailed,
+)
+from little_loops.fsm.protection import protection_of
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import Changed, LoopState, Result
+from little_loops.runs.claims import holders
+from little_loops.runs.layout import RULES
+from little_loops.system import process
+from little_loops.system.files import to_json
+from little_loops.system.user_state import state_home
+from little_loops.trees import copies, model
+from little_loops.trees.git import Interrupted, find_git
+from little_loops.trees.rules import Rules, find_repository, plain_scope
+from little_loops.trees.store import TreeStore
+
+if TYPE_CHECKING:
+    from little_loops.engine.local_world import LocalWorld
+
+PATCH = "out-of-scope.patch"
+SETUP_TAIL = 4096
+SNAPSHOT_S = 600.0
+"""How long one look at the tree may take."""
+
+
+def evidence_for(
+    loop: FSMLoop, project: str, environ: Mapping[str, str], *, wanted: bool
+) -> str | None:
+    """`on`, or why a run of this loop keeps none; None where nobody would expect any."""
+    if not wants_evidence(loop):
+        return "off" if loop.evidence.enabled is False and has_agent(loop) else None
+    if not wanted:
+        return "off"
+    try:
+        repository = find_repository(find_git(project, environ), project)
+    except StoreError as error:
+        return error.message
+    return "on" if repository is not None else "not in a git repository"
+
+
+class RunTrees:
+    """The tree store as one run uses it."""
+
+    def __init__(
+        self, loop: FSMLoop, run: LoopState, project: str, run_dir: str, environ: Mapping[str, str]
+    ) -> None:
+        self.loop = loop
+        self.run_id = run.run
+        self.scope = run.scope
+        self.project = project
+        self.run_dir = run_dir
+        self.environ = environ
+        self.home = state_home(environ)
+
+    @cached_property
+    def store(self) -> TreeStore:
+        git = find_git(self.project, self.environ)
+        # A store that is gone in the middle of a run must not be taken for an empty one.
+        return TreeStore.open(self.project, self.home, git, create=not self._has_rules())
+
+    @cached_property
+    def rules(self) -> Rules:
+        path = os.path.join(self.run_dir, RULES)
+        if self._has_rules():
+            with open(path, "rb") as stream:
+                return _read_rules(stream.read())
+        protect = protection_of(self.loop).patterns
+        rules = self.store.rules(self.run_id, self.scope, protect)
+        _write(path, to_json(rules.to_json()))
+        return rules
+
+    def _has_rules(self) -> bool:
+        return os.path.lexists(os.path.join(self.run_dir, RULES))
+
+    @cached_property
+    def copy(self) -> copies.CleanCopy:
+        return copies.CleanCopy(self.store, self.rules, self.home)
+
+    def close(self) -> None:
+        """Pack what the run has stored; what is not packed is only larger."""
+        if "store" in self.__dict__ and "rules" in self.__dict__:
+            self.store.save_times(self.rules)
+            self.store.pack()
+
+    def others(self) -> list[tuple[str, ...]]:
+        """Scopes of other live runs: what changes there is theirs."""
+        mine = self.run_id
+        return [
+            plain_scope(each.scope, self.project)
+            for each in holders(self.project)
+            if each.run_id != mine and mine not in each.outer
+        ]
+
+
+def _read_rules(raw: bytes) -> Rules:
+    try:
+        return Rules.from_json(json.loads(raw))
+    except ValueError as error:
+        raise StoreError(f"what the run's start fixed is damaged: {error}") from error
+
+
+def _write(path: str, data: bytes) -> None:
+    """Whole or not at all."""
+    part = f"{path}.part"
+    with open(part, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(part, path)
+
+
+# ── carrying out ───────────────────────────────────────────────────────────────────────────────
+
+
+def take_snapshot(world: LocalWorld, command: TakeSnapshot) -> Happening:
+    return _looking(world, command, lambda trees: _snapshot(world, trees, command))
+
+
+def restore_protected(world: LocalWorld, command: RestoreProtected) -> Happening:
+    def restore(trees: RunTrees) -> PathsRestored:
+        done = trees.store.restore(
+            trees.rules, command.reference, existing_only=command.existing_only
+        )
+        at = world.clock.now()
+        return PathsRestored(at, "protected", done.paths, done.failed, command.ending)
+
+    return _looking(world, command, restore)
+
+
+def put_back(world: LocalWorld, command: PutBack) -> Happening:
+    def put(trees: RunTrees) -> PathsRestored:
+        now = trees.store.snapshot(trees.rules).project
+        paths = trees.store.outside(command.project, now, trees.rules.scope, trees.others())
+        patch = os.path.join(trees.run_dir, PATCH)
+        done = trees.store.put_back(trees.rules, command.project, paths, patch)
+        return PathsRestored(world.clock.now(), "outside", done.paths, done.failed, command.ending)
+
+    return _looking(world, command, put)
+
+
+def _looking(
+    world: LocalWorld,
+    command: TakeSnapshot | RestoreProtected | PutBack,
+    look: Callable[[RunTrees], Happening],
+) -> Happening:
+    """A stop ends it early, unless the run is ending anyway."""
+    trees = world.trees
+    try:
+        stop = None if command.ending is not None else world.around.stop
+        trees.store.git = trees.store.git.bounded(SNAPSHOT_S)._replace(stop=stop)
+        return look(trees)
+    except Interrupted as cut:
+        asked = world.stop_asked() if cut.by == "stop" else None
+        return asked or StoreFailed(world.clock.now(), f"it took longer than {SNAPSHOT_S:g} s")
+    except (StoreError, StorageError) as error:
+        return StoreFailed(world.clock.now(), error.message)
+
+
+def _snapshot(world: LocalWorld, trees: RunTrees, command: TakeSnapshot) -> SnapshotTaken:
+    store, rules = trees.store, trees.rules
+    is_first = command.since is None
+    if command.when == "before" and command.reference is not None:
+        store.remove_caches(rules, command.reference)
+    taken = store.snapshot(rules, command.reference)
+    return SnapshotTaken(
+        world.clock.now(),
+        command.when,
+        taken.tree,
+        taken.project,
+        taken.guard,
+        _changed(trees, command.since, taken.project),
+        tuple(_changed(trees, each, taken.project) for each in command.compare),
+        _tampered(trees, command.reference, taken.guard),
+        _outside(trees, command.since, taken.project),
+        store.committed(rules, command.reference) if command.reference is not None else (),
+        _warnings(taken, is_first),
+        command.ending,
+        command.late,
+    )
+
+
+def _changed(trees: RunTrees, before: str | None, after: str) -> Changed:
+    if before is None or before == after:
+        return Changed()
+    return trees.store.changed(before, after, trees.rules.scope)
+
+
+def _tampered(trees: RunTrees, reference: str | None, guard: str) -> tuple[PathChange, ...]:
+    if reference is None:
+        return ()
+    return trees.store.guard_changes(reference, guard)
+
+
+def _outside(trees: RunTrees, before: str | None, after: str) -> tuple[str, ...]:
+    if before is None or before == after or trees.loop.scope_writes == "ignore":
+        return ()
+    return trees.store.outside(before, after, trees.rules.scope, trees.others())
+
+
+def _warnings(taken: model.Snapshot, is_first: bool) -> tuple[str, ...]:
+    if not is_first or not taken.unstored:
+        return taken.left_out
+    first, more = taken.unstored[0], len(taken.unstored) - 1
+    rest = f" and {more} more" if more else ""
+    return (*taken.left_out, f"too large to be stored, and so to be restored: {first}{rest}")
+
+
+# ── a check in a clean copy ────────────────────────────────────────────────────────────────────
+
+
+def run_in_copy(
+    trees: RunTrees, at: Workplace, run: LoopState, command: RunShell, filled: Filled
+) -> Acted:
+    assert command.copy is not None, "only a check in a clean copy comes here"
+    copy = trees.copy
+    trees.store.git = trees.store.git.bounded(SNAPSHOT_S)._replace(stop=at.stop)
+    try:
+        with copy.held():
+            return _run_held(trees, at, run, command, command.copy, filled)
+    except StoreError as error:
+        help = f" ({error.help})" if error.help else ""
+        return Acted(Result(None, 0, failure=f"no clean copy: {error.message}{help}"))
+
+
+def _run_held(
+    trees: RunTrees,
+    at: Workplace,
+    run: LoopState,
+    command: RunShell,
+    wanted: CleanCopy,
+    filled: Filled,
+) -> Acted:
+    copy, job = trees.copy, command.job
+    path = copy.lay_out(
+        wanted.project,
+        wanted.reference,
+        links=wanted.setup is None,
+        existing_only=trees.loop.evidence.existing_only,
+    )
+    there = at._replace(project=path)
+    env = copy.environment(environment(at, run, job, filled.env))
+    if wanted.setup is not None and (why_not := _set_up(there, command, wanted.setup, env)):
+        return Acted(Result(None, 0, failure=why_not))
+    streams = Streams(at, job)
+    shown = InProjectTerms(streams, path, at.project)
+    argv = [command.shell, "-c", filled.text]
+    plan = ((SIGTERM, job.kill_grace_s),)
+    ended = run_program(there, job, argv, env, shown, plan=plan)
+    shown.close()
+    return Acted(streams.result(ended, cut_by(job, ended)))
+
+
+def _set_up(there: Workplace, command: RunShell, setup: str, env: Mapping[str, str]) -> str | None:
+    """Why `setup` failed; None if it did not."""
+    said = bytearray()
+
+    def keep(chunk: bytes) -> None:
+        said.extend(chunk)
+        del said[:-SETUP_TAIL]
+
+    job = command.job
+    deadline_s = None if job.deadline_ms is None else job.deadline_ms / 1000
+    try:
+        ended = process.run(
+            [command.shell, "-c", setup],
+            env=env,
+            cwd=os.path.join(there.project, job.cwd or ""),
+            stdin=None,
+            stdout=keep,
+            stderr=keep,
+            deadline_s=deadline_s,
+            stop=there.stop,
+            stop_plan=((SIGTERM, job.kill_grace_s),),
+        )
+    except process.CannotStart as problem:
+        return problem.reason
+    if ended.exit_code == 0:
+        return None
+    last = said.decode("utf-8", "replace").rstrip().rpartition("\n")[2]
+    how = f"exit {ended.exit_code}" if ended.exit_code is not None else "it was cut"
+    return f"`setup` failed in the clean copy ({how}): {last}"
+
+
+class InProjectTerms:
+    """Streams in which the path of the copy reads as the project's.
+
+    A path may come in two pieces, so the end of a piece is held back while it could begin one.
+    """
+
+    def __init__(self, streams: Streams, copy: str, project: str) -> None:
+        self._streams = streams
+        self._old, self._new = os.fsencode(copy), os.fsencode(project)
+        self._held = {"stdout": b"", "stderr": b""}
+
+    def stdout(self, chunk: bytes) -> None:
+        self._feed("stdout", self._streams.stdout, chunk)
+
+    def stderr(self, chunk: bytes) -> None:
+        self._feed("stderr", self._streams.stderr, chunk)
+
+    def close(self) -> None:
+        for name, give in (("stdout", self._streams.stdout), ("stderr", self._streams.stderr)):
+            if self._held[name]:
+                give(self._held[name])
+
+    def _feed(self, name: str, give: Callable[[bytes], None], chunk: bytes) -> None:
+        text = (self._held[name] + chunk).replace(self._old, self._new)
+        keep = held_back(text, self._old)
+        self._held[name] = text[len(text) - keep :]
+        if len(text) > keep:
+            give(text[: len(text) - keep])
+
+
+def held_back(text: bytes, word: bytes) -> int:
+    """How many bytes at the end of the text could be the beginning of the word."""
+    longest = min(len(text), len(word) - 1)
+    return next((size for size in range(longest, 0, -1) if text.endswith(word[:size])), 0)
