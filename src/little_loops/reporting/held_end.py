@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from little_loops.fsm.events import (
     ActionComplete,
+    CheckResult,
     ConditionEval,
     Cost,
     Event,
+    OutOfScope,
+    ReferenceMoved,
+    Restored,
     RunWarning,
     SignalFound,
+    Tampered,
     Transition,
+    Tree,
 )
 from little_loops.records import NamedTuple
 
+BETWEEN = (Cost, SignalFound, RunWarning, Tree, Tampered, OutOfScope, Restored, ReferenceMoved)
+"""Events that may stand between the end of an action and its verdict."""
 GOOD = ("pass", "target", "progress")
 BAD = ("fail", "stall", "error", "timeout")
 
@@ -39,7 +47,7 @@ class HeldEnd:
         is_end = isinstance(event, ActionComplete)
         if not self._held and not is_end:
             return [WithVerdict(event)]  # as most
-        if isinstance(event, Cost | SignalFound | RunWarning):
+        if isinstance(event, BETWEEN):
             self._held.append(event)
             return []
         held, self._held = self._held, [event] if is_end else []
@@ -54,6 +62,8 @@ def _passed(event: Event) -> bool | None:
     match event:
         case ConditionEval():
             verdict = event.result
+        case CheckResult():
+            verdict = event.verdict
         case Transition():
             verdict = event.reason.removeprefix("on_")
         case _:

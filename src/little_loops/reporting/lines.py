@@ -30,14 +30,21 @@ from little_loops.fsm.events import (
     LoopInterrupted,
     LoopPaused,
     LoopTimeout,
+    OutOfScope,
     PartialResult,
+    Recheck,
+    ReferenceMoved,
+    Restored,
     Resume,
     RetryWait,
     RunWarning,
     StateEnter,
+    Tampered,
     Transition,
+    Tree,
     message_of,
 )
+from little_loops.fsm.evidence import listed
 from little_loops.fsm.state import Result, WaitKind
 from little_loops.fsm.values import duration_text
 from little_loops.reporting.action_line import running
@@ -58,6 +65,9 @@ class Teller:
         self.max_iterations = max_iterations
         self.iteration = 1
         self.agent = False
+        self.check = ""
+        self.changed_by = ""
+        self.tree = ""
         self.signs = _ASCII if ascii_only else _UTF8
 
     def lines(self, event: Event, passed: bool | None = None) -> list[str]:
@@ -73,6 +83,7 @@ class Teller:
 
     def _action_start(self, event: ActionStart) -> list[str]:
         self.agent = is_agents(action_told(event.action, event.action_type))
+        self.check = _place_and_tree(event, self.tree)
         where = f"[{self.iteration}/{self.max_iterations}] {event.state}"
         whole = whole_command(event) if self.detailed else []
         return [f"{where} {self.signs['to']} {running(event)}", *whole]
@@ -82,7 +93,7 @@ class Teller:
             passed = result.exit_code == 0 and result.agent in (None, "success")
         sign = self.signs["good" if passed else "bad"]
         took = f" in {duration_text(result.duration_ms)}" if self.detailed else ""
-        return [f"{INDENT}{sign} {_how_it_ended(result, self.agent)}{took}"]
+        return [f"{INDENT}{sign} {_how_it_ended(result, self.agent)}{self.check}{took}"]
 
     def _condition_eval(self, event: ConditionEval) -> list[str]:
         """A condition that could not judge says why; of the others the way taken says enough."""
@@ -118,6 +129,34 @@ class Teller:
     def _warning(self, event: RunWarning) -> list[str]:
         return [f"warning: {one_line(event.message)}"]
 
+    def _tree(self, event: Tree) -> list[str]:
+        self.tree = event.id
+        return []
+
+    def _tampered(self, event: Tampered) -> list[str]:
+        who = "by the agent" if event.by == "agent" else "while the check ran"
+        self.changed_by = f"{listed(event.paths, event.files)} {_was(event.files)} changed {who}"
+        return [] if event.tampering == "restore" else [f"{INDENT}! {self.changed_by}"]
+
+    def _out_of_scope(self, event: OutOfScope) -> list[str]:
+        paths = listed(event.paths, event.files)
+        self.changed_by = f"outside the scope, the agent changed {paths}"
+        return [] if event.scope_writes == "enforce" else [f"{INDENT}! {self.changed_by}"]
+
+    def _restored(self, event: Restored) -> list[str]:
+        lines = [f"{INDENT}! {self.changed_by}: restored"] if event.paths else []
+        return [*lines, *(f"{INDENT}! not restored: {one_line(why)}" for why in event.failed)]
+
+    def _reference_moved(self, event: ReferenceMoved) -> list[str]:
+        paths = listed(event.paths, event.files)
+        by = event.by if event.by.startswith("while") else f"by {event.by}"
+        return [f"{INDENT}! {paths} changed {by}: taken as the new reference"]
+
+    def _recheck(self, event: Recheck) -> list[str]:
+        where = " in a clean copy" if event.place == "clean" else ""
+        why = "" if event.place == "clean" else f": {event.why}"
+        return [f"{INDENT}{self.signs['to']} {event.state} again{where}{why}"]
+
     def _resume(self, event: Resume) -> list[str]:
         self.iteration = event.iteration
         where = f"from state '{event.state}' (iteration {event.iteration})"
@@ -134,6 +173,17 @@ class Teller:
 
     def _last(self, event: FinalEvent) -> list[str]:
         return ["", last_line(event)]
+
+
+def _place_and_tree(event: ActionStart, tree: str) -> str:
+    """What a check has judged, if the run knows its trees."""
+    if not event.is_check:
+        return ""
+    return f"{' · clean copy' if event.place == 'clean' else ''} · tree {tree[:6]}"
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _wait(wait_ms: int, before: str) -> list[str]:
@@ -162,6 +212,12 @@ _TELL: Mapping[type, Callable[[Teller, Any], list[str]]] = {
     HostWait: Teller._host_wait,
     HandoffDetected: Teller._handoff_detected,
     RunWarning: Teller._warning,
+    Tree: Teller._tree,
+    Tampered: Teller._tampered,
+    OutOfScope: Teller._out_of_scope,
+    Restored: Teller._restored,
+    ReferenceMoved: Teller._reference_moved,
+    Recheck: Teller._recheck,
     Resume: Teller._resume,
     LoopComplete: Teller._last,
     LoopError: Teller._last,
