@@ -486,7 +486,5 @@ def _path(records: Sequence[Record]) -> list[str]:
 def _since_last_start(log: Sequence[Record]) -> Iterable[Record]:
     """So much of a log that the book knows what is allowed and whether an action is open."""
     starts = [n for n, record in enumerate(log) if record["event"] == "action_start"]
-    resumes = (
-        [record for record in log[: starts[-1]] if record["event"] == "resume"] if starts else []
-    )
-    return [*resumes, *log[starts[-1] :]] if starts else ()
+    last = starts[-1] if starts else len(log)
+    return [*(record for record in log[:last] if record["event"] == "resume"), *log[last:]]
