@@ -1373,3 +1373,87 @@ def test_cut_between_an_iteration_and_the_wait_of_a_retry():
         "a -> b (on_pass)",
         "loop_complete: completed, terminal",
     ]
+
+
+# ── the last state ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("done", "said", "expected"),
+    [
+        pytest.param({"action": "x"}, Says(1), ["the action of `done` failed: exit 1"], id="fails"),
+        pytest.param({"action": "x"}, Says(0), [], id="passes"),
+        pytest.param(
+            {"action": "x", "condition": {"type": "output_contains", "pattern": "a+"}},
+            Says(0, "b"),
+            [],
+            id="what would have to be asked is not",
+        ),
+    ],
+)
+def test_a_last_action_that_failed_is_worth_a_word(done, said, expected):
+    states = {**CHECK_FIX, "done": {"terminal": True, **done}}
+    world = ScriptedWorld(loop(states), [0, said])
+    begin(world)
+    assert [each["message"] for each in world.log if each["event"] == "warning"] == expected
+    assert world.log[-1]["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("last", "script", "expected"),
+    [
+        pytest.param({}, [2], "entered by `on_error`", id="no action"),
+        pytest.param({}, [1], "", id="its name says so"),
+        pytest.param({"action": "x"}, [2, Says(0, " a\n b \n")], "b", id="its last line"),
+        pytest.param(
+            {"action": "x"}, [2, Says(0, "", tail="c\nd\n")], "d", id="the end of a long one"
+        ),
+        pytest.param({"action": "x"}, [2, Says(0, "")], "entered by `on_error`", id="nothing"),
+        pytest.param(
+            {"action": "${captured.no.output}"},
+            [Says(2, "of another state")],
+            "entered by `on_error`",
+            id="an action that could not be run",
+        ),
+    ],
+)
+def test_why_a_failure_is_one(last, script, expected):
+    states = {
+        "check": {"action": "y", "on_fail": "over", "on_error": "over"},
+        "over": {"terminal": True, "outcome": "failure", **last},
+    }
+    assert begin(ScriptedWorld(loop(states), script))[1].message == expected
+
+
+@pytest.mark.parametrize(
+    ("done", "expected"), [({}, "check"), ({"on_maintain": "fix"}, "fix")], ids=["first", "named"]
+)
+def test_where_a_cycle_begins(done, expected):
+    states = {**CHECK_FIX, "done": {"terminal": True, **done}}
+    world = ScriptedWorld(loop(states, maintain=True), [0, Crash])
+    with pytest.raises(Crash):
+        begin(world)
+    entered = [each["state"] for each in world.log if each["event"] == "state_enter"]
+    assert entered == ["check", "done", expected]
+
+
+def test_events_are_counted_from_one():
+    world = ScriptedWorld(loop(CHECK_FIX), [0])
+    begin(world)
+    assert [each["seq"] for each in world.log] == list(range(1, len(world.log) + 1))
+
+
+def test_an_agent_that_failed_is_an_error_whatever_it_said():
+    """Its last words are no answer to the condition."""
+    states = {
+        "ask": {
+            "action": "/ask",
+            "condition": {"type": "output_numeric", "target": 0},
+            "on_pass": "done",
+            "on_error": "over",
+        },
+        "over": {"terminal": True, "outcome": "failure"},
+        "done": {"terminal": True},
+    }
+    world = ScriptedWorld(loop(states), [Says(2, "0", agent="error", reason="it broke")])
+    assert told_lines(world)[0] == "ask -> over (on_error)"

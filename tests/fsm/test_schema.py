@@ -139,3 +139,16 @@ def test_a_states_host_overrides_key_by_key():
     loop = HostOptions("claude", model="big", max_turns=9)
     assert loop.under(None) is loop
     assert loop.under(HostOptions(model="small")) == HostOptions("claude", "small", max_turns=9)
+
+
+def test_all_unknown_fields_are_named_in_order():
+    with pytest.raises(ValueError, match="b, z"):
+        StateConfig.from_dict({"z": 1, "b": 2})
+    with pytest.raises(ValueError, match="b, z"):
+        FSMLoop.from_dict({"name": "l", "initial": "a", "states": {}, "z": 1, "b": 2})
+
+
+def test_lists_of_a_host_are_read_as_tuples():
+    lists = {key: ["x"] for key in ("allow", "deny", "args", "command")}
+    read = StateConfig.from_dict({"host": lists}).host
+    assert read == HostOptions(allow=("x",), deny=("x",), args=("x",), command=("x",))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.schema import FSMLoop, StateConfig
+from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
 from little_loops.fsm.state import LoopState, Result
-from little_loops.fsm.values import duration_text, result_values, values_of
+from little_loops.fsm.values import duration_text, result_values, values_of, written_env
 
 COMMAND = Result(1, 8, "out", "err")
 AGENT = Result(
@@ -112,3 +112,19 @@ def test_the_fields_of_a_result(result, expected):
 )
 def test_durations_at_the_edges(ms, text):
     assert duration_text(ms) == text
+
+
+def test_what_a_definition_puts_into_environments():
+    """All of it may be secret: that of the loop, of its states, and of their hosts."""
+    states = {
+        "a": StateConfig("x", env={"STATE": "3"}, host=HostOptions(env={"ITS_HOST": "4"})),
+        "b": StateConfig("y", host=HostOptions("codex")),
+        "c": StateConfig("z"),
+    }
+    loop = FSMLoop("l", "a", states, env={"LOOP": "1"}, host=HostOptions(env={"HOST": "2"}))
+    assert written_env(loop) == {"LOOP": "1", "HOST": "2", "STATE": "3", "ITS_HOST": "4"}
+    assert written_env(loop._replace(host=HostOptions())) == {
+        "LOOP": "1",
+        "STATE": "3",
+        "ITS_HOST": "4",
+    }
