@@ -82,7 +82,8 @@ def environment_page() -> Iterator[str]:
     yield from fenced(CONFIG, "yaml")
     rows = [(code(name), code(f"LL_{name.upper()}")) for name in SETTINGS]
     yield from table(("setting", "variable"), rows)
-    yield from ("## What an action is given", "")
+    yield "[`evidence`](fields.md#evidence) can stand in config files, too; there it counts key by key."
+    yield from ("", "## What an action is given", "")
     yield from ("Beside the caller's environment and `env`:", "")
     yield from table(("variable", "meaning"), [(_coded(k), sentence(v)) for k, v in GIVEN.items()])
     yield (

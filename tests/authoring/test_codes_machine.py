@@ -9,8 +9,10 @@ import pytest
 from little_loops.authoring.codes import Code, catalogue
 from little_loops.authoring.load import load
 from little_loops.definitions.agent_checks import agent_problems
+from little_loops.definitions.evidence_checks import evidence_problems
 
 CODES = [code for code in catalogue().values() if code.code >= "LL200"]
+NEEDS_GIT = "LL234"
 SHOWN = [code for code in CODES if code.wrong]
 
 
@@ -19,6 +21,7 @@ def found(text: str, project: Path) -> list[str]:
     problems = definition.problems
     if definition.loop is not None:
         problems += agent_problems(definition, str(project))
+        problems += evidence_problems(definition, str(project), {"HOME": str(project)})
     return [problem.code for problem in problems]
 
 
@@ -26,6 +29,8 @@ def found(text: str, project: Path) -> list[str]:
 def test_the_wrong_file_has_this_mistake_and_no_other_and_the_right_one_none(
     code: Code, tmp_path: Path
 ) -> None:
+    if code.code != NEEDS_GIT:
+        (tmp_path / ".git").mkdir()
     assert found(code.wrong, tmp_path) == [code.code]
     assert found(code.right, tmp_path) == []
 

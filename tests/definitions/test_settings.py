@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from little_loops.authoring.load import load
+from little_loops.definitions.settings import settled
+from little_loops.fsm.schema import Evidence
 from tests.project import Project
 
 LOOP = """\
@@ -72,3 +75,32 @@ def test_a_config_file_is_no_loop(project):
     project.loop("round", LOOP.format(own=""))
     (project.root / ".loops" / ".config.yaml").write_text("max_iterations: 3\n")
     assert "checked 1 loop: no problems" in project.ll("validate").stdout
+
+
+@pytest.mark.parametrize(
+    ("own", "of_project", "of_user", "expected"),
+    [
+        pytest.param("", "", "", Evidence(), id="nothing"),
+        pytest.param("", "{protect: [tests/], clean: true}", "",
+                     Evidence(None, ("tests/",), clean=True), id="of the project"),
+        pytest.param("", "{clean: false}", "{clean: true, confirm: 2}",
+                     Evidence(None, clean=False, confirm=2), id="project before user"),
+        pytest.param("", "true", "", Evidence(True), id="for every loop"),
+        pytest.param("", "false", "{clean: true}", Evidence(False, clean=True), id="for none"),
+        pytest.param("true", "{clean: true}", "", Evidence(True, clean=True), id="asked for"),
+        pytest.param("false", "{clean: true}", "", Evidence(False), id="refused"),
+        pytest.param("{clean: false, stall_after: 5}", "{protect: [tests/], clean: true}", "",
+                     Evidence(True, ("tests/",), stall_after=5), id="key by key"),
+        pytest.param("{protect: [spec/]}", "{protect: {existing: [tests/]}}", "",
+                     Evidence(True, ("spec/",)), id="patterns are replaced"),
+    ],
+)  # fmt: skip
+def test_evidence_counts_key_by_key(tmp_path, own, of_project, of_user, expected):
+    written = f"evidence: {own}\n" if own else ""
+    definition = load(written + LOOP.format(own=""), "round.yaml", "round")
+    for place, text in (("p/.loops/.config.yaml", of_project),
+                        ("c/little-loops/config.yaml", of_user)):  # fmt: skip
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).write_text(f"evidence: {text}\n" if text else "")
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "c")}
+    assert settled(definition, str(tmp_path / "p"), environ).evidence == expected

@@ -13,6 +13,8 @@ import yaml
 
 from little_loops.authoring.load import load, load_data
 from little_loops.definitions.agent_checks import agent_problems
+from little_loops.definitions.evidence_checks import evidence_problems
+from little_loops.errors import Problem
 from tools.pages import ROOT, Block, Page, all_pages, read_page
 from tools.sessions import commands, differences
 
@@ -46,14 +48,21 @@ def stem(block: Block) -> str:
 @pytest.mark.parametrize(("page", "block"), blocks("yaml"))
 def test_yaml_is_what_it_looks_like(page: str, block: Block, tmp_path: Path) -> None:
     definition = load(block.text, block.file or page, stem(block))
-    of_agents = [] if definition.loop is None else agent_problems(definition, str(tmp_path))
+    of_agents: tuple[Problem, ...] = ()
+    of_evidence, without_git = of_agents, of_agents
+    if definition.loop is not None:
+        of_agents = agent_problems(definition, str(tmp_path))
+        without_git = evidence_problems(definition, str(tmp_path), {"HOME": str(tmp_path)})
+        (tmp_path / ".git").mkdir()
+        of_evidence = evidence_problems(definition, str(tmp_path), {"HOME": str(tmp_path)})
     if "wrong" in block.words:
-        assert [*definition.problems, *of_agents]
+        assert [*definition.problems, *of_agents, *of_evidence, *without_git]
         return
     read = yaml.safe_load(block.text)
     if is_loop(block, read):
         assert [told(each) for each in definition.problems] == []
         assert [told(each) for each in of_agents if each.severity == "error"] == []
+        assert [told(each) for each in of_evidence] == []
     elif "condition" in read:
         state = {"action": "true", "next": "done", **read}
         frame = {"initial": "a", "states": {"a": state, "done": {"terminal": True}}}

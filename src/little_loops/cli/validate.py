@@ -6,11 +6,13 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
+from little_loops.authoring.hints import hints
 from little_loops.authoring.load import Definition
 from little_loops.authoring.worst_case import outcomes, pattern_readings, worst_case
 from little_loops.cli.commands import VERBS
 from little_loops.cli.options import OutputArgs, flag, operand, value
 from little_loops.definitions.agent_checks import agent_problems
+from little_loops.definitions.evidence_checks import evidence_problems
 from little_loops.definitions.loading import find_loop, namesakes, read_definition, shown_path
 from little_loops.errors import OK, USAGE, Problem, UsageError
 from little_loops.records import NamedTuple
@@ -81,6 +83,7 @@ def check(path: str, root: str) -> Checked:
     if definition.loop is not None:
         extra = (
             *agent_problems(definition, root),
+            *evidence_problems(definition, root, os.environ),
             *_same_name(definition, path, root),
             *_named_like_a_verb(definition),
         )
@@ -139,7 +142,7 @@ def expectations(each: Checked) -> list[str]:
     loop = each.definition.loop if each.definition is not None else None
     assert loop is not None, "only a valid loop has expectations"
     ends = [f"`{name}` is {how}" for name, how in outcomes(loop).items()]
-    more = [*ends, *pattern_readings(loop)]
+    more = [*ends, *pattern_readings(loop), *(f"hint: {hint}" for hint in hints(loop))]
     return [f"{loop.name}: {worst_case(loop)}", *(f"  {line}" for line in more)]
 
 
@@ -166,11 +169,17 @@ def document(checked: Sequence[Checked], *, strict: bool = False) -> dict[str, o
             "name": _name(each),
             "valid": each.is_good(strict),
             "problems": [as_dict(problem) for problem in each.problems],
+            "hints": _hints(each),
         }
         for each in checked
     ]
     good = all(each.is_good(strict) for each in checked)
     return {"schema": 1, "strict": strict, "valid": good, "files": files}
+
+
+def _hints(each: Checked) -> list[str]:
+    loop = each.definition.loop if each.definition is not None else None
+    return [] if loop is None else hints(loop)
 
 
 def _name(each: Checked) -> str | None:

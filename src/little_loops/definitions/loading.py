@@ -10,6 +10,7 @@ from little_loops.authoring.load import Definition, load
 from little_loops.authoring.messages import shown
 from little_loops.authoring.yaml.places import Places, Source
 from little_loops.definitions.agent_checks import agent_problems
+from little_loops.definitions.evidence_checks import evidence_problems
 from little_loops.definitions.settings import LARGEST, settled
 from little_loops.errors import DefinitionError, UnknownLoop, UsageError
 from little_loops.fsm.schema import FSMLoop
@@ -49,6 +50,7 @@ def load_loop(argument: str, root: str) -> LoopFile:
     problems = definition.problems
     if definition.loop is not None:
         problems += agent_problems(definition, root)
+        problems += evidence_problems(definition, root, os.environ)
     if definition.loop is None or any(problem.severity == "error" for problem in problems):
         raise DefinitionError(problems)
     _check_only_one(definition.loop.name, path, root)

@@ -7,18 +7,21 @@ pages' own business; the rest is settled here, once, when a loop is loaded.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from little_loops.authoring.load import Definition, load_data
+from little_loops.authoring.yaml.places import Places
 from little_loops.errors import DefinitionError, UsageError
-from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.schema import Evidence, FSMLoop
 from little_loops.runs.project import loops_of
 
 SETTINGS = (
-    *("max_iterations", "timeout", "backoff", "kill_grace", "shell", "host"),
+    *("max_iterations", "timeout", "idle_timeout", "backoff", "kill_grace", "shell", "host"),
     *("on_handoff", "max_continuations", "max_cost_usd", "max_tokens", "maintain_interval"),
 )
+EVIDENCE = "evidence"
+"""A setting of config files alone, and one that counts key by key."""
 CONFIG = ".config.yaml"
 LARGEST = 1 << 20
 
@@ -27,7 +30,10 @@ def settled(definition: Definition, root: str, environ: Mapping[str, str]) -> FS
     """The loop with every setting that is given outside of its file."""
     loop = definition.loop
     assert loop is not None, "only a valid loop can be settled"
-    defaults = {**read_config(user_config(environ)), **read_config(project_config(root))}
+    configs = (read_config(user_config(environ)), read_config(project_config(root)))
+    defaults = {**configs[0], **configs[1]}
+    loop = _with_evidence(loop, definition.places, [each.get(EVIDENCE) for each in configs])
+    defaults.pop(EVIDENCE, None)
     below = {name: value for name, value in defaults.items() if not definition.places.has(name)}
     above = {
         name: environ[variable]
@@ -38,6 +44,23 @@ def settled(definition: Definition, root: str, environ: Mapping[str, str]) -> FS
         return loop
     values = _values({**below, **above}, "LL_* variables and config files")
     return loop._replace(**values)
+
+
+def _with_evidence(loop: FSMLoop, places: Places, configs: Sequence[Any]) -> FSMLoop:
+    """The loop with the keys of `evidence` that config files have and its own file has not."""
+    written: dict[str, Any] = {}
+    for each in configs:
+        written.update({"enabled": each} if isinstance(each, bool) else each or {})
+    if not written or loop.evidence.enabled is False:
+        return loop
+    own = loop.evidence
+    # What a config file says is for loops with agents, unless it or the loop asks for more.
+    enabled = own.enabled if places.has(EVIDENCE) else written.get("enabled")
+    defaults: Evidence = _values({EVIDENCE: written}, "config files")[EVIDENCE]
+    kept = {name: getattr(own, name) for name in own._fields if places.has(EVIDENCE, name)}
+    if "protect" in kept:
+        kept["existing_only"] = own.existing_only
+    return loop._replace(evidence=defaults._replace(**{**kept, "enabled": enabled}))
 
 
 def project_config(root: str) -> str:
@@ -71,9 +94,9 @@ def read_config(path: str) -> dict[str, Any]:
     if not isinstance(document.root, Map):
         raise UsageError(f"`{path}` is not a mapping of settings")
     values: dict[str, Any] = plain(document.root)
-    if unknown := values.keys() - set(SETTINGS):
+    if unknown := values.keys() - {*SETTINGS, EVIDENCE}:
         listed = ", ".join(f"`{name}`" for name in sorted(unknown))
-        known = ", ".join(f"`{name}`" for name in SETTINGS)
+        known = ", ".join(f"`{name}`" for name in (*SETTINGS, EVIDENCE))
         raise UsageError(f"`{path}` has unknown settings: {listed}", f"there are: {known}")
     _values(values, path)
     return values

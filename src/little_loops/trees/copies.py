@@ -20,7 +20,7 @@ import fcntl
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from little_loops.errors import StoreError
@@ -53,19 +53,30 @@ class Content(NamedTuple):
     data: bytes | None = None
 
 
+class CopyPlace(NamedTuple):
+    """Where a copy lies: all that belongs to it, the repository in it, the project in that."""
+
+    base: str
+    top: str
+    path: str
+
+
+def place_of(project: str, prefix: str, scope: Sequence[str], home: str) -> CopyPlace:
+    """Where the copy of a project is, which lies at `prefix` in its repository."""
+    key = hashlib.sha256("\0".join(sorted(scope)).encode("utf-8", "surrogateescape"))
+    prefix = prefix.rstrip("/")
+    repository = project[: len(project) - len(prefix)].rstrip("/") if prefix else project
+    base = os.path.join(os.path.realpath(home), COPIES, key_of(project), key.hexdigest()[:16])
+    top = os.path.join(base, "work", os.path.basename(repository) or "root")
+    return CopyPlace(base, top, os.path.join(top, prefix) if prefix else top)
+
+
 class CleanCopy:
     """The copy for one project and one scope."""
 
     def __init__(self, store: TreeStore, rules: Rules, home: str) -> None:
-        scope = hashlib.sha256("\0".join(sorted(rules.scope)).encode("utf-8", "surrogateescape"))
-        project = rules.project
-        prefix = rules.prefix.rstrip("/")
-        top = project[: len(project) - len(prefix)].rstrip("/") if prefix else project
-        self._base = os.path.join(
-            os.path.realpath(home), COPIES, key_of(project), scope.hexdigest()[:16]
-        )
-        self.top = os.path.join(self._base, "work", os.path.basename(top) or "root")
-        self.path = os.path.join(self.top, prefix) if prefix else self.top
+        place = place_of(rules.project, rules.prefix, rules.scope, home)
+        self._base, self.top, self.path = place
         self._store = store
         self._rules = rules
         self._scans: dict[str, Scan] = {}

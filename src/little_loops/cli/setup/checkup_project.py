@@ -9,6 +9,7 @@ from little_loops.authoring.load import load_data
 from little_loops.cli.consent import actions_to_agree_to
 from little_loops.cli.setup.checkup import Finding, Loops, Patient
 from little_loops.definitions.agent_checks import agent_problems
+from little_loops.definitions.evidence_checks import evidence_problems
 from little_loops.definitions.loading import read_definition
 from little_loops.definitions.settings import SETTINGS, project_config, settled, user_config
 from little_loops.definitions.trust import trust_of
@@ -45,6 +46,7 @@ def _valid(path: str, patient: Patient) -> FSMLoop | None:
     if definition.loop is None:
         return None
     problems = agent_problems(definition, patient.root)
+    problems += evidence_problems(definition, patient.root, patient.environ)
     if any(problem.severity == "error" for problem in problems):
         return None
     try:

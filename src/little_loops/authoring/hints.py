@@ -1,0 +1,45 @@
+"""What a valid loop could do better: said by `validate`, never a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from little_loops.authoring.filling import Filling
+from little_loops.fsm.actions import Shell
+from little_loops.fsm.schema import FAIL, PASS, TARGET, FSMLoop, outcome_of, ways
+
+
+def hints(loop: FSMLoop) -> list[str]:
+    filling = Filling(loop)
+    if loop.evidence.enabled is False or not (filling.agents or loop.evidence.enabled):
+        return []
+    unmarked = [
+        name
+        for name in dict.fromkeys(_deciding(loop))
+        if isinstance(filling.actions.get(name), Shell) and not loop.states[name].check
+    ]
+    return [
+        f"`{name}` decides about success: mark it `check: true`, and its pass counts only for the "
+        "files it has seen"
+        for name in unmarked
+    ]
+
+
+def _deciding(loop: FSMLoop) -> Iterator[str]:
+    """The states whose pass leads to success, and whose failure leads elsewhere."""
+    for name, state in loop.states.items():
+        table = ways(state)
+        passed, failed = table.get(PASS) or table.get(TARGET), table.get(FAIL)
+        if state.terminal or passed is None or (failed and failed.target == passed.target):
+            continue
+        end = loop.states.get(passed.target)
+        if end is not None and end.terminal:
+            if outcome_of(passed.target, end, passed.reason) == "success":
+                yield _judged_by(loop, name)
+
+
+def _judged_by(loop: FSMLoop, name: str) -> str:
+    """The state itself, or the one whose result it only looks at."""
+    condition = loop.states[name].condition
+    source = condition.source if condition is not None else None
+    return source if source is not None and source in loop.states else name

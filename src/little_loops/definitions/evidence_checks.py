@@ -1,0 +1,125 @@
+"""What can be wrong with a loop's evidence: no git repository, settings without an effect.
+
+These checks look at the project and at config files, which the pure checks of a definition cannot.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from little_loops.authoring.load import Definition
+from little_loops.definitions.settings import settled
+from little_loops.errors import LittleLoopsError, Problem
+from little_loops.fsm.schema import PROOF_VERDICTS, FSMLoop
+
+TRANSITIONS = tuple(f"on_{verdict}" for verdict in PROOF_VERDICTS)
+NO_REPOSITORY = "`git init`, or "
+MARK_IT = "mark the shell state that decides with `check: true`"
+
+
+def evidence_problems(
+    definition: Definition, root: str, environ: Mapping[str, str]
+) -> tuple[Problem, ...]:
+    """What is written down about evidence and cannot be done, or changes nothing."""
+    loop = definition.loop
+    assert loop is not None, "only a valid loop has evidence"
+    if not _speaks_of_it(definition, loop):
+        return ()
+    if repository_of(root) is None:
+        return tuple(_without_git(definition, loop))
+    with suppress(LittleLoopsError):  # a broken config file is reported where it is read
+        loop = settled(definition, root, environ)
+    return tuple(_without_effect(definition, loop))
+
+
+def _speaks_of_it(definition: Definition, loop: FSMLoop) -> bool:
+    routed = any(getattr(state, field) for state in loop.states.values() for field in TRANSITIONS)
+    return definition.places.has("evidence") or loop.scope_writes == "enforce" or routed
+
+
+def repository_of(root: str) -> str | None:
+    """The top of the git repository that a directory is in."""
+    here = os.path.realpath(root)
+    while not os.path.lexists(os.path.join(here, ".git")):
+        above = os.path.dirname(here)
+        if above == here:
+            return None
+        here = above
+    return here
+
+
+def _without_git(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
+    if definition.places.has("evidence") and loop.evidence.enabled:
+        yield Problem(
+            "LL234",
+            "`evidence` needs a git repository, and this project is not in one",
+            definition.places.at("evidence", part="key"),
+            f"{NO_REPOSITORY}remove `evidence`",
+        )
+    if loop.scope_writes == "enforce":
+        yield Problem(
+            "LL234",
+            "`scope_writes: enforce` needs a git repository, and this project is not in one",
+            definition.places.at("scope_writes"),
+            f"{NO_REPOSITORY}write `scope_writes: report`",
+        )
+
+
+def _without_effect(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
+    from little_loops.fsm.check_machine import shell_checks_of  # few loops say anything about it
+    from little_loops.fsm.protection import evidence_wanted
+
+    if not evidence_wanted(loop):
+        if loop.scope_writes == "enforce":
+            why = "no evidence is recorded, so nothing is known about what agents write"
+            yield _idle(definition, ("scope_writes",), why, "add `evidence: true`, or remove it")
+        return
+    evidence = loop.evidence
+    if evidence.tampering in ("restore", "fail") and evidence.protect is None:
+        why = "it applies to what the check's command names, because nothing is protected by name"
+        message = f"`tampering: {evidence.tampering}` without `protect`: {why}"
+        yield _warning(definition, ("evidence", "tampering"), message, "add `protect: [tests/]`")
+    if evidence.setup is not None and not evidence.clean:
+        why = "it is run in the clean copy, and `clean` is not true"
+        yield _idle(definition, ("evidence", "setup"), why, "add `clean: true`, or remove it")
+    if not shell_checks_of(loop):
+        for name, is_asked in (("clean", evidence.clean), ("confirm", evidence.confirm > 1)):
+            if is_asked:
+                why = "only shell checks are run again, and the loop has none"
+                yield _idle(definition, ("evidence", name), why, MARK_IT)
+    yield from _never_taken(definition, loop)
+
+
+def _never_taken(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
+    """Transitions for verdicts that the settings rule out."""
+    evidence = loop.evidence
+    is_default = evidence.stall_after is None and loop.paradigm == "fsm"
+    never = {
+        "on_tampered": (evidence.tampering != "fail", "`tampering: fail`", "evidence"),
+        "on_out_of_scope": (loop.scope_writes != "enforce", "`scope_writes: enforce`", "the loop"),
+        "on_flaky": (evidence.confirm < 2, "`confirm: 2`", "evidence"),
+        "on_stalled": (is_default or evidence.stall_after == 0, "`stall_after: 3`", "evidence"),
+    }
+    for name, state in loop.states.items():
+        for field, (is_never, setting, where) in never.items():
+            if is_never and getattr(state, field) is not None:
+                message = f"`{field}` of state `{name}` is never taken without {setting}"
+                to = where if where == "the loop" else f"`{where}`"
+                yield Problem(
+                    "LL308",
+                    message,
+                    definition.places.at("states", name, field, part="key"),
+                    f"add {setting} to {to}",
+                    "warning",
+                )
+
+
+def _idle(definition: Definition, path: tuple[str, ...], why: str, help: str) -> Problem:
+    return _warning(definition, path, f"`{path[-1]}` has no effect: {why}", help)
+
+
+def _warning(definition: Definition, path: tuple[str, ...], message: str, help: str) -> Problem:
+    place = definition.places.at(*path, part="key") if definition.places.has(*path) else None
+    return Problem("LL318", message, place, help, "warning")
