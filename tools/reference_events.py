@@ -11,6 +11,7 @@ from little_loops.fsm.events import (
     ActionInterrupted,
     ActionStart,
     ConditionEval,
+    Cost,
     Cycle,
     Event,
     Handoff,
@@ -48,7 +49,8 @@ Fields in parentheses are there only where they say something. Programs should i
 LINES_INTRO = """\
 Where stdout is no terminal, `ll-loop run` prints these lines, and the log has them too. They are an interface: `grep '^\\['` finds every action.
 What follows an action's own line is indented by seven blanks, and an empty line stands before the last one. Where an event is not here, nothing is printed for it;
-nor for a `condition_eval` with another result than `error`. A `warning` goes to stderr. `✓` and `✗` say what the verdict on an action was.
+nor for a `condition_eval` of type `exit_code` or `verdict` with another result than `error`. A `warning` goes to stderr. `✓` and `✗` say what the verdict on an
+action was; `·` stands for a word of your own, a handoff or a stop. A terminal shows the same lines in colour, with a header, the time each action took, and a live line.
 """
 
 FAILURE = ("fix", 3, 154_000)
@@ -60,7 +62,9 @@ SAMPLES: tuple[Event, ...] = (
     ActionComplete("check", Result(None, 60_000, cut_by="action")),
     ActionComplete("check", Result(None, 800, signal=9)),
     ActionInterrupted("check", 1, "stop"),
-    ConditionEval("output_numeric", "error", "expected a number, got `n/a`"),
+    Cost("fix", 41_234, 0.18, 7),
+    ConditionEval("output_numeric", "fail", "7 is more than 5", "choose"),
+    ConditionEval("output_numeric", "error", "expected a number, got `n/a`", "choose"),
     Transition("check", "fix", "on_fail"),
     Transition("fix", "check", "next"),
     Iteration(2, 2000),
@@ -71,6 +75,7 @@ SAMPLES: tuple[Event, ...] = (
     RunWarning("ended what the actions had left running: vite (pid 4242)"),
     Resume("fix", 3, "awaiting_continuation", continuation="src/api/models.py is left"),
     LoopComplete("completed", "terminal", "done", 3, 154_000),
+    LoopComplete("completed", "terminal", "done", 3, 154_000, cost_usd=0.36),
     LoopComplete("stopped", "stop_signal", "done", 3, 154_000, "nothing left to do"),
     LoopError("failed", "error", *FAILURE, "fix", "exit 127: npm: not found"),
     LoopError("failed", "terminal", *FAILURE, "fix", "terminal"),

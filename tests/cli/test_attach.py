@@ -249,5 +249,5 @@ def test_the_end_of_a_run_is_seen_on_a_narrow_terminal(project):
         finally:
             screen.child.close(force=True)
         assert run.wait() == 0
-    assert screen.left.endswith("✓ completed: done · 1 iteration · T")
-    assert "\x1b[32m✓ completed" in screen.written
+    assert screen.left.endswith("Loop completed: done (1 iteration, T)")
+    assert "\x1b[32mLoop completed" in screen.written

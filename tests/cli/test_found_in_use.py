@@ -175,9 +175,7 @@ def test_an_action_cannot_write_a_line_of_ours(project: Project):
     )
     said = project.ll("run", "row", "-v")
     ours = [line for line in said.stdout.splitlines() if line.startswith("Loop")]
-    assert [line.split(" (")[0] for line in ours] == [
-        "Loop failed: error in state 'a': exit 3: err"
-    ]
+    assert [line.split(" (")[0] for line in ours] == ["Loop failed in state 'a': exit 3: err"]
 
 
 def test_secrets_of_the_definition_are_masked_too(project: Project):

@@ -39,6 +39,7 @@ LOG = """\
 [1/50] measure → running count...
        | 1
        ✓ 1 (exit 0)
+       1 is
        → apply (on_progress)
 [1/50] apply → running fix...
        | applied
@@ -48,6 +49,7 @@ LOG = """\
 [2/50] measure → running count...
        | 0
        ✓ 0 (exit 0)
+       0 is
        → done (on_target)
 
 Loop completed: done (2 iterations, 2m 34s)
@@ -129,11 +131,12 @@ def three(here):
         pytest.param(("--raw", "--tail", "2"), "aside\n0\n", id="the last of what they printed"),
         pytest.param(("--state", "apply", "--raw"), "applied\naside\n", id="one state's output"),
         pytest.param(
-            ("--state", "measure", "--tail", "4"),
+            ("--state", "measure", "--tail", "5"),
             """\
             [2/50] measure → running count...
                    | 0
                    ✓ 0 (exit 0)
+                   0 is
                    → done (on_target)
             """,
             id="the last of one state",
@@ -150,6 +153,7 @@ def three(here):
             [2/50] measure → running count...
                    | 0
                    ✓ 0 (exit 0)
+                   0 is
                    → done (on_target)
 
             Loop completed: done (2 iterations, 2m 34s)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from textwrap import dedent
+
+import pytest
+
 from tests.project import Project
 
 
@@ -31,3 +36,143 @@ def test_a_new_label_is_no_new_machine(project: Project):
     resumed = project.ll("resume", "row")
     assert resumed.returncode == 1
     assert "definition" not in resumed.stderr
+
+
+def lines_of(project: Project, text: str) -> str:
+    """What a run prints, without the times."""
+    project.loop("row", text)
+    printed = project.ll("run", "row").stdout
+    return re.sub(r"\d+\.\ds", "T", printed)
+
+
+def test_a_condition_gives_its_reason_unless_the_line_above_has_it(project: Project):
+    assert lines_of(
+        project,
+        """\
+        name: row
+        initial: count
+        states:
+          count: {action: echo 7, condition: {type: output_numeric, operator: le, target: 5}, next: fix}
+          fix: {action: exit 1, condition: {type: exit_code}, next: measure}
+          measure:
+            action: echo 3
+            condition: {type: convergence, target: 0}
+            on_target: done
+            on_progress: done
+            on_stall: done
+          done: {terminal: true}
+        """,
+    ) == dedent("""\
+        [1/50] count → running echo 7...
+               ✗ 7 (exit 0)
+               7 is more than 5
+               → fix
+        [1/50] fix → running exit 1...
+               ✗ (exit 1)
+               → measure
+        [1/50] measure → running echo 3...
+               ✓ 3 (exit 0)
+               3 is the first measurement, the target is 0
+               → done (on_progress)
+
+        Loop completed: done (1 iteration, T)
+        """)
+
+
+def test_a_decision_state_is_shown(project: Project):
+    assert lines_of(
+        project,
+        """\
+        name: row
+        initial: count
+        states:
+          count: {action: echo 7, next: choose}
+          choose:
+            condition: {type: output_numeric, operator: le, target: 5, source: count}
+            on_pass: few
+            on_fail: many
+          few: {terminal: true}
+          many: {terminal: true}
+        """,
+    ) == dedent("""\
+        [1/50] count → running echo 7...
+               ✓ 7 (exit 0)
+               → choose
+        [1/50] choose → fail: 7 is more than 5
+               → many (on_fail)
+
+        Loop completed: many (1 iteration, T)
+        """)
+
+
+@pytest.mark.parametrize(
+    ("action", "fields", "lines"),
+    [
+        pytest.param(
+            "echo 'FATAL_ERROR: pytest is not installed'",
+            "next: done",
+            """\
+                   ✗ FATAL_ERROR: pytest is not installed (exit 0)
+
+            Loop failed in state 'a': pytest is not installed (1 iteration, T)
+            """,
+            id="a fatal error",
+        ),
+        pytest.param(
+            "echo 'CONTEXT_HANDOFF: two files left'",
+            "next: done",
+            """\
+                   · handed off (exit 0)
+                   → context handoff: two files left
+
+            Loop paused: context handoff in state 'a' (1 iteration, T)
+            """,
+            id="a handoff",
+        ),
+        pytest.param(
+            "echo 'no key'; echo 'VERDICT: blocked'",
+            "condition: {type: verdict, words: [ready, blocked]}, on_ready: done, on_blocked: failed",
+            """\
+                   · no key (exit 0)
+                   → failed (on_blocked)
+            [1/50] failed → running echo 'the same error 3 times'...
+                   | the same error 3 times
+                   · the same error 3 times (exit 0)
+
+            Loop failed: ended in state 'failed': the same error 3 times (1 iteration, T)
+            """,
+            id="a word of its own, and a failure state",
+        ),
+        pytest.param(
+            f"echo {'why ' * 30}>&2; exit 9",
+            "next: done",
+            f"""\
+                   ✗ {"why " * 29}why (exit 9)
+
+            Loop failed in state 'a': exit 9: {"why " * 12}why… (1 iteration, T)
+            """,
+            id="a long message is not repeated in full",
+        ),
+        pytest.param(
+            "ls .",
+            "condition: {type: output_contains, pattern: nowhere}, on_pass: done",
+            """\
+                   ✗ (exit 0)
+                   `nowhere` not found
+
+            Loop failed in state 'a': no transition for the verdict `fail` (`nowhere` not found) (1 iteration, T)
+            """,
+            id="no transition",
+        ),
+    ],
+)
+def test_no_check_mark_stands_before_what_went_wrong(
+    project: Project, action: str, fields: str, lines: str
+):
+    text = (
+        "name: row\ninitial: a\nstates:\n"
+        f'  a: {{action: "{action}", {fields}}}\n'
+        "  failed: {action: echo 'the same error 3 times', terminal: true}\n"
+        "  done: {terminal: true}\n"
+    )
+    assert lines_of(project, text).partition("\n")[2] == dedent(lines)

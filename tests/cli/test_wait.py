@@ -63,7 +63,7 @@ def test_it_waits_no_longer_than_told(here, capsys):
             {"status": "failed", "reason": "max_iterations", "error": "5 iterations"},
             {"error": "5 iterations"},
             3,
-            "Loop reached its limit: 5 iterations (2 iterations, T)\n",
+            "Loop reached its iteration limit in state 'apply' (2 iterations, T)\n",
             id="limit",
         ),
         pytest.param(
@@ -79,7 +79,7 @@ def test_it_waits_no_longer_than_told(here, capsys):
             {"status": "interrupted", "reason": "signal"},
             {"signal": 2},
             130,
-            "Loop interrupted: SIGINT in state 'apply' (2 iterations, T)\n",
+            "Loop interrupted: Ctrl-C in state 'apply' (2 iterations, T)\n",
             id="ctrl-c",
         ),
     ],

@@ -232,7 +232,7 @@ def test_a_resume_beyond_the_budget_where_nothing_costs_ends_in_words(project):
     for _ in range(2):
         said = project.ll("resume", "port", env=env)
         assert (said.returncode, "Traceback" in said.stderr) == (1, False)
-        assert "Loop failed: error in state 'decide'" in said.stdout
+        assert "Loop failed in state 'decide'" in said.stdout
 
 
 # ── after a kill ───────────────────────────────────────────────────────────────────────────────

@@ -158,7 +158,7 @@ def test_the_last_line_is_shown_while_an_action_runs_and_nothing_of_it_stays(pro
                ✓ finished (exit 0) T
                → done
 
-        ✓ completed: done · 1 iteration · T
+        Loop completed: done (1 iteration, T)
     """)
     assert screen.paper.has_cursor
 
@@ -174,7 +174,7 @@ def test_ctrl_c_ends_the_action_saves_and_says_how_to_go_on(project):
         [1/50] work → running echo $$ > pid...
                ✗ interrupted (stop)
 
-        ! interrupted: ctrl-c in state work · 1 iteration · T
+        Loop interrupted: Ctrl-C in state 'work' (1 iteration, T)
         next: ll-loop resume slow
     """)
     assert is_gone(pid)
@@ -189,7 +189,7 @@ def test_ctrl_c_ends_the_action_saves_and_says_how_to_go_on(project):
                ✓ finished (exit 0) T
                → done
 
-        ✓ completed: done · 1 iteration · T
+        Loop completed: done (1 iteration, T)
     """)
 
 
@@ -203,7 +203,7 @@ def test_ctrl_c_twice_ends_at_once_what_does_not_want_to_end(project):
     assert screen.text.splitlines()[2:] == [
         "       ✗ interrupted (stop)",
         "",
-        "! interrupted: ctrl-c in state work · 1 iteration · T",
+        "Loop interrupted: Ctrl-C in state 'work' (1 iteration, T)",
         "next: ll-loop resume stubborn",
     ]
     assert project.state("stubborn")["status"] == "interrupted"

@@ -269,8 +269,8 @@ class Kept:
         pytest.param(OutputContains("beyond"), "pass: `beyond` found", id="a text"),
         pytest.param(OutputContains("bey.nd"), "pass: `bey.nd` found", id="a pattern"),
         pytest.param(OutputContains("x"), "fail: `x` not found", id="neither"),
-        pytest.param(OutputJson(".n", 5), "pass: `.n`: 5 eq 5", id="a path"),
-        pytest.param(OutputNumeric(7), "pass: 7 eq 7", id="a number at its end"),
+        pytest.param(OutputJson(".n", 5), "pass: `.n`: 5 is 5", id="a path"),
+        pytest.param(OutputNumeric(7), "pass: 7 is 7", id="a number at its end"),
     ],
 )
 def test_a_large_output_is_asked_itself(condition, said):
@@ -303,9 +303,9 @@ def test_output_numeric(operator, value, target, verdict):
 @pytest.mark.parametrize(
     ("condition", "seen", "said"),
     [
-        pytest.param(OutputNumeric(0), printed("12\n"), "fail: 12 eq 0", id="reason"),
+        pytest.param(OutputNumeric(0), printed("12\n"), "fail: 12 is not 0", id="reason"),
         pytest.param(
-            OutputNumeric("5.0", "le"), printed("4"), "pass: 4 le 5", id="a filled template"
+            OutputNumeric("5.0", "le"), printed("4"), "pass: 4 is at most 5", id="a filled template"
         ),
         pytest.param(
             OutputNumeric(""),
@@ -489,7 +489,7 @@ def test_stall_is_exactly_patience_measurements_without_a_new_best(values, patie
 # JSON
 
 
-BOTH_LARGE = "pass: `.n`: 100000000000000000000 eq 1e+20"
+BOTH_LARGE = "pass: `.n`: 100000000000000000000 is 1e+20"
 
 
 @pytest.mark.parametrize(
@@ -498,96 +498,104 @@ BOTH_LARGE = "pass: `.n`: 100000000000000000000 eq 1e+20"
         pytest.param(
             OutputJson(".summary.failed", 0),
             '{"summary": {"failed": 0}}',
-            "pass: `.summary.failed`: 0 eq 0",
+            "pass: `.summary.failed`: 0 is 0",
             id="the manual's",
         ),
-        pytest.param(OutputJson(".n", 0), '{"n": 3}', "fail: `.n`: 3 eq 0", id="a number"),
-        pytest.param(OutputJson(".n", 2.5, "lt"), '{"n": 2}', "pass: `.n`: 2 lt 2.5", id="order"),
+        pytest.param(OutputJson(".n", 0), '{"n": 3}', "fail: `.n`: 3 is not 0", id="a number"),
+        pytest.param(
+            OutputJson(".n", 2.5, "lt"), '{"n": 2}', "pass: `.n`: 2 is less than 2.5", id="order"
+        ),
         pytest.param(
             OutputJson(".s", "open", "ne"),
             '{"s": "shut"}',
-            'pass: `.s`: "shut" ne "open"',
+            'pass: `.s`: "shut" is not "open"',
             id="text",
         ),
         pytest.param(
-            OutputJson(".s", "b", "lt"), '{"s": "a"}', 'pass: `.s`: "a" lt "b"', id="order of texts"
+            OutputJson(".s", "b", "lt"),
+            '{"s": "a"}',
+            'pass: `.s`: "a" is less than "b"',
+            id="order of texts",
         ),
-        pytest.param(OutputJson(".b", True), '{"b": true}', "pass: `.b`: true eq true", id="true"),
+        pytest.param(OutputJson(".b", True), '{"b": true}', "pass: `.b`: true is true", id="true"),
         pytest.param(
             OutputJson(".b", True),
             '{"b": 1}',
-            "fail: `.b`: 1 eq true: a number is not true or false",
+            "fail: `.b`: 1 is not true: a number is not true or false",
             id="1 is not true",
         ),
         pytest.param(
             OutputJson(".b", 1),
             '{"b": true}',
-            "fail: `.b`: true eq 1: true or false is not a number",
+            "fail: `.b`: true is not 1: true or false is not a number",
             id="true is not 1",
         ),
         pytest.param(
             OutputJson(".n", 5),
             '{"n": "5"}',
-            'fail: `.n`: "5" eq 5: a text is not a number',
+            'fail: `.n`: "5" is not 5: a text is not a number',
             id="a text is no number",
         ),
         pytest.param(
             OutputJson(".n", 5, "ne"),
             '{"n": "5"}',
-            'pass: `.n`: "5" ne 5: a text is not a number',
+            'pass: `.n`: "5" is not 5: a text is not a number',
             id="nor is it equal",
         ),
         pytest.param(
             OutputJson(".n", "010"),
             '{"n": 10}',
-            'fail: `.n`: 10 eq "010": a number is not a text',
+            'fail: `.n`: 10 is not "010": a number is not a text',
             id="filled: zeros in front",
         ),
         pytest.param(
             OutputJson(".n", "-0.5"),
             '{"n": -0.5}',
-            "pass: `.n`: -0.5 eq -0.5",
+            "pass: `.n`: -0.5 is -0.5",
             id="filled: one zero",
         ),
-        pytest.param(OutputJson(".n", "5"), '{"n": 5}', "pass: `.n`: 5 eq 5", id="filled: number"),
+        pytest.param(OutputJson(".n", "5"), '{"n": 5}', "pass: `.n`: 5 is 5", id="filled: number"),
         pytest.param(
             OutputJson(".n", "five"),
             '{"n": 5}',
-            'fail: `.n`: 5 eq "five": a number is not a text',
+            'fail: `.n`: 5 is not "five": a number is not a text',
             id="filled: no number",
         ),
         pytest.param(
-            OutputJson(".b", "true"), '{"b": true}', "pass: `.b`: true eq true", id="filled: true"
+            OutputJson(".b", "true"), '{"b": true}', "pass: `.b`: true is true", id="filled: true"
         ),
         pytest.param(
             OutputJson(".b", "yes"),
             '{"b": true}',
-            'fail: `.b`: true eq "yes": true or false is not a text',
+            'fail: `.b`: true is not "yes": true or false is not a text',
             id="filled: word",
         ),
-        pytest.param(OutputJson(".x", None), "{}", "pass: `.x`: null eq null", id="null wanted"),
+        pytest.param(OutputJson(".x", None), "{}", "pass: `.x`: null is null", id="null wanted"),
         pytest.param(
-            OutputJson(".x", None, "ne"), '{"x": [1]}', "pass: `.x`: a list ne null", id="not null"
+            OutputJson(".x", None, "ne"),
+            '{"x": [1]}',
+            "pass: `.x`: a list is not null",
+            id="not null",
         ),
         pytest.param(
-            OutputJson(".x", None), '{"x": {}}', "fail: `.x`: an object eq null", id="an object"
+            OutputJson(".x", None), '{"x": {}}', "fail: `.x`: an object is not null", id="an object"
         ),
         pytest.param(
             OutputJson(".", 9007199254740993),
             "9007199254740993",
-            "pass: `.`: 9007199254740993 eq 9007199254740993",
+            "pass: `.`: 9007199254740993 is 9007199254740993",
             id="more digits than jq keeps",
         ),
         pytest.param(
             OutputJson(".n", "9007199254740992"),
             '{"n": 9007199254740993}',
-            "fail: `.n`: 9007199254740993 eq 9007199254740992",
+            "fail: `.n`: 9007199254740993 is not 9007199254740992",
             id="one beside it",
         ),
         pytest.param(
             OutputJson(".n[1]", -9007199254740993, "lt"),
             '{"n": [1, -9007199254740994]}',
-            "pass: `.n[1]`: -9007199254740994 lt -9007199254740993",
+            "pass: `.n[1]`: -9007199254740994 is less than -9007199254740993",
             id="below",
         ),
         pytest.param(
@@ -596,7 +604,7 @@ BOTH_LARGE = "pass: `.n`: 100000000000000000000 eq 1e+20"
         pytest.param(
             OutputJson(".t", "x"),
             f'{{"t": "{"y" * 300}"}}',
-            f'fail: `.t`: "{"y" * 199}… eq "x"',
+            f'fail: `.t`: "{"y" * 199}… is not "x"',
             id="long",
         ),
     ],

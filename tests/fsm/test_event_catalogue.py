@@ -209,6 +209,17 @@ def looked_at_late() -> ScriptedWorld:
     return broken
 
 
+PAID = Says(agent="success", cost_usd=0.5, tokens=5)
+LOOK = {"terminal": True, "outcome": "review"}
+
+
+def paid_for(*script: Any, **fields: Any) -> Callable[[], ScriptedWorld]:
+    """An agent costs something, and then the run ends."""
+    states = {"first": {"action": "/fix", "next": "check"}, **CHECK_FIX, "look": LOOK}
+    states["check"] = {**CHECK_FIX["check"], "on_error": "look"}
+    return lambda: ended(world(states, PAID, *script, **fields))
+
+
 RUNS: list[Callable[[], ScriptedWorld]] = [
     agents_and_files,
     converging,
@@ -229,6 +240,11 @@ RUNS: list[Callable[[], ScriptedWorld]] = [
     proved,
     not_put_back,
     looked_at_late,
+    paid_for(0),
+    paid_for(2),
+    paid_for(Stop(15)),
+    paid_for(Says(line=HANDOFF)),
+    paid_for(Says(takes_ms=9000), timeout=2),
 ]
 
 

@@ -100,7 +100,12 @@ def test_time_that_is_up_is_left_to_the_next_deadline():
 @pytest.mark.parametrize(
     ("fields", "handoffs", "expected"),
     [
-        pytest.param({"on_handoff": "terminate"}, 1, "the action handed off", id="terminate"),
+        pytest.param(
+            {"on_handoff": "terminate"},
+            1,
+            "context handoff, and `on_handoff` is `terminate`",
+            id="terminate",
+        ),
         pytest.param({"on_handoff": "pause"}, 1, "", id="pause"),
         pytest.param({"on_handoff": "spawn"}, 1, "a fresh session goes on with it", id="spawn"),
         pytest.param(

@@ -277,14 +277,14 @@ class TestErrors:
         states = {**CHECK_FIX, "check": {**CHECK_FIX["check"], "timeout": 1}}
         world = ScriptedWorld(loop(states), [Says(0, takes_ms=5000)])
         assert story(world) == "loop_error: failed, timeout"
-        assert world.log[-1]["error"] == "no end within its 1 s"
+        assert world.log[-1]["error"] == "timed out after 1 s"
 
     def test_no_way_for_the_verdict(self):
         world = ScriptedWorld(
             loop({"check": {"action": "x", "on_pass": "done"}, "done": {"terminal": True}}), [1]
         )
         assert story(world) == "loop_error: failed, no_transition"
-        assert world.log[-1]["error"] == "state `check` has no way for the verdict `fail` (exit 1)"
+        assert world.log[-1]["error"] == "no transition for the verdict `fail` (exit 1)"
 
     def test_what_could_not_be_started(self):
         world = ScriptedWorld(loop(CHECK_FIX), [Says(None, failure="`sh` was not found")])
@@ -393,7 +393,7 @@ class TestRetry:
         states = {"a": {"action": "x", "on_fail": "$current", "on_pass": "b", "retry": retry}}
         world = ScriptedWorld(loop({**states, "b": {"terminal": True}}, initial="a"), [1, 1])
         assert story(world).splitlines()[-1] == "loop_error: failed, no_transition"
-        without = "state `a` has no way for the verdict `fail` when its `retry` is used up"
+        without = "no transition for the verdict `fail` after the last `retry`"
         assert world.log[-1]["error"] == f"{without} (exit 1)"
 
     def test_the_loops_backoff_is_the_first_wait(self):
@@ -1155,10 +1155,12 @@ def test_maintain_starts_again_after_the_last_state(done, script):
         ),
         pytest.param(Says(1, agent="error"), "error", id="an error without a reason"),
         pytest.param(Says(0, line=SignalLine("error", "no disk")), "no disk", id="signal"),
-        pytest.param(Says(0, line=SignalLine("error", "")), "FATAL_ERROR", id="a bare signal"),
         pytest.param(
-            Says(None, takes_ms=0, cut_by="action"), "no end within its 0 s", id="timeout"
+            Says(0, line=SignalLine("error", "")),
+            "the action printed FATAL_ERROR",
+            id="a bare signal",
         ),
+        pytest.param(Says(None, takes_ms=0, cut_by="action"), "timed out after 0 s", id="timeout"),
     ],
 )
 def test_the_error_a_run_ends_with(said, error):

@@ -119,7 +119,7 @@ def test_an_agent(state, result, expected):
 @pytest.mark.parametrize(
     ("state", "result", "reason"),
     [
-        (StateConfig("x", timeout=2.5), OK._replace(cut_by="action"), "no end within its 2.5 s"),
+        (StateConfig("x", timeout=2.5), OK._replace(cut_by="action"), "timed out after 2.5 s"),
         (StateConfig("x"), OK._replace(failure="no shell"), "no shell"),
         (StateConfig("x", capture_exit=True), OK._replace(exit_code=9), "exit 9, judged later"),
         (StateConfig("x"), Result(None, 1, None), "there is no exit code; saw ''"),
@@ -151,7 +151,7 @@ def test_what_leaves_as_a_judge(condition, of):
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        (OutputNumeric(7, source="b"), Judgement("pass", "7 eq 7", value=7)),
+        (OutputNumeric(7, source="b"), Judgement("pass", "7 is 7", value=7)),
         (All((ExitCode(source="b"),)), Judge(All((ExitCode(source="b"),)), None)),
     ],
     ids=["the output of a state", "sources of its own"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from little_loops.fsm.events import Event
-from little_loops.reporting.held_end import HeldEnd, WithVerdict
+from little_loops.reporting.held_end import HeldEnd, Mark, WithVerdict
 from tests.entries import event
 
 END = event("action_complete", exit_code=1)
@@ -26,29 +26,42 @@ def taken(reason: str) -> Event:
 
 
 @pytest.mark.parametrize(
-    ("next_event", "passed"),
+    ("next_event", "mark"),
     [
-        pytest.param(evaluated("pass"), True, id="passed"),
-        pytest.param(evaluated("progress"), True, id="nearer"),
-        pytest.param(evaluated("stall"), False, id="no nearer"),
-        pytest.param(evaluated("error"), False, id="not to be judged"),
-        pytest.param(evaluated("partial"), None, id="a word of the loop's own"),
-        pytest.param(taken("on_pass"), True, id="by on_pass"),
-        pytest.param(taken("on_timeout"), False, id="by on_timeout"),
+        pytest.param(evaluated("pass"), "good", id="passed"),
+        pytest.param(evaluated("progress"), "good", id="nearer"),
+        pytest.param(evaluated("stall"), "bad", id="no nearer"),
+        pytest.param(evaluated("error"), "bad", id="not to be judged"),
+        pytest.param(evaluated("partial"), "neutral", id="a word of the loop's own"),
+        pytest.param(taken("on_pass"), "good", id="by on_pass"),
+        pytest.param(taken("on_timeout"), "bad", id="by on_timeout"),
         pytest.param(taken("next"), None, id="by next"),
         pytest.param(event("loop_interrupted"), None, id="nobody judged"),
+        pytest.param(event("loop_error", reason="error"), "bad", id="it ends the run"),
+        pytest.param(event("loop_error", reason="max_cost"), None, id="a limit ends the run"),
+        pytest.param(event("loop_error", reason="terminal"), "neutral", id="in a failure state"),
+        pytest.param(event("loop_paused"), "neutral", id="in a review state"),
     ],
 )
-def test_the_verdict_says_whether_it_went_well(next_event: Event, passed: bool | None):
+def test_the_verdict_says_whether_it_went_well(next_event: Event, mark: Mark | None):
     assert shown(END) == []
-    assert shown(END, next_event) == [WithVerdict(END, passed), WithVerdict(next_event)]
+    assert shown(END, next_event) == [WithVerdict(END, mark), WithVerdict(next_event)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "mark"),
+    [("error", "bad"), ("handoff", "neutral"), ("stop", "neutral"), ("my_own", "good")],
+)
+def test_a_signal_line_says_more_than_the_verdict(kind: str, mark: Mark):
+    signal, verdict = event("signal", type=kind), evaluated("pass")
+    assert shown(END, signal, verdict)[0] == WithVerdict(END, mark)
 
 
 def test_what_stands_between_stays_there():
     verdict = evaluated("pass")
     assert shown(WARNING, END, COST, WARNING, verdict, WARNING) == [
         WithVerdict(WARNING),
-        WithVerdict(END, True),
+        WithVerdict(END, "good"),
         WithVerdict(COST),
         WithVerdict(WARNING),
         WithVerdict(verdict),
@@ -59,6 +72,6 @@ def test_what_stands_between_stays_there():
 def test_one_end_after_another():
     assert shown(END, END, taken("on_fail")) == [
         WithVerdict(END, None),
-        WithVerdict(END, False),
+        WithVerdict(END, "bad"),
         WithVerdict(taken("on_fail")),
     ]

@@ -206,7 +206,7 @@ def test_the_summary_is_a_table(tmp_path):
         before
         ### fix\\_it
 
-        Loop failed: error in state 'done': a \\| \\<b\\> \\(2 iterations, 9.0s\\)
+        Loop failed in state 'done': a \\| \\<b\\> \\(2 iterations, 9.0s\\)
 
         | iteration | state | result | time |
         |---:|---|---|---:|

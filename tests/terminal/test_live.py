@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from little_loops.fsm.endings import ENDINGS
 from little_loops.fsm.events import KINDS
 from little_loops.fsm.schema import FSMLoop, HostOptions
+from little_loops.reporting.lines import Teller
 from little_loops.reporting.masking import Masker
+from little_loops.reporting.reporter import Reporter
 from little_loops.terminal.last_line import WINDOW, LastOutput
 from little_loops.terminal.live import Hints, LiveScreen, Terminal
 from little_loops.terminal.screen import Screen
@@ -133,7 +135,7 @@ def test_the_whole_of_a_run():
     stage.end(output="0")
     stage.tell("transition", **{"from": "measure", "to": "done"}, reason="on_target")
     stage.tell("state_enter", state="done", iteration=2)
-    ended = {"final_state": "done", "iterations": 2, "duration_ms": 154_000}
+    ended = {"final_state": "done", "iterations": 2, "duration_ms": 154_000, "cost_usd": 0.18}
     stage.tell("loop_complete", status="completed", reason="terminal", **ended)
     assert stage.look() == text("""\
         fix-types · convergence · up to 20 iterations · scope src/
@@ -143,29 +145,26 @@ def test_the_whole_of_a_run():
                → apply (on_progress)
         [1/20] apply → running /ll:manage_issue...
                ✓ fixed 8 errors                                            45s
-               claude: 7 turns, 41k tokens, $0.18
+               agent: 7 turns, 41k tokens, $0.18
                → measure
         [2/20] measure → running mypy src/...
                ✓ 0 (exit 0)                                               2.3s
                → done (on_target)
 
-        ✓ completed: done · 2 iterations · 2m 34s · $0.18
+        Loop completed: done (2 iterations, 2m 34s, $0.18)
     """)
 
 
-def test_a_resumed_run_counts_on_and_tells_its_own_cost():
+def test_a_resumed_run_counts_on_and_ends_with_the_cost_of_all_of_it():
     stage = Stage(width=100)
     stage.tell("resume", state="apply", iteration=3, status="interrupted")
     stage.begin("apply", "slash")
     stage.end("apply", exit_code=1, output="stuck", agent="fail")
     stage.tell("cost", state="apply", tokens=812, cost_usd=0.001, turns=1)
-    ended = {"final_state": "apply", "iterations": 3, "duration_ms": 9000}
+    ended = {"final_state": "apply", "iterations": 3, "duration_ms": 9000, "cost_usd": 0.7}
     stage.tell("loop_error", status="failed", reason="auth", error="sign in", **ended)
     *lines, last = stage.look().splitlines()
-    assert last == (
-        "✗ failed: auth in state apply (sign in) · 3 iterations · 9.0s"
-        " · less than $0.01 since it was resumed"
-    )
+    assert last == "Loop failed in state 'apply': sign in (3 iterations, 9.0s, $0.70)"
     assert (
         "\n".join(lines)
         == text("""\
@@ -173,7 +172,7 @@ def test_a_resumed_run_counts_on_and_tells_its_own_cost():
         Resuming loop 'fix-types' from state 'apply' (iteration 3)
         [3/20] apply → running /ll:manage_issue...
                ✗ stuck                                                              2.3s
-               claude: 1 turn, 812 tokens, less than $0.01
+               agent: 1 turn, 812 tokens, less than $0.01
 
     """)
         + "\n"
@@ -185,52 +184,57 @@ def test_a_resumed_run_counts_on_and_tells_its_own_cost():
     [
         pytest.param(
             {"status": "failed", "reason": "error", "error": "exit 127: npm: not found"},
-            "✗ failed: error in state build (exit 127: npm: not found) · 1 iteration · 0.2s",
+            "Loop failed in state 'build': exit 127: npm: not found (1 iteration, 0.2s)",
             id="error",
         ),
         pytest.param(
+            {"status": "failed", "reason": "no_transition", "error": "no_transition"},
+            "Loop failed in state 'build': no transition (1 iteration, 0.2s)",
+            id="a reason alone, in words",
+        ),
+        pytest.param(
             {"status": "failed", "reason": "terminal", "error": "terminal"},
-            "✗ failed: ended in state build · 1 iteration · 0.2s",
+            "Loop failed: ended in state 'build' (1 iteration, 0.2s)",
             id="failure state",
         ),
         pytest.param(
             {"status": "failed", "reason": "max_iterations", "error": "20 iterations, still in it"},
-            "! limit: 20 iterations, still in it · 0.2s",
+            "Loop reached its iteration limit in state 'build' (1 iteration, 0.2s)",
             id="iterations",
         ),
         pytest.param(
             {"status": "failed", "reason": "max_cost", "error": "the agents have used $5"},
-            "! limit: the agents have used $5 · 1 iteration · 0.2s",
+            "Loop reached its limit: the agents have used $5 (1 iteration, 0.2s)",
             id="cost",
         ),
         pytest.param(
             {"status": "failed", "reason": "loop_timeout"},
-            "! limit: out of time in state build · 1 iteration · 0.2s",
+            "Loop timed out in state 'build' (1 iteration, 0.2s)",
             id="loop timeout",
         ),
         pytest.param(
             {"status": "stopped", "reason": "stop_signal", "message": "enough"},
-            "! stopped: enough · 1 iteration · 0.2s",
+            "Loop stopped: enough (1 iteration, 0.2s)",
             id="stopped",
         ),
         pytest.param(
             {"status": "interrupted", "reason": "signal", "signal": 2},
-            "! interrupted: ctrl-c in state build · 1 iteration · 0.2s",
+            "Loop interrupted: Ctrl-C in state 'build' (1 iteration, 0.2s)",
             id="ctrl-c",
         ),
         pytest.param(
             {"status": "interrupted", "reason": "signal", "signal": 15},
-            "! interrupted: SIGTERM in state build · 1 iteration · 0.2s",
+            "Loop interrupted: SIGTERM in state 'build' (1 iteration, 0.2s)",
             id="term",
         ),
         pytest.param(
             {"status": "awaiting_continuation", "reason": "handoff"},
-            "! paused: context handoff in state build · 1 iteration · 0.2s",
+            "Loop paused: context handoff in state 'build' (1 iteration, 0.2s)",
             id="handoff",
         ),
         pytest.param(
             {"status": "needs_review", "reason": "review"},
-            "! needs review: build · 1 iteration · 0.2s",
+            "Loop needs review: build (1 iteration, 0.2s)",
             id="review",
         ),
     ],
@@ -240,6 +244,10 @@ def test_endings(fields, line):
     kind = ENDINGS[fields["status"], fields["reason"]].event
     stage.tell(kind, final_state="build", iterations=1, duration_ms=200, **fields)
     assert stage.look().splitlines()[2:] == [line]
+    piped: list[str] = []
+    reporter = Reporter(piped.append, Teller("fix-types", 20), Masker({}), output=False)
+    reporter.record(entry(kind, final_state="build", iterations=1, duration_ms=200, **fields))
+    assert "".join(piped).splitlines() == ["", line], "a pipe gets the same sentence"
 
 
 def test_the_live_part():
@@ -471,10 +479,12 @@ def test_verbose_tells_all_an_agent_does():
 every_kind: list[Any] = list(KINDS.values())
 
 
-@given(st.sampled_from(every_kind).flatmap(records), st.sampled_from([None, False, True]))
-def test_every_event_can_be_shown(event, passed):
+@given(
+    st.sampled_from(every_kind).flatmap(records), st.sampled_from([None, "good", "bad", "neutral"])
+)
+def test_every_event_can_be_shown(event, mark):
     stage = Stage(width=200)
-    for line in TerminalTeller(LOOP, 20, detailed=True).lines(event, passed):
+    for line in TerminalTeller(LOOP, 20, detailed=True).lines(event, mark):
         stage.screen._print(line)
     assert stage.look().startswith("fix-types · convergence · up to 20 iterations")
 

@@ -161,7 +161,11 @@ def _screen(
     screen = LiveScreen(
         terminal(sys.stdout, colour=colour_wanted(sys.stdout, args.color)),
         TerminalTeller(
-            machine, limit, ascii_only=ascii_only(sys.stdout), detailed=args.verbose > 1
+            machine,
+            limit,
+            ascii_only=ascii_only(sys.stdout),
+            commands=args.verbose > 0,
+            detailed=args.verbose > 1,
         ),
         Masker({}),  # events and outputs come without secrets
         Watching(os.path.relpath(view.files.log)),
@@ -176,7 +180,13 @@ def _plain_screen(args: AttachArgs, loop: str, limit: int) -> Onlooker:
         return JsonScreen(write)
     if args.quiet > 1:
         return Onlooker()
-    teller = Teller(loop, limit, ascii_only=ascii_only(sys.stdout), detailed=args.verbose > 1)
+    teller = Teller(
+        loop,
+        limit,
+        ascii_only=ascii_only(sys.stdout),
+        commands=args.verbose > 0,
+        detailed=args.verbose > 1,
+    )
     kind = LastLine if args.quiet else Reporter
     return kind(write, teller, Masker({}), output=args.verbose > 0, warn=sys.stderr.write)
 

@@ -174,7 +174,13 @@ def _plain_screen(loop: FSMLoop, show: Show, limit: int, to: Outlets) -> Onlooke
         return JsonScreen(to.out.write)
     if show.quiet > 1:
         return Onlooker()
-    teller = Teller(loop.name, limit, ascii_only=ascii_only(sys.stdout), detailed=show.verbose > 1)
+    teller = Teller(
+        loop.name,
+        limit,
+        ascii_only=ascii_only(sys.stdout),
+        commands=show.verbose > 0,
+        detailed=show.verbose > 1,
+    )
     masker = Masker({**os.environ, **written_env(loop)})
     if show.quiet:
         return LastLine(to.out.write, teller, masker, output=False)
@@ -206,7 +212,13 @@ def _live_screen(
             colour=colour_wanted(sys.stdout, show.color),
             is_behind=lambda: out.is_behind,
         ),
-        TerminalTeller(loop, limit, ascii_only=ascii_only(sys.stdout), detailed=show.verbose > 1),
+        TerminalTeller(
+            loop,
+            limit,
+            ascii_only=ascii_only(sys.stdout),
+            commands=show.verbose > 0,
+            detailed=show.verbose > 1,
+        ),
         Masker({**os.environ, **written_env(loop)}),
         Hints(log, lambda: stop.count > 0),
         verbose=show.verbose > 0,

@@ -48,7 +48,9 @@ class Picked(Reporter):
     ) -> None:
         limit = machine.max_iterations if machine else DEFAULT_ITERATIONS
         # What comes from events and outputs has its secrets hidden already.
-        super().__init__(self._lines, Teller(view.loop, limit), Masker({}), output=True)
+        super().__init__(
+            self._lines, Teller(view.loop, limit, commands=True), Masker({}), output=True
+        )
         self._limit = limit
         self._write_line = write
         self._state = state

@@ -360,5 +360,5 @@ def _log_keeper(log: int, loop: FSMLoop, run: LoopState, masker: Masker) -> Repo
     def write(text: str) -> None:
         os.write(log, text.encode("utf-8", "replace"))
 
-    teller = Teller(loop.name, iterations_allowed(loop, run))
+    teller = Teller(loop.name, iterations_allowed(loop, run), commands=True)
     return Reporter(write, teller, masker, output=True)

@@ -45,6 +45,7 @@ from little_loops.fsm.schema import (
     TYPE_OF,
     All,
     AnyOf,
+    Comparison,
     Condition,
     Convergence,
     ExitCode,
@@ -68,6 +69,15 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "gt": operator.gt,
     "ge": operator.ge,
 }
+IN_WORDS: Mapping[Comparison, tuple[str, str]] = {
+    "eq": ("is", "is not"),
+    "ne": ("is not", "is"),
+    "lt": ("is less than", "is not less than"),
+    "le": ("is at most", "is more than"),
+    "gt": ("is more than", "is not more than"),
+    "ge": ("is at least", "is less than"),
+}
+"""How a comparison reads that passed, and one that failed."""
 NOT_RUN = {126: "not executable", 127: "not found"}
 VERDICT_MARK = "VERDICT:"
 TRUTH = {"true": True, "false": False}
@@ -261,8 +271,13 @@ def output_numeric(condition: OutputNumeric, seen: Observation) -> Judgement:
     value = measured(seen)
     target = as_number(condition.target, "target")
     passed = COMPARE[condition.operator](value, target)
-    reason = f"{plain(value)} {condition.operator} {plain(target)}"
+    reason = compared(plain(value), condition.operator, plain(target), passed)
     return Judgement(PASS if passed else FAIL, reason, value=value)
+
+
+def compared(value: str, op: Comparison, target: str, passed: bool) -> str:
+    """`3 is at most 5`, `7 is more than 5`."""
+    return f"{value} {IN_WORDS[op][0 if passed else 1]} {target}"
 
 
 def measured(seen: Observation) -> float:
@@ -329,7 +344,7 @@ def compare(condition: OutputJson, value: Any, target: Scalar) -> Judgement:
     else:
         raise CannotJudge(f"`{op}` wants two numbers or two texts, got {' and '.join(kinds)}")
     differ = f": {kinds[0]} is not {kinds[1]}" if target is not None and len({*kinds}) > 1 else ""
-    reason = f"{path}: {written(value)} {op} {written(target)}{differ}"
+    reason = f"{path}: {compared(written(value), op, written(target), passed)}{differ}"
     return Judgement(PASS if passed else FAIL, reason)
 
 

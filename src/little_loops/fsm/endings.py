@@ -144,6 +144,12 @@ def not_resumable(loop: FSMLoop, run: LoopState) -> str | None:
 
 def final_event(loop: FSMLoop, run: LoopState, ending: Ending, ran_ms: int) -> FinalEvent:
     """The event a run ends with."""
+    event = _final_event(loop, run, ending, ran_ms)
+    spent_usd = sum(receipt.cost_usd for receipt in run.costs.values())
+    return event._replace(cost_usd=round(spent_usd, 6))
+
+
+def _final_event(loop: FSMLoop, run: LoopState, ending: Ending, ran_ms: int) -> FinalEvent:
     here, message = run.current_state, ending.message
     common = (ending.status, ending.reason, here, run.iteration, ran_ms)
     match ending.event:

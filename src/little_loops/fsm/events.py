@@ -290,6 +290,7 @@ class LoopComplete(NamedTuple):
     duration_ms: int
     message: Masked[str] = ""
     evidence: str | None = None
+    cost_usd: float = 0.0
 
 
 class LoopError(NamedTuple):
@@ -303,6 +304,7 @@ class LoopError(NamedTuple):
     state: str
     error: Masked[str]
     next_state: str | None = None
+    cost_usd: float = 0.0
 
 
 class LoopTimeout(NamedTuple):
@@ -316,6 +318,7 @@ class LoopTimeout(NamedTuple):
     state: str
     elapsed_ms: int
     next_state: str | None = None
+    cost_usd: float = 0.0
 
 
 class LoopPaused(NamedTuple):
@@ -327,6 +330,7 @@ class LoopPaused(NamedTuple):
     iterations: int
     duration_ms: int
     message: Masked[str] = ""
+    cost_usd: float = 0.0
 
 
 class LoopInterrupted(NamedTuple):
@@ -338,6 +342,7 @@ class LoopInterrupted(NamedTuple):
     iterations: int
     duration_ms: int
     signal: int
+    cost_usd: float = 0.0
 
 
 class Handoff(NamedTuple):
@@ -351,6 +356,7 @@ class Handoff(NamedTuple):
     message: Masked[str] = ""
     behavior: str | None = None
     continuation: Masked[str | None] = None
+    cost_usd: float = 0.0
 
 
 class UnknownEvent(NamedTuple):

@@ -18,7 +18,9 @@ from little_loops.fsm.waits import spacing_ms
 def hand_off(turn: Turn, continuation: str, *, may_spawn: bool) -> EndLeftovers | Wait | None:
     run, loop = turn.run, turn.loop
     if loop.on_handoff == "terminate":
-        return EndLeftovers(endings.TERMINATED._replace(message="the action handed off"))
+        return EndLeftovers(
+            endings.TERMINATED._replace(message="context handoff, and `on_handoff` is `terminate`")
+        )
     rest = _rest(turn)
     spacing = 0 if rest is not None else spacing_ms(run, turn.result.duration_ms)
     spawns = may_spawn and rest is None and loop.on_handoff == "spawn"

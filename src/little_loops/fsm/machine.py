@@ -316,7 +316,7 @@ def _obey(turn: Turn, *, may_spawn: bool) -> Command:
         return hand_off(turn, line.payload, may_spawn=may_spawn) or _act(turn)
     if line.type == "stop":
         return EndLeftovers(endings.STOPPED._replace(message=line.payload))
-    return _route(turn, Judgement(ERROR, line.payload or "FATAL_ERROR"))
+    return _route(turn, Judgement(ERROR, line.payload or "the action printed FATAL_ERROR"))
 
 
 def _judge_or_ask(turn: Turn, judged: Judgement | Judge) -> Command:
@@ -410,13 +410,13 @@ def _take(turn: Turn, way: Way, *, passed: bool = False) -> Command:
 
 
 def _no_way(turn: Turn, judgement: Judgement) -> Command:
-    verdict, where = judgement.verdict, turn.run.current_state
+    verdict = judgement.verdict
     if verdict in (ERROR, TIMEOUT, *PROOF_VERDICTS):
         message = _with_last_words(turn, judgement.reason) or verdict
         return EndLeftovers(endings.failed(verdict, message))
-    message = f"state `{where}` has no way for the verdict `{verdict}`"
+    message = f"no transition for the verdict `{verdict}`"
     if verdict in ways(turn.state):  # it led to `$current`
-        message += " when its `retry` is used up"
+        message += " after the last `retry`"
     message += f" ({judgement.reason})"
     return EndLeftovers(endings.failed("no_transition", message))
 

@@ -35,7 +35,7 @@ def judge_action(
     """The verdict on the action that just ended in `state`; `idle_s` is the loop's `idle_timeout`."""
     result = run.captured[run.current_state]
     if result.cut_by == "action":
-        return Judgement(TIMEOUT, f"no end within its {state.timeout or 0:g} s")
+        return Judgement(TIMEOUT, f"timed out after {state.timeout or 0:g} s")
     if result.cut_by == "silence":
         return Judgement(TIMEOUT, f"silent for {seconds_text(state.idle_timeout or idle_s or 0)}")
     if result.failure is not None:

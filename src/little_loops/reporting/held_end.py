@@ -6,12 +6,18 @@ says so, in the next event.  Nothing else is held back but what stands between t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
+from little_loops.fsm.endings import REDO
 from little_loops.fsm.events import (
     ActionComplete,
     CheckResult,
     ConditionEval,
     Cost,
     Event,
+    LoopError,
+    LoopPaused,
     OutOfScope,
     ReferenceMoved,
     Restored,
@@ -21,19 +27,25 @@ from little_loops.fsm.events import (
     Transition,
     Tree,
 )
+from little_loops.fsm.schema import PROOF_VERDICTS
 from little_loops.records import NamedTuple
+
+Mark = Literal["good", "bad", "neutral"]
 
 BETWEEN = (Cost, SignalFound, RunWarning, Tree, Tampered, OutOfScope, Restored, ReferenceMoved)
 """Events that may stand between the end of an action and its verdict."""
 GOOD = ("pass", "target", "progress")
-BAD = ("fail", "stall", "error", "timeout")
+BAD = ("fail", "stall", "error", "timeout", *PROOF_VERDICTS)
+NO_VERDICT = ("next", "route", "on_interrupt", "resume")
+"""Reasons of a transition that name no verdict."""
+SIGNAL_MARKS: Mapping[str, Mark] = {"error": "bad", "handoff": "neutral", "stop": "neutral"}
 
 
 class WithVerdict(NamedTuple):
-    """An event; `passed` is the verdict on an action that has ended, if there is one."""
+    """An event; `mark` is what the verdict makes of an action that has ended, if there is one."""
 
     event: Event
-    passed: bool | None = None
+    mark: Mark | None = None
 
 
 class HeldEnd:
@@ -51,21 +63,39 @@ class HeldEnd:
             self._held.append(event)
             return []
         held, self._held = self._held, [event] if is_end else []
-        passed = _passed(event)
+        mark = _signalled(held) or _judged(event)
         shown = [
-            WithVerdict(each, passed if isinstance(each, ActionComplete) else None) for each in held
+            WithVerdict(each, mark if isinstance(each, ActionComplete) else None) for each in held
         ]
         return shown if is_end else [*shown, WithVerdict(event)]
 
 
-def _passed(event: Event) -> bool | None:
+def _signalled(held: list[Event]) -> Mark | None:
+    """What a signal line makes of it: with one, the exit code is recorded and not judged."""
+    for event in held:
+        if isinstance(event, SignalFound):
+            return SIGNAL_MARKS.get(event.type)
+    return None
+
+
+def _judged(event: Event) -> Mark | None:
     match event:
-        case ConditionEval():
-            verdict = event.result
-        case CheckResult():
-            verdict = event.verdict
-        case Transition():
-            verdict = event.reason.removeprefix("on_")
+        case ConditionEval(result=verdict):
+            return _mark_of(verdict)
+        case CheckResult(verdict=verdict):
+            return _mark_of(verdict)
+        case Transition(reason=reason) if reason not in NO_VERDICT:
+            return _mark_of(reason.removeprefix("on_"))
+        case LoopError(reason=reason) if reason in REDO:
+            return "bad"  # the run ends because of it
+        case LoopError(reason="terminal") | LoopPaused():
+            return "neutral"  # a report on what went wrong is no success
         case _:
             return None
-    return verdict in GOOD if verdict in GOOD + BAD else None
+
+
+def _mark_of(verdict: str) -> Mark:
+    """A word of the author's own is neither good nor bad."""
+    if verdict in GOOD:
+        return "good"
+    return "bad" if verdict in BAD else "neutral"

@@ -12,12 +12,12 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from little_loops.fsm.actions import action_told, is_agents
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
     ActionStart,
     ConditionEval,
+    Cost,
     Cycle,
     Event,
     FinalEvent,
@@ -48,58 +48,90 @@ from little_loops.fsm.evidence import listed
 from little_loops.fsm.state import Result, WaitKind
 from little_loops.fsm.values import duration_text
 from little_loops.reporting.action_line import running
+from little_loops.reporting.amounts import count_text, money_text, times_text
+from little_loops.reporting.held_end import Mark
 
 INDENT = "       "
 LONGEST = 200
+SAID_ALREADY = ("exit_code", "verdict")
+"""Types of condition whose reason says no more than the end of the action did."""
+SHORT = 60
+"""The length of a message at the end that a line above has in full."""
 
 
 class Teller:
     """Turns events into lines; remembers only what the next line needs to say."""
 
     def __init__(
-        self, loop: str, max_iterations: int, *, ascii_only: bool = False, detailed: bool = False
+        self,
+        loop: str,
+        max_iterations: int,
+        *,
+        ascii_only: bool = False,
+        commands: bool = False,
+        detailed: bool = False,
     ) -> None:
-        """`detailed`: with whole commands, how long they took, and why each verdict was given."""
+        """`commands`: with whole actions; `detailed`: with times, and why each verdict was given."""
         self.loop = loop
+        self.commands = commands
         self.detailed = detailed
         self.max_iterations = max_iterations
         self.iteration = 1
-        self.agent = False
         self.check = ""
         self.changed_by = ""
         self.tree = ""
         self.signs = _ASCII if ascii_only else _UTF8
+        self._state = ""
+        self._action: ActionStart | None = None
+        self._shown = ""
 
-    def lines(self, event: Event, passed: bool | None = None) -> list[str]:
-        """`passed`: the verdict on the action that the event ends, if it is known."""
+    def lines(self, event: Event, mark: Mark | None = None) -> list[str]:
+        """`mark`: what the verdict makes of the action that the event ends, if it is known."""
         if isinstance(event, ActionComplete):
-            return self._action_complete(event.result, passed)
+            return self._action_complete(event, mark)
         tell = _TELL.get(type(event))
         return [] if tell is None else tell(self, event)
 
     def _state_enter(self, event: StateEnter) -> list[str]:
         self.iteration = event.iteration
+        self._state, self._action, self._shown = event.state, None, ""
         return []
 
     def _action_start(self, event: ActionStart) -> list[str]:
-        self.agent = is_agents(action_told(event.action, event.action_type))
         self.check = _place_and_tree(event, self.tree)
-        where = f"[{self.iteration}/{self.max_iterations}] {event.state}"
-        whole = whole_command(event) if self.detailed else []
-        return [f"{where} {self.signs['to']} {running(event)}", *whole]
+        self._state, self._action, self._shown = event.state, event, ""
+        whole = whole_command(event) if self.commands else []
+        return [f"{self._where} {self.signs['to']} {running(event)}", *whole]
 
-    def _action_complete(self, result: Result, passed: bool | None) -> list[str]:
-        if passed is None:
-            passed = result.exit_code == 0 and result.agent in (None, "success")
-        sign = self.signs["good" if passed else "bad"]
+    @property
+    def _where(self) -> str:
+        return f"[{self.iteration}/{self.max_iterations}] {self._state}"
+
+    def _action_complete(self, event: ActionComplete, mark: Mark | None) -> list[str]:
+        result = event.result
+        if mark is None:
+            mark = "good" if result.exit_code == 0 and result.agent in (None, "success") else "bad"
         took = f" in {duration_text(result.duration_ms)}" if self.detailed else ""
-        return [f"{INDENT}{sign} {_how_it_ended(result, self.agent)}{self.check}{took}"]
+        self._shown = _how_it_ended(event)
+        return [f"{INDENT}{self.signs[mark]} {self._shown}{self.check}{took}"]
 
     def _condition_eval(self, event: ConditionEval) -> list[str]:
-        """A condition that could not judge says why; of the others the way taken says enough."""
-        if event.result != "error" and not self.detailed:
-            return []
-        return [f"{INDENT}{event.result}: {one_line(event.reason)}"]
+        """Why the verdict was given, unless the line above or the transition says it."""
+        reason = one_line(event.reason)
+        if self._action is None:  # a decision state; version one did not say which
+            self._state = event.state or self._state
+            return [f"{self._where} {self.signs['to']} {event.result}: {reason}"]
+        if self.detailed or event.result == "error":
+            self._shown = reason
+            return [f"{INDENT}{event.result}: {reason}"]
+        return [] if event.type in SAID_ALREADY else [f"{INDENT}{reason}"]
+
+    def _cost(self, event: Cost) -> list[str]:
+        used = [f"{event.turns} turn{'' if event.turns == 1 else 's'}"] if event.turns else []
+        used += [f"{count_text(event.tokens)} tokens"] if event.tokens else []
+        used += [money_text(event.cost_usd)] if event.cost_usd else []
+        used += ["estimated"] if event.estimated else []
+        return [f"{INDENT}agent: {', '.join(used)}"]
 
     def _action_interrupted(self, event: ActionInterrupted) -> list[str]:
         return [f"{INDENT}{self.signs['bad']} interrupted ({event.cause})"]
@@ -172,7 +204,13 @@ class Teller:
         return lines
 
     def _last(self, event: FinalEvent) -> list[str]:
-        return ["", last_line(event)]
+        return ["", last_line(event, SHORT if self._is_above(message_of(event)) else LONGEST)]
+
+    def _is_above(self, message: str) -> bool:
+        """Whether the line about the action has all of the message but an exit code before it."""
+        text = one_line(message).rstrip("…")
+        own = text.partition(": ")[2] if text.startswith("exit ") else text
+        return bool(own) and self._shown.startswith(own)
 
 
 def _place_and_tree(event: ActionStart, tree: str) -> str:
@@ -197,14 +235,15 @@ _BEFORE: Mapping[WaitKind, str] = {
     "host": "the agent is asked again",
     "handoff": "a fresh session",
 }
-_UTF8 = {"to": "→", "good": "✓", "bad": "✗"}
-_ASCII = {"to": "->", "good": "ok", "bad": "FAIL"}
+_UTF8 = {"to": "→", "good": "✓", "bad": "✗", "neutral": "·"}
+_ASCII = {"to": "->", "good": "ok", "bad": "FAIL", "neutral": "-"}
 
 _TELL: Mapping[type, Callable[[Teller, Any], list[str]]] = {
     StateEnter: Teller._state_enter,
     ActionStart: Teller._action_start,
     ActionInterrupted: Teller._action_interrupted,
     ConditionEval: Teller._condition_eval,
+    Cost: Teller._cost,
     Transition: Teller._transition,
     Iteration: Teller._iteration,
     Cycle: Teller._cycle,
@@ -228,53 +267,61 @@ _TELL: Mapping[type, Callable[[Teller, Any], list[str]]] = {
 }
 
 
-def last_line(event: FinalEvent) -> str:
-    """The true ending, in one line; "completed" is said of a success state and nothing else."""
-    count = event.iterations
-    times = f"{count} iteration{'' if count == 1 else 's'}"
-    return f"{_ending(event)} ({times}, {duration_text(event.duration_ms)})"
+def last_line(event: FinalEvent, most: int = LONGEST) -> str:
+    """How the run ended, in one line; "completed" stands for a success state and nothing else.
+
+    `most`: the length of a message in it.
+    """
+    about = [times_text(event.iterations), duration_text(event.duration_ms)]
+    about += [money_text(event.cost_usd)] if event.cost_usd else []
+    return f"{_ending(event, most)} ({', '.join(about)})"
 
 
-def _ending(event: FinalEvent) -> str:
-    state, text = event.final_state, one_line(message_of(event))
+def _ending(event: FinalEvent, most: int) -> str:
+    state, text = event.final_state, one_line(message_of(event), most)
+    because = f": {text}" if text and text != event.reason else ""
     match event.status, event.reason:
         case "completed", _:
             return f"Loop completed: {state}"
         case "failed", "terminal":
-            said = "" if text == "terminal" else f": {text}"
-            return f"Loop failed: ended in state '{state}'{said}"
+            return f"Loop failed: ended in state '{state}'{because}"
         case "failed", "loop_timeout":
             return f"Loop timed out in state '{state}'"
-        case "failed", "max_iterations" | "max_cost" | "max_tokens":
-            return f"Loop reached its limit: {text}"
+        case "failed", "max_iterations":
+            return f"Loop reached its iteration limit in state '{state}'"
+        case "failed", "max_cost" | "max_tokens":
+            return f"Loop reached its limit{because}"
         case "failed", reason:
-            return f"Loop failed: {reason} in state '{state}'" + (f": {text}" if text else "")
+            because = because or f": {reason.replace('_', ' ')}"
+            return f"Loop failed in state '{state}'{because}"
         case "stopped", _:
-            return f"Loop stopped: {text}" if text else f"Loop stopped in state '{state}'"
+            return f"Loop stopped{because}" if because else f"Loop stopped in state '{state}'"
         case "interrupted", _:
             return f"Loop interrupted: {signal_of(event)} in state '{state}'"
         case "awaiting_continuation", _:
-            return f"Loop paused: context handoff in state '{state}'" + (
-                f": {text}" if text else ""
-            )
+            return f"Loop paused: context handoff in state '{state}'{because}"
         case _:
             return f"Loop needs review: {text or state}"
 
 
 def signal_of(event: FinalEvent) -> str:
     """The name of the signal that interrupted a run."""
-    return signal_name(event.signal if isinstance(event, LoopInterrupted) else 0)
+    name = signal_name(event.signal if isinstance(event, LoopInterrupted) else 0)
+    return "Ctrl-C" if name == "SIGINT" else name
 
 
-def _how_it_ended(result: Result, agent: bool) -> str:
+def _how_it_ended(event: ActionComplete) -> str:
+    result = event.result
     if result.failure:
         return one_line(result.failure)
     if result.cut_by == "silence":
         return f"silent, ended after {duration_text(result.duration_ms)}"
     if result.cut_by != "none":
         return f"timed out after {duration_text(result.duration_ms)}"
-    said = _said(result)
-    if agent:
+    # The text of a handoff has a line of its own.
+    handed_off = event.signal_line is not None and event.signal_line.type == "handoff"
+    said = "handed off" if handed_off else _said(result)
+    if result.agent is not None:
         return one_line(said or result.reason or result.kind or "done")
     died = result.signal
     how = f"killed by {signal_name(died)}" if died else _exit(result.exit_code)
@@ -312,16 +359,17 @@ def last_said(text: str | None) -> str:
     return one_line((text or "").rstrip().rpartition("\n")[2])
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, most: int = LONGEST) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + "…"
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
 def whole_command(event: ActionStart) -> list[str]:
     """All of an action, where the line that says it is running does not show all of it."""
     lines = event.action.strip().splitlines()
-    is_all = [running(event)] == [f"running {line}..." for line in lines]
-    return [] if is_all else [f"{INDENT}$ {line}" for line in lines]
+    is_all = [running(event).rstrip(" .")] == [f"running {line.rstrip(' .:')}" for line in lines]
+    sign = "$" if event.action_type == "shell" else ">"
+    return [] if is_all else [f"{INDENT}{sign} {line}" for line in lines]
 
 
 def signal_name(number: int) -> str:

@@ -17,7 +17,7 @@ from little_loops.terminal.tables import cells
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _COMMANDS = re.compile(r" *(?:next|fix): |\$ ")
 _SIGN = r"(?:\x1b\[[0-9;]*m)?(?:[^\w\s`'\"(\[{/.-]|ok|FAIL|warn|-|->)(?:\x1b\[0m)? "
-_LEAD = re.compile(rf" *(?:= help: |[A-Za-z]+(?:\[\w+\])?: |\[\d+/\d+\] |{_SIGN})?")
+_LEAD = re.compile(rf" *(?:= help: |Loop (?=\w)|[A-Za-z]+(?:\[\w+\])?: |\[\d+/\d+\] |{_SIGN})?")
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 _WORD = re.compile(r"( *)([^\s`]*`[^`]*`\S*|\S+)")
 _PART = re.compile(r"( *)(\S+(?: \S+)*)")

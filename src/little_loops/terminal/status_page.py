@@ -20,13 +20,14 @@ from little_loops.fsm.values import duration_text
 from little_loops.fsm.waits import left_ms
 from little_loops.records import NamedTuple
 from little_loops.reporting.action_line import shown_action
+from little_loops.reporting.amounts import count_text
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import one_line
 from little_loops.runs.path_taken import BAD, GOOD, Visit, visits
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunDetail, RunView, Session, as_json
 from little_loops.terminal.durations import ago, moment, rough
-from little_loops.terminal.summaries import count, ending_of, money, signed, word_of
+from little_loops.terminal.summaries import ending_of, money, signed, word_of
 from little_loops.terminal.tables import Style, cells, cut
 
 VISITS = 6
@@ -135,7 +136,7 @@ def _body(runs: Runs, detail: RunDetail, run: RunSummary, style: Style, now: int
     if path := _path(detail, style):
         lines += _row("path", [path], style)
     if run.cost_usd or run.tokens:
-        used = f"{money(run.cost_usd, '$0')} {style.signs.dot} {count(run.tokens)} tokens"
+        used = f"{money(run.cost_usd, '$0')} {style.signs.dot} {count_text(run.tokens)} tokens"
         lines += _row("cost", [used], style)
     if detail.session is not None:
         lines += _row("session", [_session_words(detail.session)], style)

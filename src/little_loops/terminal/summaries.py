@@ -114,10 +114,3 @@ def money(usd: float, none: str) -> str:
     if not usd:
         return none
     return f"${usd:.2f}" if usd >= 0.005 else "<$0.01"
-
-
-def count(number: int) -> str:
-    """`812`, `41k`, `1.2M`."""
-    if number < 1000:
-        return str(number)
-    return f"{number / 1000:.0f}k" if number < 999_500 else f"{number / 1e6:.1f}M"
