@@ -1,0 +1,352 @@
+"""Proof in real runs: real repositories, real agents' processes, kills.
+
+The agent of these projects edits the test in its first iteration and repairs the code in the second,
+so a run that believes the first one ends with the code still wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from tests.entries import log_of
+from tests.project import Project
+from tests.simulation.command import GONE, At, command, dies, operations, projects
+
+Make = Callable[[], Project]
+SOME = 61
+"""In `make test`, every so many operations; `make soak` takes all of them."""
+CHECK = f"{sys.executable} tests/check.py"
+TEST = 'assert open("src/value").read() == "right\\n", "the value is wrong"\n'
+CHEAT_THEN_FIX = """\
+#!/bin/sh
+echo "$1" >> "$HOME/prompts"
+case $LL_ITERATION in
+1) echo pass > tests/check.py ;;
+*) echo right > src/value ;;
+esac
+echo finished
+"""
+GOAL = """\
+    paradigm: goal
+    name: fix
+    goal: the value is right
+    tools:
+      - {check}
+      - {{action: Fix the value, action_type: prompt}}
+    host: {{name: command, command: [./agent.sh, "{{prompt}}"]}}
+    max_iterations: 5
+"""
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    with projects() as make:
+        yield make
+
+
+def laid_out(
+    project: Project, agent: str = CHEAT_THEN_FIX, more: str = "", check: str = CHECK
+) -> Project:
+    files = {
+        "tests/check.py": TEST,
+        "src/value": "wrong\n",
+        "agent.sh": agent,
+        ".gitignore": "ignored\n",
+    }
+    for name, text in files.items():
+        path = project.root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    (project.root / "agent.sh").chmod(0o755)
+    project.loop("fix", dedent(GOAL.format(check=check)) + dedent(more))
+    project.git("init", "-q", "-b", "main")
+    project.git("add", "-A")
+    project.git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "start")
+    return project
+
+
+PROTECTED = "evidence: {protect: [tests/], clean: true}\n"
+
+
+def run(project: Project, *words: str) -> Any:
+    return project.ll("run", "fix", "--allow-skip-permissions", *words)
+
+
+def events(project: Project) -> list[dict[str, Any]]:
+    from little_loops.runs.reading import Runs
+
+    view = Runs(str(project.root)).view("fix")
+    assert view is not None
+    return log_of(view.files)
+
+
+def plain(text: str) -> str:
+    """The output without what differs from run to run."""
+    text = re.sub(r"tree [0-9a-f]{6}", "tree ID", text)
+    return re.sub(r"\d+(\.\d+)?m?s\)", "TIME)", text).replace(sys.executable, "python")
+
+
+def hash_of(directory: Path) -> str:
+    found = hashlib.sha256()
+    for path in sorted(directory.rglob("*")):
+        found.update(str(path.relative_to(directory)).encode())
+        if path.is_file():
+            found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def test_an_edited_test_is_restored_and_the_agent_is_told(tmp_path):
+    project = laid_out(Project(tmp_path), more=PROTECTED)
+    before = hash_of(project.root / ".git")
+    ended = run(project)
+    assert plain(ended.stdout) == dedent("""\
+        [1/5] evaluate → running python tests/check.py...
+               ✗ AssertionError: the value is wrong (exit 1) · tree ID
+               → fix (on_fail)
+        [1/5] fix → running Fix the value...
+               ✓ finished
+               ! tests/check.py was changed by the agent: restored
+               → evaluate
+        [2/5] evaluate → running python tests/check.py...
+               ✗ AssertionError: the value is wrong (exit 1) · tree ID
+               → fix (on_fail)
+        [2/5] fix → running Fix the value...
+               ✓ finished
+               → evaluate
+        [3/5] evaluate → running python tests/check.py...
+               ✓ (exit 0) · tree ID
+               → done (on_pass)
+               → evaluate again in a clean copy
+        [3/5] evaluate → running python tests/check.py...
+               ✓ (exit 0) · clean copy · tree ID
+               → done (on_pass)
+
+        Loop completed: done (3 iterations, TIME)
+        """)
+    assert ended.returncode == 0
+    assert (project.root / "tests/check.py").read_text() == TEST
+    prompts = (project.home / "prompts").read_text()
+    told = "Protected files that must not be changed were restored: tests/check.py"
+    assert prompts == f"Fix the value\nFix the value\n\n{told}\n"
+    assert hash_of(project.root / ".git") == before, "the user's repository is untouched"
+
+
+def agent(*lines: str) -> str:
+    return "\n".join(["#!/bin/sh", *lines, "echo finished", ""])
+
+
+def test_a_fix_that_git_ignores_fails_in_the_clean_copy(tmp_path):
+    check = "sh -c 'test -e ignored || grep -q right src/value'"
+    fix = agent("case $LL_ITERATION in 1) echo > ignored ;; *) echo right > src/value ;; esac")
+    project = laid_out(Project(tmp_path), fix, PROTECTED, check)
+    ended = run(project)
+    assert ended.returncode == 0
+    assert (project.root / "src/value").read_text() == "right\n"
+    results = [
+        (e["verdict"], e.get("place", "here"))
+        for e in events(project)
+        if e["event"] == "check_result"
+    ]
+    assert results == [
+        ("fail", "here"),
+        ("pass", "here"),
+        ("pass", "here"),  # git sees no change since it failed, so it runs again
+        ("fail", "clean"),
+        ("pass", "here"),
+        ("pass", "clean"),
+    ]
+
+
+def test_a_test_that_is_changed_by_the_code_under_test_is_restored(tmp_path):
+    """The check runs what the agent wrote; that must not be a way to the tests either."""
+    fix = agent(
+        'case $LL_ITERATION in 1) echo "echo pass > tests/check.py" > src/hook ;; *) echo right > src/value ;; esac'
+    )
+    check = f"sh -c 'test ! -e src/hook || sh src/hook; {CHECK}'"
+    project = laid_out(Project(tmp_path), fix, "evidence: {protect: [tests/]}\n", check)
+    ended = run(project)
+    assert "! tests/check.py was changed while the check ran: restored" in ended.stdout
+    assert (project.root / "tests/check.py").read_text() == TEST
+
+
+def test_changes_outside_the_scope_are_put_back_and_kept_as_a_patch(tmp_path):
+    fix = agent("echo right > src/value", "mkdir -p other", "echo x > other/file")
+    more = "scope: [src/]\nscope_writes: enforce\n"
+    project = laid_out(Project(tmp_path), fix, more)
+    ended = run(project)
+    assert ended.returncode == 1
+    assert "outside the scope, the agent changed other/file: restored" in ended.stdout
+    assert not (project.root / "other").exists()
+    (patch,) = (project.root / ".loops").rglob("out-of-scope.patch")
+    assert "+x" in patch.read_text()
+
+
+def test_an_agent_that_does_nothing_stalls(tmp_path):
+    project = laid_out(Project(tmp_path), agent("true"))
+    ended = run(project)
+    assert ended.returncode == 3
+    assert "nothing has changed 3 times" in ended.stdout
+
+
+def test_the_setup_runs_in_the_clean_copy_first(tmp_path):
+    check = "sh -c 'test -z \"$LL_CLEAN\" || test -e made; grep -q right src/value'"
+    more = 'evidence: {clean: true, setup: "echo > made"}\n'
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"), more, check)
+    assert run(project).returncode == 0
+    assert not (project.root / "made").exists()
+
+
+def test_a_setup_that_fails_is_an_error(tmp_path):
+    more = 'evidence: {clean: true, setup: "echo no such package; exit 4"}\n'
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"), more)
+    ended = run(project)
+    assert ended.returncode == 1
+    assert "`setup` failed in the clean copy (exit 4): no such package" in ended.stdout
+
+
+def test_the_copys_path_reads_as_the_projects(tmp_path):
+    check = f"sh -c 'pwd; {CHECK}'"
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"), PROTECTED, check)
+    assert run(project).returncode == 0
+    printed = [
+        e["output"]
+        for e in events(project)
+        if e["event"] == "action_complete" and e["state"] == "evaluate"
+    ]
+    assert set(printed) == {str(project.root)}
+
+
+def test_without_git_the_run_says_so_and_works(tmp_path):
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"))
+    shutil.rmtree(project.root / ".git")
+    ended = run(project)
+    assert ended.returncode == 0
+    assert "not in a git repository" in ended.stderr
+
+
+def test_evidence_can_be_switched_off(tmp_path):
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"), "evidence: false\n")
+    assert run(project).returncode == 0
+    assert [e["event"] for e in events(project) if e["event"] == "tree"] == []
+    assert events(project)[-1]["evidence"] == "off"
+
+
+def test_a_store_that_vanishes_ends_the_run_in_words(tmp_path):
+    fix = agent('rm -rf "$HOME/.local/state/little-loops/trees"', "echo right > src/value")
+    project = laid_out(Project(tmp_path), fix)
+    ended = run(project)
+    assert ended.returncode == 1
+    assert events(project)[-1]["reason"] == "storage"
+
+
+def test_two_loops_on_disjoint_scopes_do_not_blame_each_other(tmp_path):
+    project = laid_out(
+        Project(tmp_path),
+        agent("while ! test -e other/done; do sleep 0.05; done", "echo right > src/value"),
+        "scope: [src/]\nscope_writes: enforce\n",
+    )
+    (project.root / "other").mkdir()
+    (project.root / "second.sh").write_text(agent("echo x > other/file", "echo > other/done"))
+    (project.root / "second.sh").chmod(0o755)
+    project.loop(
+        "second",
+        """\
+        paradigm: goal
+        goal: there is a file
+        name: second
+        scope: [other/]
+        scope_writes: enforce
+        tools: [test -e other/done, {action: Make it, action_type: prompt}]
+        host: {name: command, command: [./second.sh, "{prompt}"]}
+        """,
+    )
+    with project.started("run", "fix", "--allow-skip-permissions") as first:
+        second = project.ll("run", "second", "--allow-skip-permissions")
+        assert second.returncode == 0, second.stdout + second.stderr
+        out, err = first.communicate(timeout=60)
+    assert first.returncode == 0, (out, err)
+    assert (project.root / "other/file").exists()
+
+
+def test_edits_of_the_user_during_a_pause_stay(tmp_path):
+    fix = agent('test $LL_ITERATION = 1 && echo "CONTEXT_HANDOFF: later" || echo right > src/value')
+    project = laid_out(Project(tmp_path), fix, PROTECTED)
+    assert run(project).returncode == 4
+    mine = TEST + "# mine\n"
+    (project.root / "tests/check.py").write_text(mine)
+    (project.root / "agent.sh").write_text(agent("echo right > src/value"))
+    ended = project.ll("resume", "fix", "--allow-skip-permissions")
+    assert ended.returncode == 0, ended.stdout
+    assert (
+        "! tests/check.py changed while the run was paused: taken as the new reference"
+        in ended.stdout
+    )
+    assert (project.root / "tests/check.py").read_text() == mine
+
+
+# ── kills ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def cheating(make: Make) -> Project:
+    return laid_out(make(), more=PROTECTED)
+
+
+def assert_true_ending(project: Project) -> None:
+    """However it was killed: completed only with the code right and the test as it was."""
+    for _ in range(4):
+        said = command(project, "resume", "fix", "--allow-skip-permissions")
+        if "there is no run" in said.err:
+            said = command(project, "run", "fix", "--allow-skip-permissions")
+        if said.code == 0 or "nothing to resume" in said.err:
+            break
+    assert (project.root / "tests/check.py").read_text() == TEST
+    assert (project.root / "src/value").read_text() == "right\n"
+    assert events(project)[-1]["event"] == "loop_complete"
+
+
+def sweep(make: Make, step: int) -> int:
+    words = ("run", "fix", "--allow-skip-permissions")
+    total = len(operations(cheating(make), *words))
+    rows = range(1, total + 1, step)
+    for number in rows:
+        project = cheating(make)
+        said = command(project, *words, at=At(number, dies))
+        assert said.code == GONE
+        assert_true_ending(project)
+        shutil.rmtree(project.root)
+    return len(rows)
+
+
+def test_the_rules_hold_across_kills(make, record_property):
+    record_property("figure: kills at an operation of a run with evidence", sweep(make, SOME))
+
+
+@pytest.mark.soak
+def test_the_rules_hold_across_a_kill_at_every_operation(make, record_property):
+    record_property("figure: kills at an operation of a run with evidence", sweep(make, 1))
+
+
+def test_what_an_agent_hid_from_git_counts(tmp_path):
+    hide = agent(
+        "git update-index --assume-unchanged tests/check.py",
+        "echo tests/ >> .git/info/exclude",
+        "echo pass > tests/check.py",
+        "test $LL_ITERATION = 1 || echo right > src/value",
+    )
+    project = laid_out(Project(tmp_path), hide, PROTECTED)
+    assert run(project).returncode == 0
+    assert (project.root / "tests/check.py").read_text() == TEST
+    assert (project.root / "src/value").read_text() == "right\n"
+    assert os.environ.get("LL_CLEAN") is None
+    assert json.dumps(events(project)[-1]["evidence"]) == '"verified"'
