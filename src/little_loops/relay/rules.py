@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Literal, assert_never
 
 from little_loops.errors import UsageError
@@ -27,6 +27,8 @@ FINAL_WORDS = ("implemented", "blocked", "failed")
 CHANGEABLE = re.compile(r"0x[0-9a-f]+|\b(?=[a-f]*[0-9])[0-9a-f]{7,}\b|[0-9]+")
 """What may differ between two tellings of one error: addresses, hashes, numbers."""
 REPEATS_ALLOWED = 2
+REPEATS_COUNTED_IN = 6
+"""Turns, this one included.  Errors that take turns come back within so many; waits do not help."""
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
 
@@ -112,11 +114,27 @@ def decide(end: TurnEnd, before: Sequence[Turn]) -> Decision:
         case Metadata(status="partial"):
             return _partial(end, before)
         case Metadata(status="implemented"):
-            return Decision("implemented", end.reason)
+            return _implemented(end, before)
         case Metadata():
             return Decision(end.status, why(end) or "no reason given")
         case _:
             assert_never(end)
+
+
+def _implemented(end: Metadata, before: Sequence[Turn]) -> Decision:
+    """By the agent's word, unless its own count of phases contradicts it."""
+    if phases_missing(end, before) is not None:
+        return _partial(end, before)
+    return Decision("implemented", end.reason)
+
+
+def phases_missing(end: Metadata, before: Sequence[Turn]) -> str | None:
+    """`1 of 4 phases`, where a turn that claims to be done reports fewer phases than there are."""
+    completed, total = end.progress.completed, end.progress.total
+    total = _total(before) if total is None else total
+    if end.status != "implemented" or completed is None or total is None or completed >= total:
+        return None
+    return f"{completed} of {total} phases"
 
 
 def _partial(end: Metadata, before: Sequence[Turn]) -> Decision:
@@ -127,20 +145,20 @@ def _partial(end: Metadata, before: Sequence[Turn]) -> Decision:
 
 def _again(word: Word, reason: str, end: TurnEnd, before: Sequence[Turn]) -> Decision:
     """The next turn, unless this error has come once too often."""
-    times = 1 + _times_in_a_row(mark_of(end, before), before)
+    mark = mark_of(end, before)
+    if mark is None:
+        return Decision(word, reason)
+    in_a_row = 1 + _times_in_a_row(mark, before)
+    recent = before[1 - REPEATS_COUNTED_IN :]
+    times = 1 + sum(turn.mark == mark for turn in recent)
     if times > REPEATS_ALLOWED:
-        return Decision("failed", f"the same error {times} times in a row: {error_of(end)}")
-    wait_s = _wait_s(before) if times > 1 else 0.0
-    return Decision(word, reason, wait_s)
+        span = "a row" if in_a_row == times else f"{REPEATS_COUNTED_IN} turns"
+        return Decision("failed", f"the same error {times} times in {span}: {error_of(end)}")
+    return Decision(word, reason, _wait_s(before) if in_a_row > 1 else 0.0)
 
 
-def _times_in_a_row(mark: str | None, before: Sequence[Turn]) -> int:
-    times = 0
-    for turn in reversed(before):
-        if mark is None or turn.mark != mark:
-            break
-        times += 1
-    return times
+def _times_in_a_row(mark: str, before: Sequence[Turn]) -> int:
+    return sum(1 for _ in takewhile(lambda turn: turn.mark == mark, reversed(before)))
 
 
 def _wait_s(before: Sequence[Turn]) -> float:
@@ -245,13 +263,13 @@ def remarks(end: TurnEnd, before: Sequence[Turn]) -> list[str]:
     if not isinstance(end, Metadata) or end.progress.completed is None:
         return []
     said: list[str] = []
-    completed, total, reached = end.progress.completed, end.progress.total, _reached(before)
+    completed, reached = end.progress.completed, _reached(before)
     if completed < reached:
         said.append(f"the phases went back from {reached} to {completed}")
     elif end.status == "partial" and completed == reached and _stood_still(before):
         said.append(f"no phase was completed for two turns, still {completed}")
-    if end.status == "implemented" and total is not None and completed < total:
-        said.append(f"implemented, though only {completed} of {total} phases are reported complete")
+    if missing := phases_missing(end, before):
+        said.append(f"reported implemented with {missing} complete: treated as partial")
     return said
 
 
