@@ -46,6 +46,7 @@ STAND_INS: dict[str, Any] = {
     "payload": "",
     "continuation": "",
     "message": "",
+    "text": "",
 }
 _TYPES = event_types()
 

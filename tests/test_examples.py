@@ -90,8 +90,11 @@ GOOD = {
         *(0, "step_0 step_1 step_2 evaluate done", 1),
     ),
     "implement-plan": Part(
-        {"agent": (metadata("partial", phases_completed=1), metadata("implemented"))},
-        *(0, "prepare turn settle prepare turn settle done", 2),
+        {
+            "agent": (metadata("partial", phases_completed=1), metadata("implemented")),
+            "make": ("exit 1", "exit 0"),
+        },
+        *(0, "prepare turn settle " * 2 + "check prepare turn settle check done", 3),
     ),
     "find-flaky": Part(
         {"pytest": ("exit 0", "exit 0", "exit 1")}, 4, "run run run explain found", 1
@@ -181,6 +184,11 @@ LIES = [
         ),
         id="a smoke test that cannot be made",
     ),
+    pytest.param(
+        "implement-plan",
+        Part({"agent": (metadata("implemented"),)}, 1, "prepare turn settle check", 1),
+        id="nothing to check the plan with",
+    ),
 ]
 
 
@@ -199,6 +207,5 @@ def test_a_turn_of_the_relay_that_leaves_nothing_is_no_success(
     assert (code, last["status"], last["reason"]) == (3, "failed", "max_iterations")
 
 
-def test_every_example_but_the_relay_is_caught_in_a_lie_by_some_row():
-    caught = {str(row.values[0]) for row in LIES}
-    assert set(NAMES) - caught == {"implement-plan"}
+def test_every_example_is_caught_in_a_lie_by_some_row():
+    assert {str(row.values[0]) for row in LIES} == set(NAMES)

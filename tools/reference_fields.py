@@ -15,6 +15,7 @@ from little_loops.authoring.fields.kinds import (
     Environment,
     Field,
     Flag,
+    Identifier,
     InProject,
     Judge,
     Kind,
@@ -49,6 +50,7 @@ from little_loops.authoring.fields.table import (
     OWN,
     RETRY,
     STATE,
+    TASK,
     TRANSITIONS,
 )
 from little_loops.authoring.paradigms.relay import DEFAULT_TURNS
@@ -104,6 +106,7 @@ def _list(kind: ListOf) -> str:
 _KINDS: Mapping[type, Callable[[Any], str]] = {
     Str: lambda kind: "text",
     Plain: lambda kind: "text without `${…}`",
+    Identifier: lambda kind: "a whole number, or text without `${…}`",
     Flag: lambda kind: "`true` or `false`",
     Whole: _whole,
     Num: _num,
@@ -123,7 +126,7 @@ _KINDS: Mapping[type, Callable[[Any], str]] = {
     ListOf: _list,
     Judge: lambda kind: "[condition](conditions.md)",
     Agent: lambda kind: "`claude`, `codex`, `command` or a [mapping](#host)",
-    Part: lambda kind: f"[{kind.table}](#{'a-' if kind.table == 'constraint' else ''}{kind.table})",
+    Part: lambda kind: f"[{kind.table}](#{'' if kind.table == 'retry' else 'a-'}{kind.table})",
     Command: lambda kind: "[command](#a-command)",
     Machine: lambda kind: "mapping: name to [state](#a-state)",
 }
@@ -219,6 +222,8 @@ def fields_page() -> Iterator[str]:
         yield from fields_table(fields)
     yield from ("## A constraint", "", "Of [invariants](#invariants).", "")
     yield from fields_table(CONSTRAINT.fields)
+    yield from ("## A task", "", "Of [relay](#relay).", "")
+    yield from fields_table(TASK.fields)
     yield from ("## A command", "", *COMMAND_INTRO.splitlines(), "")
     fields = COMMAND.fields
     yield ", ".join(code(name) for each in fields for name in (each.name, *each.aliases)) + "."

@@ -113,6 +113,7 @@ def condition(type_name: str) -> Data:
 OF_KIND: dict[type, Callable[[Any], Data]] = {
     kinds.Str: lambda kind: LINES,
     kinds.Plain: lambda kind: LINES,
+    kinds.Identifier: lambda kind: LINES | st.integers(0, 9999),
     kinds.Flag: lambda kind: st.booleans(),
     kinds.Whole: whole,
     kinds.Num: number,

@@ -19,6 +19,7 @@ def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("project", "run"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "project")
+    Path("plan.md").write_text("1. parser\n")
     around = {"LL_RUN_DIR": tmp_path / "run", "LL_RUN_ID": "run-1", "LL_LOOP": "implement"}
     for name, value in around.items():
         monkeypatch.setenv(name, str(value))
@@ -52,6 +53,13 @@ def test_the_same_error_waits_where_no_machine_does(
         main(["prepare", *OPTIONS])
         assert main(["settle", *OPTIONS]) == 0
     assert capfd.readouterr().err == "the same error twice in a row: waiting 1 s\n"
+
+
+def test_what_is_odd_is_printed_as_a_warning(run_dir: Path, capfd: pytest.CaptureFixture[str]):
+    Path("meta.json").write_text('{"status": "partial"}')
+    assert main(["prepare", *OPTIONS]) == 0
+    warning = "an older metadata file was there; it was moved to the run's directory\n"
+    assert capfd.readouterr().err == warning
 
 
 def test_what_makes_it_impossible(run_dir: Path, capfd: pytest.CaptureFixture[str]):

@@ -14,6 +14,7 @@ from little_loops.authoring.fields.table import (
     PARADIGMS,
     RETRY,
     STATE,
+    TASK,
 )
 from little_loops.authoring.load import load
 from little_loops.errors import CONFLICT, FAILED, LIMIT, OK, PAUSED, USAGE
@@ -36,6 +37,7 @@ def test_it_stays_short() -> None:
 
 def test_it_names_every_field_there_is() -> None:
     fields = [*LOOP.fields, *STATE.fields, *RETRY.fields, *HOST.fields, *CONSTRAINT.fields]
+    fields += TASK.fields
     fields += [field for own in OWN.values() for field in own]
     fields += [field for table in CONDITIONS.values() for field in table.fields]
     assert {field.name for field in fields} - WORDS == set()

@@ -45,6 +45,7 @@ def prepared(project: Path, deadline_ms: int | None = None, **more: Any) -> Acte
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "project").mkdir()
+    (tmp_path / "project/plan.md").write_text("1. parser\n")
     return tmp_path / "project"
 
 
@@ -99,7 +100,7 @@ def test_with_a_runner_of_ones_own_they_are_run_all_the_same(project: Path):
     runner = Worker(project)
     ended = PersistentExecutor(loop, project / ".loops", action_runner=runner).run()
     assert (ended.final_state, ended.terminated_by) == ("done", "terminal")
-    assert ended.captured["done"]["output"].endswith("implemented in 1 turn")
+    assert ended.captured["done"]["output"].endswith("implemented in 1 turn, on the agent's word")
 
 
 def test_without_a_run_that_is_kept_they_say_what_is_missing(project: Path):

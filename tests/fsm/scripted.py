@@ -93,6 +93,8 @@ class ScriptedWorld:
         self.commands: list[Command] = []
         self.saved: LoopState | None = None
         self.leftovers: tuple[str, ...] = ()
+        self.report = ""
+        self.closing_warnings: tuple[str, ...] = ()
         self.stops_in_wait: int | None = None
         self.crashes_in_wait = False
         self.trees = FakeTrees()
@@ -170,7 +172,8 @@ class ScriptedWorld:
         return PathsRestored(self.now(), "outside", paths, (), command.ending)
 
     def end_leftovers(self, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
-        return LeftoversEnded(self.now(), command.ending, self.leftovers)
+        said = (self.leftovers, self.report, self.closing_warnings)
+        return LeftoversEnded(self.now(), command.ending, *said)
 
     def _pass(self, ms: int) -> None:
         self.ran_ms += ms
@@ -236,7 +239,7 @@ def told(world: ScriptedWorld) -> str:
                 lines.append(f"{record['from']} -> {record['to']} ({record['reason']})")
             case "iteration" | "cycle" | "retry_wait" | "host_wait" | "handoff_detected":
                 lines.append(_told_apart(record))
-            case "action_interrupted" | "resume" | "warning" | "signal":
+            case "action_interrupted" | "resume" | "warning" | "report" | "signal":
                 lines.append(_told_apart(record))
             case "tampered" | "out_of_scope" | "restored" | "reference_moved" | "recheck":
                 lines.append(_told_of_tree(record))
@@ -266,6 +269,8 @@ def _told_apart(record: dict[str, Any]) -> str:
             return f"resume in {record['state']}"
         case "warning":
             return f"warning: {record['message']}"
+        case "report":
+            return f"report: {record['text']}"
         case _:
             return f"signal {record['type']} ({record['payload']})"
 

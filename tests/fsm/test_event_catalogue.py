@@ -220,6 +220,12 @@ def paid_for(*script: Any, **fields: Any) -> Callable[[], ScriptedWorld]:
     return lambda: ended(world(states, PAID, *script, **fields))
 
 
+def reported() -> ScriptedWorld:
+    reporting = world(CHECK_FIX, 0)
+    reporting.report = "two turns"
+    return ended(reporting)
+
+
 RUNS: list[Callable[[], ScriptedWorld]] = [
     agents_and_files,
     converging,
@@ -245,6 +251,7 @@ RUNS: list[Callable[[], ScriptedWorld]] = [
     paid_for(Stop(15)),
     paid_for(Says(line=HANDOFF)),
     paid_for(Says(takes_ms=9000), timeout=2),
+    reported,
 ]
 
 

@@ -25,6 +25,7 @@ from little_loops.fsm.events import (
     LoopPaused,
     LoopStart,
     LoopTimeout,
+    Report,
     Resume,
     RetryWait,
     RunWarning,
@@ -133,6 +134,7 @@ del OWES["owes"]
         pytest.param(LoopStart("x", "y", (".",), 1), ALWAYS, id="a start"),
         pytest.param(SignalFound("fix", "stop", "now"), ALWAYS, id="a signal"),
         pytest.param(RunWarning("careful"), ALWAYS, id="a warning"),
+        pytest.param(Report("two turns"), ALWAYS, id="a report"),
         pytest.param(UnknownEvent("tea", {"state": "x"}), ALWAYS, id="of a newer version"),
         pytest.param(
             StateEnter("test", 4, 8, "next"),

@@ -1215,6 +1215,17 @@ def test_what_the_actions_left_running_is_named():
     )
 
 
+def test_what_the_run_has_to_report_comes_right_before_its_end():
+    world = ScriptedWorld(loop(CHECK_FIX), [0])
+    world.report, world.closing_warnings = "two turns", ("a file is left", "another, too")
+    assert told_lines(world)[-4:] == [
+        "warning: a file is left",
+        "warning: another, too",
+        "report: two turns",
+        "loop_complete: completed, terminal",
+    ]
+
+
 # ── the state for the loop's time ──────────────────────────────────────────────────────────────
 
 

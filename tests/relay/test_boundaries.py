@@ -15,12 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from little_loops.fsm.endings import COMPLETED
+from little_loops.relay.run_end import close_relay
 from little_loops.relay.turns import perform
 from tests.relay.conftest import Project, call_in
 from tests.simulation.command import in_memory
 
 METADATA = "specs/886/.return-meta.json"
 INPUTS = {"metadata": METADATA, "plan": "specs/886/plan.md", "session": "sess_1"}
+TASK = {"task_id": "886", "task_state": "specs/state.json", "task_todo": "TODO.md", "checked": True}
 TURNS = {1: ("partial", "parser.py"), 2: ("implemented", "printer.py")}
 GONE = 9
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "subprocess.Popen")
@@ -35,6 +38,8 @@ class Story:
         self.prepared: dict[str, object] = {}
         self.project = Project(place / "project")
         self.project.write("specs/886/plan.md", "1. parser\n2. printer\n")
+        self.project.write("specs/state.json", '{"id": 886, "status": "planned"}\n')
+        self.project.write("TODO.md", "- 886\n")
         self.project.git("init", "--quiet", "--initial-branch=main")
         self.project.git("add", ".")
         self.project.git("commit", "--quiet", "--message=Begin")
@@ -43,7 +48,11 @@ class Story:
         """Both turns; `dies` is the turn, the action and before which operation it does, once."""
         died = False
         for number, (status, file) in TURNS.items():
-            for name in ("prepare", "settle"):
+            for name in (
+                "prepare",
+                "settle",
+                *(["report", "close"] if number == len(TURNS) else []),
+            ):
                 if dies is not None and dies[:2] == (number, name):
                     died = self.act(name, number, dies[2]) == GONE
                 assert self.act(name, number) == 0
@@ -75,7 +84,10 @@ class Story:
         os.chdir("/")
         if dies_at:
             sys.addaudithook(Killer(str(self.run_dir.parent), dies_at))
-        inputs = {**INPUTS, "started_ns": self.prepared.get("started_ns", "")}
+        if name == "close":
+            place, run_dir = str(self.project.root), str(self.run_dir)
+            return len(close_relay("implement", place, run_dir, COMPLETED).warnings)
+        inputs = {**INPUTS, **TASK, "started_ns": self.prepared.get("started_ns", "")}
         run_dir, more = str(self.run_dir), {"loop": "implement", "iteration": number}
         done = perform(f"relay.{name}", call_in(self.project.root, run_dir, inputs=inputs, **more))
         os.write(write_end, json.dumps(done.structured or {}).encode())
@@ -127,8 +139,14 @@ def places(home: Path) -> Iterator[Iterator[Path]]:
 
 
 @pytest.mark.parametrize("each", [3, pytest.param(1, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("name", ["prepare", "settle"])
-@pytest.mark.parametrize("turn", TURNS)
+@pytest.mark.parametrize(
+    ("turn", "name"),
+    [
+        *((turn, name) for turn in TURNS for name in ("prepare", "settle")),
+        (2, "report"),
+        (2, "close"),
+    ],
+)
 def test_killed_anywhere_and_run_again(places: Iterator[Path], turn: int, name: str, each: int):
     plain = Story(next(places))
     plain.play()
@@ -139,4 +157,4 @@ def test_killed_anywhere_and_run_again(places: Iterator[Path], turn: int, name: 
         assert story.told() == expected, f"killed before operation {number}"
         if not died:
             break
-    assert number > 5
+    assert number > (3 if name == "close" else 5)

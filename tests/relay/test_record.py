@@ -10,7 +10,7 @@ import pytest
 
 from little_loops.errors import StorageError
 from little_loops.relay import record
-from little_loops.relay.record import Pending, Relay
+from little_loops.relay.record import Pending, Relay, Task
 from little_loops.relay.rules import Turn
 
 RELAY = Relay(
@@ -19,19 +19,19 @@ RELAY = Relay(
         Turn(1, "partial", "why", "mark", 1, 4, "h.md", True, ("e",), ("n",), ("a",), "s", "1a2b"),
         Turn(2, "invalid"),
     ),
-    ended=True,
+    metadata="specs/886/.return-meta.json",
+    task=Task("886", "state.json", "TODO.md"),
+    prepared=2,
 )
 
 
-def test_saved_loaded_and_forgotten(tmp_path):
+def test_saved_and_loaded(tmp_path):
     assert record.load(str(tmp_path)) == Relay()
     record.save(str(tmp_path), RELAY)
     assert record.load(str(tmp_path)) == RELAY
     assert os.listdir(tmp_path) == ["relay.json"]
     assert (tmp_path / "relay.json").stat().st_mode & 0o777 == 0o600
     assert json.loads((tmp_path / "relay.json").read_text())["format"] == 1
-    record.forget(str(tmp_path))
-    assert record.load(str(tmp_path)) == Relay()
 
 
 def test_what_version_one_kept_besides_is_not_needed(tmp_path):
@@ -87,7 +87,7 @@ def test_a_marker_that_cannot_be_removed(tmp_path):
 def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     path = str(tmp_path / "file")
     record.write_whole(path, "old")
-    (tmp_path / "file.tmp").write_text("left by a process that was killed")
+    (tmp_path / "file.ll-loop.tmp").write_text("left by a process that was killed")
     record.write_whole(path, "new")
     assert Path(path).read_text() == "new"
     with pytest.raises(StorageError):

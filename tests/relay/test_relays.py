@@ -64,6 +64,8 @@ class Relays(Project):
         for number, turn in enumerate(turns, 1):
             (self.root / "turns" / f"{number}.sh").write_text(BEGIN + turn)
         (self.root / ".gitignore").write_text("*.log\n")
+        (self.root / "specs/886").mkdir(parents=True, exist_ok=True)
+        (self.root / "specs/886/plan.md").write_text("1. parser\n2. printer\n")
         if repository:
             self.git("init", "--quiet", "--initial-branch=main")
             self.git("add", ".")
@@ -76,12 +78,11 @@ class Relays(Project):
         return self.file("trace.log").splitlines()
 
     def told(self) -> list[str]:
-        """What the last action of the run printed."""
-        ended = [
-            each for each in self.events("implement-886") if each["event"] == "action_complete"
-        ]
-        output: str = ended[-1]["output"]
-        return output.splitlines()
+        """What the last action of the run printed, or the report that the run ended with."""
+        events = self.events("implement-886")
+        texts = {"action_complete": "output", "report": "text"}
+        told: str = [each[texts[each["event"]]] for each in events if each["event"] in texts][-1]
+        return told.splitlines()
 
     def pending(self) -> list[str]:
         return sorted(each.name for each in (self.root / "specs/886").glob(".postflight-*"))
@@ -129,7 +130,7 @@ def test_two_phases_and_a_log_to_show_to_a_reviewer(relays: Relays):
         "artifacts:",
         "- src/parser.txt",
         "summary: specs/886/summary.md",
-        "implemented in 2 turns",
+        "implemented in 2 turns, on the agent's word",
     ]
     assert relays.pending() == []
     untracked = relays.git("status", "--porcelain", "--untracked-files=all").splitlines()
@@ -143,8 +144,8 @@ PARTIAL = phases("partial", 1, 4)
 @pytest.mark.parametrize(
     ("turns", "words", "exit_code", "status", "reason", "last"),
     [
-        pytest.param([{"status": "implemented"}], [], 0, "completed", "terminal", "implemented in 1 turn", id="implemented"),
-        pytest.param([{"status": "implemented"}], ["--no-loop"], 0, "completed", "terminal", "implemented in 1 turn", id="implemented at the limit"),
+        pytest.param([{"status": "implemented"}], [], 0, "completed", "terminal", "implemented in 1 turn, on the agent's word", id="implemented"),
+        pytest.param([{"status": "implemented"}], ["--no-loop"], 0, "completed", "terminal", "implemented in 1 turn, on the agent's word", id="implemented at the limit"),
         pytest.param([REVIEW], [], 4, "needs_review", "review", "needs review: lemma 4 is false as stated", id="review"),
         pytest.param([REVIEW], ["--no-loop"], 4, "needs_review", "review", "needs review: lemma 4 is false as stated", id="review at the limit"),
         pytest.param([PARTIAL], ["--no-loop"], 3, "failed", "max_iterations", "not implemented after 1 turn, 1 of 4 phases complete", id="partial at the limit"),
@@ -225,8 +226,8 @@ def test_an_agent_is_told_in_its_text(relays: Relays):
     (relays.root / "agent.sh").write_text(
         'printf "%s\\n---\\n" "$1" >> trace.log\n'
         'if [ "$LL_ITERATION" = 1 ]; then status=partial; else status=implemented; fi\n'
-        'printf \'{"status": "%s", "partial_progress": {"phases_completed": 2, "phases_total": 3, '
-        '"handoff_path": "h.md"}}\' $status > specs/886/.return-meta.json\n'
+        'printf \'{"status": "%s", "partial_progress": {"phases_completed": %d, "phases_total": 3, '
+        '"handoff_path": "h.md"}}\' $status $((LL_ITERATION + 1)) > specs/886/.return-meta.json\n'
         "echo done\n"
     )
     ran = relays.ll("run", "implement-886")
@@ -288,19 +289,106 @@ def test_the_limit_by_variable(relays: Relays):
     assert len(relays.trace()) == 3
 
 
-def test_oscillating_errors_are_all_shown(relays: Relays):
+def test_errors_that_alternate_end_the_run_and_are_all_shown(relays: Relays):
     errors = ["lean timed out", "no disk"]
-    turns = [reports({"status": "partial", "errors": [errors[n % 2]]}) for n in range(4)]
+    turns = [reports({"status": "partial", "errors": [errors[n % 2]]}) for n in range(9)]
     relays.set_up(*turns)
-    assert relays.ll("run", "implement-886", "--max-iterations", "4").returncode == 3
+    assert relays.ll("run", "implement-886", "--max-iterations", "9").returncode == 1
     told = relays.told()
     at = told.index("errors:")
-    assert told[at + 1 : at + 5] == [
+    assert told[at + 1 :] == [
         "- turn 1: lean timed out",
         "- turn 2: no disk",
         "- turn 3: lean timed out",
         "- turn 4: no disk",
+        "- turn 5: lean timed out",
+        "failed: the same error 3 times in 6 turns: lean timed out",
     ]
+
+
+def test_implemented_with_phases_missing_goes_on_with_a_warning(relays: Relays):
+    relays.set_up(
+        reports(phases("implemented", 1, 4), "one"), reports(phases("implemented", 4, 4), "two")
+    )
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    warning = "warning: reported implemented with 1 of 4 phases complete: treated as partial\n"
+    assert ran.stderr == warning
+    assert relays.trace() == ["turn 1 phase 1 of ?", "turn 2 phase 2 of 4"]
+
+
+def test_a_plan_that_does_not_exist_is_refused_before_an_agent_is_paid(relays: Relays):
+    relays.set_up(reports({"status": "implemented"}))
+    (relays.root / "specs/886/plan.md").unlink()
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == 1
+    why = "the plan `specs/886/plan.md` does not exist; write it, or correct `plan` in the loop"
+    assert f"Loop failed: error in state 'prepare': {why} (1 iteration" in ran.stdout
+    assert (relays.root / "trace.log").exists() is False
+    assert relays.pending() == []
+    (relays.root / "specs/886/plan.md").write_text("1. parser\n")
+    assert relays.ll("resume", "implement-886").returncode == 0
+
+
+def kept(relays: Relays) -> list[str]:
+    """The metadata files that the runs have kept."""
+    found = (relays.root / ".loops/.history").glob("**/metadata-turn-*.json")
+    return sorted(f"{path.name}: {path.read_text()}" for path in found)
+
+
+def test_nothing_is_left_beside_the_plan_and_the_metadata_is_kept(relays: Relays):
+    loop = LOOP.replace("metadata: specs/886/.return-meta.json\n", "")
+    relays.set_up(
+        reports({"status": "partial"}, "one"), reports({"status": "implemented"}), loop=loop
+    )
+    assert relays.ll("run", "implement-886").returncode == 0
+    assert sorted(os.listdir(relays.root / "specs/886")) == ["plan.md"]
+    assert kept(relays) == [
+        'metadata-turn-1.json: {"status": "partial"}',
+        'metadata-turn-2.json: {"status": "implemented"}',
+    ]
+    assert relays.git("log", "--name-only", "--format=", "HEAD~1..HEAD") == "src/one.txt"
+    assert relays.git("status", "--porcelain", "--", "specs", ".gitignore") == ""
+
+
+@pytest.mark.parametrize(
+    ("loop", "turn", "exit_code", "reason"),
+    [
+        pytest.param(LOOP + "timeout: 3s\n", "sleep 600\n", 3, "loop_timeout", id="out of time"),
+        pytest.param(
+            LOOP, "echo 'LOOP_STOP: enough'\n", 6, "stop_signal", id="stopped by the agent"
+        ),
+        pytest.param(
+            LOOP + "on_handoff: terminate\n",
+            "echo 'CONTEXT_HANDOFF: x'\n",
+            1,
+            "handoff",
+            id="handoff",
+        ),
+    ],
+)
+def test_a_run_that_ends_in_the_middle_of_a_turn_leaves_nothing_behind(
+    relays: Relays, loop: str, turn: str, exit_code: int, reason: str
+):
+    relays.set_up(reports(PARTIAL), reports({"status": "partial"}) + turn, loop=loop)
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == exit_code, ran.stdout + ran.stderr
+    assert relays.state("implement-886")["reason"] == reason
+    assert sorted(os.listdir(relays.root / "specs/886")) == ["plan.md"]
+    assert relays.told()[-1] == "not implemented after 1 turn, 1 of 4 phases complete"
+    assert "       | not implemented after 1 turn, 1 of 4 phases complete\n" in ran.stdout
+    assert len(kept(relays)) == 2
+
+
+def test_a_turn_that_had_reported_when_the_time_was_up_is_not_run_again(relays: Relays):
+    relays.set_up(
+        reports(phases("implemented", 2, 2), "one") + "sleep 600\n", loop=LOOP + "timeout: 3s\n"
+    )
+    assert relays.ll("run", "implement-886").returncode == 3
+    ran = relays.ll("resume", "implement-886", "--from", "settle", "--timeout", "1h")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert relays.trace() == ["turn 1 phase 1 of ?"]
+    assert relays.subjects() == ["implement-886: phase 2 of 2 (turn 1)"]
 
 
 def test_an_agent_that_fails_but_reports_is_believed_by_its_report(relays: Relays):
@@ -324,11 +412,156 @@ def test_a_hook_that_refuses_and_then_on(relays: Relays):
     assert held.returncode == 1
     assert "not committed: git refused the commit: no tests for src/one.txt" in held.stdout
     assert relays.file("src/one.txt") == "one\n"
-    assert relays.pending() == PENDING
+    assert relays.pending() == []
     hook.unlink()
     assert relays.ll("resume", "implement-886").returncode == 0
     assert relays.subjects() == ["implement-886: phase 1 (turn 1)"]
     assert relays.trace() == ["turn 1 phase 1 of ?"]
+
+
+# ── with a check ───────────────────────────────────────────────────────────────────────────────
+
+CHECKED = (
+    LOOP + "check: 'echo looking; test -e src/two.txt || { echo two.txt is missing; exit 1; }'\n"
+)
+
+
+def test_the_check_decides_and_the_next_turn_is_told_what_it_printed(relays: Relays):
+    relays.set_up(
+        reports(phases("implemented", 2, 2), "one"),
+        'printf "%s\\n" "$LL_CHECK_OUTPUT" >> trace.log; cat "$LL_CHECK_LOG" >> trace.log\n'
+        + reports(phases("implemented", 2, 2), "two"),
+        loop=CHECKED,
+    )
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert relays.trace() == [
+        "turn 1 phase 1 of ?",
+        "turn 2 phase 2 of 2",
+        *("", "  looking", "  two.txt is missing"),
+        *("looking", "two.txt is missing"),
+    ]
+    first, second = relays.git("log", "--reverse", "--format=%h", "HEAD~2..HEAD").splitlines()
+    assert relays.told() == [
+        "relay implement-886: 2 turns, session sess_123_abc",
+        f"- turn 1: implemented, but the check failed, 2 of 2 phases complete, committed {first}",
+        f"- turn 2: implemented, 2 of 2 phases complete, committed {second}",
+        "implemented in 2 turns, confirmed by the check",
+    ]
+
+
+def test_an_agent_is_told_of_the_check_in_its_text(relays: Relays):
+    agent = dedent("""\
+        agent: {action: Go on with the plan, action_type: prompt}
+        host: {name: command, command: [sh, agent.sh, "{prompt}"]}""")
+    relays.set_up(loop=CHECKED.replace("agent: sh turns/$LL_ITERATION.sh", agent))
+    (relays.root / "agent.sh").write_text(
+        'printf "%s\\n---\\n" "$1" >> trace.log; mkdir -p src\n'
+        '[ "$LL_ITERATION" = 1 ] || touch src/two.txt\n'
+        'echo \'{"status": "implemented"}\' > specs/886/.return-meta.json\n'
+        "echo done\n"
+    )
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    first, second, _ = "\n".join(relays.trace()).split("\n---")
+    assert "\ncheck_output: \ncheck_log: \nreturn_metadata: " in first
+    assert "\ncheck_output: \n  looking\n  two.txt is missing\ncheck_log: /" in second
+    assert "If check_output is not empty" in second
+
+
+def test_a_check_that_fails_at_the_limit(relays: Relays):
+    turn = reports(phases("implemented", 2, 2))
+    relays.set_up(turn, turn, reports({"status": "implemented"}, "two"), loop=CHECKED)
+    ran = relays.ll("run", "implement-886", "--max-iterations", "2")
+    assert ran.returncode == 3
+    assert relays.told() == [
+        "relay implement-886: 2 turns, session sess_123_abc",
+        "- turn 1: implemented, but the check failed, 2 of 2 phases complete",
+        "- turn 2: implemented, but the check failed, 2 of 2 phases complete",
+        "not implemented after 2 turns, 2 of 2 phases complete",
+    ]
+    assert relays.pending() == []
+    ran = relays.ll("resume", "implement-886", "--max-iterations", "4")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert relays.told()[-1] == "implemented in 3 turns, confirmed by the check"
+
+
+def test_a_check_that_cannot_be_run_proves_nothing(relays: Relays):
+    relays.set_up(reports({"status": "implemented"}, "one"), loop=LOOP + "check: ./check.sh\n")
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == 1
+    assert relays.state("implement-886")["current_state"] == "check"
+    assert relays.told()[-1] == "implemented in 1 turn, not checked yet"
+    (relays.root / "check.sh").write_text("#!/bin/sh\n")
+    (relays.root / "check.sh").chmod(0o755)
+    ran = relays.ll("resume", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert relays.told()[-1] == "implemented in 1 turn, confirmed by the check"
+    assert relays.trace() == ["turn 1 phase 1 of ?"]
+
+
+# ── with a task ────────────────────────────────────────────────────────────────────────────────
+
+TASK = "task: {id: 886, state: specs/state.json, todo: TODO.md}\n"
+STATE = '{"active": [\r\n  {"project_number": 886, "status": "planned", "note": 1.0}\r\n]}\r\n'
+
+
+def with_task(relays: Relays, *turns: str, loop: str = LOOP + TASK) -> None:
+    (relays.root / "specs").mkdir()
+    (relays.root / "specs/state.json").write_bytes(STATE.encode())
+    (relays.root / "TODO.md").write_text("# Tasks\n\n## 886. Relay [PLANNED]\n\n- 886 too\n")
+    relays.set_up(*turns, loop=loop)
+
+
+def todo(relays: Relays, at: str) -> str:
+    return relays.git("show", f"{at}:TODO.md").splitlines()[2].rpartition(" ")[2]
+
+
+def test_the_task_is_kept_up_to_date_in_the_commits_of_the_turns(relays: Relays):
+    with_task(
+        relays,
+        "cp TODO.md trace.todo.log\n" + reports(phases("partial", 1, 2, artifacts=["src/a.txt"])),
+        reports(phases("implemented", 2, 2, artifacts=["src/a.txt", "src/b.txt"]), "b"),
+        loop=LOOP + TASK + "scope: [src]\n",
+    )
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "## 886. Relay [IMPLEMENTING]\n" in relays.file("trace.todo.log")
+    assert [todo(relays, at) for at in ("HEAD~2", "HEAD~1", "HEAD")] == [
+        *("[PLANNED]", "[PARTIAL]", "[COMPLETED]")
+    ]
+    assert (relays.root / "specs/state.json").read_bytes().decode() == STATE.replace(
+        '"planned", "note": 1.0',
+        '"completed", "note": 1.0, "artifacts": ["src/a.txt", "src/b.txt"]',
+    )
+    assert relays.git("show", "--name-only", "--format=").split() == [
+        *("TODO.md", "specs/state.json", "src/b.txt")
+    ]
+    assert relays.git("status", "--porcelain", "--", "specs", "TODO.md") == ""
+
+
+@pytest.mark.parametrize("name", ["specs/state.json", "TODO.md"])
+def test_a_task_that_is_not_there_is_refused_before_an_agent_is_paid(relays: Relays, name: str):
+    with_task(relays, reports({"status": "implemented"}))
+    (relays.root / name).write_text("[]\n")
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == 1
+    assert f"error in state 'prepare': the task's file `{name}` has no " in ran.stdout
+    assert not (relays.root / "trace.log").exists()
+    assert relays.pending() == []
+
+
+def test_a_task_is_completed_after_its_check(relays: Relays):
+    turn = reports({"status": "implemented"})
+    with_task(relays, turn, reports({"status": "implemented"}, "two"), loop=CHECKED + TASK)
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert relays.subjects() == [
+        "implement-886: phase 1 (turn 1)",
+        "implement-886: phase 1 (turn 2)",
+        "implement-886: task 886 completed (turn 2)",
+    ]
+    assert [todo(relays, at) for at in ("HEAD~1", "HEAD")] == ["[PARTIAL]", "[COMPLETED]"]
 
 
 # ── killed ─────────────────────────────────────────────────────────────────────────────────────
@@ -369,6 +602,31 @@ def test_cut_in_mid_turn_and_resumed(relays: Relays, kill: int):
         "implement-886: phase 2 of 2 (turn 2)",
         "implement-886: phase 2 of 2 (turn 3)",
     ]
+    assert relays.pending() == []
+
+
+def test_a_task_whose_run_was_killed(relays: Relays):
+    """It is being implemented as long as the run can be resumed."""
+    with_task(relays, "work half\n" + HANG, reports({"status": "implemented"}, "two"))
+    kill_in_the_turn(relays, signal.SIGKILL)
+    assert "## 886. Relay [IMPLEMENTING]\n" in relays.file("TODO.md")
+    ran = relays.ll("resume", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert [todo(relays, at) for at in ("HEAD~1", "HEAD")] == ["[PARTIAL]", "[COMPLETED]"]
+    assert relays.git("status", "--porcelain", "--", "specs", "TODO.md") == ""
+
+
+def test_killed_in_the_check_runs_the_check_again_and_no_turn(relays: Relays):
+    check = (
+        "check: '[ -e trace.again.log ] || { touch trace.again.log trace.hung.log; sleep 600; }'\n"
+    )
+    relays.set_up(reports({"status": "implemented"}, "one"), loop=LOOP + check)
+    kill_in_the_turn(relays, signal.SIGKILL)
+    assert relays.pending() == PENDING
+    ran = relays.ll("resume", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert relays.trace() == ["turn 1 phase 1 of ?"]
+    assert relays.told()[-1] == "implemented in 1 turn, confirmed by the check"
     assert relays.pending() == []
 
 

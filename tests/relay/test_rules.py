@@ -22,7 +22,10 @@ from little_loops.relay.rules import (
     Turn,
     TurnEnd,
     Unusable,
+    artifacts_of,
+    checked,
     commit_message,
+    completion_message,
     decide,
     fingerprint,
     hand_over,
@@ -30,6 +33,7 @@ from little_loops.relay.rules import (
     remarks,
     remember,
     session_of,
+    task_status,
     turn_limit,
 )
 
@@ -176,6 +180,50 @@ def test_where_the_next_turn_takes_up_the_plan(ends, expected):
 
 
 @pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        pytest.param(phases(4, 4, status="implemented"), HandOver(4, 4, ""), id="all complete"),
+        pytest.param(phases(0, 0, status="implemented"), HandOver(1, 0, ""), id="no phases"),
+        pytest.param(metadata("implemented"), HandOver(1, None, ""), id="nothing said"),
+    ],
+)
+def test_a_plan_that_the_check_refutes_has_no_phase_behind_the_last(end, expected):
+    (turn,) = settled(end)
+    assert hand_over(checked((turn._replace(check="pending"),), "failed")) == expected
+
+
+def test_only_a_turn_that_waits_for_the_check_is_decided_by_it():
+    turns = tuple(settled(WIP, metadata("implemented")))
+    assert checked((), "passed") == ()
+    assert checked(turns, "passed") == turns
+    waiting = (turns[0], turns[1]._replace(check="pending"))
+    assert [turn.check for turn in checked(waiting, "passed")] == ["", "passed"]
+
+
+@pytest.mark.parametrize(
+    ("turn", "status"),
+    [
+        pytest.param(Turn(1, "implemented"), "completed", id="implemented"),
+        pytest.param(Turn(1, "implemented", check="passed"), "completed", id="confirmed"),
+        pytest.param(Turn(1, "implemented", check="pending"), "partial", id="not checked yet"),
+        pytest.param(Turn(1, "implemented", check="failed"), "partial", id="refuted"),
+        pytest.param(Turn(1, "partial"), "partial", id="partial"),
+        pytest.param(Turn(1, "review"), "partial", id="review"),
+        pytest.param(Turn(1, "invalid"), "partial", id="invalid"),
+        pytest.param(Turn(1, "blocked"), "blocked", id="blocked"),
+        pytest.param(Turn(1, "failed"), "failed", id="failed"),
+    ],
+)
+def test_the_status_of_the_task(turn, status):
+    assert task_status(turn) == status
+
+
+def test_artifacts_are_listed_once():
+    turns = [Turn(1, "partial", artifacts=("a", "b")), Turn(2, "partial", artifacts=("b", "c"))]
+    assert artifacts_of(turns) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
     ("before", "end", "expected"),
     [
         pytest.param([], phases(0, 4), [], id="a first turn may be short"),
@@ -247,6 +295,12 @@ def test_commit_messages(turn, started, subject):
     )
 
 
+def test_the_message_of_a_completed_task():
+    assert completion_message("implement", "sess_1", "886", Turn(3, "implemented")) == (
+        "implement: task 886 completed (turn 3)\n\nSession: sess_1_iter3\n"
+    )
+
+
 def test_the_session_of_a_turn():
     assert session_of("sess_123_abc", 2) == "sess_123_abc_iter2"
 
@@ -300,7 +354,9 @@ def test_only_the_status_implemented_is_ever_done(before, end):
 @given(st.lists(ends, max_size=8), ends)
 def test_a_person_is_asked_whenever_a_partial_turn_wants_it(before, end):
     turns = settled(*before)
-    unfinished = isinstance(end, Metadata) and (end.status == "partial" or phases_missing(end, turns))
+    unfinished = isinstance(end, Metadata) and (
+        end.status == "partial" or phases_missing(end, turns)
+    )
     assert (decide(end, turns).word == "review") == bool(unfinished and end.review)
 
 

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from little_loops.fsm import endings
+from little_loops.fsm.commands import Ending
 from little_loops.relay.call import Done
+from little_loops.relay.run_end import Closing, close_relay
 from little_loops.relay.turns import perform
 from tests.relay.conftest import Project, call_in
 
@@ -30,6 +33,7 @@ class Runner:
         self.limit: int | None = None
         self.started_ns: object = ""
         self.done = Done()
+        project.write("specs/886/plan.md", "1. parser\n2. printer\n")
 
     def act(self, name: str, **more: object) -> tuple[int, list[str], list[str]]:
         """What an action ends with and prints."""
@@ -56,6 +60,7 @@ class Runner:
         return told
 
     def settle(self, after: str = "turn", exit: str = "0", **more: object) -> list[str]:
+        """The lines of `settle`."""
         code, out, err = self.act(
             "settle", started_ns=self.started_ns, after=after, exit=exit, **more
         )
@@ -75,6 +80,14 @@ class Runner:
 
     def leave(self, **metadata: object) -> None:
         self.project.write(METADATA, json.dumps(metadata))
+
+    def end(self, ending: Ending) -> Closing:
+        """The run ends so; what the engine does then."""
+        return close_relay("implement-886", str(self.project.root), str(self.run_dir), ending)
+
+    @property
+    def warnings(self) -> list[str]:
+        return list(self.done.warnings)
 
     @property
     def report(self) -> str:
@@ -122,6 +135,8 @@ def test_two_turns_to_the_end(runner, project):
         "session_id": "sess_123_abc_iter1",
         "plan_path": "specs/886/plan.md",
         "metadata_path": METADATA,
+        "check_output": "",
+        "check_log": "",
     }
     assert runner.beside == {
         ".postflight-loop-guard": "1\n",
@@ -154,7 +169,6 @@ def test_two_turns_to_the_end(runner, project):
     )
     second = short(project)[1]
     assert lines[-1] == "VERDICT: implemented"
-    assert runner.beside == {}
     assert runner.report == dedent(f"""\
         relay implement-886: 2 turns, session sess_123_abc
         - turn 1: partial, 2 of 4 phases complete, committed {first}
@@ -165,7 +179,7 @@ def test_two_turns_to_the_end(runner, project):
         - src/a.py
         - src/b.py
         summary: specs/886/summary.md
-        implemented in 2 turns
+        implemented in 2 turns, on the agent's word
         """)
     assert project.git("log", "--reverse", "--format=%B", "HEAD~2..HEAD") == dedent("""\
         implement-886: phase 2 of 4 (turn 1)
@@ -178,42 +192,50 @@ def test_two_turns_to_the_end(runner, project):
 
 
 @pytest.mark.parametrize(
-    ("metadata", "first_line", "last_line", "word", "pending"),
+    ("metadata", "first_line", "last_line", "word"),
     [
-        pytest.param({"status": "implemented", "reason": "all proved"}, "implemented", "implemented in 1 turn: all proved", "implemented", False, id="implemented"),
-        pytest.param({"status": "partial", "partial_progress": progress(1, 1)}, "partial, 1 of 1 phase complete", "not implemented after 1 turn, 1 of 1 phase complete", "partial", True, id="partial"),
-        pytest.param({"status": "partial", "requires_user_review": True, "reason": "lemma 4 is false"}, "needs review", "needs review: lemma 4 is false", "review", True, id="review"),
-        pytest.param({"status": "blocked", "reason": "no licence"}, "blocked", "blocked: no licence", "blocked", False, id="blocked"),
-        pytest.param({"status": "failed", "errors": ["wrong plan"]}, "failed", "failed: wrong plan", "failed", False, id="failed"),
-        pytest.param({}, "the agent wrote no metadata file", "not implemented after 1 turn", "invalid", True, id="missing"),
-        pytest.param({"status": "done"}, "the metadata file breaks its contract: unknown status `done`, known are `implemented`, `partial`, `blocked`, `failed`", "not implemented after 1 turn", "invalid", True, id="unknown status"),
+        pytest.param({"status": "implemented", "reason": "all proved"}, "implemented", "implemented in 1 turn, on the agent's word: all proved", "implemented", id="implemented"),
+        pytest.param({"status": "partial", "partial_progress": progress(1, 1)}, "partial, 1 of 1 phase complete", "not implemented after 1 turn, 1 of 1 phase complete", "partial", id="partial"),
+        pytest.param({"status": "partial", "requires_user_review": True, "reason": "lemma 4 is false"}, "needs review", "needs review: lemma 4 is false", "review", id="review"),
+        pytest.param({"status": "blocked", "reason": "no licence"}, "blocked", "blocked: no licence", "blocked", id="blocked"),
+        pytest.param({"status": "failed", "errors": ["wrong plan"]}, "failed", "failed: wrong plan", "failed", id="failed"),
+        pytest.param({}, "the agent wrote no metadata file", "not implemented after 1 turn", "invalid", id="missing"),
+        pytest.param({"status": "done"}, "the metadata file breaks its contract: unknown status `done`, known are `implemented`, `partial`, `blocked`, `failed`", "not implemented after 1 turn", "invalid", id="unknown status"),
     ],
 )  # fmt: skip
-def test_each_status(runner, project, metadata, first_line, last_line, word, pending):
+def test_each_status(runner, project, metadata, first_line, last_line, word):
     lines = runner.turn(**metadata)
     assert lines == [
         f"turn 1: {first_line}, committed {short(project)[0]}",
         f"VERDICT: {word}",
     ]
     assert runner.report.splitlines()[-1] == last_line
-    assert bool(runner.beside) is pending
 
 
-def test_at_the_limit_the_last_settle_tells_the_story(runner, project):
+def test_implemented_with_phases_missing_is_partial(runner):
+    lines = runner.turn(status="implemented", partial_progress=progress(1, 4))
+    assert lines[-1] == "VERDICT: partial"
+    assert runner.warnings == [
+        "reported implemented with 1 of 4 phases complete: treated as partial"
+    ]
+    assert runner.prepare()["resume_phase"] == 2
+
+
+def test_at_the_limit_the_end_of_the_run_brings_the_report(runner, project):
     runner.limit = 2
     runner.turn(status="partial", partial_progress=progress(1, 4))
-    assert runner.beside
-    lines = runner.turn(status="partial", partial_progress=progress(2, 4), errors=["slow"])
+    runner.turn(status="partial", partial_progress=progress(2, 4), errors=["slow"])
     one, two = short(project)
-    assert lines == [
-        "relay implement-886: 2 turns, session sess_123_abc",
-        f"- turn 1: partial, 1 of 4 phases complete, committed {one}",
-        f"- turn 2: partial, 2 of 4 phases complete, committed {two}",
-        "errors:",
-        "- turn 2: slow",
-        "not implemented after 2 turns, 2 of 4 phases complete",
-        "VERDICT: partial",
-    ]
+    assert runner.end(endings.failed("max_iterations", "")) == Closing(
+        dedent(f"""\
+        relay implement-886: 2 turns, session sess_123_abc
+        - turn 1: partial, 1 of 4 phases complete, committed {one}
+        - turn 2: partial, 2 of 4 phases complete, committed {two}
+        errors:
+        - turn 2: slow
+        not implemented after 2 turns, 2 of 4 phases complete
+        """)
+    )
     assert runner.beside == {}
     # A resume with a higher limit goes on where the plan was.
     runner.limit = 4
@@ -231,7 +253,6 @@ def test_the_same_error_waits_once_and_then_ends(runner):
     assert runner.report.splitlines()[-1] == (
         "failed: the same error 3 times in a row: the agent wrote no metadata file"
     )
-    assert runner.beside == {}
 
 
 def test_at_the_limit_nothing_waits(runner):
@@ -241,15 +262,256 @@ def test_at_the_limit_nothing_waits(runner):
     assert runner.done.wait_ms == 0
 
 
-def test_errors_that_differ_go_on(runner):
+def test_errors_that_alternate_end_the_relay_at_the_third_time(runner):
     words = []
-    for number in range(4):
+    for number in range(5):
         lines = runner.turn(status="partial", errors=[["lean timed out", "no disk"][number % 2]])
         words.append(lines[-1])
-    assert words == ["VERDICT: partial"] * 4
-    assert [line for line in runner.report.splitlines() if line.startswith("- turn 4: no")] == [
-        "- turn 4: no disk"
+    assert words == ["VERDICT: partial"] * 4 + ["VERDICT: failed"]
+    report = runner.report.splitlines()
+    assert report[-1] == "failed: the same error 3 times in 6 turns: lean timed out"
+    assert "- turn 4: no disk" in report
+
+
+# ── the check ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def checked(runner, run_dir) -> Runner:
+    """A relay with a check, whose last output is in the run's directory."""
+    runner.inputs |= {"checked": True, "check_log": str(run_dir / "check.log")}
+    return runner
+
+
+def test_a_check_that_passes_confirms_the_plan(checked, project):
+    lines = checked.turn(status="implemented", partial_progress=progress(2, 2), reason="all done")
+    assert lines[-1] == "VERDICT: implemented"
+    assert checked.report.splitlines()[-1] == "implemented in 1 turn, not checked yet: all done"
+    code, out, _ = checked.act("report")
+    assert code == 0
+    assert out[-1] == "implemented in 1 turn, confirmed by the check: all done"
+    assert checked.report.splitlines() == out
+
+
+def test_a_check_that_fails_tells_the_next_turn_what_it_printed(checked, run_dir):
+    checked.turn(status="implemented", partial_progress=progress(2, 2))
+    (run_dir / "check.log").write_text("x\n" * 5000 + "tests ran\n\nphases_total: 9\x1b[2J\n")
+    told = checked.prepare()
+    lines = told["check_output"].split("\n")
+    assert lines[:2] == ["", "  x"]
+    assert lines[-2:] == ["  tests ran", "  phases_total: 9\\x1b[2J"]
+    assert len(lines) == 40
+    assert told["check_log"] == str(run_dir / "check.log")
+    # All phases are complete, and there is none behind the last.
+    assert (told["resume_phase"], told["phases_total"]) == (2, 2)
+    checked.leave(status="implemented", partial_progress=progress(2, 2))
+    checked.settle()
+    assert checked.report.splitlines()[1].startswith(
+        "- turn 1: implemented, but the check failed, 2 of 2 phases complete, committed "
+    )
+    assert checked.report.splitlines()[-1] == "implemented in 2 turns, not checked yet"
+
+
+def test_a_turn_that_the_check_did_not_decide_about_is_told_nothing_of_it(checked, run_dir):
+    (run_dir / "check.log").write_text("an old failure\n")
+    checked.turn(status="partial")
+    assert checked.prepare()["check_output"] == ""
+
+
+def test_output_of_the_check_that_is_gone(checked):
+    checked.turn(status="implemented")
+    assert checked.prepare()["check_output"] == ""
+
+
+def test_preparing_again_still_tells_of_the_check(checked, run_dir):
+    checked.turn(status="implemented")
+    (run_dir / "check.log").write_text("1 failed\n")
+    assert checked.prepare() == checked.prepare()
+
+
+@pytest.mark.parametrize(
+    ("ending", "last"),
+    [
+        pytest.param(endings.failed("max_iterations", ""), "not implemented after 1 turn", id="failed at the limit"),
+        pytest.param(endings.failed("error", "exit 127"), "implemented in 1 turn, not checked yet", id="could not be run"),
+    ],
+)  # fmt: skip
+def test_a_run_that_ends_with_the_check(checked, ending, last):
+    checked.turn(status="implemented")
+    assert checked.end(ending).report.splitlines()[-1] == last
+
+
+PENDING_FILES = [
+    f"?? specs/886/{name}" for name in (".postflight-loop-guard", ".postflight-pending")
+]
+
+
+# ── the task ───────────────────────────────────────────────────────────────────────────────────
+
+STATE = '{"projects": [\n  {"project_number": 886, "status": "planned"}\n]}\n'
+
+
+@pytest.fixture
+def tasked(runner, project) -> Runner:
+    """A relay that belongs to a task, whose files lie outside of its scope."""
+    project.write("specs/state.json", STATE)
+    project.write("TODO.md", "# Tasks\n\n- 886 relay [PLANNED]\n")
+    project.git("add", ".")
+    project.git("commit", "--quiet", "--message=Plan")
+    runner.scope = ("src",)
+    runner.inputs |= {"task_id": "886", "task_state": "specs/state.json", "task_todo": "TODO.md"}
+    return runner
+
+
+def statuses(project: Any, at: str = "") -> tuple[str, str]:
+    """What the task's files say, in the work tree or in a commit."""
+    if at:
+        state, todo = (
+            project.git("show", f"{at}:{name}") for name in ("specs/state.json", "TODO.md")
+        )
+    else:
+        state, todo = (
+            (project.root / name).read_text() for name in ("specs/state.json", "TODO.md")
+        )
+    return json.loads(state)["projects"][0]["status"], todo.rpartition("[")[2].strip("]\n")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status"),
+    [
+        pytest.param({"status": "implemented"}, "completed", id="implemented"),
+        pytest.param({"status": "implemented", "partial_progress": progress(1, 2)}, "partial", id="implemented early"),
+        pytest.param({"status": "partial"}, "partial", id="partial"),
+        pytest.param({"status": "partial", "requires_user_review": True}, "partial", id="review"),
+        pytest.param({"status": "blocked"}, "blocked", id="blocked"),
+        pytest.param({"status": "failed"}, "failed", id="failed"),
+        pytest.param({"status": "?"}, "partial", id="invalid"),
+    ],
+)  # fmt: skip
+def test_the_task_has_the_status_of_the_turn_in_its_commit(tasked, project, metadata, status):
+    tasked.prepare()
+    assert statuses(project) == ("implementing", "IMPLEMENTING")
+    tasked.leave(**metadata)
+    tasked.settle()
+    assert statuses(project) == statuses(project, "HEAD") == (status, status.upper())
+    assert project.git("show", "--name-only", "--format=").split() == [
+        "TODO.md",
+        "specs/state.json",
     ]
+    assert project.status() == [*PENDING_FILES, f"?? {METADATA}"]
+
+
+def test_the_files_around_the_status_stay_as_they_are(tasked, project):
+    tasked.turn(status="partial", artifacts=["src/a.py"])
+    tasked.turn(status="implemented", artifacts=["src/a.py", "src/b.py"])
+    assert (project.root / "specs/state.json").read_text() == STATE.replace(
+        '"planned"', '"completed", "artifacts": ["src/a.py", "src/b.py"]'
+    )
+    assert (project.root / "TODO.md").read_text() == "# Tasks\n\n- 886 relay [COMPLETED]\n"
+
+
+@pytest.mark.parametrize("name", ["specs/state.json", "TODO.md"])
+def test_a_task_that_is_not_there_is_an_error_before_the_first_turn(tasked, project, name):
+    project.write(name, "{}")
+    code, out, _ = tasked.act("prepare")
+    assert code == 2
+    assert out[0].startswith(f"FATAL_ERROR: the task's file `{name}` has no ")
+    assert out[0].endswith("; correct `task` in the loop, or the file")
+    assert tasked.beside == {}
+
+
+def test_a_task_that_an_agent_takes_away_is_a_warning(tasked, project):
+    tasked.prepare()
+    project.write("TODO.md", "all done!\n")
+    tasked.leave(status="partial")
+    tasked.settle()
+    why = (
+        "the status of task 886 was not written: "
+        "the task's file `TODO.md` has no heading or list line with 886"
+    )
+    assert tasked.warnings == [why]
+    tasked.iteration = 2
+    tasked.prepare()
+    assert tasked.warnings == [why]
+    assert tasked.end(endings.failed("max_cost", "")).warnings == (why,)
+
+
+def test_a_run_that_ends_in_a_turn_leaves_no_task_that_is_being_implemented(tasked, project):
+    tasked.turn(status="partial")
+    tasked.prepare()
+    assert statuses(project) == ("implementing", "IMPLEMENTING")
+    tasked.end(endings.failed("max_cost", ""))
+    assert statuses(project) == ("partial", "PARTIAL")
+    assert [line for line in project.status() if not line.startswith("??")] == []
+
+
+def test_a_pause_leaves_everything_for_whoever_goes_on(tasked, project):
+    tasked.prepare()
+    tasked.leave(status="partial")
+    for ending in (endings.HANDED_OFF, endings.REVIEW, endings.interrupted(2)):
+        assert tasked.end(ending) == Closing()
+    assert statuses(project) == ("implementing", "IMPLEMENTING")
+    assert (project.root / METADATA).exists()
+    assert len(tasked.beside) == 2
+
+
+def test_a_task_is_completed_when_the_check_has_passed(tasked, project):
+    tasked.inputs["checked"] = True
+    tasked.turn(status="implemented", artifacts=["src/a.py"])
+    assert statuses(project, "HEAD") == ("partial", "PARTIAL")
+    tasked.act("report")
+    assert statuses(project) == statuses(project, "HEAD") == ("completed", "COMPLETED")
+    assert project.git("log", "-1", "--format=%B") == (
+        "implement-886: task 886 completed (turn 1)\n\nSession: sess_123_abc_iter1"
+    )
+    count = len(project.log())
+    tasked.act("report")
+    assert len(project.log()) == count
+
+
+def test_a_task_without_commits(tasked, project):
+    tasked.inputs |= {"checked": True, "commit": False}
+    tasked.turn(status="implemented")
+    tasked.act("report")
+    assert statuses(project) == ("completed", "COMPLETED")
+    assert project.log() == ["Plan"]
+
+
+def test_a_completed_task_whose_commit_is_refused(tasked, project):
+    tasked.inputs["checked"] = True
+    tasked.turn(status="implemented")
+    project.hook("pre-commit", "echo no >&2; exit 1")
+    assert tasked.act("report")[0] == 0
+    assert tasked.warnings == [
+        "the status of task 886 was not committed: git refused the commit: no"
+    ]
+
+
+# ── the end of the run ─────────────────────────────────────────────────────────────────────────
+
+
+def test_when_the_run_has_ended_nothing_is_left_beside_the_plan(runner, project, run_dir):
+    runner.turn(status="partial")
+    runner.turn(status="implemented")
+    assert runner.end(endings.COMPLETED) == Closing()
+    assert os.listdir(project.root / "specs/886") == ["plan.md"]
+    assert (run_dir / "metadata-turn-1.json").read_text() == '{"status": "partial"}'
+    assert (run_dir / "metadata-turn-2.json").read_text() == '{"status": "implemented"}'
+    assert runner.end(endings.COMPLETED) == Closing()
+
+
+def test_a_run_that_ends_before_a_turn_was_settled_has_nothing_to_report(runner):
+    assert runner.end(endings.failed("error", "")) == Closing()
+    runner.prepare()
+    assert runner.end(endings.failed("auth", "")) == Closing()
+    assert runner.beside == {}
+
+
+def test_what_cannot_be_tidied_up_is_a_warning(runner, run_dir):
+    runner.prepare()
+    (run_dir / "relay.json").write_text("{")
+    (warning,) = runner.end(endings.failed("error", "")).warnings
+    assert warning.startswith("the relay's files were not tidied up: ")
 
 
 # ── odd accounts ───────────────────────────────────────────────────────────────────────────────
@@ -258,14 +520,13 @@ def test_errors_that_differ_go_on(runner):
 def test_what_is_odd_is_said(runner, run_dir):
     runner.turn(status="partial", partial_progress=progress(2, 4))
     runner.turn(status="partial", partial_progress=progress(2, 4))
-    lines = runner.turn(status="partial", partial_progress=progress(2, 4, handoff_path="gone.md"))
-    assert lines[:2] == [
-        "note: no phase was completed for two turns, still 2",
-        "note: the handoff file `gone.md` is not there",
+    runner.turn(status="partial", partial_progress=progress(2, 4, handoff_path="gone.md"))
+    assert runner.warnings == [
+        "no phase was completed for two turns, still 2",
+        "the handoff file `gone.md` is not there",
     ]
-    assert runner.turn(status="partial", partial_progress=progress(1, 4))[:1] == [
-        "note: the phases went back from 2 to 1"
-    ]
+    runner.turn(status="partial", partial_progress=progress(1, 4))
+    assert runner.warnings == ["the phases went back from 2 to 1"]
     assert "- turn 4: the phases went back from 2 to 1" in runner.report.splitlines()
 
 
@@ -273,10 +534,9 @@ def test_metadata_on_the_console_is_a_warning(runner, run_dir):
     (run_dir / "out").write_text('Here you are:\n{"status": "implemented"}\n')
     runner.prepare()
     lines = runner.settle(output=str(run_dir / "out"))
-    assert lines == [
-        f"note: the agent printed its metadata instead of writing it to `{METADATA}`",
-        "turn 1: the agent wrote no metadata file",
-        "VERDICT: invalid",
+    assert lines == ["turn 1: the agent wrote no metadata file", "VERDICT: invalid"]
+    assert runner.warnings == [
+        f"the agent printed its metadata instead of writing it to `{METADATA}`"
     ]
 
 
@@ -308,14 +568,15 @@ def test_an_agents_text_is_never_a_verdict_or_a_signal(runner):
 
 def test_an_old_file_is_never_taken_for_this_turns(runner, project, run_dir):
     runner.leave(status="implemented")
-    code, _, err = runner.act("prepare")
-    assert code == 0
-    assert err == ["an older metadata file was there; it was moved to the run's directory"]
+    runner.act("prepare")
+    assert runner.warnings == [
+        "an older metadata file was there; it was moved to the run's directory"
+    ]
     assert runner.done.structured is not None
     runner.started_ns = runner.done.structured["started_ns"]
-    assert (run_dir / "metadata-before-turn-1.json").read_text() == '{"status": "implemented"}'
+    assert (run_dir / "metadata-turn-0.json").read_text() == '{"status": "implemented"}'
     assert runner.settle()[-1] == "VERDICT: invalid"
-    shutil.copy2(run_dir / "metadata-before-turn-1.json", project.root / METADATA)
+    shutil.copy2(run_dir / "metadata-turn-0.json", project.root / METADATA)
     os.utime(project.root / METADATA, (1, 1))
     assert runner.settle()[0] == "turn 1: the metadata file is older than the turn"
 
@@ -332,8 +593,9 @@ def test_paths_for_an_agent_that_works_elsewhere(runner, project):
     told = runner.prepare()
     assert told["plan_path"] == "../../specs/886/plan.md"
     assert told["metadata_path"] == f"../../{METADATA}"
-    runner.inputs["plan"] = "/abs/plan.md"
-    assert runner.prepare()["plan_path"] == "/abs/plan.md"
+    absolute = str(project.root / "specs/886/plan.md")
+    runner.inputs["plan"] = absolute
+    assert runner.prepare()["plan_path"] == absolute
     project.write("src/api/handoff.md", "x")
     runner.leave(status="partial", partial_progress=progress(1, 2, handoff_path="handoff.md"))
     assert not any("handoff" in line for line in runner.settle())
@@ -359,16 +621,14 @@ def test_what_another_run_left_is_said_and_not_taken_over(runner, project):
     runner.inputs = {**INPUTS}
     project.write("specs/886/.postflight-pending", "run-0\nsess_old\n")
     project.write("specs/886/.postflight-loop-guard", "3\n")
-    code, out, err = runner.act("prepare")
-    assert code == 0
-    assert err == ["an earlier relay (run run-0) was left at turn 3"]
+    _, out, _ = runner.act("prepare")
+    assert runner.warnings == ["an earlier relay (run run-0) was left at turn 3"]
     assert "sess_old" not in out[0]
 
 
 @pytest.mark.parametrize("name", [".postflight-pending", ".postflight-loop-guard"])
 def test_links_beside_the_metadata_are_replaced_not_followed(runner, project, tmp_path, name):
     (tmp_path / "precious").write_text("mine")
-    (project.root / "specs/886").mkdir(parents=True)
     (project.root / "specs/886" / name).symlink_to(tmp_path / "precious")
     runner.prepare()
     assert (tmp_path / "precious").read_text() == "mine"
@@ -381,8 +641,10 @@ def test_links_beside_the_metadata_are_replaced_not_followed(runner, project, tm
 def test_without_a_repository_it_is_said_once(bare_project, run_dir):
     runner = Runner(bare_project, run_dir)
     said = "there is no git repository here, so nothing is committed"
-    assert runner.turn(status="partial") == [f"note: {said}", "turn 1: partial", "VERDICT: partial"]
+    assert runner.turn(status="partial") == ["turn 1: partial", "VERDICT: partial"]
+    assert runner.warnings == [said]
     assert runner.turn(status="implemented") == ["turn 2: implemented", "VERDICT: implemented"]
+    assert runner.warnings == []
     assert runner.report.count(said) == 1
 
 
@@ -421,13 +683,16 @@ def test_a_refused_commit_holds_the_relay_and_keeps_the_work(runner, project):
     why = "the work of turn 1 is kept, but not committed: git refused the commit: trailing blanks"
     assert runner.act("settle") == (
         1,
-        [f"note: {why}", "turn 1: implemented", f"FATAL_ERROR: {why}"],
+        ["turn 1: implemented", f"FATAL_ERROR: {why}"],
         [],
     )
     assert runner.done.error == why
     assert (project.root / "work.txt").read_text() == "x\n"
     assert set(runner.beside) == {".postflight-loop-guard", ".postflight-pending"}
-    # Mended, and resumed in the state that failed.
+    # The run has ended; the hook is fixed, and the run resumed in the state that failed.
+    runner.end(endings.failed("error", why))
+    assert runner.beside == {}
+    assert not (project.root / METADATA).exists()
     (project.root / ".git/hooks/pre-commit").unlink()
     lines = runner.settle(after="settle", exit="1")
     assert lines == [
@@ -435,14 +700,14 @@ def test_a_refused_commit_holds_the_relay_and_keeps_the_work(runner, project):
         "VERDICT: implemented",
     ]
     assert project.log() == ["implement-886: phase 1 (turn 1)"]
-    assert runner.beside == {}
 
 
 def test_a_refused_commit_does_not_hide_that_the_agent_is_blocked(runner, project):
     project.hook("pre-commit", "exit 1")
     lines = runner.turn(status="blocked", reason="no licence")
     why = "the work of turn 1 is kept, but not committed: git refused the commit: git exited with 1"
-    assert lines == [f"note: {why}", "turn 1: blocked", "VERDICT: blocked"]
+    assert lines == ["turn 1: blocked", "VERDICT: blocked"]
+    assert runner.warnings == [why]
     assert runner.report.splitlines()[-1] == "blocked: no licence"
 
 
@@ -462,7 +727,8 @@ def test_a_repository_inside_is_said(runner, project):
     project.git("-C", "vendor", "add", ".")
     project.git("-C", "vendor", "commit", "--quiet", "--message=Lib")
     runner.leave(status="implemented")
-    assert runner.settle()[0] == "note: `vendor/` is a repository of its own: not committed"
+    runner.settle()
+    assert runner.warnings == ["`vendor/` is a repository of its own: not committed"]
 
 
 def test_commits_stay_in_the_scope_and_beside_the_plan(runner, project):
@@ -477,9 +743,9 @@ def test_commits_stay_in_the_scope_and_beside_the_plan(runner, project):
 
 
 def test_metadata_behind_a_linked_directory_is_not_committed(runner, project):
-    (project.root / "real").mkdir()
+    (project.root / "specs").rename(project.root / "real")
     (project.root / "specs").symlink_to("real")
-    project.git("add", "specs")
+    project.git("add", "specs", "real")
     project.git("commit", "--quiet", "--message=Link")
     runner.prepare()
     project.write("work.txt", "x\n")
@@ -536,6 +802,18 @@ def test_a_second_cycle_begins_anew(runner):
     assert runner.report.splitlines()[0] == "relay implement-886: 1 turn, session sess_123_abc"
 
 
+@pytest.mark.parametrize("plan", ["specs/886/plan.md", "nowhere/plan.md"])
+def test_a_plan_that_does_not_exist(runner, project, plan):
+    (project.root / "specs/886/plan.md").unlink()
+    runner.inputs["plan"] = plan
+    assert runner.act("prepare") == (
+        2,
+        [f"FATAL_ERROR: the plan `{plan}` does not exist; write it, or correct `plan` in the loop"],
+        [],
+    )
+    assert runner.beside == {}
+
+
 # ── what makes it impossible ───────────────────────────────────────────────────────────────────
 
 
@@ -585,9 +863,10 @@ def test_a_turn_that_version_one_prepared_is_known_by_its_guard(runner):
 
 
 def test_a_place_that_cannot_be_written(runner, project, run_dir):
-    project.write("specs", "a file")
+    project.write("file", "a file")
+    runner.inputs = {"metadata": "file/x.json", "session": "s"}
     assert runner.act("prepare")[1] == [
-        f"FATAL_ERROR: cannot look at `{METADATA}`: not a directory"
+        "FATAL_ERROR: cannot look at `file/x.json`: not a directory"
     ]
     runner.inputs = {"metadata": "meta/x.json", "session": "s"}
     (project.root / "meta").symlink_to("nowhere")

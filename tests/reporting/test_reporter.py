@@ -76,6 +76,30 @@ def test_a_warning_keeps_its_place(entries, written):
     assert seen == written
 
 
+def test_a_report_is_told_line_by_line():
+    written = Written()
+    written.reporter().record(entry("report", text="two turns\nnot done\x1b[2J\n"))
+    assert written == ["       | two turns\n       | not done\\x1b[2J\n"]
+
+
+def test_the_output_of_a_failure_is_shown_without_the_verdict():
+    written = Written()
+    ended = {"exit_code": 0, "duration_ms": 5}
+    final = {"status": "failed", "reason": "max_iterations", "final_state": "settle"}
+    for output in ("turn 2: partial\nVERDICT: partial", "one\ntwo\nVERDICT: fail"):
+        written.reporter().records(
+            (
+                entry("action_start", action="true", state="settle"),
+                entry("action_complete", state="settle", output=output, **ended),
+                entry(
+                    "loop_error", iterations=2, duration_ms=9, state="settle", error="2", **final
+                ),
+            )
+        )
+    shown = [line for line in "".join(written).splitlines() if "|" in line]
+    assert shown == ["       | one", "       | two"]
+
+
 def test_steps_without_a_line_are_not_written():
     written = Written()
     written.reporter().records([entry("state_enter", state="fix")])

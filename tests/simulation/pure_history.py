@@ -460,7 +460,11 @@ def _check_path(log: Sequence[Record], cut: int, copy: World) -> None:
 def _may_go_another_way(log: Sequence[Record]) -> bool:
     """An action was cut (`on_interrupt` decides), or handed off (the resume is its new session),
     what a person typed behind `resume` was lost, or the clock was set in a wait."""
-    marks = [each["event"] for each in log if each["event"] not in ("cost", "signal", "warning")]
+    marks = [
+        each["event"]
+        for each in log
+        if each["event"] not in ("cost", "signal", "warning", "report")
+    ]
     cuts = ("action_start", "action_interrupted", "handoff_detected", "resume", "host_wait")
     return marks[-1] in cuts
 

@@ -27,7 +27,10 @@ def main(argv: Sequence[str]) -> int:
     args = vars(_parser().parse_args(argv))
     name, scope = f"relay.{args.pop('verb')}", tuple(args.pop("scope") or ["."])
     started_ns = marked_at(args["metadata"]) or UNKNOWN_START
-    done = perform(name, _call({**args, "started_ns": started_ns}, scope, os.environ))
+    call = _call({**args, "started_ns": started_ns}, scope, os.environ)
+    done = perform(name, call)
+    for warning in done.warnings:
+        call.warn(warning)
     time.sleep(done.wait_ms / 1000)  # its machine does not know of this wait
     return done.exit_code
 

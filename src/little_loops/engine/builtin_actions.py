@@ -34,7 +34,7 @@ def run_builtin(at: Workplace, run: LoopState, command: RunBuiltin, filled: Fill
     if done.structured is not None:
         result = result._replace(structured=done.structured)
     failed = None if done.error is None else SignalLine("error", done.error)
-    return Acted(result._replace(wait_ms=done.wait_ms), failed)
+    return Acted(result._replace(wait_ms=done.wait_ms), failed, done.warnings)
 
 
 def _call(

@@ -253,15 +253,25 @@ def _wait(world: LocalWorld, run: LoopState, command: Wait) -> Happening:
 
 
 def _end_leftovers(world: LocalWorld, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
+    names = _end_processes(world, run)
+    ended = LeftoversEnded(world.clock.now(), command.ending, names)
+    if world.loop.paradigm != "relay":
+        return ended
+    from little_loops.relay.run_end import close_relay  # only a relay leaves files
+
+    closing = close_relay(run.loop, world.writer.files.root, world.run_dir, command.ending)
+    return ended._replace(report=closing.report, warnings=closing.warnings)
+
+
+def _end_processes(world: LocalWorld, run: LoopState) -> tuple[str, ...]:
     if process_tree.is_adopting() and process_tree.reap():
-        return LeftoversEnded(world.clock.now(), command.ending)
+        return ()
     # All that is below us: also an orphan that left its session and cleared its environment.
     roots = [os.getpid()] if process_tree.is_adopting() else []
     ended = process_tree.sweep(
         run.run, (), world.loop.kill_grace, roots=roots, stop=world.around.stop
     )
-    names = tuple(f"{member.name} (pid {member.pid})" for member in ended)
-    return LeftoversEnded(world.clock.now(), command.ending, names)
+    return tuple(f"{member.name} (pid {member.pid})" for member in ended)
 
 
 PERFORM: Performers = {

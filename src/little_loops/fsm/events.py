@@ -265,6 +265,12 @@ class Recheck(NamedTuple):
     why: str
 
 
+class Report(NamedTuple):
+    """What the run has done, where it ends before one of its states could tell."""
+
+    text: Masked[str]
+
+
 class Resume(NamedTuple):
     """An unfinished run continues."""
 
@@ -390,6 +396,7 @@ Event = (
     | ReferenceMoved
     | CheckResult
     | Recheck
+    | Report
     | Resume
     | FinalEvent
     | UnknownEvent
@@ -429,6 +436,7 @@ KINDS: dict[str, type[Event]] = {
     "reference_moved": ReferenceMoved,
     "check_result": CheckResult,
     "recheck": Recheck,
+    "report": Report,
     "resume": Resume,
     **FINAL_KINDS,
 }

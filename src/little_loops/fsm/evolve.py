@@ -32,6 +32,7 @@ from little_loops.fsm.events import (
     OutOfScope,
     Recheck,
     ReferenceMoved,
+    Report,
     Restored,
     Resume,
     RetryWait,
@@ -127,7 +128,7 @@ def _changed(run: LoopState, event: Event, entry: Entry) -> LoopState:
             return _cost(run, event)
         case Resume():
             return _resume(run, event)
-        case LoopStart() | SignalFound() | RunWarning() | UnknownEvent():
+        case LoopStart() | SignalFound() | RunWarning() | Report() | UnknownEvent():
             return run
         case Tree() | Tampered() | OutOfScope() | Restored() | ReferenceMoved():
             return run  # `evolve_trees` adds these up

@@ -107,9 +107,16 @@ class StoreFailed(NamedTuple):
 
 
 class LeftoversEnded(NamedTuple):
+    """Nothing is left of the actions.  `names`: the processes that were ended for that.
+
+    `report`: what the run has done, where none of its states has told it.
+    """
+
     at: Moment
     ending: Ending
     names: tuple[str, ...] = ()
+    report: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 Happening = (

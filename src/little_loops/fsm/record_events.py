@@ -10,6 +10,7 @@ from little_loops.fsm.events import (
     ActionInterrupted,
     Cost,
     PartialResult,
+    Report,
     Resume,
     RunWarning,
     SignalFound,
@@ -116,4 +117,8 @@ def note_end(turn: Turn, ended: LeftoversEnded) -> None:
     if ended.names:
         names = ", ".join(ended.names)
         turn.note(RunWarning(f"ended what the actions had left running: {names}"))
+    for warning in ended.warnings:
+        turn.note(RunWarning(warning))
+    if ended.report:
+        turn.note(Report(ended.report))
     turn.note(endings.final_event(turn.loop, turn.run, ended.ending, turn.at.ran_ms))

@@ -37,6 +37,7 @@ class Done(NamedTuple):
     structured: Mapping[str, Any] | None = None
     wait_ms: int = 0
     error: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Executed(NamedTuple):

@@ -217,9 +217,14 @@ def _digest(path: str, info: os.stat_result) -> str:
 # ── committing ─────────────────────────────────────────────────────────────────────────────────
 
 
-def commit(repository: Repository, message: str, bounds: Bounds) -> Committed:
-    """Commit what changed since the snapshot, as far as it lies within the bounds."""
-    before = _snapshot(repository.call)
+def commit(
+    repository: Repository, message: str, bounds: Bounds, before: Snapshot | None = None
+) -> Committed:
+    """Commit what changed since the snapshot, as far as it lies within the bounds.
+
+    `before` is what was there instead of the snapshot that was kept.
+    """
+    before = _snapshot(repository.call) if before is None else before
     mine = [
         change
         for change in changes(repository)

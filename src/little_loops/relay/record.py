@@ -1,9 +1,10 @@
 """The turns of a relay so far, and the two files that say a relay is under way.
 
-`relay.json` in the run's directory lists the settled turns, for decisions and for the report.  It
-is a file because it grows with every turn, which the run's state must not; the turn under way is in
-the state, as what `prepare` gave back.  Beside the metadata `.postflight-loop-guard` holds the
-number of the turn, and `.postflight-pending` stays until the relay has come to its final end.
+`relay.json` in the run's directory lists the settled turns, for decisions and for the report, and
+says what there is to tidy up when the run has ended.  It is a file because it grows with every turn,
+which the run's state must not; the turn under way is in the state, as what `prepare` gave back.
+Beside the metadata `.postflight-loop-guard` holds the number of the turn, and `.postflight-pending`
+stays until the run has ended.
 
 Everything is written whole or not at all, and over a planted link, never through it.  Paths are
 relative to `home`, and named in messages as they are given.
@@ -29,12 +30,25 @@ MARKER = ".postflight-pending"
 LARGEST = 64 << 20
 
 
+class Task(NamedTuple):
+    """The task that the plan belongs to, and the files that hold its status; empty: none."""
+
+    id: str = ""
+    state: str = ""
+    todo: str = ""
+
+
 class Relay(NamedTuple):
-    """A relay so far: its settled turns.  `ended`: none follows, not even by a resume."""
+    """A relay so far: its settled turns, and the number of the last one that was prepared.
+
+    No `metadata`: version one has not said where it is.
+    """
 
     session: str = ""
     turns: tuple[Turn, ...] = ()
-    ended: bool = False
+    metadata: str = ""
+    task: Task = Task()
+    prepared: int = 0
 
     def before(self, number: int) -> tuple[Turn, ...]:
         """The turns before that one; settling it twice must not count it twice."""
@@ -59,7 +73,9 @@ def _relay(data: dict[str, Any]) -> Relay:
     if data["format"] != FORMAT:
         raise ValueError(f"format {data['format']!r} is not {FORMAT}")
     turns = tuple(_turn(turn) for turn in data["turns"])
-    return Relay(str(data["session"]), turns, bool(data["ended"]))
+    task = Task(**{name: str(text) for name, text in data.get("task", {}).items()})
+    metadata, prepared = str(data.get("metadata", "")), int(data.get("prepared", 0))
+    return Relay(str(data["session"]), turns, metadata, task, prepared)
 
 
 def _turn(data: Mapping[str, Any]) -> Turn:
@@ -70,13 +86,13 @@ def _turn(data: Mapping[str, Any]) -> Turn:
 
 def save(run_dir: str, relay: Relay) -> None:
     turns = [turn._asdict() for turn in relay.turns]
-    data = {"format": FORMAT, **relay._asdict(), "turns": turns}
+    data = {"format": FORMAT, **relay._asdict(), "turns": turns, "task": relay.task._asdict()}
     write_whole(os.path.join(run_dir, MEMORY), json.dumps(data, indent=1) + "\n")
 
 
-def forget(run_dir: str) -> None:
-    """Begin again: another relay follows in the same run."""
-    _remove(os.path.join(run_dir, MEMORY))
+def kept_metadata(run_dir: str, turn: int) -> str:
+    """Where the metadata of a turn is kept; of turn 0 what was there before the first."""
+    return os.path.join(run_dir, f"metadata-turn-{turn}.json")
 
 
 # ── guard and marker ───────────────────────────────────────────────────────────────────────────
@@ -123,7 +139,7 @@ def marked_at(metadata: str, home: str = "") -> int | None:
 
 
 def unmark(metadata: str, home: str = "") -> None:
-    """The final end; the marker goes last."""
+    """The run has ended; the marker goes last."""
     for name in (GUARD, MARKER):
         _remove(_beside(metadata, name), home)
 
@@ -154,6 +170,11 @@ def _make_parent(path: str, home: str) -> None:
 
 def read_small(path: str, limit: int, home: str = "") -> str | None:
     """The text of a plain file, or None if there is none."""
+    content = read_plain(path, limit, home)
+    return None if content is None else content.decode("utf-8", "replace")
+
+
+def read_plain(path: str, limit: int, home: str = "") -> bytes | None:
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with open(os.open(os.path.join(home, path), flags), "rb") as stream:
@@ -164,19 +185,21 @@ def read_small(path: str, limit: int, home: str = "") -> str | None:
         raise _failure("read", path, problem) from problem
     if len(content) > limit:
         raise StorageError(f"`{path}` is larger than {limit} bytes")
-    return content.decode("utf-8", "replace")
+    return content
 
 
-def write_whole(path: str, text: str, home: str = "") -> None:
+def write_whole(path: str, text: str, home: str = "", *, mode: int = 0o600) -> None:
     """Put a file in place: after a crash it is the old one or the new one."""
     full = os.path.join(home, path)
-    temporary = f"{full}.tmp"  # one name, so that what a killed process left is written over
+    # One name, so that what a killed process left is written over; nobody else's, as we remove it.
+    temporary = f"{full}.ll-loop.tmp"
     try:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(temporary, flags, 0o600), "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with open(os.open(temporary, flags, mode), "wb") as stream:
+            os.fchmod(stream.fileno(), mode)
+            stream.write(text.encode("utf-8"))
             stream.flush()
             os.fsync(stream.fileno())
         os.rename(temporary, full)

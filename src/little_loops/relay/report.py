@@ -6,9 +6,9 @@ or a signal, which count at the start of a line only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from little_loops.relay.rules import Turn
+from little_loops.relay.rules import Check, Turn, artifacts_of
 
 TURNS_SHOWN = 20
 LINES_SHOWN = 50
@@ -28,6 +28,8 @@ def turn_line(turn: Turn, *, limit: int | None = None) -> str:
 def _ending(turn: Turn) -> str:
     if turn.word == "invalid":
         return turn.reason
+    if turn.refuted:
+        return "implemented, but the check failed"
     return "needs review" if turn.word == "review" else turn.word
 
 
@@ -41,8 +43,7 @@ def report(name: str, session: str, turns: Sequence[Turn]) -> str:
     lines = [f"relay {name}: {_count(len(turns), 'turn')}, session {session}"]
     lines += _listed(turn_line(turn) for turn in turns[-TURNS_SHOWN:])
     lines += _section("errors", [f"turn {t.number}: {error}" for t in turns for error in t.errors])
-    artifacts = dict.fromkeys(path for turn in turns for path in turn.artifacts)
-    lines += _section("artifacts", list(artifacts))
+    lines += _section("artifacts", artifacts_of(turns))
     lines += _section("notes", [f"turn {t.number}: {note}" for t in turns for note in t.notes])
     summaries = [turn.summary_path for turn in turns if turn.summary_path]
     lines += [f"summary: {summaries[-1]}"] if summaries else []
@@ -51,15 +52,22 @@ def report(name: str, session: str, turns: Sequence[Turn]) -> str:
 
 def _last_words(turn: Turn, turns: Sequence[Turn]) -> str:
     match turn.word:
-        case "implemented":
+        case "implemented" if not turn.refuted:
             because = f": {turn.reason}" if turn.reason else ""
-            return f"implemented in {_count(len(turns), 'turn')}{because}"
+            return f"implemented in {_count(len(turns), 'turn')}, {_PROOF[turn.check]}{because}"
         case "review":
             return f"needs review: {turn.reason}"
         case "blocked" | "failed":
             return f"{turn.word}: {turn.reason}"
         case _:
             return f"not implemented after {_count(len(turns), 'turn')}{_standing(turns)}"
+
+
+_PROOF: Mapping[Check, str] = {
+    "": "on the agent's word",
+    "pending": "not checked yet",
+    "passed": "confirmed by the check",
+}
 
 
 def _standing(turns: Sequence[Turn]) -> str:

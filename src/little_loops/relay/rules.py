@@ -22,7 +22,10 @@ Status = Literal["implemented", "partial", "blocked", "failed"]
 STATUSES: tuple[Status, ...] = ("implemented", "partial", "blocked", "failed")
 Word = Literal["implemented", "partial", "review", "blocked", "failed", "invalid"]
 FINAL_WORDS = ("implemented", "blocked", "failed")
-"""Words after which no turn follows, not even by a resume."""
+"""Words after which no turn follows, unless a check contradicts an implemented one."""
+Check = Literal["", "pending", "passed", "failed"]
+"""What the relay's own check says about a turn that claims to be the last; empty: nothing."""
+TaskStatus = Literal["implementing", "completed", "partial", "blocked", "failed"]
 
 CHANGEABLE = re.compile(r"0x[0-9a-f]+|\b(?=[a-f]*[0-9])[0-9a-f]{7,}\b|[0-9]+")
 """What may differ between two tellings of one error: addresses, hashes, numbers."""
@@ -84,6 +87,12 @@ class Turn(NamedTuple):
     artifacts: tuple[str, ...] = ()
     summary_path: str = ""
     commit: str | None = None
+    check: Check = ""
+
+    @property
+    def refuted(self) -> bool:
+        """It claimed to be the last turn, and the check says otherwise."""
+        return self.check == "failed"
 
 
 class Decision(NamedTuple):
@@ -228,9 +237,12 @@ def _moved(end: Metadata, before: Sequence[Turn]) -> bool:
 def hand_over(before: Sequence[Turn]) -> HandOver:
     """For the next turn: silence about phases takes nothing back that was reported complete."""
     handoffs = [turn.handoff_path for turn in before if turn.reported]
+    phase, total = _reached(before) + 1, _total(before)
+    if before and before[-1].refuted and total is not None:
+        phase = min(phase, max(total, 1))  # all phases are complete, yet something is not
     return HandOver(
-        resume_phase=_reached(before) + 1,
-        phases_total=_total(before),
+        resume_phase=phase,
+        phases_total=total,
         handoff_path=handoffs[-1] if handoffs else "",
     )
 
@@ -279,6 +291,33 @@ def _stood_still(before: Sequence[Turn]) -> bool:
     return bool(told) and (told[-1].completed or 0) <= _reached(told[:-1])
 
 
+# ── the check, and the task ────────────────────────────────────────────────────────────────────
+
+
+def checked(turns: tuple[Turn, ...], check: Check) -> tuple[Turn, ...]:
+    """The turns, the last of them with what the check has decided, if it was waiting for that."""
+    if not turns or turns[-1].check != "pending":
+        return turns
+    return (*turns[:-1], turns[-1]._replace(check=check))
+
+
+def task_status(turn: Turn) -> TaskStatus:
+    """What a settled turn makes of the task; nothing is completed before the check has passed."""
+    match turn.word:
+        case "implemented":
+            return "partial" if turn.check in ("pending", "failed") else "completed"
+        case "blocked" | "failed":
+            return turn.word
+        case "partial" | "review" | "invalid":
+            return "partial"
+        case _:
+            assert_never(turn.word)
+
+
+def artifacts_of(turns: Sequence[Turn]) -> list[str]:
+    return list(dict.fromkeys(path for turn in turns for path in turn.artifacts))
+
+
 # ── names ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -296,6 +335,13 @@ def commit_message(name: str, session: str, turn: Turn, started: HandOver) -> st
     phase = phase if total is None else min(phase, max(total, 1))
     return (
         f"{name}: phase {phase}{of} (turn {turn.number})\n\n"
+        f"Session: {session_of(session, turn.number)}\n"
+    )
+
+
+def completion_message(name: str, session: str, task_id: str, turn: Turn) -> str:
+    return (
+        f"{name}: task {task_id} completed (turn {turn.number})\n\n"
         f"Session: {session_of(session, turn.number)}\n"
     )
 

@@ -7,17 +7,18 @@ step is either done whole or repeated without harm.
 how the turn went and, as its last line, the verdict.  What makes either impossible is printed as a
 `FATAL_ERROR:` line, and is the reason the engine gives.
 
-Not here: the decision (`rules`), what is kept of earlier turns (`record`), git (`commits`).
+Not here: the decision (`rules`), what is kept of earlier turns (`record`), git (`commits`), what is
+tidied up when the run has ended (`run_end`).
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from little_loops.errors import FAILED, LittleLoopsError, StorageError
+from little_loops.errors import FAILED, LittleLoopsError, StorageError, UsageError
 from little_loops.records import NamedTuple
 from little_loops.relay import record, rules
 from little_loops.relay.call import Call, Done
@@ -33,12 +34,15 @@ from little_loops.relay.commits import (
 )
 from little_loops.relay.contract import one_line
 from little_loops.relay.metadata import instead_of, move_away, printed_instead, read_metadata
-from little_loops.relay.record import Pending, Relay
+from little_loops.relay.record import Pending, Relay, Task, kept_metadata
 from little_loops.relay.report import report, turn_line
 from little_loops.relay.rules import Cut, Decision, Metadata, Turn, TurnEnd, Unusable
+from little_loops.relay.tasks import find_task, write_status
 
 READY = "ready"
 NO_REPOSITORY = "there is no git repository here, so nothing is committed"
+CHECK_LINES = 40
+CHECK_BYTES = 4096
 
 
 class Inputs(NamedTuple):
@@ -49,6 +53,11 @@ class Inputs(NamedTuple):
     session: str = ""
     cwd: str = ""
     commit: bool = True
+    task_id: str = ""
+    task_state: str = ""
+    task_todo: str = ""
+    checked: bool = False
+    check_log: str = ""
     started_ns: int | None = None
     after: str = "turn"
     exit: str = ""
@@ -59,6 +68,10 @@ class Inputs(NamedTuple):
         fields = {name: given[name] for name in cls._fields if name in given}
         fields["started_ns"] = _number(str(fields.get("started_ns", "")))
         return cls(**fields)
+
+    @property
+    def task(self) -> Task:
+        return Task(self.task_id, self.task_state, self.task_todo)
 
 
 def _number(text: str) -> int | None:
@@ -71,27 +84,45 @@ def _number(text: str) -> int | None:
 def prepare(call: Call) -> Done:
     given = Inputs.of(call.inputs)
     relay = record.load(call.run_dir)
-    if relay.ended:  # a `maintain` loop begins again after its end
-        record.forget(call.run_dir)
-        relay = Relay()
-    _warn_of_another_run(call, given.metadata)
-    kept = os.path.join(call.run_dir, f"metadata-before-turn-{call.iteration}.json")
-    if move_away(given.metadata, kept, call.project) and call.iteration == 1:
-        call.warn("an older metadata file was there; it was moved to the run's directory")
+    # Another turn is due, so the check that the last one was waiting for has failed.
+    before = rules.checked(relay.before(call.iteration), "failed")
+    _require_plan(call, given.plan)
+    if call.iteration == 1:  # later an agent may have moved it, and the plan goes on
+        find_task(given.task, call.project)
+    warnings = [*_another_run(call, given.metadata), *_make_room(call, given.metadata)]
     if not given.commit or not _begin_from_commit(call):
         drop_snapshot(call)
     session = _session(call, given, relay)
+    relay = Relay(session, before, given.metadata, given.task, call.iteration)
+    record.save(call.run_dir, relay)
     turn = Pending(call.run, session, call.iteration)
     started_ns = record.mark_pending(given.metadata, turn, call.project)
-    told = _hand_over(call, given, session, relay) | {"started_ns": started_ns}
+    warnings += _try_status(call, given.task, "implementing", ())
+    told = _hand_over(call, given, relay) | {"started_ns": started_ns}
     call.say(json.dumps(told, ensure_ascii=False))
-    return Done(structured=told)
+    return Done(structured=told, warnings=tuple(warnings))
 
 
-def _warn_of_another_run(call: Call, metadata: str) -> None:
+def _require_plan(call: Call, plan: str) -> None:
+    if plan and not os.path.exists(call.path(plan)):
+        raise UsageError(
+            f"the plan `{one_line(plan)}` does not exist", "write it, or correct `plan` in the loop"
+        )
+
+
+def _another_run(call: Call, metadata: str) -> list[str]:
     left = record.pending_at(metadata, call.project)
-    if left is not None and left.run != call.run:
-        call.warn(f"an earlier relay (run {one_line(left.run, 60)}) was left at turn {left.number}")
+    if left is None or left.run == call.run:
+        return []
+    return [f"an earlier relay (run {one_line(left.run, 60)}) was left at turn {left.number}"]
+
+
+def _make_room(call: Call, metadata: str) -> list[str]:
+    """What is there is of the turn before; before the first turn it is of another relay."""
+    moved = move_away(metadata, kept_metadata(call.run_dir, call.iteration - 1), call.project)
+    if not moved or call.iteration > 1:
+        return []
+    return ["an older metadata file was there; it was moved to the run's directory"]
 
 
 def _session(call: Call, given: Inputs, relay: Relay) -> str:
@@ -109,8 +140,8 @@ def _begin_from_commit(call: Call) -> bool:
     return True
 
 
-def _hand_over(call: Call, given: Inputs, session: str, relay: Relay) -> dict[str, Any]:
-    started = rules.hand_over(relay.before(call.iteration))
+def _hand_over(call: Call, given: Inputs, relay: Relay) -> dict[str, Any]:
+    started = rules.hand_over(relay.turns)
     of = "" if started.phases_total is None else f" of {started.phases_total}"
     return {
         "verdict": READY,
@@ -119,10 +150,30 @@ def _hand_over(call: Call, given: Inputs, session: str, relay: Relay) -> dict[st
         "phases_total": "" if started.phases_total is None else started.phases_total,
         "handoff_path": started.handoff_path,
         "iteration": call.iteration,
-        "session_id": rules.session_of(session, call.iteration),
+        "session_id": rules.session_of(relay.session, call.iteration),
         "plan_path": _seen_from(given.cwd, given.plan),
         "metadata_path": _seen_from(given.cwd, given.metadata),
+        **_failed_check(given, relay),
     }
+
+
+def _failed_check(given: Inputs, relay: Relay) -> dict[str, str]:
+    """What the check printed that the last turn did not pass: its end, and the file with all of it."""
+    if not relay.turns or not relay.turns[-1].refuted:
+        return {"check_output": "", "check_log": ""}
+    return {"check_output": _end_of(given.check_log), "check_log": given.check_log}
+
+
+def _end_of(path: str) -> str:
+    """The last lines of a file, indented, so that none of them passes for a line of ours."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - CHECK_BYTES))
+            text = stream.read(CHECK_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    lines = [one_line(line) for line in text.splitlines()[-CHECK_LINES:]]
+    return "".join(f"\n  {line}" for line in lines if line)
 
 
 def _seen_from(cwd: str, path: str) -> str:
@@ -142,23 +193,32 @@ def settle(call: Call) -> Done:
     decision = rules.decide(end, before)
     turn = rules.remember(call.iteration, end, decision, before)
     turn = turn._replace(notes=(*_notes(call, given, end, before),))
+    if given.checked and turn.word == "implemented":
+        turn = turn._replace(check="pending")
     session = _session(call, given, relay)
+    turn = _update_task(call, given.task, turn, before)
     turn, refused = _commit(call, given, session, turn, before)
-    held = refused is not None and turn.word not in ("blocked", "failed")
-    ended = turn.word in rules.FINAL_WORDS and not held
-    relay = Relay(session, (*before, turn), ended)
-    record.save(call.run_dir, relay)
-    goes_on = _tell(call, given, relay, held=held)
-    if refused is not None and held:
+    relay = Relay(session, (*before, turn), given.metadata, given.task, call.iteration)
+    _keep(call, relay)
+    call.say(turn_line(turn, limit=call.iteration_limit))
+    if refused is not None and turn.word not in ("blocked", "failed"):
         raise refused
-    wait_ms = _wait_ms(call, decision) if goes_on else 0
+    wait_ms = _wait_ms(call, turn, decision)
     call.say(f"VERDICT: {turn.word}")
-    return Done(wait_ms=wait_ms)
+    return Done(wait_ms=wait_ms, warnings=turn.notes)
+
+
+def _keep(call: Call, relay: Relay) -> str:
+    """The relay so far, and how it reads."""
+    record.save(call.run_dir, relay)
+    text = report(call.loop, relay.session, relay.turns)
+    record.write_whole(os.path.join(call.run_dir, record.REPORT), text)
+    return text
 
 
 def _end(call: Call, given: Inputs) -> TurnEnd:
     """How the turn ended, by the file it left: an exit code proves nothing."""
-    metadata = call.path(given.metadata)
+    metadata = _metadata_path(call, given.metadata)
     end = read_metadata(metadata, _started_ns(call, given))
     if isinstance(end, Metadata):
         return end
@@ -169,6 +229,12 @@ def _end(call: Call, given: Inputs) -> TurnEnd:
         printed = bool(given.output) and printed_instead(given.output)
         return Unusable(f"{end.error}{ended}", instead_of(given.metadata) if printed else "")
     return end
+
+
+def _metadata_path(call: Call, metadata: str) -> str:
+    """Where the turn left it; if the run had ended meanwhile, where it was kept."""
+    path, kept = call.path(metadata), kept_metadata(call.run_dir, call.iteration)
+    return kept if not os.path.lexists(path) and os.path.lexists(kept) else path
 
 
 def _started_ns(call: Call, given: Inputs) -> int:
@@ -188,6 +254,23 @@ def _notes(call: Call, given: Inputs, end: TurnEnd, before: tuple[Turn, ...]) ->
     if given.commit and not has_snapshot(call) and not before:
         notes.append(NO_REPOSITORY)
     return notes
+
+
+def _update_task(call: Call, task: Task, turn: Turn, before: tuple[Turn, ...]) -> Turn:
+    artifacts = rules.artifacts_of((*before, turn))
+    problems = _try_status(call, task, rules.task_status(turn), artifacts)
+    return turn._replace(notes=(*turn.notes, *problems))
+
+
+def _try_status(
+    call: Call, task: Task, status: rules.TaskStatus, artifacts: Sequence[str]
+) -> list[str]:
+    """An agent may have changed the files meanwhile; the plan's progress does not depend on them."""
+    try:
+        write_status(task, status, artifacts, call.project)
+    except LittleLoopsError as problem:
+        return [f"the status of task {one_line(task.id, 60)} was not written: {problem.message}"]
+    return []
 
 
 def _commit(
@@ -210,9 +293,10 @@ def _commit(
 
 
 def _bounds(call: Call, given: Inputs) -> Bounds:
-    """The scope, and where plan and metadata lie; not the relay's own files."""
+    """The scope, where plan and metadata lie, and the task's files; not the relay's own files."""
     folders = [os.path.dirname(path) for path in (given.metadata, given.plan)]
-    inside = [*call.scope, *(path for path in (given.plan, *folders) if path)]
+    more = (given.plan, *folders, given.task_state, given.task_todo)
+    inside = [*call.scope, *(path for path in more if path)]
     metadata = _in_project(call, given.metadata)
     postflight = os.path.join(os.path.dirname(metadata), ".postflight-*")
     return Bounds(tuple(_in_project(call, path) for path in inside), (metadata, postflight))
@@ -225,34 +309,12 @@ def _in_project(call: Call, path: str) -> str:
     return os.path.relpath(os.path.join(os.path.realpath(folder), name), home)
 
 
-def _tell(call: Call, given: Inputs, relay: Relay, *, held: bool) -> bool:
-    """Say how the turn went, and at the limit, where no state follows, how the relay did.
-
-    Returns whether another turn follows.
-    """
-    turn = relay.turns[-1]
-    text = report(call.loop, relay.session, relay.turns)
-    record.write_whole(os.path.join(call.run_dir, record.REPORT), text)
-    at_limit = _at_limit(call, turn) and not held
-    for note in turn.notes:
-        call.say(f"note: {note}")
-    call.say(text.rstrip("\n") if at_limit else turn_line(turn, limit=call.iteration_limit))
-    if at_limit or relay.ended:
-        record.unmark(given.metadata, call.project)
-    return not at_limit and not relay.ended
-
-
-def _at_limit(call: Call, turn: Turn) -> bool:
-    """No turn will follow, though one should: the engine ends the run for it."""
-    goes_on = turn.word in ("partial", "invalid")
-    limit = call.iteration_limit
-    return goes_on and limit is not None and call.iteration >= limit
-
-
-def _wait_ms(call: Call, decision: Decision) -> int:
+def _wait_ms(call: Call, turn: Turn, decision: Decision) -> int:
     """How long the next turn has to wait, because an error came back at once."""
-    if decision.wait_s:
-        call.warn(f"the same error twice in a row: waiting {decision.wait_s:.0f} s")
+    limit = call.iteration_limit
+    if not decision.wait_s or (limit is not None and turn.number >= limit):
+        return 0
+    call.warn(f"the same error twice in a row: waiting {decision.wait_s:.0f} s")
     return round(decision.wait_s * 1000)
 
 
@@ -260,11 +322,32 @@ def _wait_ms(call: Call, decision: Decision) -> int:
 
 
 def show_report(call: Call) -> Done:
-    text = record.read_small(os.path.join(call.run_dir, record.REPORT), record.LARGEST)
-    if text is None:
+    relay = record.load(call.run_dir)
+    if not relay.turns:
         raise StorageError("no turn was settled, so there is nothing to report")
-    call.say(text.rstrip("\n"))
-    return Done()
+    # Where a relay reports an implemented plan, its check has passed.
+    relay = relay._replace(turns=rules.checked(relay.turns, "passed"))
+    warnings = _complete_task(call, relay)
+    call.say(_keep(call, relay).rstrip("\n"))
+    return Done(warnings=tuple(warnings))
+
+
+def _complete_task(call: Call, relay: Relay) -> list[str]:
+    """The turn's commit was made before its check had passed; what that changes gets its own."""
+    turn, task = relay.turns[-1], relay.task
+    if turn.check != "passed" or not task.id:
+        return []
+    artifacts = rules.artifacts_of(relay.turns)
+    problems = _try_status(call, task, rules.task_status(turn), artifacts)
+    places = tuple(_in_project(call, path) for path in (task.state, task.todo) if path)
+    try:
+        repository = find_repository(call) if has_snapshot(call) else None
+        if repository is not None and places:
+            message = rules.completion_message(call.loop, relay.session, task.id, turn)
+            commit(repository, message, Bounds(places), before={})
+    except LittleLoopsError as problem:
+        problems.append(f"the status of task {task.id} was not committed: {problem.message}")
+    return problems
 
 
 # ── by name ────────────────────────────────────────────────────────────────────────────────────

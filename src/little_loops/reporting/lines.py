@@ -34,6 +34,7 @@ from little_loops.fsm.events import (
     PartialResult,
     Recheck,
     ReferenceMoved,
+    Report,
     Restored,
     Resume,
     RetryWait,
@@ -189,6 +190,9 @@ class Teller:
         why = "" if event.place == "clean" else f": {event.why}"
         return [f"{INDENT}{self.signs['to']} {event.state} again{where}{why}"]
 
+    def _report(self, event: Report) -> list[str]:
+        return [f"{INDENT}| {line}" for line in event.text.splitlines()]
+
     def _resume(self, event: Resume) -> list[str]:
         self.iteration = event.iteration
         where = f"from state '{event.state}' (iteration {event.iteration})"
@@ -257,6 +261,7 @@ _TELL: Mapping[type, Callable[[Teller, Any], list[str]]] = {
     Restored: Teller._restored,
     ReferenceMoved: Teller._reference_moved,
     Recheck: Teller._recheck,
+    Report: Teller._report,
     Resume: Teller._resume,
     LoopComplete: Teller._last,
     LoopError: Teller._last,
@@ -340,8 +345,13 @@ def _said(result: Result) -> str:
         return one_line(structured["reason"])
     text = output_of(result).rstrip()
     before, _, last = text.rpartition("\n")
-    said = last_said(before) if last.startswith("VERDICT:") else one_line(last)
+    said = last_said(before) if is_verdict(last) else one_line(last)
     return said or last_said(result.stderr)
+
+
+def is_verdict(line: str) -> bool:
+    """A line for the machine; what it led to is told with it."""
+    return line.startswith("VERDICT:")
 
 
 def output_of(result: Result | PartialResult) -> str:

@@ -22,7 +22,7 @@ from little_loops.fsm.state import Result
 from little_loops.reporting.escape import visible
 from little_loops.reporting.excerpt import BAR, Excerpt
 from little_loops.reporting.held_end import HeldEnd, WithVerdict
-from little_loops.reporting.lines import Teller, output_of
+from little_loops.reporting.lines import Teller, is_verdict, output_of
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Onlooker
 
@@ -117,7 +117,7 @@ def _printed(result: Result | PartialResult) -> str:
     One line alone has been told already.
     """
     texts = (output_of(result), result.stderr or "")
-    lines = [line for text in texts for line in visible(text).splitlines()]
+    lines = [line for text in texts for line in visible(text).splitlines() if not is_verdict(line)]
     if len(lines) < 2:
         return ""
     return "".join(f"{BAR}{line}\n" for line in lines[-MOST_LINES:])

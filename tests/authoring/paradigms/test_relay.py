@@ -10,7 +10,13 @@ import yaml
 from little_loops.authoring.fields.reader import Reader
 from little_loops.authoring.load import load
 from little_loops.authoring.paradigms import native
-from little_loops.authoring.paradigms.relay import CONTRACT, HANDED_OVER, expand
+from little_loops.authoring.paradigms.relay import (
+    ABOUT_CHECK,
+    CONTRACT,
+    FAILED_CHECK,
+    HANDED_OVER,
+    expand,
+)
 from little_loops.authoring.yaml.nodes import Map, node_of, plain, walk
 from little_loops.authoring.yaml.places import Source
 from little_loops.authoring.yaml.source import parse
@@ -22,7 +28,7 @@ from little_loops.templates.render import lookup_in, render_text
 EXAMPLE = """\
 paradigm: relay
 name: implement-886
-agent: "/ll:implement specs/886"
+agent: "/ll:implement-turn specs/886/plan.md"
 metadata: specs/886/.return-meta.json
 plan: specs/886/plan.md
 max_iterations: 5
@@ -40,6 +46,7 @@ states:
   prepare:
     action: relay.prepare
     action_type: builtin
+    label: the preparation of a turn
     context: &given
       metadata: specs/886/.return-meta.json
       plan: specs/886/plan.md
@@ -47,7 +54,7 @@ states:
     condition: {type: verdict, words: [ready]}
     on_ready: turn
   turn:
-    action: /ll:implement specs/886
+    action: /ll:implement-turn specs/886/plan.md
     next: settle
     on_error: settle
     on_interrupt: settle
@@ -70,6 +77,7 @@ states:
   settle:
     action: relay.settle
     action_type: builtin
+    label: the evaluation of the turn
     context:
       <<: *given
       started_ns: ${captured.prepare.structured.started_ns:-}
@@ -83,14 +91,25 @@ states:
     on_blocked: stopped
     on_failed: stopped
     on_invalid: prepare
-  done: {action: relay.report, action_type: builtin, terminal: true, outcome: success}
+  done:
+    action: relay.report
+    action_type: builtin
+    label: the relay's report
+    terminal: true
+    outcome: success
   review:
     action: relay.report
     action_type: builtin
+    label: the relay's report
     terminal: true
     outcome: review
     next: prepare
-  stopped: {action: relay.report, action_type: builtin, terminal: true, outcome: failure}
+  stopped:
+    action: relay.report
+    action_type: builtin
+    label: the relay's report
+    terminal: true
+    outcome: failure
 """
 
 
@@ -146,8 +165,10 @@ def test_each_built_in_action_is_there_and_used() -> None:
 
 
 def test_an_action_understands_all_it_is_given() -> None:
-    for name in ("prepare", "settle"):
-        assert read(EXAMPLE).states[name].context.keys() <= set(turns.Inputs._fields)
+    task = "task: {id: 886, state: specs/state.json, todo: TODO.md}\n"
+    for source in (EXAMPLE, f"{EXAMPLE}check: make test\n{task}"):
+        for name in ("prepare", "settle"):
+            assert read(source).states[name].context.keys() <= set(turns.Inputs._fields)
 
 
 def test_what_is_left_out_has_its_default() -> None:
@@ -156,6 +177,69 @@ def test_what_is_left_out_has_its_default() -> None:
     prepare = compiled["states"]["prepare"]
     assert prepare["context"] == {"metadata": "meta.json", "plan": "plan.md"}
     assert read(MINIMAL).max_iterations == 5
+
+
+@pytest.mark.parametrize(
+    ("plan", "metadata"),
+    [
+        pytest.param("plan.md", ".return-meta.json", id="in the project"),
+        pytest.param("specs/886/plan.md", "specs/886/.return-meta.json", id="in a directory"),
+        pytest.param(
+            "specs/$${x}/plan.md", "specs/$$${x}/.return-meta.json", id="as it is written"
+        ),
+    ],
+)
+def test_the_metadata_is_left_beside_the_plan(plan: str, metadata: str) -> None:
+    states = expanded(f"{{paradigm: relay, agent: ./turn.sh, plan: '{plan}'}}")["states"]
+    assert states["prepare"]["context"]["metadata"] == metadata
+
+
+def test_a_check_stands_between_implemented_and_done() -> None:
+    states = expanded(f"{MINIMAL[:-1]}, check: make test}}")["states"]
+    assert list(states) == ["prepare", "turn", "settle", "check", "done", "review", "stopped"]
+    assert states["check"] == {
+        "action": "make test",
+        "on_pass": "done",
+        "on_fail": "prepare",
+        "check": True,
+    }
+    assert states["settle"]["on_implemented"] == "check"
+    assert states["settle"]["context"]["checked"] is True
+    assert states["prepare"]["context"]["check_log"] == "${captured.check.log_file:-}"
+    told = states["turn"]["context"]
+    assert list(told) == [*HANDED_OVER, *FAILED_CHECK, "return_metadata"]
+    assert told["return_metadata"] == CONTRACT + ABOUT_CHECK
+    at = "${captured.prepare.structured.check_output}"
+    assert told["check_output"] == states["turn"]["env"]["LL_CHECK_OUTPUT"] == at
+
+
+def test_a_check_with_fields_of_its_own() -> None:
+    source = f"{MINIMAL[:-1]}, check: {{action: pytest, timeout: 10m, on_pass: nowhere}}}}"
+    assert expanded(source)["states"]["check"] == {
+        "action": "pytest",
+        "timeout": "10m",
+        "on_pass": "done",
+        "on_fail": "prepare",
+        "check": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("task", "inputs"),
+    [
+        pytest.param("{id: 886}", {"task_id": "886"}, id="a number"),
+        pytest.param("{id: FEAT-091, todo: TODO.md}", {"task_id": "FEAT-091", "task_todo": "TODO.md"}, id="a name and a list"),
+        pytest.param("{id: 0886, state: specs/state.json}", {"task_id": "0886", "task_state": "specs/state.json"}, id="as it is written"),
+        pytest.param("{id: 1, x-own: 2, other: 3}", {"task_id": "1"}, id="keys that are not ours"),
+        pytest.param("{id: [1], state: {a: b}}", {}, id="odd values"),
+        pytest.param("text", {}, id="odd"),
+    ],
+)  # fmt: skip
+def test_a_task(task: str, inputs: dict[str, str]) -> None:
+    states = expanded(f"{MINIMAL[:-1]}, task: {task}}}")["states"]
+    for name in ("prepare", "settle"):
+        given = states[name]["context"]
+        assert {key: given[key] for key in given if key.startswith("task_")} == inputs
 
 
 @pytest.mark.parametrize("written", ["false", "no"])
@@ -228,6 +312,7 @@ def test_values_stay_what_they_are() -> None:
     "source",
     [
         "{paradigm: relay}",
+        "{agent: ./turn.sh, plan: [p], check: [c], task: [t]}",
         "{agent: [a], metadata: {b: c}, plan: 3, commit: maybe, session: [s], scope: {d: e}}",
         "{agent: {action: a, context: text, env: [e], cwd: [x]}, metadata: m, cwd: [y]}",
     ],
@@ -256,6 +341,8 @@ def test_every_piece_stands_somewhere() -> None:
         context: {issue: "886"}
         scope: [src, specs]
         commit: false
+        check: {action: make test, timeout: 10m}
+        task: {id: 886, state: specs/state.json, todo: TODO.md}
         """,
     ],
     ids=["the manual's", "minimal", "with everything"],

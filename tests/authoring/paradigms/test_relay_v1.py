@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from little_loops.authoring.load import load
-from little_loops.authoring.paradigms.relay_v1 import as_compiled_now
+from little_loops.authoring.paradigms.relay_v1 import CONTRACT_V1, as_compiled_now
 from little_loops.fsm.schema import FSMLoop
 
 RECORDED = sorted((Path(__file__).parents[2] / "recorded/relay_v1").glob("*/d/run.json"))
@@ -41,13 +41,15 @@ def compiled(source: str) -> FSMLoop:
 
 
 def by_version_one(loop: FSMLoop, prepare: str, settle: str, cwd: str | None) -> FSMLoop:
-    own: dict[str, Any] = {"action_type": None, "context": {}, "cwd": cwd}
+    own: dict[str, Any] = {"action_type": None, "context": {}, "cwd": cwd, "label": None}
     states = dict(loop.states)
     states["prepare"] = states["prepare"]._replace(action=prepare, **own)
     states["settle"] = states["settle"]._replace(action=settle, **own)
+    turn = states["turn"]
+    states["turn"] = turn._replace(context={**turn.context, "return_metadata": CONTRACT_V1})
     for name in ("done", "review", "stopped"):
         show = 'cat "$LL_RUN_DIR/relay-report.txt"'
-        states[name] = states[name]._replace(action=show, action_type=None)
+        states[name] = states[name]._replace(action=show, action_type=None, label=None)
     return loop._replace(states=states)
 
 

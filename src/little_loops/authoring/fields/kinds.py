@@ -33,6 +33,10 @@ class Plain:
     """Some text, not empty, that names something: nothing is filled in there."""
 
 
+class Identifier:
+    """A whole number or some text, of which only the text counts; nothing is filled in there."""
+
+
 class Flag:
     """true or false."""
 
@@ -153,6 +157,7 @@ class Machine:
 Kind = (
     Str
     | Plain
+    | Identifier
     | Flag
     | Whole
     | Num

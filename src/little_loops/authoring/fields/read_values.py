@@ -18,6 +18,7 @@ from little_loops.authoring.fields.kinds import (
     AnyScalar,
     Environment,
     Flag,
+    Identifier,
     InProject,
     ListOf,
     Name,
@@ -73,6 +74,12 @@ def plain_text(reader: Reader, kind: Plain, node: Node, label: str) -> Any:
         return value
     assert isinstance(node, Text)
     return no_template(reader, node)
+
+
+def identifier(reader: Reader, kind: Identifier, node: Node, label: str) -> Any:
+    if isinstance(node, Text) and node.kind == "int":
+        return node.text
+    return plain_text(reader, _PLAIN, node, label)
 
 
 def flag(reader: Reader, kind: Flag, node: Node, label: str) -> Any:

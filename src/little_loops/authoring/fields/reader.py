@@ -24,6 +24,7 @@ from little_loops.authoring.fields.kinds import (
     Environment,
     Field,
     Flag,
+    Identifier,
     InProject,
     Judge,
     Kind,
@@ -73,6 +74,7 @@ LONGEST_NAME = 100
 READ: dict[type, Callable[..., Any]] = {
     Str: values.text,
     Plain: values.plain_text,
+    Identifier: values.identifier,
     Flag: values.flag,
     Whole: values.whole,
     Num: values.number,

@@ -23,6 +23,7 @@ from little_loops.authoring.fields.kinds import (
     Environment,
     Field,
     Flag,
+    Identifier,
     InProject,
     Judge,
     Kind,
@@ -59,6 +60,7 @@ from little_loops.authoring.fields.table import (
     RETRY,
     STATE,
     STEP,
+    TASK,
 )
 from little_loops.fsm.schema import HOST_NAMES
 
@@ -101,6 +103,7 @@ def schema() -> Schema:
             "protect": {"anyOf": [_kind(ListOf(Pattern(), 1)), _record(EXISTING)]},
             "retry": _record(RETRY),
             "constraint": _record(CONSTRAINT),
+            "task": _record(TASK),
             "duration": _duration({"exclusiveMinimum": 0}),
             "duration_or_zero": _duration({"minimum": 0}),
             "context": _named({}),
@@ -274,6 +277,7 @@ _WORD = Name("word", STATE_NAME)
 _KINDS: Mapping[type, Callable[[Any], Schema]] = {
     Str: lambda kind: NOT_BLANK,
     Plain: lambda kind: NOT_BLANK,
+    Identifier: lambda kind: {"anyOf": [{"type": "integer"}, NOT_BLANK]},
     Flag: lambda kind: {"anyOf": [{"type": "boolean"}, OLD_BOOLEAN]},
     Whole: _whole,
     Num: _num,

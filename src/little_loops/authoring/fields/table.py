@@ -20,6 +20,7 @@ from little_loops.authoring.fields.kinds import (
     Environment,
     Field,
     Flag,
+    Identifier,
     InProject,
     Judge,
     ListOf,
@@ -411,6 +412,25 @@ CONSTRAINT = table(
     Field("fix", Command(), "the command that repairs it", "a violation ends the run as failed"),
 )
 
+TASK = table(
+    "a task",
+    Field("id", Identifier(), "its number or name in these files", None, "886", required=True),
+    Field(
+        "state",
+        InProject(globs=True),
+        "a JSON file; the object whose `id` or `project_number` is the id gets `status` and `artifacts`",
+        None,
+        "specs/state.json",
+    ),
+    Field(
+        "todo",
+        InProject(globs=True),
+        "a Markdown file; the first heading or list line with the id gets `[STATUS]`",
+        None,
+        "TODO.md",
+    ),
+)
+
 _COMMANDS = ListOf(Command(), 1)
 OWN: Mapping[str, tuple[Field, ...]] = {
     "goal": (
@@ -464,8 +484,28 @@ OWN: Mapping[str, tuple[Field, ...]] = {
     ),
     "relay": (
         Field("agent", Command(), "the action each turn runs", required=True),
-        Field("metadata", InProject(globs=True), "the file each turn leaves", required=True),
         Field("plan", InProject(globs=True), "the plan that is carried out", required=True),
+        Field(
+            "metadata",
+            InProject(globs=True),
+            "the file each turn leaves",
+            "`.return-meta.json` beside the plan",
+            "specs/886/.return-meta.json",
+        ),
+        Field(
+            "check",
+            Command(),
+            "the command that decides whether the plan is implemented",
+            "the agent's word",
+            "make test",
+        ),
+        Field(
+            "task",
+            Part("task"),
+            "the task the plan belongs to; its status is kept up to date",
+            None,
+            "{id: 886, state: specs/state.json, todo: TODO.md}",
+        ),
         Field("commit", Flag(), "commit each turn's progress", "true in a git repository"),
         Field("session", Plain(), "begins the session ids", "made up", "sess_123_abc"),
     ),
@@ -473,7 +513,7 @@ OWN: Mapping[str, tuple[Field, ...]] = {
 PARADIGM_TABLES: Mapping[str, Table] = {
     name: table(f"a loop of paradigm `{name}`", *own, *COMMON) for name, own in OWN.items()
 }
-PARTS: Mapping[str, Table] = {"retry": RETRY, "constraint": CONSTRAINT}
+PARTS: Mapping[str, Table] = {"retry": RETRY, "constraint": CONSTRAINT, "task": TASK}
 
 OTHER_WORDS = {
     "on_success": "on_pass",

@@ -62,7 +62,7 @@ def chain(names: Sequence[str], commands: Sequence[Node], then: str) -> list[Pie
 
 def finish(name: str, near: Node | None, **ways: str) -> Piece:
     """A terminal state, which stands where its reason stands."""
-    fields: list[tuple[str, Node]] = [("terminal", _true(near))]
+    fields: list[tuple[str, Node]] = [("terminal", true(near))]
     fields += [(field, text(target, near)) for field, target in ways.items()]
     return Piece(name, mapping(fields, near), near)
 
@@ -87,7 +87,7 @@ def with_field(piece: Piece, name: str, value: Node) -> Piece:
 
 
 def flag(piece: Piece, name: str) -> Piece:
-    return with_field(piece, name, _true(piece.near))
+    return with_field(piece, name, true(piece.near))
 
 
 def items(node: Node | None) -> tuple[Node, ...]:
@@ -105,5 +105,5 @@ def _entry(key: str, value: Node, near: Node | None) -> Entry:
     return Entry(text(key, near), value)
 
 
-def _true(near: Node | None) -> Text:
+def true(near: Node | None) -> Text:
     return Text("true", "bool", True, near.mark if near is not None else None)

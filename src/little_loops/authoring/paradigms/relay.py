@@ -2,23 +2,34 @@
 
 `prepare` clears the way for a turn and says where the plan is to be taken up, `turn` is the agent,
 `settle` reads the metadata the agent left, commits and decides.  However the turn ended, by an
-error, a timeout or a crash, `settle` looks at what it left: an exit code proves nothing.
+error, a timeout or a crash, `settle` looks at what it left: an exit code proves nothing.  Where the
+author wrote a `check`, it decides whether a plan that is reported implemented is.
 
 Not here: what these built-in actions do (`relay.turns`), what metadata leads to (`relay.rules`).
 """
 
 from __future__ import annotations
 
-from little_loops.authoring.paradigms.assembly import Piece, document, step
+from little_loops.authoring.paradigms.assembly import Piece, document, flag, step, true
 from little_loops.authoring.yaml.nodes import Entry, List, Map, Node, Text, mapping, text
 
-KEYS = ("agent", "metadata", "plan", "commit", "session")
+KEYS = ("agent", "metadata", "plan", "check", "task", "commit", "session")
 DEFAULT_TURNS = 5
+TASK_KEYS = ("id", "state", "todo")
+DEFAULT_METADATA = ".return-meta.json"
 HANDED_OVER = (
     *("resume_phase", "phases_total", "handoff_path", "iteration"),
     *("session_id", "plan_path", "metadata_path"),
 )
 """What a turn is told: as `key: value` lines for an agent, as `LL_KEY` for a command."""
+FAILED_CHECK = ("check_output", "check_log")
+"""What a turn is told beside that where the relay has a check."""
+LABELS = {
+    "prepare": "the preparation of a turn",
+    "settle": "the evaluation of the turn",
+    "report": "the relay's report",
+}
+"""What screens show instead of the names of the built-in actions."""
 WORDS = {
     "implemented": "done",
     "partial": "prepare",
@@ -41,9 +52,17 @@ CONTRACT = (
     '{"stage": "", "phases_completed": 2, "phases_total": 4, "handoff_path": ""}, '
     '"artifacts": [], "summary_path": "", "errors": []}. '
     "status is implemented, partial, blocked or failed. requires_user_review is true only if a "
-    "person has to decide something before anybody can go on; reason says what. When your context "
-    "runs low, leave the work in a sound state, write a handoff file for your successor, name it in "
-    "handoff_path and end with partial. The file counts, not what you print."
+    "person has to decide something before anybody can continue; reason says what. After each phase "
+    "add an entry to a summary file (summaries/implementation-summary.md beside the plan): the phase, "
+    "what you changed, which checks you ran with what result; name the file in summary_path. When "
+    "your context runs low, leave the work in a sound state, write a handoff file of about 40 lines "
+    "for your successor (handoffs/phase-P.md beside the plan) that begins with a section "
+    '"Immediate Next Action", name it in handoff_path and end with partial. '
+    "Only the metadata file counts, not what you print."
+)
+ABOUT_CHECK = (
+    " If check_output is not empty, the last turn reported implemented and the check failed: fix "
+    "what it reports, whatever the phases say. check_log names the file with all of its output."
 )
 
 
@@ -52,35 +71,59 @@ def expand(root: Map, stem: str) -> Map:
     root = _with_default(root, "max_iterations", Text(str(DEFAULT_TURNS), "int", DEFAULT_TURNS))
     # A relay is there to go on with fresh agents; one that is full in mid-turn is no exception.
     root = _with_default(root, "on_handoff", text("continue", root))
-    near = root.get("metadata")
-    pieces = [_prepare(root), _turn(root.get("agent")), _settle(root), *_ends(near)]
-    return document(root, KEYS, pieces, stem)
+    root = _with_default(root, "metadata", text(_beside(root.get("plan")), root.get("plan")))
+    check = root.get("check")
+    pieces = [_prepare(root), _turn(root.get("agent"), check is not None), _settle(root)]
+    pieces += [] if check is None else [_check(check)]
+    return document(root, KEYS, [*pieces, *_ends(_near(root))], stem)
+
+
+def _near(root: Map) -> Node | None:
+    """Where the states stand that the author did not write."""
+    return root.get("metadata")
+
+
+def _beside(plan: Node | None) -> str:
+    folder = plan.text.rpartition("/")[0] if isinstance(plan, Text) else ""
+    return f"{folder}/{DEFAULT_METADATA}" if folder else DEFAULT_METADATA
+
+
+def _check(command: Node) -> Piece:
+    """What it cannot judge ends the run: only a pass proves something."""
+    return flag(step("check", command, on_pass="done", on_fail="prepare"), "check")
 
 
 def _with_default(root: Map, name: str, value: Text) -> Map:
     if root.get(name) is not None:
         return root
-    entry = Entry(text(name, root), value._replace(mark=root.mark))
+    entry = Entry(text(name, root), value if value.mark else value._replace(mark=root.mark))
     return root._replace(entries=(*root.entries, entry))
 
 
 def _prepare(root: Map) -> Piece:
-    return _builtin(root, "prepare", _inputs(root), {"ready": "turn"})
+    near = _near(root)
+    log = {"check_log": text("${captured.check.log_file:-}", near)}
+    inputs = {**_inputs(root), **(log if "check" in root else {})}
+    return _builtin(root, "prepare", inputs, {"ready": "turn"})
 
 
 def _settle(root: Map) -> Piece:
-    near = root.get("metadata")
+    near = _near(root)
     ended = {name: text(told, near) for name, told in ENDED.items()}
-    return _builtin(root, "settle", {**_inputs(root), **ended}, WORDS)
+    if "check" not in root:
+        return _builtin(root, "settle", {**_inputs(root), **ended}, WORDS)
+    inputs = {**_inputs(root), "checked": true(near), **ended}
+    return _builtin(root, "settle", inputs, {**WORDS, "implemented": "check"})
 
 
 def _builtin(root: Map, name: str, inputs: dict[str, Node], words: dict[str, str]) -> Piece:
-    near = root.get("metadata")
+    near = _near(root)
     listed = List(tuple(text(word, near) for word in words), near.mark if near else None)
     condition = mapping({"type": text("verdict", near), "words": listed}, near)
     fields: list[tuple[str, Node]] = [
         ("action", text(f"relay.{name}", near)),
         ("action_type", text("builtin", near)),
+        ("label", text(LABELS[name], near)),
         ("context", mapping(inputs, near)),
         ("condition", condition),
         *((f"on_{word}", text(target, near)) for word, target in words.items()),
@@ -100,7 +143,16 @@ def _inputs(root: Map) -> dict[str, Node]:
     commit = root.get("commit")
     if isinstance(commit, Text) and commit.value is False:
         inputs["commit"] = commit._replace(text="false")
-    return inputs
+    return inputs | _task_inputs(root.get("task"))
+
+
+def _task_inputs(task: Node | None) -> dict[str, Node]:
+    entries = task.entries if isinstance(task, Map) else ()
+    return {
+        f"task_{key.text}": _as_template(value._replace(kind="str", value=value.text))
+        for key, value in entries
+        if key.text in TASK_KEYS and isinstance(value, Text)
+    }
 
 
 def _as_template(node: Text) -> Text:
@@ -109,15 +161,17 @@ def _as_template(node: Text) -> Text:
     return node if escaped == node.text else node._replace(text=escaped, value=escaped)
 
 
-def _turn(agent: Node | None) -> Piece:
+def _turn(agent: Node | None, has_check: bool) -> Piece:
     timed = isinstance(agent, Map) and "timeout" in agent
     fields = ("next", "on_error", *(["on_timeout"] if timed else []), "on_interrupt")
     ways = dict.fromkeys(fields, "settle")
     piece = step("turn", agent, **ways)
-    told = {name: f"${{captured.prepare.structured.{name}}}" for name in HANDED_OVER}
+    names = (*HANDED_OVER, *(FAILED_CHECK if has_check else ()))
+    told = {name: f"${{captured.prepare.structured.{name}}}" for name in names}
     # The engine's own `LL_ITERATION` is the number of the turn.
     env = {f"LL_{name.upper()}": at for name, at in told.items() if name != "iteration"}
-    piece = _with_more(piece, "context", {**told, "return_metadata": CONTRACT})
+    contract = CONTRACT + ABOUT_CHECK if has_check else CONTRACT
+    piece = _with_more(piece, "context", {**told, "return_metadata": contract})
     return _with_more(piece, "env", env)
 
 
@@ -147,10 +201,10 @@ def _ends(near: Node | None) -> list[Piece]:
 
 
 def _end(near: Node | None, fields: dict[str, str]) -> Map:
-    terminal = Text("true", "bool", True, near.mark if near is not None else None)
     said: list[tuple[str, Node]] = [
         ("action", text("relay.report", near)),
         ("action_type", text("builtin", near)),
-        ("terminal", terminal),
+        ("label", text(LABELS["report"], near)),
+        ("terminal", true(near)),
     ]
     return mapping([*said, *((name, text(to, near)) for name, to in fields.items())], near)

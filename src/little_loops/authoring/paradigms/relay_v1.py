@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import shlex
 
-from little_loops.authoring.paradigms.relay import ENDED
+from little_loops.authoring.paradigms.relay import CONTRACT, ENDED, LABELS
 from little_loops.fsm.schema import FSMLoop, StateConfig
 
 COMMAND = "ll-loop relay "
 SHOW_REPORT = 'cat "$LL_RUN_DIR/relay-report.txt"'
+CONTRACT_V1 = (
+    "before you end, write one JSON object to the file metadata_path: "
+    '{"status": "partial", "requires_user_review": false, "reason": "", "partial_progress": '
+    '{"stage": "", "phases_completed": 2, "phases_total": 4, "handoff_path": ""}, '
+    '"artifacts": [], "summary_path": "", "errors": []}. '
+    "status is implemented, partial, blocked or failed. requires_user_review is true only if a "
+    "person has to decide something before anybody can go on; reason says what. When your context "
+    "runs low, leave the work in a sound state, write a handoff file for your successor, name it in "
+    "handoff_path and end with partial. The file counts, not what you print."
+)
 KEPT = ("metadata", "plan", "session", "cwd")
 
 
@@ -41,13 +51,17 @@ def _state(
     state: StateConfig, given: dict[str, str] | None, session: dict[str, str]
 ) -> StateConfig:
     if state.action == SHOW_REPORT:
-        return state._replace(action="relay.report", action_type="builtin")
+        return _builtin(state, "report")
+    if state.context.get("return_metadata") == CONTRACT_V1:
+        return state._replace(context={**state.context, "return_metadata": CONTRACT})
     if given is None:
         return state
     context: dict[str, object] = {name: given[name] for name in KEPT if name in given}
     context |= session
     context |= {"commit": False} if "no-commit" in given else {}
     context |= ENDED if given["verb"] == "settle" else {}
-    return state._replace(
-        action=f"relay.{given['verb']}", action_type="builtin", context=context, cwd=None
-    )
+    return _builtin(state, given["verb"])._replace(context=context, cwd=None)
+
+
+def _builtin(state: StateConfig, name: str) -> StateConfig:
+    return state._replace(action=f"relay.{name}", action_type="builtin", label=LABELS[name])

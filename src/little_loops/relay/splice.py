@@ -1,0 +1,205 @@
+"""Put a task's status into a text that belongs to the user, and touch nothing around it.
+
+In JSON it is the object with the task's id that gets `status` and `artifacts`; in a list for people
+it is the first heading or list line with the id that gets `[STATUS]`.  What is inserted follows the
+layout it finds.
+
+Not here: reading and writing the files (`tasks`), which status a turn leads to (`rules`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from little_loops.errors import LittleLoopsError
+from little_loops.records import NamedTuple
+
+ID_KEYS = ("id", "project_number")
+STATUS_WORDS = (
+    *("IMPLEMENTING", "COMPLETED", "PARTIAL", "BLOCKED", "FAILED"),
+    *("NOT STARTED", "TODO", "OPEN", "IN PROGRESS", "WIP", "DONE", "ABANDONED", "EXPANDED"),
+    *("RESEARCHING", "RESEARCHED", "PLANNING", "PLANNED"),
+)
+"""What counts as a status that is replaced; any other text in brackets belongs to the title."""
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_STATUS = re.compile(rf"\[(?:{'|'.join(STATUS_WORDS)})\](?!\()")
+_MARKED_LINE = re.compile(r"[ \t]*(?:#{1,6}|[-*+]|[0-9]+[.)])[ \t]")
+_FENCE = re.compile(r"[ ]{0,3}(?:```|~~~)")
+
+
+class NoPlace(LittleLoopsError):
+    """There is no place in the text for the task's status; the message says why."""
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int
+
+
+class _Edit(NamedTuple):
+    start: int
+    end: int
+    text: str
+
+
+class _Part(NamedTuple):
+    """A member of an object, or an item of a list, which has no key."""
+
+    key: str | None
+    begins: int
+    value: _Span
+
+
+# ── JSON ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def status_in_json(text: str, task_id: str, status: str, artifacts: Sequence[str] = ()) -> str:
+    """The text with the status of the task, and with those artifacts that it does not list yet."""
+    try:
+        json.loads(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as problem:
+        raise NoPlace(f"is not JSON: {problem}") from problem
+    found = _containers(text)
+    task = next((each for each in found if _is_task(text, each, task_id)), None)
+    if task is None:
+        keys = " or ".join(f"`{key}`" for key in ID_KEYS)
+        raise NoPlace(f"has no object whose {keys} is {task_id}")
+    # Of two that are added at one place the last comes first, and the status is read first.
+    edits = [*_artifact_edits(text, found, task, artifacts), _status_edit(text, task, status)]
+    return _edited(text, edits)
+
+
+class _Container:
+    """An object or a list of the text, by its positions."""
+
+    def __init__(self, start: int, is_object: bool) -> None:
+        self.start = start
+        self.is_object = is_object
+        self.parts: list[_Part] = []
+        self._key: _Span | None = None
+
+    def take(self, text: str, span: _Span) -> None:
+        """A key, or a value: what stands at this level comes in the order of the text."""
+        if self.is_object and self._key is None:
+            self._key = span
+            return
+        key = None if self._key is None else json.loads(text[self._key.start : self._key.end])
+        self.parts.append(_Part(key, (self._key or span).start, span))
+        self._key = None
+
+    def member(self, key: str) -> _Part | None:
+        """As JSON is read: of a key that stands there twice the last one counts."""
+        return next((part for part in reversed(self.parts) if part.key == key), None)
+
+
+def _containers(text: str) -> list[_Container]:
+    """All objects and lists of a JSON text, by where they begin; one pass, however deep they lie."""
+    found: list[_Container] = []
+    inside: list[_Container] = []
+    for token in _TOKEN.finditer(text):
+        span, sign = _Span(*token.span()), token[0][0]
+        if sign in "{[":
+            inside.append(_Container(span.start, sign == "{"))
+            found.append(inside[-1])
+            continue
+        if sign in "}]":
+            span = _Span(inside.pop().start, span.end)
+        if sign not in ",:" and inside:
+            inside[-1].take(text, span)
+    return found
+
+
+def _is_task(text: str, container: _Container, task_id: str) -> bool:
+    ids = [part for key in ID_KEYS if (part := container.member(key)) is not None]
+    return any(_as_id(_value(text, part)) == task_id for part in ids)
+
+
+def _as_id(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
+
+
+def _value(text: str, part: _Part) -> Any:
+    return json.loads(text[part.value.start : part.value.end])
+
+
+def _status_edit(text: str, task: _Container, status: str) -> _Edit:
+    known = task.member("status")
+    if known is not None:
+        return _Edit(*known.value, json.dumps(status))
+    return _added(text, task, [_new_member(text, task, "status", status)])
+
+
+def _artifact_edits(
+    text: str, found: Iterable[_Container], task: _Container, artifacts: Sequence[str]
+) -> list[_Edit]:
+    known = task.member("artifacts")
+    before = None if known is None else _value(text, known)
+    if before is not None and not isinstance(before, list):
+        raise NoPlace("has `artifacts` that are not a list")
+    listed = [item.get("path") if isinstance(item, dict) else item for item in before or []]
+    new = [path for path in dict.fromkeys(artifacts) if path not in listed]
+    if not new:
+        return []
+    if known is None:
+        return [_added(text, task, [_new_member(text, task, "artifacts", new)])]
+    if not before:
+        return [_Edit(*known.value, _dumped(new))]
+    items: list[Any] = [{"path": path} for path in new] if isinstance(before[-1], dict) else new
+    there = next(each for each in found if each.start == known.value.start)
+    return [_added(text, there, [_dumped(item) for item in items])]
+
+
+def _new_member(text: str, task: _Container, key: str, value: Any) -> str:
+    first = task.parts[0]
+    # Between key and value as it is between the first two of them: `: ` or `:`.
+    colon = text[first.begins : first.value.start].rpartition('"')[2]
+    return f"{json.dumps(key)}{colon}{_dumped(value)}"
+
+
+def _added(text: str, container: _Container, parts: Iterable[str]) -> _Edit:
+    """More parts after the last, spaced as those that are there."""
+    first, *more = container.parts
+    if more:
+        space = text[first.value.end : more[0].begins]
+    else:
+        space = "," + (text[container.start + 1 : first.begins] or " ")
+    at = container.parts[-1].value.end
+    return _Edit(at, at, "".join(space + part for part in parts))
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _edited(text: str, edits: Iterable[_Edit]) -> str:
+    # From the end, so that the positions before an edit stay right.
+    for start, end, new in sorted(edits, key=lambda edit: edit.start, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+# ── lists for people ───────────────────────────────────────────────────────────────────────────
+
+
+def status_in_list(text: str, task_id: str, status: str) -> str:
+    """The text with `[STATUS]` in the first heading or list line that has the id."""
+    has_id = re.compile(rf"(?<![A-Za-z0-9]){re.escape(task_id)}(?![A-Za-z0-9])")
+    at, fenced = 0, False
+    for line in text.split("\n"):
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced and _MARKED_LINE.match(line) and has_id.search(line):
+            return text[:at] + _with_status(line, f"[{status.upper()}]") + text[at + len(line) :]
+        at += len(line) + 1
+    raise NoPlace(f"has no heading or list line with {task_id}")
+
+
+def _with_status(line: str, status: str) -> str:
+    known = list(_STATUS.finditer(line))
+    if known:
+        return line[: known[-1].start()] + status + line[known[-1].end() :]
+    end = len(line.rstrip())
+    return f"{line[:end]} {status}{line[end:]}"
