@@ -277,7 +277,7 @@ def test_errors_that_alternate_end_the_relay_at_the_third_time(runner):
 
 
 @pytest.fixture
-def checked(runner, run_dir) -> Runner:
+def checked(runner: Runner, run_dir: Path) -> Runner:
     """A relay with a check, whose last output is in the run's directory."""
     runner.inputs |= {"checked": True, "check_log": str(run_dir / "check.log")}
     return runner
@@ -352,7 +352,7 @@ STATE = '{"projects": [\n  {"project_number": 886, "status": "planned"}\n]}\n'
 
 
 @pytest.fixture
-def tasked(runner, project) -> Runner:
+def tasked(runner: Runner, project: Project) -> Runner:
     """A relay that belongs to a task, whose files lie outside of its scope."""
     project.write("specs/state.json", STATE)
     project.write("TODO.md", "# Tasks\n\n- 886 relay [PLANNED]\n")
