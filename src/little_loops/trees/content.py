@@ -7,6 +7,7 @@ import os
 import stat
 
 from little_loops.records import NamedTuple
+from little_loops.trees.git import Git
 from little_loops.trees.objects import PackWriter, object_id
 
 MAX_FILE_BYTES = 50 << 20
@@ -43,10 +44,14 @@ class LeftOut(Exception):
 class Intake:
     """Where content goes: into the pack that is being written, or into the list of the unstored."""
 
-    def __init__(self, writer: PackWriter, unstored: dict[bytes, Unstored], bounds: Bounds) -> None:
+    def __init__(
+        self, writer: PackWriter, unstored: dict[bytes, Unstored], bounds: Bounds, git: Git
+    ) -> None:
         self.writer = writer
+        self.check = git.check
         self.unstored = unstored
         self.bounds = bounds
+        self.new_bytes = 0
 
     def has(self, id: bytes) -> bool:
         return id in self.unstored or self.writer.has(id)
@@ -54,9 +59,10 @@ class Intake:
     def blob(self, data: bytes) -> bytes:
         id = object_id(b"blob", data)
         if not self.writer.has(id):
-            if self.writer.content_bytes + len(data) > self.bounds.new_bytes:
+            if self.new_bytes + len(data) > self.bounds.new_bytes:
                 self.unstored[id] = Unstored(len(data), hashlib.sha256(data).hexdigest())
             else:
+                self.new_bytes += len(data)
                 self.writer.add(b"blob", data, id)
                 self.unstored.pop(id, None)
         return id
@@ -91,17 +97,18 @@ class Intake:
     def _hash(self, descriptor: int) -> tuple[bytes, os.stat_result]:
         for _ in range(ATTEMPTS):
             info = os.fstat(descriptor)
-            git = hashlib.sha1(b"blob %d\0" % info.st_size, usedforsecurity=False)
+            id = hashlib.sha1(b"blob %d\0" % info.st_size, usedforsecurity=False)
             plain = hashlib.sha256()
             os.lseek(descriptor, 0, os.SEEK_SET)
             size = 0
             while chunk := os.read(descriptor, CHUNK):
-                git.update(chunk)
+                self.check()
+                id.update(chunk)
                 plain.update(chunk)
                 size += len(chunk)
             if size == info.st_size:
-                self.unstored[git.digest()] = Unstored(size, plain.hexdigest())
-                return git.digest(), info
+                self.unstored[id.digest()] = Unstored(size, plain.hexdigest())
+                return id.digest(), info
         raise LeftOut("being written all the time")
 
 

@@ -30,7 +30,7 @@ from little_loops.trees import files as store_files
 from little_loops.trees.content import CHUNK, READ, Bounds, Intake
 from little_loops.trees.copy_git import lay_out_git
 from little_loops.trees.files import COPIES, key_of
-from little_loops.trees.git import is_inside
+from little_loops.trees.git import Git, is_inside
 from little_loops.trees.guard import Guard, Guarded, is_protected
 from little_loops.trees.objects import object_id
 from little_loops.trees.placing import Ground
@@ -124,9 +124,9 @@ class CleanCopy:
         with self._store.using():
             tree = self._store.guard_of_tree(project)
             guard = self._store.guard(reference)
-        wanted = {one.path: Content(*one[1:]) for one in self._rules_files()}
+        wanted = {one.path: Content(*one[1:4]) for one in self._rules_files()}
         wanted |= {
-            path: Content(*one[1:])
+            path: Content(*one[1:4])
             for path, one in tree.paths.items()
             if one.kind != "dir" and self._is_of_tree(path, guard, existing_only)
         }
@@ -139,7 +139,7 @@ class CleanCopy:
                     f"`{path}` is protected and not readable", "leave it out of `protect`"
                 )
             if not any(is_inside(path, folder) for folder in above):
-                wanted[path] = Content(*one[1:])
+                wanted[path] = Content(*one[1:4])
             elif folders and one.kind != "dir" and self._differs(one):
                 replaced[path] = self._replacement(one)
         for path, other in self._links(folders, replaced).items():
@@ -224,8 +224,8 @@ class CleanCopy:
         )
         if self._walk is None or self._links_before is not links:
             seeds = load_seeds(store_files.read_json(self._times))
-            self._walk, self._links_before = CopyWalk(rules, self._store.git, seeds), links
-        self._walk.look(Hashing())
+            self._walk, self._links_before = CopyWalk(rules, seeds), links
+        self._walk.look(Hashing(self._store.git))
         return self._walk
 
     @property
@@ -307,7 +307,8 @@ class CleanCopy:
 class Hashing(Intake):
     """Gives ids, and keeps nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, git: Git) -> None:
+        self.check = git.check
         self.unstored = {}
         self.bounds = Bounds()
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
 from little_loops.trees.content import Intake, LeftOut, open_folder
-from little_loops.trees.git import Git, is_inside
+from little_loops.trees.git import is_inside
 from little_loops.trees.model import Kind, PathChange
 from little_loops.trees.objects import DIRECTORY, PLAIN, PackWriter, TreeEntry, tree_data
 from little_loops.trees.patterns import Patterns
@@ -31,16 +31,20 @@ MAX_LINKS = 40
 
 
 class Guarded(NamedTuple):
-    """A protected path; `id` is empty for a directory and for what cannot be read."""
+    """A protected path; `id` is empty for a directory and for what cannot be read.
+
+    `led` if no pattern matches it, but a protected link leads to it.
+    """
 
     path: str
     kind: Kind
     mode: int
     id: str = ""
+    led: bool = False
 
 
 class Guard(NamedTuple):
-    """All protected paths at one moment; `led_to` are those that only a protected link leads to."""
+    """All protected paths at one moment; `led_to` is where protected links lead."""
 
     paths: Mapping[str, Guarded]
     led_to: tuple[str, ...] = ()
@@ -97,23 +101,31 @@ def _store_tree(node: dict[str, object], writer: PackWriter) -> bytes:
 
 
 def compare(reference: Guard, now: Guard) -> list[PathChange]:
-    """What differs, in the order of paths; a directory counts where nothing in it does."""
+    """What differs, in the order of paths; a directory counts where nothing in it does.
+
+    A link that is new protects nothing: what only it leads to was not protected before.
+    """
     before, after = reference.paths, now.paths
     changes = [
         change
         for path in sorted(before.keys() | after.keys())
         if (change := _change(path, before.get(path), after.get(path))) is not None
+        and (change.kind != "added" or not after[path].led or _is_led(path, reference))
     ]
     busy = {above for change in changes for above in _above(change.path)}
     return [change for change in changes if change.kind == "changed" or change.path not in busy]
 
 
+def _is_led(path: str, reference: Guard) -> bool:
+    return any(is_inside(path, root) for root in reference.led_to)
+
+
 def _change(path: str, before: Guarded | None, after: Guarded | None) -> PathChange | None:
-    if before == after:
-        return None
     if before is None:
         return PathChange(path, "added")
-    return PathChange(path, "deleted" if after is None else "changed")
+    if after is None:
+        return PathChange(path, "deleted")
+    return None if before[:4] == after[:4] else PathChange(path, "changed")
 
 
 def _above(path: str) -> Iterator[str]:
@@ -145,9 +157,8 @@ class Searched:
 class GuardWalk:
     """The protected paths of one run, from snapshot to snapshot."""
 
-    def __init__(self, rules: Rules, git: Git) -> None:
+    def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._git = git
         self._protected = rules.protected()
         self._ignored = rules.ignored()
         self._is_cache = cache_test(rules)
@@ -157,11 +168,12 @@ class GuardWalk:
         self._intake: Intake
         self._found: dict[str, Guarded] = {}
         self._links: list[str] = []
+        self._led = False
 
     def take(self, intake: Intake, now_ns: int, also: Iterable[str] = ()) -> Guard:
         """Read all protected paths; `also` are others to look at, if they exist."""
         self._intake, self._horizon = intake, now_ns - CLOCK_NS
-        self._found, self._links = {}, []
+        self._found, self._links, self._led = {}, [], False
         fd = open_folder(self._rules.project)
         try:
             if self._rules.protect:
@@ -173,6 +185,7 @@ class GuardWalk:
 
     def _follow(self, fd: int, also: Iterable[str]) -> tuple[str, ...]:
         """Look at what the links lead to, until they lead to nothing new."""
+        self._led = True
         led_to: list[str] = []
         waiting = list(also)
         while waiting or self._links:
@@ -186,7 +199,7 @@ class GuardWalk:
         return tuple(sorted(led_to))
 
     def _search(self, fd: int, node: Searched, path: str) -> None:
-        self._git.check()
+        self._intake.check()
         info = os.fstat(fd)
         stamp = (info.st_ctime_ns, info.st_mtime_ns, info.st_ino)
         if node.stamp != stamp:
@@ -257,11 +270,11 @@ class GuardWalk:
         except OSError:
             return
         if stat.S_ISDIR(info.st_mode):
-            self._found[path] = Guarded(path, "dir", info.st_mode)
+            self._found[path] = Guarded(path, "dir", info.st_mode, led=self._led)
             self._collect_all(fd, name, path)
         elif stat.S_ISLNK(info.st_mode):
             id = self._intake.link(fd, name).hex()
-            self._found[path] = Guarded(path, "link", info.st_mode, id)
+            self._found[path] = Guarded(path, "link", info.st_mode, id, self._led)
             self._links.append(path)
         else:
             self._found[path] = self._read(fd, name, path, info)
@@ -272,7 +285,7 @@ class GuardWalk:
         except OSError:
             return  # its mode is in the list: that it cannot be entered any more is a change
         try:
-            self._git.check()
+            self._intake.check()
             for inside in os.listdir(inner):
                 below = f"{path}/{inside}"
                 if inside != GIT and not self._is_cache(below) and not never_counts(below):
@@ -282,12 +295,12 @@ class GuardWalk:
 
     def _read(self, fd: int, name: str, path: str, info: os.stat_result) -> Guarded:
         if not stat.S_ISREG(info.st_mode):
-            return Guarded(path, "other", info.st_mode)
+            return Guarded(path, "other", info.st_mode, led=self._led)
         try:
             id, info = self._intake.file(fd, name)
         except (LeftOut, OSError):
-            return Guarded(path, "other", info.st_mode)
-        return Guarded(path, "file", info.st_mode, id.hex())
+            return Guarded(path, "other", info.st_mode, led=self._led)
+        return Guarded(path, "file", info.st_mode, id.hex(), self._led)
 
 
 def _is_installed(fd: int, name: str) -> bool:

@@ -69,7 +69,6 @@ class PackWriter:
         self._buffer = bytearray()
         self._at = 0
         self._entries: dict[bytes, tuple[int, int]] = {}
-        self.content_bytes = 0
 
     def has(self, id: bytes) -> bool:
         return id in self._entries or id in self._stored
@@ -84,7 +83,6 @@ class PackWriter:
         piece = _pack_head(KINDS[kind], len(data)) + zlib.compress(data, QUICK)
         self._entries[id] = (self._at, zlib.crc32(piece))
         self._at += len(piece)
-        self.content_bytes += len(data)
         self._buffer += piece
         if len(self._buffer) >= BUFFER:
             self._flush()

@@ -74,6 +74,8 @@ class Group:
 
     def decides(self, path: bytes, name: bytes, is_dir: bool) -> bool | None:
         """True if the path matches, False if a negative pattern spares it, None without a match."""
+        if not path.startswith(self.base):
+            return None
         below = path[len(self.base) :]
         by_name = self._names is not None and self._names.fullmatch(name)
         by_path = self._paths is not None and self._paths.fullmatch(below)

@@ -118,6 +118,25 @@ class Ground:
         with suppress(FileNotFoundError, NotADirectoryError), self.above(path) as (folder, name):
             _remove_all(folder, name)
 
+    def remove_empty(self, path: str) -> None:
+        """Remove a directory, if there is nothing in it but directories."""
+        for folder in reversed(list(self._folders(path))):
+            self.remove(folder)
+
+    def _folders(self, path: str) -> Iterator[str]:
+        """A directory and all below it; `InTheWay` if there is anything else."""
+        yield path
+        for name in self.names(path):
+            info = self.look(f"{path}/{name}")
+            if info is None or not stat.S_ISDIR(info.st_mode):
+                raise InTheWay(errno.ENOTEMPTY, "a directory with other content is in the way")
+            yield from self._folders(f"{path}/{name}")
+
+    def names(self, path: str) -> list[str]:
+        """What lies in a directory."""
+        with self.above(f"{path}/x" if path else "x") as (folder, _):
+            return os.listdir(folder)
+
     @contextmanager
     def above(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
         """The directory a path lies in, held open, and the last part of the path."""

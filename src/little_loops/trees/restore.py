@@ -138,20 +138,17 @@ class Repair:
         """A directory in the place of a file, with what is known to be in it."""
         below = [other for other in self._now.paths if other.startswith(f"{path}/")]
         for other in sorted(below, reverse=True):
-            self._remove_known(other)
+            if self._now.paths[other].kind == "dir":
+                self._clear_caches(other)
+            else:
+                self._ground.remove(other)
         self._clear_caches(path)
-        self._ground.remove(path)
-
-    def _remove_known(self, path: str) -> None:
-        if self._now.paths[path].kind == "dir":
-            self._clear_caches(path)
-        self._ground.remove(path)
+        self._ground.remove_empty(path)
 
 
 def names_in(ground: Ground, path: str) -> list[str]:
     try:
-        with ground.above(f"{path}/x" if path else "x") as (folder, _):
-            return os.listdir(folder)
+        return ground.names(path)
     except OSError:
         return []
 

@@ -140,21 +140,22 @@ class Repository(NamedTuple):
     """The user's repository as the start of a run finds it."""
 
     top: str
-    git_dir: str
     prefix: str
+    exclude: str
     head: str | None
 
 
 def find_repository(git: Git, project: str) -> Repository | None:
     """The repository the project lies in; None without one."""
-    words = ("--is-inside-work-tree", "--show-toplevel", "--absolute-git-dir", "--show-prefix")
-    answer = git.read(project, ["rev-parse", *words])
+    words = ("--is-inside-work-tree", "--show-toplevel", "--show-prefix")
+    answer = git.read(project, ["rev-parse", *words, "--git-path", "info/exclude"])
     lines = os.fsdecode(answer.out).split("\n")
     if answer.code != 0 or lines[0] != "true":
         if answer.code == 0 or "not a git repository" in answer.complaint:
             return None
         raise StoreError(f"git cannot be used here: {answer.complaint}")
-    return Repository(lines[1], lines[2], lines[3], head_of(git, project))
+    exclude = os.path.join(project, lines[3])
+    return Repository(lines[1], lines[2], exclude, head_of(git, project))
 
 
 def head_of(git: Git, project: str) -> str | None:
@@ -185,10 +186,8 @@ def ignore_settings(git: Git, repository: Repository) -> tuple[list[IgnoreFile],
     """The rules that hold for the whole repository, and whether case is ignored."""
     answer = git.read(repository.top, ["config", "-z", "--get-regexp", "^core[.](excludesfile|ignorecase)$"])  # fmt: skip
     chosen = dict(pair.partition("\n")[::2] for pair in os.fsdecode(answer.out).split("\0") if pair)
-    common = git.read(repository.top, ["rev-parse", "--git-path", "info/exclude"])
-    exclude = os.path.join(repository.top, os.fsdecode(common.out).rstrip("\n"))
     excludes_file = _expand(chosen.get("core.excludesfile"), git.environ)
-    files = [_ignore_file("", path) for path in (excludes_file, exclude)]
+    files = [_ignore_file("", path) for path in (excludes_file, repository.exclude)]
     ignore_case = chosen.get("core.ignorecase", "").lower() in ("true", "yes", "on", "1")
     return [one for one in files if one is not None], ignore_case
 

@@ -176,7 +176,7 @@ class TreeStore:
         writer = PackWriter(self.files.packs, self._packs)
         known = frozenset(self._unstored)
         try:
-            yield Intake(writer, self._unstored, self.bounds)
+            yield Intake(writer, self._unstored, self.bounds, self.git)
             self._note_unstored(known)
             writer.finish()
         except BaseException as error:
@@ -205,14 +205,14 @@ class TreeStore:
     def _walk(self, rules: Rules) -> ContentWalk:
         walk = self._walks.get(rules.run)
         if walk is None:
-            walk = ContentWalk(rules, self.git, load_seeds(store_files.read_json(self._times)))
+            walk = ContentWalk(rules, load_seeds(store_files.read_json(self._times)))
             self._walks[rules.run] = walk
         return walk
 
     def _look(self, rules: Rules, intake: Intake, also: Iterable[str] = ()) -> Guard:
         walk = self._guards.get(rules.run)
         if walk is None:
-            walk = self._guards[rules.run] = GuardWalk(rules, self.git)
+            walk = self._guards[rules.run] = GuardWalk(rules)
         return walk.take(intake, time.time_ns(), also)
 
     def _led_to(self, reference: str | None) -> tuple[str, ...]:

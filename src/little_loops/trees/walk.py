@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from little_loops.trees.content import Intake, LeftOut, open_folder
-from little_loops.trees.git import Git
 from little_loops.trees.objects import (
     DIRECTORY,
     EMPTY_TREE,
@@ -38,7 +37,7 @@ WHOLE_SECONDS_NS = 2_000_000_000
 
 Entry = tuple[int, int, int, int, int, bytes | None]
 """ctime, mtime, size, inode, mode, id; no id for what is left out."""
-UNKNOWN: Entry = (-1, -1, -1, -1, -1, None)
+UNKNOWN: Entry = (-1, -1, -1, -1, 0, None)
 Seeds = dict[str, dict[str, Entry]]
 
 
@@ -61,15 +60,14 @@ class Directory:
 class ContentWalk:
     """The content of one project by the rules of one run, from snapshot to snapshot."""
 
-    def __init__(self, rules: Rules, git: Git, seeds: Seeds) -> None:
+    def __init__(self, rules: Rules, seeds: Seeds) -> None:
         self.root = Directory()
         self.left_out: dict[str, str] = {}
         self.reads = 0
         self._rules = rules
-        self._git = git
         self._seeds = seeds
         self._prefix = os.fsencode(rules.prefix)
-        self._patterns = rules.ignored().under(self._prefix.rstrip(b"/"))
+        self._ignored = rules.ignored()
         self._tracked = frozenset(rules.tracked)
         self._tracked_dirs = frozenset(parents(rules.tracked))
         self._nested = frozenset(rules.nested)
@@ -88,23 +86,23 @@ class ContentWalk:
         self._horizon = time.time_ns()
         fd = open_folder(self._rules.project)
         try:
-            self._look(fd, self.root, "", self._patterns)
+            self._look(fd, self.root, "")
         finally:
             os.close(fd)
         self._seeds = {}
 
     # ── looking ────────────────────────────────────────────────────────────────────────────────
 
-    def _look(self, fd: int, node: Directory, path: str, patterns: Patterns) -> None:
-        self._git.check()
+    def _look(self, fd: int, node: Directory, path: str) -> None:
+        self._intake.check()
         info = os.fstat(fd)
         stamp = (info.st_ctime_ns, info.st_mtime_ns, info.st_ino)
         if node.stamp != stamp:
-            self._list(fd, node, path, patterns)
+            self._list(fd, node, path)
             node.stamp = None if self._is_recent(info) else stamp
         self._look_at_files(fd, node, path)
         for name in list(node.dirs):
-            self._descend(fd, node, path + name, patterns)
+            self._descend(fd, node, path + name)
 
     def _look_at_files(self, fd: int, node: Directory, path: str) -> None:
         changed = []
@@ -158,7 +156,7 @@ class ContentWalk:
         whole = info.st_ctime_ns % 1_000_000_000 == 0 == info.st_mtime_ns % 1_000_000_000
         return info.st_ctime_ns > self._horizon - (WHOLE_SECONDS_NS if whole else CLOCK_NS)
 
-    def _descend(self, fd: int, node: Directory, path: str, patterns: Patterns) -> None:
+    def _descend(self, fd: int, node: Directory, path: str) -> None:
         name = path.rpartition("/")[2]
         child = node.dirs[name]
         try:
@@ -171,8 +169,7 @@ class ContentWalk:
             return
         before = child.tree
         try:
-            below = patterns.under(self._prefix + os.fsencode(path))
-            self._look(inner, child, path + "/", below)
+            self._look(inner, child, path + "/")
         finally:
             os.close(inner)
         if before is None or child.tree is None:
@@ -180,7 +177,8 @@ class ContentWalk:
 
     # ── which names count ──────────────────────────────────────────────────────────────────────
 
-    def _list(self, fd: int, node: Directory, path: str, patterns: Patterns) -> None:
+    def _list(self, fd: int, node: Directory, path: str) -> None:
+        patterns = self._ignored.under((self._prefix + os.fsencode(path)).rstrip(b"/"))
         known, seeds = node.files, self._seeds.get(path, {})
         files: dict[str, Entry] = {}
         dirs: dict[str, Directory] = {}

@@ -1,0 +1,219 @@
+"""Protected paths: what counts as a change, and what does not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from little_loops.trees.model import PathChange, Restoration
+from tests.trees.projects import Tree, fingerprint
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    made = Tree(tmp_path)
+    made.write_all(
+        {
+            "src/a.py": "a = 1\n",
+            "tests/test_a.py": "assert 1\n",
+            "tests/data/one.json": "{}",
+            "shared/data.json": "[]",
+            "other/tests/test_b.py": "assert 2\n",
+        }
+    )
+    (made.root / "tests/link").symlink_to("../shared/data.json")
+    (made.root / "tests/loop").symlink_to("..")
+    (made.root / "tests/empty").mkdir()
+    made.write(".gitignore", "*.log\n__pycache__/\n.venv/\n")
+    made.commit()
+    return made
+
+
+def edit_and_hide(tree: Tree) -> None:
+    path = tree.root / "tests/test_a.py"
+    times = path.stat()
+    path.write_text("assert 0\n")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    tree.git("update-index", "--assume-unchanged", "tests/test_a.py")
+
+
+def replace_by_link(tree: Tree) -> None:
+    (tree.root / "tests/test_a.py").unlink()
+    (tree.root / "tests/test_a.py").symlink_to("../src/a.py")
+
+
+def move_away(tree: Tree) -> None:
+    (tree.root / "tests").rename(tree.root / "moved")
+    (tree.root / "tests").symlink_to("moved")
+
+
+def link(tree: Tree, path: str, text: str) -> None:
+    (tree.root / path).unlink()
+    (tree.root / path).symlink_to(text)
+
+
+ROWS: dict[str, tuple[Callable[[Tree], object], list[tuple[str, str]]]] = {
+    "an edit": (lambda t: t.write("tests/test_a.py", "assert 0\n"), [("tests/test_a.py", "changed")]),
+    "an edit of the same size and time": (edit_and_hide, [("tests/test_a.py", "changed")]),
+    "a permission bit": (lambda t: (t.root / "tests/test_a.py").chmod(0o646), [("tests/test_a.py", "changed")]),
+    "a deletion": (lambda t: (t.root / "tests/test_a.py").unlink(), [("tests/test_a.py", "deleted")]),
+    "a new file": (lambda t: t.write("tests/new.py"), [("tests/new.py", "added")]),
+    "a new file that is ignored": (lambda t: t.write("tests/new.log"), [("tests/new.log", "added")]),
+    "a new directory": (lambda t: (t.root / "tests/d").mkdir(), [("tests/d", "added")]),
+    "an empty directory": (lambda t: (t.root / "tests/empty").rmdir(), [("tests/empty", "deleted")]),
+    "a directory's permissions": (lambda t: (t.root / "tests/data").chmod(0o700), [("tests/data", "changed")]),
+    "a link for a file": (replace_by_link, [("tests/test_a.py", "changed")]),
+    "another target": (lambda t: link(t, "tests/link", "../src/a.py"), [("tests/link", "changed")]),
+    "what a link leads to": (lambda t: t.write("shared/data.json", "[1]"), [("shared/data.json", "changed")]),
+    "a link that is gone": (lambda t: (t.root / "tests/link").unlink(), [("tests/link", "deleted")]),
+    "a pipe": (lambda t: os.mkfifo(t.root / "tests/pipe"), [("tests/pipe", "added")]),
+    "a directory further down": (lambda t: t.write("other/tests/test_b.py"), [("other/tests/test_b.py", "changed")]),
+    "a whole directory": (lambda t: shutil.rmtree(t.root / "tests/data"), [("tests/data/one.json", "deleted")]),
+    "a link for the directory": (move_away, [("tests", "changed"), *((f"tests/{name}", "deleted") for name in ("data/one.json", "empty", "link", "loop", "test_a.py"))]),
+    "nothing": (lambda t: t.write("src/a.py", "a = 2\n"), []),
+    "a cache": (lambda t: t.write("tests/__pycache__/x.pyc"), []),
+    "caches of tools": (lambda t: [t.write(f"tests/{c}/x") for c in (".pytest_cache", ".mypy_cache", ".ruff_cache")], []),
+    "a compiled file": (lambda t: t.write("tests/x.pyc"), []),
+    "another file of the same content": (lambda t: t.write("tests/test_a.py", "assert 1\n"), []),
+    "a package that is installed": (lambda t: (t.write(".venv/pyvenv.cfg"), t.write(".venv/lib/pkg/tests/test_x.py")), []),
+    "ignored and not installed": (lambda t: t.write("x.log/tests/test_x.py"), [("x.log/tests/test_x.py", "added")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("tamper", "changes"), ROWS.values(), ids=ROWS)
+def test_changes_of_protected_paths_are_seen_and_undone(tree, tamper, changes):
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    start = store.snapshot(rules)
+    protected = fingerprint(tree.root / "tests"), fingerprint(tree.root / "other/tests")
+    tamper(tree)
+    now = store.snapshot(rules, start.guard)
+    expected = tuple(PathChange(path, kind) for path, kind in changes)
+    assert tuple(store.guard_changes(start.guard, now.guard)) == expected
+    done = store.restore(rules, start.guard)
+    assert (done.paths, done.failed) == (tuple(path for path, _ in changes), ())
+    store.remove_caches(rules, start.guard)
+    assert (fingerprint(tree.root / "tests"), fingerprint(tree.root / "other/tests")) == protected
+    assert (tree.root / "shared/data.json").read_text() == "[]"
+    assert store.snapshot(rules, start.guard).guard == start.guard
+
+
+def test_what_was_replaced_is_in_the_store(tree):
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    start = store.snapshot(rules)
+    tree.write("tests/test_a.py", "assert 0\n", 0o600)
+    tree.write("tests/new.log", "added")
+    done = store.restore(rules, start.guard)
+    changed = store.read_guarded(done.kept, "tests/test_a.py")
+    added = store.read_guarded(done.kept, "tests/new.log")
+    before = store.read_guarded(start.guard, "tests/test_a.py")
+    assert changed is not None
+    assert added is not None
+    assert before is not None
+    assert (changed.data, changed.mode) == (b"assert 0\n", 0o600)
+    assert added.data == b"added"
+    assert before.data == b"assert 1\n"
+    assert store.read_guarded(start.guard, "tests/new.log") is None
+
+
+def test_new_files_may_be_allowed(tree):
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    start = store.snapshot(rules)
+    tree.write("tests/new.py", "new")
+    tree.write("tests/test_a.py", "assert 0\n")
+    now = store.snapshot(rules, start.guard)
+    changes = store.guard_changes(start.guard, now.guard, existing_only=True)
+    assert changes == (PathChange("tests/test_a.py", "changed"),)
+    assert store.restore(rules, start.guard, existing_only=True).paths == ("tests/test_a.py",)
+    assert (tree.root / "tests/new.py").read_text() == "new"
+
+
+def test_caches_are_removed_and_what_is_tracked_is_not(tree):
+    tree.write("tests/data/tracked.pyc", "a fixture")
+    tree.git("add", "-f", "tests/data/tracked.pyc")
+    tree.write("conftest.py", "")
+    store = tree.store()
+    rules = tree.rules(store, ["/tests/", "/conftest.py"])
+    start = store.snapshot(rules)
+    caches = ["tests/__pycache__", "tests/data/.pytest_cache", "__pycache__"]
+    for cache in caches:
+        tree.write(f"{cache}/x.pyc", "cache")
+    tree.write("tests/x.pyc", "cache")
+    tree.write("src/__pycache__/x.pyc", "not protected")
+    removed = store.remove_caches(rules, start.guard)
+    assert sorted(removed) == sorted([*caches, "tests/x.pyc"])
+    assert (tree.root / "tests/data/tracked.pyc").exists()
+    assert (tree.root / "src/__pycache__").exists()
+
+
+def test_nothing_is_written_outside_the_project(tree):
+    outside = tree.place / "outside"
+    outside.mkdir()
+    (outside / "test_a.py").write_text("mine")
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    start = store.snapshot(rules)
+    shutil.rmtree(tree.root / "tests")
+    (tree.root / "tests").symlink_to(outside)
+    assert store.restore(rules, start.guard).failed == ()
+    assert fingerprint(outside) == {"test_a.py": fingerprint(outside)["test_a.py"]}
+    assert (outside / "test_a.py").read_text() == "mine"
+    assert not (tree.root / "tests").is_symlink()
+
+
+def test_what_cannot_be_put_back_is_named_and_the_rest_is_put_back(tree):
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    start = store.snapshot(rules)
+    tree.write("tests/data/one.json", "changed")
+    (tree.root / "tests/test_a.py").unlink()
+    tree.git("init", "-q", "tests/test_a.py", cwd=tree.root)
+    done = store.restore(rules, start.guard)
+    assert done == Restoration(
+        ("tests/data/one.json",),
+        ("tests/test_a.py: a directory with other content is in the way",),
+        done.kept,
+    )
+    assert (tree.root / "tests/test_a.py/.git/HEAD").exists()
+    assert (tree.root / "tests/data/one.json").read_text() == "{}"
+
+
+def test_a_protected_file_that_was_too_large_cannot_be_put_back(tree):
+    with open(tree.root / "tests/large.bin", "wb") as file:
+        file.truncate(51 << 20)
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    start = store.snapshot(rules)
+    assert start.unstored == ("tests/large.bin",)
+    tree.write("tests/large.bin", "small")
+    tree.write("tests/test_a.py", "assert 0")
+    done = store.restore(rules, start.guard)
+    assert done.failed == ("tests/large.bin: too large to have been kept",)
+    assert done.paths == ("tests/test_a.py",)
+    assert (tree.root / "tests/large.bin").read_text() == "small"
+
+
+def test_protected_paths_that_a_commit_changes(tree):
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    start = store.snapshot(rules)
+    assert store.committed(rules, start.guard) == ()
+    tree.write("tests/test_a.py", "assert 0\n")
+    tree.write("tests/new.py", "")
+    tree.write("src/a.py", "a = 2\n")
+    (tree.root / "tests/data/one.json").unlink()
+    tree.commit("cheat")
+    store.restore(rules, start.guard)
+    assert store.committed(rules, start.guard) == (
+        "tests/data/one.json",
+        "tests/new.py",
+        "tests/test_a.py",
+    )
+    tree.commit("back")
+    assert store.committed(rules, start.guard) == ()
