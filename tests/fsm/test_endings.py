@@ -150,6 +150,12 @@ def test_the_table():
         failed, no_transition: no transition; loop_error, exit 1; resume: same state
         failed, auth: an agent's login; loop_error, exit 1; resume: same state
         failed, billing: an agent's billing; loop_error, exit 1; resume: same state
+        failed, tampered: protected paths changed; loop_error, exit 1; resume: same state
+        failed, out_of_scope: changes outside the scope; loop_error, exit 1; resume: same state
+        failed, flaky: a flaky check; loop_error, exit 1; resume: same state
+        failed, stale_evidence: no check of the final tree; loop_error, exit 1; resume: same state
+        failed, storage: the store of trees is damaged; loop_error, exit 1; resume: same state
+        failed, stalled: stalled; loop_error, exit 3; resume: higher limit
         failed, max_iterations: iterations; loop_error, exit 3; resume: higher limit
         failed, max_cost: cost; loop_error, exit 3; resume: higher limit
         failed, max_tokens: tokens; loop_error, exit 3; resume: higher limit
@@ -162,4 +168,7 @@ def test_the_table():
 
 
 def test_the_failures_after_which_the_same_state_runs_once_more():
-    assert endings.REDO == ("error", "timeout", "no_transition", "auth", "billing")
+    assert (
+        *("error", "timeout", "no_transition", "auth", "billing"),
+        *("tampered", "out_of_scope", "flaky", "stale_evidence", "storage"),
+    ) == endings.REDO

@@ -45,6 +45,7 @@ from little_loops.fsm.state import (
     Receipt,
     Result,
     SignalLine,
+    Trees,
     WaitFor,
 )
 
@@ -94,6 +95,7 @@ FULL = LoopState(
     ran_ms=4_000,
     limits=Limits(max_iterations=9, timeout=60.0),
     costs={"fix": Receipt(100, 0.5, 3, 0.25)},
+    trees=Trees(off="off"),
     seq=41,
 )
 """A run in which every field has been used."""

@@ -24,6 +24,7 @@ ACTION_VARIABLES = {
     "LL_RUN_DIR": "a directory of the run's own, kept with it",
     "LL_DEPTH": "how many runs this action is inside of",
     "LL_PYTHON": "the Python that runs ll-loop",
+    "LL_CLEAN": "1 in a clean copy of the project, where a check confirms its pass",
     "LL_CONTINUATION": "what an earlier session handed over, if it did",
     "LL_CONTEXT_<NAME>": "a variable of the state's own `context`",
     "LL_CLAIM": "the runs around this action, for a run started inside it",
