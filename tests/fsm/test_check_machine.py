@@ -41,7 +41,7 @@ def test_the_checks_lead_to_each_other_and_failures_to_the_end():
         "name": "quality",
         "initial": "types",
         "max_iterations": 4,
-        "evidence": {"enabled": False},
+        "evidence": False,
         "states": {
             "types": {
                 "action": "mypy",
