@@ -237,7 +237,15 @@ def screen_of(written: str, width: int | None) -> Screen:
 
 # ── a picture as text ──────────────────────────────────────────────────────────────────────────
 
-COLOURS = {"1": "bold", "2": "dim", "31": "red", "32": "green", "33": "yellow", "36": "cyan"}
+COLOURS = {
+    "1": "bold",
+    "2": "dim",
+    "31": "red",
+    "32": "green",
+    "33": "yellow",
+    "34": "blue",
+    "36": "cyan",
+}
 CODE = re.compile(r"\x1b\[([0-9;]*)m")
 
 

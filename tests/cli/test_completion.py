@@ -131,7 +131,7 @@ def test_every_candidate_has_one_line_and_verbs_say_what_they_do(full: Project):
             assert word.split() == [word]
             assert not {"\t", "\n"} & set(text)
     assert ("stop", VERBS["stop"].summary) in list(candidates(["sto"], str(full.root)))
-    assert ("--dry-run", "run nothing, show what would be") in list(
+    assert ("--dry-run", "run nothing; show what would happen") in list(
         candidates(["run", "--dry"], str(full.root))
     )
 

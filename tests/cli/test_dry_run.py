@@ -251,7 +251,7 @@ def test_an_unfinished_run_in_the_way(project):
         run.wait()
     assert (
         "before   there is an unfinished run of `slow`: interrupted in state `work`; "
-        "`ll-loop resume slow` goes on with it, `ll-loop run slow --fresh` starts anew\n"
+        "`ll-loop resume slow` continues it, `ll-loop run slow --fresh` starts again\n"
     ) in dry(project, "slow")
     assert "before" not in dry(project, "slow", "--fresh")
 

@@ -312,7 +312,7 @@ def test_a_crash(project: Project):
     assert again.returncode == 2
     assert again.stderr == (
         "error: there is an unfinished run of `row`: interrupted (crashed) in state `a`\n"
-        "   = help: `ll-loop resume row` goes on with it, `ll-loop run row --fresh` starts anew\n"
+        "   = help: `ll-loop resume row` continues it, `ll-loop run row --fresh` starts again\n"
     )
     assert_resumes(project)
 

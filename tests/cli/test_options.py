@@ -104,8 +104,11 @@ def test_help_names_every_option(capsys):
     with pytest.raises(SystemExit):
         DrawArgs.read(["--help"])
     text = capsys.readouterr().out
-    flags = {flag for option in DrawArgs.table.values() for flag in option.flags}
+    shown = [option for option in DrawArgs.table.values() if not option.hidden]
+    flags = {flag for option in shown for flag in option.flags}
     assert {flag for flag in flags if flag not in text} == set()
+    assert "--verbose" not in text, "it would do nothing"
+    assert DrawArgs.read(["circle", "-v"]).verbose == 1, "and does no harm"
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -75,6 +75,33 @@ def test_for_programs(project, capsys):
     }
 
 
+def test_all_of_them_are_stopped_those_in_the_queue_first(project, capsys):
+    project.loop("after", SLOW.replace("name: slow", "name: after"))
+    with project.started("run", "slow") as slow:
+        under_way(project)
+        with project.started("run", "after", "--queue") as after:
+            assert after.stdout is not None
+            assert after.stdout.readline() == "Waiting for 'slow' to complete...\n"
+            said = ll(capsys, "stop", "--all")
+            assert (slow.wait(), after.wait()) == (143, 143)
+    assert re.sub(r"\d+\.\ds", "T", said.out) == (
+        f"after: asked to stop (pid {after.pid}), it was still waiting for its turn   T\n"
+        f"slow: asked to stop (pid {slow.pid}), action ended, state saved   T\n"
+    )
+    assert (said.code, said.err) == (0, "next: ll-loop resume slow\n")
+    assert ll(capsys, "stop", "--all").out == "no running runs\n"
+    assert ll(capsys, "stop", "--all", "--json").json == {"schema": 1, "runs": []}
+
+
+@pytest.mark.parametrize("words", [(), ("slow", "--all")], ids=["neither", "both"])
+def test_one_run_or_all_of_them(words, project, capsys):
+    said = ll(capsys, "stop", *words)
+    assert (said.code, said.err) == (
+        2,
+        "error: name one run, or all of them with `--all`\n   = help: see `ll-loop stop --help`\n",
+    )
+
+
 def test_a_run_in_the_queue_leaves_it(project, capsys):
     with held(project.root, "other"), project.started("run", "slow", "--queue") as child:
         assert child.stdout is not None

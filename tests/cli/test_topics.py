@@ -127,6 +127,20 @@ def test_a_page_fits_the_screen(monkeypatch, verb):
 
 
 @pytest.mark.parametrize("verb", VERBS)
+def test_every_option_says_what_it_does(verb):
+    actions = parser_of(verb)._actions
+    assert [action.dest for action in actions if not (action.help or "").strip()] == []
+
+
+SHOW_MORE = {"run", "check", "resume", "attach", "history", "list", "status", "validate"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verbose_is_named_only_where_it_shows_more(verb):
+    assert ("--verbose" in parser_of(verb).format_help()) == (verb in SHOW_MORE)
+
+
+@pytest.mark.parametrize("verb", VERBS)
 def test_examples_come_before_options(verb):
     text = parser_of(verb).format_help()
     assert 0 < text.find("Examples:") < text.find("options:")

@@ -79,6 +79,23 @@ def test_the_money_that_is_left():
     assert cost_left_usd(loop(max_cost_usd=2.0), RUN) == 1.5
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(Limits(max_cost_usd=0.6), ("max_tokens", "of 90 tokens"), id="more money"),
+        pytest.param(
+            Limits(max_cost_usd=0.6, max_tokens=101), None, id="more money and more tokens"
+        ),
+        pytest.param(Limits(max_cost_usd=0.1), ("max_cost", "of $0.1"), id="less money"),
+        pytest.param(Limits(max_tokens=101), ("max_cost", "of $0.4"), id="more tokens"),
+    ],
+)
+def test_what_agents_may_use_can_be_given_for_a_run(given, expected):
+    ending = exceeded(loop(max_cost_usd=0.4, max_tokens=90), RUN._replace(limits=given), NOW, "ask")
+    found = ending and (ending.reason, ending.message)
+    assert found == expected or (found and found[1].endswith(expected[1]))
+
+
 def test_a_limit_of_the_run_goes_before_that_of_the_loop():
     assert iterations_allowed(loop(max_iterations=7), RUN) == 7
     assert iterations_allowed(loop(max_iterations=7), RUN._replace(limits=Limits(2))) == 2

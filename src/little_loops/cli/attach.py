@@ -17,7 +17,7 @@ from typing import assert_never
 
 from little_loops.cli.foreground import JsonScreen, LastLine, live_wanted
 from little_loops.cli.logs import write
-from little_loops.cli.options import OutputArgs, operand
+from little_loops.cli.options import WatchArgs, operand
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK
 from little_loops.fsm.codec import to_record
@@ -52,7 +52,7 @@ DEFAULT_ITERATIONS = 50
 
 
 class AttachArgs(
-    OutputArgs,
+    WatchArgs,
     verb="attach",
     summary="Watch a running loop live, and exit as it does.",
     examples=EXAMPLES,

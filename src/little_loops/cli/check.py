@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from little_loops.cli.options import OutputArgs, operand
+from little_loops.cli.options import OutputArgs, count, operand
 from little_loops.definitions.loading import load_loop
 from little_loops.engine.checking import Checked, CheckRun, run_checks
 from little_loops.errors import FAILED, LIMIT, OK, SIGNALLED, UsageError
@@ -37,6 +37,7 @@ class CheckArgs(
     ],
 ):
     loop: str = operand("a loop's name or file")
+    verbose: int = count("show what each check printed, also if it passed", "-v")
 
 
 def main(argv: Sequence[str]) -> int:

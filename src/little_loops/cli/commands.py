@@ -16,29 +16,29 @@ class Verb(NamedTuple):
 VERBS: dict[str, Verb] = {
     "run": Verb("run", "run a loop", "Run", "loops"),
     "resume": Verb(
-        "resume", "go on with a run that was interrupted, paused or failed", "Run", "runs"
+        "resume", "continue a run that was interrupted, paused or failed", "Run", "runs"
     ),
-    "stop": Verb("stop", "stop a running loop and save where it was", "Run", "live"),
+    "stop": Verb("stop", "stop a running loop and save its state", "Run", "live"),
     "attach": Verb("attach", "watch a running loop live; Ctrl-C detaches", "Run", "live"),
     "wait": Verb("wait", "wait for a run to end, and exit as it did", "Run", "all"),
-    "list": Verb("list", "the loops of this project and how they last ended", "Look"),
-    "status": Verb("status", "where a run is, or all runs", "Look", "all"),
+    "list": Verb("list", "the loops of this project and how their last runs ended", "Look"),
+    "status": Verb("status", "what a run is doing, or all runs", "Look", "all"),
     "logs": Verb("logs", "what a run has printed", "Look", "all"),
-    "history": Verb("history", "earlier runs; --prune deletes old ones", "Look", "all"),
+    "history": Verb("history", "past runs; --prune deletes old ones", "Look", "all"),
     "show": Verb("show", "what a loop will do, in words", "Look", "loops"),
-    "graph": Verb("graph", "a loop's states and ways as text, Mermaid or DOT", "Look", "loops"),
+    "graph": Verb(
+        "graph", "a loop's states and transitions, as text, Mermaid or DOT", "Look", "loops"
+    ),
     "check": Verb("check", "run a loop's checks once, without a run", "Prove", "loops", True),
     "init": Verb("setup.init", "write a first loop for this project", "Write"),
-    "validate": Verb("validate", "check loop files and report every problem", "Write", "loops"),
+    "validate": Verb("validate", "check loop files and report all problems", "Write", "loops"),
     "compile": Verb("compile", "print the machine a loop compiles to", "Write", "loops"),
     "schema": Verb("schema", "the JSON Schema of loop files, for editors", "Write"),
     "explain": Verb("explain", "what an error code means, with examples", "Write"),
-    "demo": Verb("setup.demo", "watch a loop repair a small project", "Set up"),
-    "doctor": Verb("setup.doctor", "check that everything a run needs is there", "Set up"),
-    "trust": Verb(
-        "trust", "let loops of this project run agents without asking", "Set up", "loops"
-    ),
-    "completion": Verb("completion", "completion for bash, zsh or fish", "Set up"),
+    "demo": Verb("setup.demo", "watch a loop fix a small project", "Set up"),
+    "doctor": Verb("setup.doctor", "check that everything is installed that runs need", "Set up"),
+    "trust": Verb("trust", "allow agents to act without asking in this project", "Set up", "loops"),
+    "completion": Verb("completion", "print a completion script for bash, zsh or fish", "Set up"),
 }
 ALIASES = {"ls": ("list",), "ps": ("list", "--running")}
 HIDDEN = {"relay": "relay", "background-run": "background", "stop-hook": "stop_hook"}
@@ -46,7 +46,7 @@ EXAMPLES = (
     ("ll-loop init", "write a first loop for this project"),
     ("ll-loop run fix-tests --dry-run", "see what it would do"),
     ("ll-loop fix-tests", "run it; Ctrl-C stops and saves"),
-    ("ll-loop resume fix-tests", "go on where it stopped"),
+    ("ll-loop resume fix-tests", "continue where it stopped"),
 )
 
 
@@ -55,7 +55,7 @@ def help_page() -> str:
         "usage: ll-loop VERB [LOOP] [options]",
         "       ll-loop LOOP              the same as `ll-loop run LOOP`",
         "",
-        "Run loops of shell commands and coding agents until a condition is really true.",
+        "Run loops of shell commands and coding agents until your check actually passes.",
         "",
         "Examples:",
     ]

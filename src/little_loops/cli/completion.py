@@ -39,8 +39,8 @@ EXAMPLES = (
 class CompletionArgs(
     Args, verb="completion", summary="Print a completion script for your shell.", examples=EXAMPLES
 ):
-    shell: str = operand(choices=SHELLS)
-    install: bool = flag("write it where the shell looks")
+    shell: str = operand("your shell", choices=SHELLS)
+    install: bool = flag("install it where the shell finds it")
 
 
 def main(argv: Sequence[str]) -> int:

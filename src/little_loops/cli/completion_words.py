@@ -58,7 +58,8 @@ def _of_verb(verb: str, before: Sequence[str], current: str, root: str) -> Itera
     if option is not None and option.kind == "value" and not option.optional:
         yield from _values(option, before, root)
     elif current.startswith("-"):
-        yield from ((flag, each.help) for each in options for flag in each.flags)
+        shown = (each for each in options if not each.hidden)
+        yield from ((flag, each.help) for each in shown for flag in each.flags)
         yield from (("-h", "show this help"), ("--help", "show this help"))
     else:
         yield from ((word, "") for each in options if not each.flags for word in each.choices)

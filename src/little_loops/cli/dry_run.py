@@ -29,6 +29,7 @@ from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import resolve_scope, run_name, show_scope
 from little_loops.runs.reading import Runs
 from little_loops.runs.stored_run import look
+from little_loops.terminal import paint
 from little_loops.terminal.console import ascii_only, print_json, say
 from little_loops.terminal.description import (
     WIDEST,
@@ -86,7 +87,7 @@ def dry_run(found: LoopFile, args: RunArgs, root: str) -> int:
         print_json(document(plan))
     else:
         lines = page(plan, ascii_only=ascii_only(sys.stdout), widest=widest_on(sys.stdout))
-        say(visible("\n".join(lines)))
+        say(visible("\n".join(lines)), paint.description)
     return OK
 
 
@@ -116,6 +117,8 @@ def as_asked(found: LoopFile, args: RunArgs) -> FSMLoop:
         context={**loop.context, **context_overrides(args.context, loop, places)},
         max_iterations=loop.max_iterations if wanted is None else wanted,
         timeout=loop.timeout if args.timeout is None else args.timeout,
+        max_cost_usd=loop.max_cost_usd if args.max_cost is None else args.max_cost,
+        max_tokens=loop.max_tokens if args.max_tokens is None else args.max_tokens,
         scope=tuple(args.scope) if args.scope else loop.scope,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from little_loops.authoring.codes import Code, catalogue
 from little_loops.cli.options import OutputArgs, operand
 from little_loops.errors import OK, UsageError
+from little_loops.terminal import paint
 from little_loops.terminal.console import print_json, say
 
 
@@ -29,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     if args.json:
         print_json({"schema": 1, **code._asdict()})
     else:
-        say(page(code))
+        say(page(code), paint.codes)
     return OK
 
 
@@ -38,7 +39,7 @@ def _list(*, json: bool) -> int:
         print_json({"schema": 1, "codes": {name: code.title for name, code in catalogue().items()}})
     else:
         for name, code in catalogue().items():
-            say(f"{name}  {code.title}")
+            say(f"{name}  {code.title}", paint.codes)
     return OK
 
 

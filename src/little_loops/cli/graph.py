@@ -1,4 +1,4 @@
-"""`ll-loop graph`: a loop's states and ways as text, Mermaid or DOT."""
+"""`ll-loop graph`: a loop's states and transitions as text, Mermaid or DOT."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from little_loops.definitions.loading import load_loop
 from little_loops.errors import OK
 from little_loops.fsm.schema import FSMLoop, ways
 from little_loops.runs.project import find_project
+from little_loops.terminal import paint
 from little_loops.terminal.console import ascii_only, print_json, say, say_as_it_is
 
 
 class GraphArgs(
     OutputArgs,
     verb="graph",
-    summary="Show a loop's states and the ways between them.",
+    summary="Show a loop's states and the transitions between them.",
     examples=[
         ("ll-loop graph fix-types", "as text"),
         ("ll-loop graph fix-types --format mermaid", "for a README"),
     ],
 ):
     loop: str = operand("a loop's name or file")
-    format: str = value(choices=("text", "mermaid", "dot", "json"), default="text")
+    format: str = value("default: text", choices=("text", "mermaid", "dot", "json"), default="text")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -39,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
         case "dot":
             say_as_it_is(as_dot(loop).rstrip("\n"))
         case _:
-            say(as_text(loop, ascii_only=ascii_only(sys.stdout)).rstrip("\n"))
+            say(as_text(loop, ascii_only=ascii_only(sys.stdout)).rstrip("\n"), paint.graph)
     return OK
 
 

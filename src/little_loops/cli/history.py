@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from little_loops.cli.options import BadValue, OutputArgs, age, operand, positive, value
+from little_loops.cli.options import BadValue, OutputArgs, age, count, operand, positive, value
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
 from little_loops.reporting.escape import visible
@@ -37,18 +37,21 @@ def _count(text: str) -> int:
 
 class HistoryArgs(OutputArgs, verb="history", summary="How earlier runs ended.", examples=EXAMPLES):
     loop: str | None = operand("a loop's name, or NAME@ID; default: all", optional=True)
-    last: float | None = value("begun in the last 12h, 7d", convert=age, metavar="TIME")
-    limit: int = value("default: 20", convert=positive, metavar="N", default=SHOWN)
+    last: float | None = value("only runs of the last 12h, 7d", convert=age, metavar="TIME")
+    limit: int = value(
+        "show at most N runs; default: 20", convert=positive, metavar="N", default=SHOWN
+    )
     prune: float | None = value(
-        "delete runs that began longer ago: 30d",
+        "delete runs older than this: 30d",
         convert=age,
         metavar="AGE",
         optional=True,
         implied=BY_COUNT,
     )
     keep: int | None = value(
-        "with --prune: never the last N of a loop", convert=_count, metavar="N"
+        "with --prune: keep the last N of each loop", convert=_count, metavar="N"
     )
+    verbose: int = count("with --prune: name each deleted run", "-v")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from little_loops.cli.options import OutputArgs, flag
+from little_loops.cli.options import OutputArgs, count, flag
 from little_loops.cli.status import COLUMNS, complain, row
 from little_loops.errors import OK
 from little_loops.runs.project import find_project
@@ -33,6 +33,7 @@ class ListArgs(
     examples=EXAMPLES,
 ):
     running: bool = flag("only runs that are running or queued")
+    verbose: int = count("show dates instead of ages", "-v")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -23,6 +23,7 @@ from little_loops.errors import (
 )
 
 SIGINT = 2
+CONSOLE = "little_loops.terminal.console"
 
 
 def process() -> None:
@@ -39,6 +40,7 @@ def process() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     _open_what_is_closed()
+    _note_color(words)
     try:
         code = dispatch(words)
         sys.stdout.flush()
@@ -52,10 +54,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except OSError as error:  # of the system, not of ours: a full disk, too many open files
-        sys.stderr.write(f"error: {error.strerror or error}\n")
+        _talk(f"error: {error.strerror or error}")
         return FAILED
     except Exception as bug:
         return _report_bug(bug)
+
+
+def _note_color(words: list[str]) -> None:
+    """`--color` holds for errors too; without it the console is loaded when something is said."""
+    if CONSOLE in sys.modules or any(word.startswith("--color") for word in words):
+        from little_loops.terminal.console import note_color
+
+        note_color(words)
 
 
 def _open_what_is_closed() -> None:
@@ -83,12 +93,14 @@ def dispatch(words: list[str]) -> int:
 
 
 def _print_help() -> None:
-    if not sys.stdout.isatty():
+    forced = CONSOLE in sys.modules or {"FORCE_COLOR", "CLICOLOR_FORCE"} & os.environ.keys()
+    if not forced and not sys.stdout.isatty():
         sys.stdout.write(help_page())
         return
-    from little_loops.terminal.console import say  # only a terminal may be too narrow
+    from little_loops.terminal import paint  # only a terminal may be too narrow, or have colours
+    from little_loops.terminal.console import say
 
-    say(help_page().rstrip("\n"))
+    say(help_page().rstrip("\n"), paint.help_page)
 
 
 def _page(words: list[str]) -> int:
@@ -180,8 +192,14 @@ def _report_bug(bug: Exception) -> int:
     from little_loops.reporting.escape import visible  # of no use to a command that works
 
     what = visible(f"{type(bug).__name__}: {bug}".splitlines()[0])
-    sys.stderr.write(
+    _talk(
         f"error: this is a bug in ll-loop: {what}\n"
-        "   = help: LL_TRACEBACK=1 shows where; please report it\n"
+        "   = help: LL_TRACEBACK=1 shows where; please report it"
     )
     return INTERNAL
+
+
+def _talk(text: str) -> None:
+    from little_loops.terminal.console import talk  # of no use to a command that works
+
+    talk(text)

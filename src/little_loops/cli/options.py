@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 from little_loops.cli.commands import VERBS
 from little_loops.records import NamedTuple
 
+MOST_USD = 1e6
 OLDEST_S = 1e12
 """Longer ago than anything, and still a number of milliseconds."""
 
@@ -40,6 +41,7 @@ class Option(NamedTuple):
     optional: bool = False  # the operand, or the value of the option, may be left out
     implied: Any = None  # the value of an option that is given without one
     names: str = ""  # the kind of names that completion offers as its value
+    hidden: bool = False  # accepted, and named nowhere
 
 
 class BadValue(ValueError):
@@ -84,7 +86,8 @@ class Args:
         own = {name: each for name, each in vars(cls).items() if isinstance(each, Option)}
         table = {name: _with_flags(name, each) for name, each in own.items()}
         cls.verb, cls.summary, cls.examples = verb, summary, examples
-        cls.table = {**table, **cls.table}
+        # Its own words come first; one that its base has too says here what it means.
+        cls.table = {**table, **cls.table, **table}
 
     def __init__(self, **given: Any) -> None:
         for name, option in self.table.items():
@@ -103,12 +106,23 @@ class Args:
 
 
 class OutputArgs(Args):
-    """What most verbs take."""
+    """What most verbs take; `-v` is named only by those that have more to show."""
 
     json: bool = flag("print JSON")
-    quiet: int = count("errors and the last line; -qq: nothing", "-q")
-    verbose: int = count("show what actions print; -vv: whole commands, times, reasons too", "-v")
-    color: str | None = value("default: auto", choices=("auto", "always", "never"))
+    quiet: int = count("print less; -qq: print nothing", "-q")
+    verbose: int = Option("count", flags=("-v",), default=0, hidden=True)  # type: ignore[assignment]
+    color: str | None = value(
+        "when to use colour; default: auto", choices=("auto", "always", "never")
+    )
+
+
+class WatchArgs(OutputArgs):
+    """What verbs take that show a run as it goes on."""
+
+    quiet: int = count("print only errors and the last line; -qq: print nothing", "-q")
+    verbose: int = count(
+        "show what actions print; -vv: also whole commands, times and reasons", "-v"
+    )
 
 
 def args_of(verb: str) -> type[Args]:
@@ -195,6 +209,17 @@ def positive(text: str) -> int:
     found = int(text)
     if found < 1:
         raise BadValue("must be at least 1")
+    return found
+
+
+def dollars(text: str) -> float:
+    """A sum in US dollars: `5`, `0.50`, `$5`."""
+    try:
+        found = float(text.removeprefix("$"))
+    except ValueError:
+        raise BadValue(f"{text!r} is not an amount in US dollars like 5 or 0.50") from None
+    if not 0 < found <= MOST_USD:
+        raise BadValue(f"must be more than 0, and at most {MOST_USD:,.0f}")
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from little_loops.cli.options import Args, BadValue, Option
 from little_loops.errors import UsageError
+from little_loops.terminal import paint
 from little_loops.terminal.console import columns_of, say
 
 WIDEST = 78
@@ -41,11 +42,19 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
 
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: None = None
+    ) -> argparse.Namespace:
+        """`validate a --strict b` means what `validate a b --strict` does."""
+        if any(action.nargs == "*" for action in self._actions):
+            return self.parse_intermixed_args(args, namespace)
+        return super().parse_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, help=f"see `{self.prog} --help`")
 
     def print_help(self, file: object = None) -> None:
-        say(self.format_help().rstrip("\n"))
+        say(self.format_help().rstrip("\n"), paint.help_page)
 
 
 def _description(summary: str, examples: Sequence[tuple[str, str]]) -> str:
@@ -60,7 +69,8 @@ def parser_of(args: type[Args]) -> Parser:
     """The parser of a verb, made of what its page declares."""
     parser = Parser(args.verb, args.summary, args.examples)
     for name, option in args.table.items():
-        keywords = {"help": option.help or None, **_keywords(name, option)}
+        text = argparse.SUPPRESS if option.hidden else option.help or None
+        keywords = {"help": text, **_keywords(name, option)}
         parser.add_argument(*(option.flags or (name,)), **keywords)
     return parser
 

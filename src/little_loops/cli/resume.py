@@ -1,4 +1,4 @@
-"""`ll-loop resume`: go on with a run, as it was started or as its definition is now."""
+"""`ll-loop resume`: continue a run, as it was started or with the definition as it is now."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 
 from little_loops.cli.consent import skip_permissions
 from little_loops.cli.foreground import Show, carry_out
-from little_loops.cli.options import OutputArgs, flag, operand, positive, seconds, value
-from little_loops.definitions.loading import context_overrides
+from little_loops.cli.options import (
+    WatchArgs,
+    dollars,
+    flag,
+    operand,
+    positive,
+    seconds,
+    value,
+)
+from little_loops.definitions.loading import context_overrides, with_host
 from little_loops.definitions.run_names import run_named
 from little_loops.engine.lifecycle import Wish, resume
 from little_loops.errors import DefinitionError, UsageError
@@ -25,35 +33,56 @@ if TYPE_CHECKING:
     from little_loops.definitions.loading import LoopFile
 
 EXAMPLES = (
-    ("ll-loop resume fix-types", "go on where it stopped"),
+    ("ll-loop resume fix-types", "continue where it stopped"),
     ("ll-loop resume fix-types --max-iterations 40", "with a higher limit"),
-    ("ll-loop resume fix-types --definition current", "with the file as it is now"),
+    ("ll-loop resume fix-types --definition current", "with the loop file as it is now"),
 )
 
 
 class ResumeArgs(
-    OutputArgs,
+    WatchArgs,
     verb="resume",
-    summary="Go on with a run that was interrupted, paused or failed.",
+    summary="Continue a run that was interrupted, paused or failed.",
     examples=EXAMPLES,
 ):
     loop: str = operand("a loop's name, or NAME@ID")
-    max_iterations: int | None = value(convert=positive, metavar="N")
-    max_continuations: int | None = value(convert=positive, metavar="N")
-    timeout: float | None = value("running time in all", convert=seconds, metavar="TIME")
-    context: Sequence[str] = value(metavar="K=V", many=True, default=())
-    queue: bool = flag("wait for loops that are in the way")
-    background: bool = flag("run as a process of its own")
-    from_state: str | None = value("go on in this state", "--from", metavar="STATE", names="states")
+    max_iterations: int | None = value(
+        "maximum number of iterations, from the start of the run", convert=positive, metavar="N"
+    )
+    max_continuations: int | None = value(
+        "maximum number of fresh agent sessions in a row", convert=positive, metavar="N"
+    )
+    timeout: float | None = value(
+        "maximum running time, from the start of the run", convert=seconds, metavar="TIME"
+    )
+    max_cost: float | None = value(
+        "maximum cost of its agents in US dollars, from the start of the run",
+        convert=dollars,
+        metavar="USD",
+    )
+    max_tokens: int | None = value(
+        "maximum number of tokens its agents use, from the start of the run",
+        convert=positive,
+        metavar="N",
+    )
+    context: Sequence[str] = value("set a context value", metavar="K=V", many=True, default=())
+    queue: bool = flag("wait for conflicting runs to finish")
+    background: bool = flag("run in the background")
+    from_state: str | None = value(
+        "continue in this state", "--from", metavar="STATE", names="states"
+    )
     definition: str | None = value(
-        "which machine, where the file has changed since the run began",
+        "which definition to use if the loop file has changed since the run started",
         choices=("original", "current"),
     )
-    allow_skip_permissions: bool = flag("see `ll-loop trust`")
+    allow_skip_permissions: bool = flag("let agents act without asking; see `ll-loop trust --help`")
 
 
 def main(argv: Sequence[str]) -> int:
-    args = ResumeArgs.read(argv)
+    return continue_run(ResumeArgs.read(argv))
+
+
+def continue_run(args: ResumeArgs) -> int:
     root = find_project(os.getcwd())
     args.loop = run_named(args.loop, root)
     before = find(root, args.loop)
@@ -82,7 +111,13 @@ def wish_of(args: ResumeArgs, root: str, loop: FSMLoop, before: StoredRun) -> Wi
         root=root,
         name=args.loop,
         context=context,
-        limits=Limits(args.max_iterations, args.timeout, args.max_continuations),
+        limits=Limits(
+            args.max_iterations,
+            args.timeout,
+            args.max_continuations,
+            max_cost_usd=args.max_cost,
+            max_tokens=args.max_tokens,
+        ),
         queue=args.queue,
         # Where there is nothing to resume, there is nothing to ask either.
         skip_permissions=not_resumable(loop, before.run) is None
@@ -102,7 +137,8 @@ def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> FSMLoop
         if args.definition == "current":
             raise UsageError(f"there is no loop `{before.loop.name}` any more")
         return None
-    current = found.loop
+    given = before.start.get("host", {})
+    current = with_host(found, given, root).loop
     changes = [c for c in differences(before.loop, current) if not _only_set(found, c)]
     if args.definition == "current":
         return current

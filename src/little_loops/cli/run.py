@@ -5,14 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import Literal
 
 from little_loops.cli.consent import can_ask, skip_permissions
 from little_loops.cli.foreground import Show, carry_out
-from little_loops.cli.options import OutputArgs, flag, operand, positive, seconds, value
-from little_loops.definitions.loading import LoopFile, context_overrides, load_loop
+from little_loops.cli.options import (
+    WatchArgs,
+    dollars,
+    flag,
+    operand,
+    positive,
+    seconds,
+    value,
+)
+from little_loops.definitions.loading import LoopFile, context_overrides, load_loop, with_host
 from little_loops.engine.lifecycle import Wish, start, unfinished
 from little_loops.errors import UsageError
-from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.schema import HOST_NAMES, FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits
 from little_loops.runs.project import find_project, run_name
 from little_loops.runs.reading import Runs
@@ -21,44 +30,63 @@ from little_loops.runs.stored_run import current
 EXAMPLES = (
     ("ll-loop run fix-types", "run .loops/fix-types.yaml"),
     ("ll-loop run fix-types --dry-run", "show what it would do"),
-    ("ll-loop run fix-types --background", "and come back to the prompt"),
-    ("ll-loop run fix-types --queue", "wait for a loop that is in the way"),
+    ("ll-loop run fix-types --background", "return at once"),
+    ("ll-loop run fix-types --queue", "wait for conflicting runs to finish"),
+    ("ll-loop run fix-types --max-cost 5", "spend at most 5 dollars"),
 )
 
 
 class RunArgs(
-    OutputArgs,
+    WatchArgs,
     verb="run",
     summary="Run a loop until it ends, is stopped or needs you.",
     examples=EXAMPLES,
 ):
     loop: str = operand("a loop's name or file")
-    background: bool = flag("run as a process of its own")
-    dry_run: bool = flag("run nothing, show what would be")
-    queue: bool = flag("wait for loops that are in the way")
-    fresh: bool = flag("put an unfinished run away first")
-    max_iterations: int | None = value("times around at most", convert=positive, metavar="N")
-    no_loop: bool = flag("the same as --max-iterations 1")
-    timeout: float | None = value("running time at most: 90s, 2h", convert=seconds, metavar="TIME")
-    context: Sequence[str] = value("a context value", metavar="K=V", many=True, default=())
-    scope: Sequence[str] | None = value(
-        "what it works on, instead of its scope", metavar="PATH", many=True
+    background: bool = flag("run in the background")
+    dry_run: bool = flag("run nothing; show what would happen")
+    queue: bool = flag("wait for conflicting runs to finish")
+    fresh: bool = flag("move an unfinished run to the history and start again")
+    max_iterations: int | None = value(
+        "maximum number of iterations", convert=positive, metavar="N"
     )
-    id: str | None = value("name the run NAME@ID, beside others of this loop", metavar="ID")
+    no_loop: bool = flag("the same as --max-iterations 1")
+    timeout: float | None = value(
+        "maximum running time: 90s, 10m, 2h", convert=seconds, metavar="TIME"
+    )
+    max_cost: float | None = value(
+        "maximum cost of its agents, in US dollars", convert=dollars, metavar="USD"
+    )
+    max_tokens: int | None = value(
+        "maximum number of tokens its agents use", convert=positive, metavar="N"
+    )
+    host: str | None = value(
+        "the agent program for states that name none",
+        choices=tuple(name for name in HOST_NAMES if name != "command"),
+    )
+    model: str | None = value("the model of that agent", metavar="NAME")
+    context: Sequence[str] = value("set a context value", metavar="K=V", many=True, default=())
+    scope: Sequence[str] | None = value(
+        "the paths it works on, instead of the loop's `scope`", metavar="PATH", many=True
+    )
+    id: str | None = value("name the run NAME@ID, to run a loop twice at a time", metavar="ID")
     allow_skip_permissions: bool = flag("let agents act without asking; see `ll-loop trust --help`")
 
 
 def main(argv: Sequence[str]) -> int:
     args = RunArgs.read(argv)
     root = find_project(os.getcwd())
-    found = load_loop(args.loop, root)
+    found = with_host(load_loop(args.loop, root), _host_given(args), root)
     if args.dry_run:
         from little_loops.cli.dry_run import dry_run  # rarely asked for
 
         return dry_run(found, args, root)
+    name = run_name(found.loop.name, args.id)
+    wanted = "fresh" if args.fresh else _asked_what_to_do(root, name)
+    if wanted == "resume":
+        return _resume(args, name)
+    args.fresh = wanted == "fresh"
     wish = wish_of(args, root, found)
-    if not wish.fresh and _wants_to_start_anew(wish):
-        wish = wish._replace(fresh=True)
     show = Show(args.json, args.quiet, args.verbose, args.color)
     if args.background:
         from little_loops.cli.background_start import start_in_background  # rarely asked for
@@ -76,14 +104,25 @@ def wish_of(args: RunArgs, root: str, found: LoopFile) -> Wish:
         root=root,
         name=run_name(found.loop.name, args.id),
         context=context,
-        limits=Limits(most_iterations(args, found.loop), args.timeout),
+        limits=Limits(
+            most_iterations(args, found.loop),
+            args.timeout,
+            max_cost_usd=args.max_cost,
+            max_tokens=args.max_tokens,
+        ),
         scope=_scope(args.scope),
         queue=args.queue,
         fresh=args.fresh,
         skip_permissions=skip_permissions(
             found.loop, context, root, allowed=args.allow_skip_permissions
         ),
+        host=_host_given(args),
     )
+
+
+def _host_given(args: RunArgs) -> dict[str, str]:
+    given = {"name": args.host, "model": args.model}
+    return {name: text for name, text in given.items() if text is not None}
 
 
 def _scope(paths: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -102,17 +141,41 @@ def most_iterations(args: RunArgs, loop: FSMLoop) -> int | None:
     return turn_limit(args.max_iterations, args.no_loop, os.environ)
 
 
-def _wants_to_start_anew(wish: Wish) -> bool:
-    """Where a run of this name is unfinished, a person at a terminal is asked."""
-    if not can_ask() or Runs(wish.root).is_alive(wish.name) == "running":
-        return False
-    before = current(wish.root, wish.name)
+def _asked_what_to_do(root: str, name: str) -> Literal["", "resume", "fresh"]:
+    """If a run of this name is unfinished, ask the person at the terminal; "" if there is none."""
+    if not can_ask() or Runs(root).is_alive(name) == "running":
+        return ""
+    before = current(root, name)
     if before is None or before.run.status not in UNFINISHED:
-        return False
+        return ""
     from little_loops.terminal.console import talk  # only to ask
 
-    problem = unfinished(wish.name, before.run)
+    problem = unfinished(name, before.run)
     talk(problem.message)
-    sys.stderr.write("Put it into the history and start anew? [y/N] ")
+    sys.stderr.write("Resume it? [Y/n/fresh] ")
     sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    line = sys.stdin.readline()
+    match line.strip().lower():
+        case "y" | "yes":
+            return "resume"
+        case "" if line:  # Enter alone; the end of the input is no answer
+            return "resume"
+        case "f" | "fresh":
+            return "fresh"
+        case _:
+            raise UsageError("nothing was run", problem.help)
+
+
+def _resume(args: RunArgs, name: str) -> int:
+    """Continue the unfinished run, with the options that `resume` knows too."""
+    kept = [word for word in ("host", "model", "scope") if getattr(args, word)]
+    if kept:
+        listed = ", ".join(f"--{word}" for word in kept)
+        raise UsageError(
+            f"a run that is resumed keeps its host, model and scope; you gave {listed}",
+            f"leave them out, or start again with `ll-loop run {name} --fresh`",
+        )
+    from little_loops.cli.resume import ResumeArgs, continue_run  # rarely asked for
+
+    same = {word: getattr(args, word) for word in ResumeArgs.table if hasattr(args, word)}
+    return continue_run(ResumeArgs(**{**same, "loop": name}))

@@ -14,6 +14,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import Masker
 from little_loops.runs.project import find_project
+from little_loops.terminal import paint
 from little_loops.terminal.console import ascii_only, print_json, say
 from little_loops.terminal.description import (
     WIDEST,
@@ -47,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
         print_json(document(found))
     else:
         lines = page(found, ascii_only=ascii_only(sys.stdout), widest=widest_on(sys.stdout))
-        say(visible("\n".join(lines)))
+        say(visible("\n".join(lines)), paint.description)
     return OK
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from little_loops.cli.options import OutputArgs, flag, operand
+from little_loops.cli.options import OutputArgs, count, flag, operand
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
 from little_loops.reporting.escape import visible
@@ -41,6 +41,7 @@ class StatusArgs(
 ):
     loop: str | None = operand("a loop's name, or NAME@ID", optional=True)
     exit_code: bool = flag("exit as the run did; 5 while it runs, 1 if it crashed")
+    verbose: int = count("show dates instead of ages", "-v")
 
 
 def main(argv: Sequence[str]) -> int:

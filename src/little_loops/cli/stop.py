@@ -12,11 +12,12 @@ import signal
 import time
 from collections.abc import Sequence
 
-from little_loops.cli.options import OutputArgs, operand
+from little_loops.cli.options import OutputArgs, flag, operand
 from little_loops.definitions.run_names import run_named
-from little_loops.errors import OK
+from little_loops.errors import OK, UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.values import duration_text
+from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
@@ -36,22 +37,65 @@ class StopArgs(
     OutputArgs,
     verb="stop",
     summary="Stop a running loop: its action is ended, its state saved.",
-    examples=[("ll-loop stop fix-types", "and `ll-loop resume fix-types` later")],
+    examples=[
+        ("ll-loop stop fix-types", "and `ll-loop resume fix-types` later"),
+        ("ll-loop stop --all", "every running or queued run of this project"),
+    ],
 ):
-    loop: str = operand("a loop's name, or NAME@ID")
+    loop: str | None = operand("a loop's name, or NAME@ID", optional=True)
+    all: bool = flag("stop every running or queued run of this project")
+
+
+class Stopped(NamedTuple):
+    """The answer for one run: whether it was stopped, how it is now, and the line that says so."""
+
+    name: str
+    view: RunView | None
+    was_stopped: bool
+    line: str
+
+    def as_json(self) -> dict[str, object]:
+        status = None if self.view is None else self.view.status
+        return {"name": self.name, "stopped": self.was_stopped, "status": status}
 
 
 def main(argv: Sequence[str]) -> int:
     args = StopArgs.read(argv)
+    if (args.loop is None) != args.all:
+        raise UsageError("name one run, or all of them with `--all`", "see `ll-loop stop --help`")
     runs = Runs(find_project(os.getcwd()))
-    name = run_named(args.loop, runs.root)
+    if args.loop is None:
+        return _stop_all(args, runs)
+    stopped = stop_run(runs, run_named(args.loop, runs.root))
+    if args.json:
+        print_json({"schema": 1, **stopped.as_json()})
+    else:
+        _tell(args, stopped)
+    return OK
+
+
+def _stop_all(args: StopArgs, runs: Runs) -> int:
+    """Those in the queue first: none of them must start because another one has stopped."""
+    alive = sorted(runs.alive(), key=lambda view: view.status != "queued")
+    stopped = []
+    for view in alive:
+        stopped.append(stop_run(runs, view.name))
+        if not args.json:
+            _tell(args, stopped[-1])
+    if args.json:
+        print_json({"schema": 1, "runs": [each.as_json() for each in stopped]})
+    elif not stopped and args.quiet < 2:
+        say("no running runs")
+    return OK
+
+
+def stop_run(runs: Runs, name: str) -> Stopped:
     asked_ms = now_ms()
     before = runs.view(name)
     if before is None or before.holder is None:
         ended = _end_orphans(before)
         line = f"{name} is not running ({_how(before)})" + (f"; ended {ended}" if ended else "")
-        _answer(args, name, before, stopped=False, line=line)
-        return OK
+        return Stopped(name, before, False, line)
     began = time.monotonic()
     was_killed = stop(runs.root, before.holder, plan_for(runs.machine(before)))
     view = runs.view(name)
@@ -60,11 +104,9 @@ def main(argv: Sequence[str]) -> int:
     took = duration_text(round((time.monotonic() - began) * 1000))
     if before.status == "queued" and not _has_begun(view, asked_ms):
         view = None  # what is there is an earlier run, or what it was to continue
-    was_stopped = view is None or view.status == "interrupted"
     became = "it did not answer and was killed" if was_killed else outcome(view)
     line = f"{name}: asked to stop (pid {before.holder.pid}), {became}   {took}"
-    _answer(args, name, view, stopped=was_stopped, line=line)
-    return OK
+    return Stopped(name, view, view is None or view.status == "interrupted", line)
 
 
 def _end_orphans(view: RunView | None) -> str:
@@ -109,12 +151,10 @@ def longest_grace_s(machine: FSMLoop) -> float:
     return max([KILL_GRACE_S, machine.kill_grace, *(own for own in of_states if own is not None)])
 
 
-def _answer(args: StopArgs, name: str, view: RunView | None, *, stopped: bool, line: str) -> None:
-    if args.json:
-        status = None if view is None else view.status
-        print_json({"schema": 1, "name": name, "stopped": stopped, "status": status})
-        return
+def _tell(args: StopArgs, stopped: Stopped) -> None:
     if args.quiet < 2:
-        say(visible(line, newlines=False))
-    if not args.quiet and stopped and view is not None and (hint := next_step(view)):
+        say(visible(stopped.line, newlines=False))
+    if args.quiet or not stopped.was_stopped or stopped.view is None:
+        return
+    if hint := next_step(stopped.view):
         talk(f"next: {hint}")

@@ -22,6 +22,7 @@ from little_loops.errors import (
     UsageError,
 )
 from little_loops.fsm.variables import ACTION_VARIABLES, SESSION_VARIABLES
+from little_loops.terminal import paint
 from little_loops.terminal.console import columns_of, say
 from little_loops.terminal.tables import ASCII, Column, Style, table
 
@@ -40,12 +41,12 @@ TOPICS = {
 def main(argv: Sequence[str]) -> int:
     width = min(columns_of(sys.stdout) or WIDTH, WIDTH)
     if not argv or argv[0] in ("-h", "--help"):
-        say("\n".join(_listed(width)))
+        say("\n".join(_listed(width)), paint.help_page)
         return OK
     topic = argv[0]
     if topic not in TOPICS:
         raise UsageError(f"there is no help on `{topic}`", f"there is: {', '.join(TOPICS)}")
-    say("\n".join(page(topic, width)))
+    say("\n".join(page(topic, width)), paint.help_page)
     return OK
 
 

@@ -10,7 +10,7 @@ from little_loops.authoring.hints import hints
 from little_loops.authoring.load import Definition
 from little_loops.authoring.worst_case import outcomes, pattern_readings, worst_case
 from little_loops.cli.commands import VERBS
-from little_loops.cli.options import OutputArgs, flag, operand, value
+from little_loops.cli.options import OutputArgs, count, flag, operand, value
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.evidence_checks import evidence_problems
 from little_loops.definitions.loading import find_loop, namesakes, read_definition, shown_path
@@ -18,6 +18,7 @@ from little_loops.errors import OK, USAGE, Problem, UsageError
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project, loop_files
+from little_loops.terminal import paint
 from little_loops.terminal.console import print_json, say, say_as_it_is
 from little_loops.terminal.problems import annotation, as_dict, paper_of, render_all
 
@@ -48,10 +49,13 @@ class ValidateArgs(
     examples=EXAMPLES,
 ):
     files: Sequence[str] = operand(
-        "names or files; default: all", many=True, default=(), metavar="LOOP"
+        "names or files of loops; default: all of them", many=True, default=(), metavar="LOOP"
     )
-    strict: bool = flag("warnings are errors too")
-    output_format: str | None = value("default: text", choices=("text", "json", "github"))
+    strict: bool = flag("treat warnings as errors")
+    output_format: str | None = value(
+        "how problems are printed; default: text", choices=("text", "json", "github")
+    )
+    verbose: int = count("say of each loop what it will do, also of several", "-v")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -125,12 +129,12 @@ def report(checked: Sequence[Checked], args: ValidateArgs) -> None:
         if problem.severity == "error" or args.strict or not args.quiet
     ]
     if problems:
-        say(render_all(problems, paper_of(sys.stdout)) + "\n")
+        say(render_all(problems, paper_of(sys.stdout)) + "\n", paint.problems)
     for each in () if args.quiet else checked:
         if _is_valid(each) and (args.verbose or len(checked) == 1):
             for line in expectations(each):
                 say(visible(line, newlines=False))
-    say(summary(checked, strict=args.strict))
+    say(summary(checked, strict=args.strict), paint.problems)
 
 
 def _is_valid(each: Checked) -> bool:

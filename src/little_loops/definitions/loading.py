@@ -11,7 +11,7 @@ from little_loops.authoring.messages import shown
 from little_loops.authoring.yaml.places import Places, Source
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.evidence_checks import evidence_problems
-from little_loops.definitions.settings import LARGEST, settled
+from little_loops.definitions.settings import LARGEST, host_given, settled
 from little_loops.errors import DefinitionError, UnknownLoop, UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
@@ -55,6 +55,18 @@ def load_loop(argument: str, root: str) -> LoopFile:
         raise DefinitionError(problems)
     _check_only_one(definition.loop.name, path, root)
     return LoopFile(settled(definition, root, os.environ), path, definition)
+
+
+def with_host(found: LoopFile, given: Mapping[str, str], root: str) -> LoopFile:
+    """The loop with another agent program (`name`) or `model`; a state's own `host` stays."""
+    if not given:
+        return found
+    loop = found.loop._replace(host=host_given(found.loop.host, given))
+    definition = found.definition._replace(loop=loop)
+    problems = [each for each in agent_problems(definition, root) if each.severity == "error"]
+    if problems:
+        raise DefinitionError(problems)
+    return found._replace(loop=loop)
 
 
 def find_loop(argument: str, root: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from little_loops.authoring.load import Definition, load_data
 from little_loops.authoring.yaml.places import Places
 from little_loops.errors import DefinitionError, UsageError
-from little_loops.fsm.schema import Evidence, FSMLoop
+from little_loops.fsm.schema import Evidence, FSMLoop, HostOptions
 from little_loops.runs.project import loops_of
 
 SETTINGS = (
@@ -61,6 +61,14 @@ def _with_evidence(loop: FSMLoop, places: Places, configs: Sequence[Any]) -> FSM
     if "protect" in kept:
         kept["existing_only"] = own.existing_only
     return loop._replace(evidence=defaults._replace(**{**kept, "enabled": enabled}))
+
+
+def host_given(host: HostOptions, given: Mapping[str, str]) -> HostOptions:
+    """The options of another program are not those of this one: only the same one keeps them."""
+    if given.get("name", host.host) == host.host:
+        return host.under(HostOptions(given.get("name"), given.get("model")))
+    other: HostOptions = _values({"host": dict(given)}, "`--host`")["host"]
+    return other
 
 
 def project_config(root: str) -> str:

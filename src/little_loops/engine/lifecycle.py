@@ -65,6 +65,7 @@ class Wish(NamedTuple):
     skip_permissions: bool = False
     from_state: str | None = None
     evidence: bool = True
+    host: Mapping[str, str] = {}  # the agent program and model given for this run
 
 
 class Ran(NamedTuple):
@@ -99,6 +100,8 @@ def _start(loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
             evidence=_evidence(loop, wish, around),
         )
         kept = {"run": run_id, "loop": loop.to_dict(), "context": dict(run.context)}
+        if wish.host:
+            kept["host"] = dict(wish.host)
         writer = storage.create(wish.root, wish.name, kept)
         stack.callback(writer.close)
         return _carry_out(loop, run, Started(clock.now()), wish, around, writer, clock)
@@ -166,7 +169,7 @@ def unfinished(name: str, run: LoopState) -> UsageError:
     how = "interrupted (crashed)" if run.status == "running" else run.status.replace("_", " ")
     return UsageError(
         f"there is an unfinished run of `{name}`: {how} in state `{run.current_state}`",
-        f"`ll-loop resume {name}` goes on with it, `ll-loop run {name} --fresh` starts anew",
+        f"`ll-loop resume {name}` continues it, `ll-loop run {name} --fresh` starts again",
     )
 
 

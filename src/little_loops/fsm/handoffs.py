@@ -8,7 +8,7 @@ from __future__ import annotations
 from little_loops.fsm import endings
 from little_loops.fsm.commands import Ending, EndLeftovers, Wait
 from little_loops.fsm.events import HandoffDetected
-from little_loops.fsm.limits import cost_left_usd, exceeded, wait_for
+from little_loops.fsm.limits import cost_allowed_usd, cost_left_usd, exceeded, wait_for
 from little_loops.fsm.record_events import note_receipt
 from little_loops.fsm.spending import session
 from little_loops.fsm.turn import Turn
@@ -64,7 +64,7 @@ def _no_room_for_session(turn: Turn) -> Ending | None:
     if left is None or receipt is None or left > receipt.cost_usd:
         return None
     needs = f"a session may use ${receipt.cost_usd:g}"
-    message = f"${left:g} of ${turn.loop.max_cost_usd:g} are left, {needs}"
+    message = f"${left:g} of ${cost_allowed_usd(turn.loop, turn.run):g} are left, {needs}"
     return endings.failed("max_cost", message)
 
 

@@ -33,8 +33,14 @@ def wait_for(loop: FSMLoop, run: LoopState, at: Moment) -> Wait:
     return Wait(run.wait, None if left is None else at.ran_ms + left)
 
 
+def cost_allowed_usd(loop: FSMLoop, run: LoopState) -> float | None:
+    given = run.limits.max_cost_usd
+    return loop.max_cost_usd if given is None else given
+
+
 def cost_left_usd(loop: FSMLoop, run: LoopState) -> float | None:
-    return None if loop.max_cost_usd is None else loop.max_cost_usd - _spent_usd(run)
+    allowed = cost_allowed_usd(loop, run)
+    return None if allowed is None else allowed - _spent_usd(run)
 
 
 def _spent_usd(run: LoopState) -> float:
@@ -61,7 +67,7 @@ def _cost(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Endi
     left = cost_left_usd(loop, run)
     if left is None or left > 0 or not _is_agents(state, run):
         return None
-    spent = f"the agents have used ${_spent_usd(run):g} of ${loop.max_cost_usd:g}"
+    spent = f"the agents have used ${_spent_usd(run):g} of ${cost_allowed_usd(loop, run):g}"
     guessed = sum(receipt.estimated_usd for receipt in run.costs.values())
     return endings.failed(
         "max_cost", f"{spent}, ${guessed:g} of it estimated" if guessed else spent
@@ -70,9 +76,11 @@ def _cost(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Endi
 
 def _tokens(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Ending | None:
     used = sum(receipt.tokens for receipt in run.costs.values())
-    if loop.max_tokens is None or used < loop.max_tokens or not _is_agents(state, run):
+    given = run.limits.max_tokens
+    allowed = loop.max_tokens if given is None else given
+    if allowed is None or used < allowed or not _is_agents(state, run):
         return None
-    return endings.failed("max_tokens", f"the agents have used {used} of {loop.max_tokens} tokens")
+    return endings.failed("max_tokens", f"the agents have used {used} of {allowed} tokens")
 
 
 def _is_agents(state: StateConfig, run: LoopState) -> bool:

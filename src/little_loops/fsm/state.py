@@ -150,6 +150,8 @@ class Limits(NamedTuple):
     timeout: float | None = None
     max_continuations: int | None = None
     stall_after: int | None = None
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
 
     def under(self, given: Limits) -> Limits:
         """These limits, with those that are given instead."""

@@ -8,14 +8,27 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from little_loops.errors import DefinitionError, LittleLoopsError
 from little_loops.reporting.escape import visible
 
+_color: list[str] = []
+"""What `--color` says on this command line: it holds for errors, too, which no page prints."""
 
-def colour_wanted(stream: TextIO, asked: str | None) -> bool:
+
+def note_color(words: Sequence[str]) -> None:
+    """Remember `--color WHEN` or `--color=WHEN`; the last one counts."""
+    _color.clear()
+    for word, after in zip(words, (*words[1:], ""), strict=False):
+        if word == "--color" or word.startswith("--color="):
+            _color.append(after if word == "--color" else word.partition("=")[2])
+
+
+def colour_wanted(stream: TextIO, asked: str | None = None) -> bool:
     """`--color` > NO_COLOR > FORCE_COLOR > whether the stream is a terminal."""
+    asked = asked or (_color[-1] if _color else None)
     if asked in ("always", "never"):
         return asked == "always"
     if os.environ.get("NO_COLOR"):
@@ -37,14 +50,16 @@ def ascii_only(stream: TextIO) -> bool:
     return encoding not in ("utf8", "utf16", "utf32")
 
 
-def say(text: str) -> None:
-    """An answer: one line on stdout, at once."""
-    _write(sys.stdout, text)
+def say(text: str, paint: Callable[[str], str] | None = None) -> None:
+    """An answer on stdout, at once; `paint` is how it looks where colour is wanted."""
+    _write(sys.stdout, text, paint)
 
 
 def talk(text: str) -> None:
     """A hint, a warning, a question: one line on stderr."""
-    _write(sys.stderr, text)
+    from little_loops.terminal.paint import problems  # most commands have nothing to complain of
+
+    _write(sys.stderr, text, problems)
 
 
 def say_as_it_is(text: str) -> None:
@@ -62,13 +77,13 @@ def columns_of(stream: TextIO) -> int | None:
         return None
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO, text: str, paint: Callable[[str], str] | None) -> None:
     columns = columns_of(stream)
     if columns is not None and len(text) > columns:
         from little_loops.terminal.folding import folded  # only where a line may be too long
 
         text = folded(text, columns)
-    _put(stream, text)
+    _put(stream, paint(text) if paint is not None and colour_wanted(stream) else text)
 
 
 def _put(stream: TextIO, text: str) -> None:
@@ -92,6 +107,7 @@ def report_error(error: LittleLoopsError, *, json_wanted: bool) -> None:
     if json_wanted:
         print_json({"error": {"message": error.message, "help": error.help}})
         return
-    talk(f"error: {visible(error.message)}")
+    lines = [f"error: {visible(error.message)}"]
     if error.help:
-        talk(f"   = help: {visible(error.help)}")
+        lines.append(f"   = help: {visible(error.help)}")
+    talk("\n".join(lines))

@@ -10,9 +10,9 @@ def next_command(
         case "failed", "max_iterations":
             return f"ll-loop resume {name} --max-iterations {2 * iteration}"
         case "failed", "max_cost":
-            return f"LL_MAX_COST_USD=… ll-loop resume {name} --definition current"
+            return f"ll-loop resume {name} --max-cost USD"
         case "failed", "max_tokens":
-            return f"LL_MAX_TOKENS=… ll-loop resume {name} --definition current"
+            return f"ll-loop resume {name} --max-tokens N"
         case "failed", "loop_timeout":
             return f"ll-loop resume {name} --timeout {max(2 * ran_ms // 1000, 60)}"
         case "failed", "terminal" | "handoff":

@@ -66,7 +66,9 @@ ALSO = {
 class InitArgs(
     Args, verb="init", summary="Write a first loop for this project.", examples=EXAMPLES
 ):
-    template: str | None = value(", ".join(TEMPLATES), metavar="NAME", choices=(*TEMPLATES, *ALSO))
+    template: str | None = value(
+        f"which loop to write: {', '.join(TEMPLATES)}", metavar="NAME", choices=(*TEMPLATES, *ALSO)
+    )
     yes: bool = flag("do not ask; write the loop that fits best", "-y")
     quiet: int = count("print only the files written", "-q")
 
