@@ -176,3 +176,62 @@ def test_no_check_mark_stands_before_what_went_wrong(
         "  done: {terminal: true}\n"
     )
     assert lines_of(project, text).partition("\n")[2] == dedent(lines)
+
+
+def test_colour_codes_are_neither_judged_nor_shown(project: Project):
+    """A project that forces colours: numbers, patterns, captures, signals and lines are read without."""
+    (project.root / "count").write_text("printf '\\033[31m7\\033[0m\\n'\n")
+    (project.root / "stop").write_text("printf '\\033[1mLOOP\\033[0m_STOP: enough\\n'\n")
+    assert lines_of(
+        project,
+        """\
+        name: row
+        initial: count
+        states:
+          count: {action: sh count, condition: {type: output_numeric, target: 7}, on_pass: find}
+          find: {action: sh count, condition: {type: output_contains, pattern: ^7$}, on_pass: use}
+          use: {action: "test ${captured.count.output} = 7", on_pass: stop}
+          stop: {action: sh stop, next: done}
+          done: {terminal: true}
+        """,
+    ) == dedent("""\
+        [1/50] count → running sh count...
+               ✓ 7 (exit 0)
+               7 is 7
+               → find (on_pass)
+        [1/50] find → running sh count...
+               ✓ 7 (exit 0)
+               `^7$` found
+               → use (on_pass)
+        [1/50] use → running test ${captured.count.output} = 7...
+               ✓ (exit 0)
+               → stop (on_pass)
+        [1/50] stop → running sh stop...
+               · LOOP_STOP: enough (exit 0)
+
+        Loop stopped: enough (1 iteration, T)
+        """)
+    shown = project.ll("logs", "row").stdout
+    assert "\x1b" not in shown
+    assert "\\x1b" not in shown
+
+
+def test_a_secret_is_masked_though_colour_codes_stand_in_it(project: Project):
+    project.loop(
+        "row",
+        """\
+        name: row
+        initial: a
+        states:
+          a: {action: "printf 'hunter\\\\033[1m2hunter2\\\\n'; exit 3", next: done}
+          done: {terminal: true}
+        """,
+    )
+    env = {"MY_TOKEN": "hunter2hunter2"}
+    printed = project.ll("run", "row", "-v", env=env)
+    assert "hunter" not in printed.stdout.replace("running printf 'hunter\\033[1m2hunter2\\n'", "")
+    assert "       | ***\n       ✗ *** (exit 3)\n" in printed.stdout
+    for words in (("logs", "row"), ("logs", "row", "--raw"), ("logs", "row", "--json")):
+        shown = project.ll(*words).stdout
+        assert "***" in shown
+        assert "2hunter2\n" not in shown

@@ -453,15 +453,15 @@ def test_verbose_shows_whole_lines_above_the_live_part():
     stage.pass_by(0.1)
     assert stage.look().splitlines()[2:] == [
         "       | one",
-        "       | oops\\x1b[31m",
-        "@      0s · oops\\x1b[31m",
+        "       | oops",
+        "@      0s · oops",
         "       ctrl-c stops and saves · log .loops/.running/fix-types.log",
     ]
     stage.screen.printed("stdout", b"o")
     stage.end()
     assert stage.look().splitlines()[2:] == [
         "       | one",
-        "       | oops\\x1b[31m",
+        "       | oops",
         "       | two",
         f"       ✓ (exit 0){'2.3s':>53}",
     ]

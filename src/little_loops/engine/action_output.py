@@ -11,6 +11,7 @@ from typing import Any
 
 from little_loops.engine.action_process import Workplace
 from little_loops.engine.resolve import without_newline
+from little_loops.fsm.colour_codes import without_colours
 from little_loops.fsm.commands import Job
 from little_loops.fsm.state import CutBy, FileRef, Result
 from little_loops.runs.output_files import INLINE, Output, RunOutput, trim
@@ -103,10 +104,11 @@ def _is_open_ended(out: Output) -> bool:
 
 def structured_output(out: Output) -> dict[str, Any]:
     """What a command printed as one small JSON object can be named field by field."""
-    if out.size > INLINE or not out.head.lstrip().startswith("{"):
+    head = without_colours(out.head)
+    if out.size > INLINE or not head.lstrip().startswith("{"):
         return {}
     try:
-        told = json.loads(out.head)
+        told = json.loads(head)
     except (ValueError, RecursionError):
         return {}
     verdict = told.get("verdict")

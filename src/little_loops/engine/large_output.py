@@ -13,6 +13,7 @@ import os
 from codecs import getincrementaldecoder
 from functools import cached_property
 
+from little_loops.fsm.colour_codes import ColourFilter, without_colours
 from little_loops.fsm.conditions import Reading
 from little_loops.fsm.extract import CannotJudge, matches_bytes, utf8
 
@@ -36,15 +37,16 @@ class LargeOutput:
 
     @cached_property
     def data(self) -> bytearray:
-        """All of it but one trailing newline, as UTF-8."""
+        """All of it but colour codes and one trailing newline, as UTF-8."""
         data, decoder = bytearray(), getincrementaldecoder("utf-8")("replace")
+        uncoloured = ColourFilter()
         try:
             with open(self._path, "rb") as stream:
                 while chunk := stream.read(_CHUNK):
-                    data += decoder.decode(chunk).encode()
+                    data += decoder.decode(uncoloured.feed(chunk)).encode()
         except OSError as error:
             raise CannotJudge(f"the output cannot be read: {error.strerror}") from None
-        data += decoder.decode(b"", final=True).encode()
+        data += decoder.decode(uncoloured.finish(), final=True).encode()
         if data.endswith(b"\n"):
             del data[-1:]  # in place, where `removesuffix` would copy
         return data
@@ -56,7 +58,8 @@ class LargeOutput:
             stream.seek(-END_BYTES, os.SEEK_END)
             tail = stream.read().removesuffix(b"\n")
         _, newline, lines = tail.partition(b"\n")
-        if newline and not lines.strip():
+        if newline and not without_colours(lines).strip():
             return self.text()  # its last word is further up
         # Without a line end the last line is longer than any number or verdict.
-        return (head + (newline + lines or tail)).decode("utf-8", "replace")
+        ends = without_colours(head + (newline + lines or tail))
+        return ends.decode("utf-8", "replace")

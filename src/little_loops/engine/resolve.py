@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from little_loops.errors import LittleLoopsError
+from little_loops.fsm.colour_codes import without_colours
 from little_loops.fsm.commands import Judge, RunAction, RunAgent, RunBuiltin, RunShell
 from little_loops.fsm.conditions import Observation
 from little_loops.fsm.schema import ERROR, All, AnyOf, Condition, FSMLoop, Not
@@ -105,7 +106,7 @@ class Values:
 
     def read(self, file: FileRef) -> str:
         with open(self.path_of(file), "rb") as stream:
-            return without_newline(stream.read().decode("utf-8", "replace"))
+            return without_newline(without_colours(stream.read()).decode("utf-8", "replace"))
 
     def _file_of(self, field: str, name: str, result: Result) -> str | None:
         if self._run_dir is None:
@@ -250,7 +251,7 @@ def _result_seen(name: str, run: LoopState, values: Values) -> Observation:
     # Version one kept the stream of an agent as its file, beside the answer.
     file, large = (result.output_file if result.output is None else None), None
     if file is None:
-        text = result.output or ""
+        text = without_colours(result.output or "")
     elif file.size <= LARGE_BYTES:
         text = values.read(file)
     else:

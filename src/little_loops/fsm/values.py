@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from little_loops.fsm.colour_codes import without_colours
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState, Result
 
@@ -66,6 +67,8 @@ def result_values(result: Result) -> dict[str, Any]:
     """The fields of a result a template may name; its files are made on demand by the edge."""
     names = RESULT_FIELDS if result.agent is None else RESULT_FIELDS + AGENT_FIELDS
     values = dict.fromkeys(FILE_FIELDS) | {name: getattr(result, name) for name in names}
+    texts = {"output": result.output, "stderr": result.stderr}
+    values |= {name: without_colours(text) for name, text in texts.items() if text is not None}
     if result.agent is None:
         del values[AGENT_FILE]
     if result.structured is not None:

@@ -8,6 +8,7 @@ Not here: judging itself (`conditions`), where a verdict leads (`machine`).
 
 from __future__ import annotations
 
+from little_loops.fsm.colour_codes import without_colours
 from little_loops.fsm.commands import Judge
 from little_loops.fsm.conditions import Observation, judge, needs_bound, never_ran
 from little_loops.fsm.schema import (
@@ -118,7 +119,8 @@ def with_source(state: StateConfig, judgement: Judgement) -> Judgement:
 
 
 def _seen(result: Result) -> Observation:
-    return Observation(result.exit_code, result.signal, result.output or "", verdict=result.verdict)
+    output = without_colours(result.output or "")
+    return Observation(result.exit_code, result.signal, output, verdict=result.verdict)
 
 
 def _plain(condition: Condition) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+from little_loops.fsm.colour_codes import without_colours
+
 # In ranges, because a reader checks them against the Unicode tables that way.
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline; DEL; C1
@@ -21,16 +23,17 @@ _HIDDEN = (
     "\U000e0000-\U000e0fff"  # tags and selectors, in which whole sentences can hide
 )
 # Our own lines have no other signs: the pattern, 1 ms to compile, is for the texts of others.
-_OWN_SIGNS = ("→", "✓", "✗", "…")
+_OWN_SIGNS = ("→", "✓", "✗", "…", "·")
 _LINE = 400
 
 
 def visible(text: str, newlines: bool = True) -> str:
-    """The text with every control or hidden character as an escape: `\\x1b`, `\\u202e`.
+    """The text without colour codes, and every other control or hidden character as an escape.
 
     A tab stays.  `\\r\\n` and a lone `\\r` are newlines, so give it whole lines.  Newlines stay, or
     become `\\n` where the text must keep to one line.
     """
+    text = without_colours(text)
     plain = text
     if not text.isascii() and len(text) <= _LINE:
         for sign in _OWN_SIGNS:

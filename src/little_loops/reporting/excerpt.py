@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 
+from little_loops.fsm.colour_codes import ColourFilter
 from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import MaskedStream, Masker
 from little_loops.system.output import EDGE
@@ -21,6 +22,7 @@ class Excerpt:
 
     def __init__(self, masker: Masker) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._uncoloured = ColourFilter()
         self._masked = MaskedStream(masker)
         self._room = EDGE
         self._tail = bytearray()
@@ -30,6 +32,9 @@ class Excerpt:
 
     def feed(self, chunk: bytes) -> str:
         """What can be shown now; beyond the first 64 KiB it is kept for the end."""
+        return self._take(self._uncoloured.feed(chunk))
+
+    def _take(self, chunk: bytes) -> str:
         now, later = chunk[: self._room], chunk[self._room :]
         self._room -= len(now)
         self._keep(later)
@@ -37,6 +42,7 @@ class Excerpt:
 
     def finish(self) -> str:
         """The end of it, and how much was left out before."""
+        begun = self._take(self._uncoloured.finish())
         text = self._masked.feed(self._decoder.decode(b"", True)) + self._masked.finish()
         if self._left_out:
             text += f"\n… {self._left_out:,} bytes not shown …\n"
@@ -45,7 +51,7 @@ class Excerpt:
             tail = bytes(self._tail).decode("utf-8", "replace")
             text += self._masked.feed(tail.partition("\n")[2] if self._left_out else tail)
             text += self._masked.finish()
-        shown = self._shown(text, last=True)
+        shown = begun + self._shown(text, last=True)
         return shown if self._at_line_start else shown + "\n"
 
     def break_line(self) -> str:

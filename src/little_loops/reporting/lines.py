@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from little_loops.fsm.colour_codes import without_colours
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
@@ -360,13 +361,13 @@ def output_of(result: Result | PartialResult) -> str:
     Its tail would be the protocol of its CLI.
     """
     if result.output is not None:
-        return result.output
-    return (result.tail or "") if isinstance(result, Result) else ""
+        return without_colours(result.output)
+    return without_colours(result.tail or "") if isinstance(result, Result) else ""
 
 
 def last_said(text: str | None) -> str:
     """The last line that is not blank."""
-    return one_line((text or "").rstrip().rpartition("\n")[2])
+    return one_line(without_colours(text or "").rstrip().rpartition("\n")[2])
 
 
 def one_line(text: str, most: int = LONGEST) -> str:

@@ -14,6 +14,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import AnyStr
 
+from little_loops.fsm.colour_codes import Uncoloured
+
 SHORTEST = 8
 MASK = "***"
 ENDINGS = ("KEY", "TOKEN", "SECRET")
@@ -126,7 +128,17 @@ def _encoded(word: str) -> bytes:
 
 
 def _found(text: AnyStr, words: Sequence[AnyStr]) -> list[Span]:
-    """Where the words are, overlaps included, as stretches that do not overlap."""
+    """Where the words are, overlaps included, as stretches that do not overlap.
+
+    Colour codes inside a word do not hide it: whoever reads the text drops them.
+    """
+    if not words:
+        return []
+    uncoloured = Uncoloured(text)
+    return [uncoloured.span(*span) for span in _found_in(uncoloured.text, words)]
+
+
+def _found_in(text: AnyStr, words: Sequence[AnyStr]) -> list[Span]:
     spans: list[Span] = []
     for word in words:
         at = text.find(word)
@@ -195,6 +207,14 @@ def hidden(data: bytes, spans: list[Span]) -> bytes:
 
 def _safe_end(text: AnyStr, words: Sequence[AnyStr]) -> int:
     """How much of the text no continuation of it can turn into a part of a secret."""
+    if not words:
+        return len(text)
+    uncoloured = Uncoloured(text)
+    safe = _safe_end_in(uncoloured.text, words)
+    return len(text) if safe == len(uncoloured.text) else uncoloured.span(safe, safe + 1)[0]
+
+
+def _safe_end_in(text: AnyStr, words: Sequence[AnyStr]) -> int:
     safe = len(text)
     for word in words:
         at = text.find(word[:1], max(0, len(text) - len(word) + 1))

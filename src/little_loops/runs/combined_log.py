@@ -8,16 +8,14 @@ Not here: which order that was (`arrival`), where the streams are (`output_files
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
+from little_loops.fsm.colour_codes import ColourFilter
 from little_loops.records import NamedTuple
 from little_loops.runs.arrival import Piece, StreamName, parts
 
 CHUNK = 1 << 16
-COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
-_CUT_COLOUR = re.compile(rb"\x1b(\[[0-9;:]{0,32})?\Z")
 
 Write = Callable[[bytes], object]
 
@@ -64,11 +62,7 @@ def combine(sources: dict[StreamName, Source], pieces: Iterable[Piece], write: W
 
 
 def _copy(chunks: Iterable[bytes], write: Write) -> None:
-    held = b""
+    uncoloured = ColourFilter()
     for chunk in chunks:
-        data = held + chunk
-        cut = _CUT_COLOUR.search(data, max(0, len(data) - 34))
-        end = cut.start() if cut else len(data)
-        write(COLOUR.sub(b"", data[:end]))
-        held = data[end:]
-    write(held)
+        write(uncoloured.feed(chunk))
+    write(uncoloured.finish())

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Protocol
 
+from little_loops.fsm.colour_codes import ColourFilter, without_colours
 from little_loops.fsm.signals import SIGNALS
 from little_loops.records import NamedTuple
 
@@ -66,6 +67,7 @@ class SignalScanner:
         self._marker: bytes | None = None
         self._payload = bytearray()
         self._is_complete = False
+        self._uncoloured = ColourFilter()
 
     @property
     def found(self) -> Signal | None:
@@ -77,6 +79,7 @@ class SignalScanner:
         return Signal(kind, text.strip())
 
     def feed(self, chunk: bytes) -> None:
+        chunk = self._uncoloured.feed(chunk)
         if self._marker is not None:
             self._take(chunk)
             return
@@ -172,4 +175,4 @@ class LineScanner:
     def _look(self, lines: Sequence[bytes]) -> None:
         for line in lines:
             if self._found is None:
-                self._found = self._search(line.decode("utf-8", "replace"))
+                self._found = self._search(without_colours(line).decode("utf-8", "replace"))

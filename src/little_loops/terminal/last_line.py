@@ -11,6 +11,7 @@ from __future__ import annotations
 import codecs
 import re
 
+from little_loops.fsm.colour_codes import without_colours
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import one_line
 from little_loops.reporting.masking import MaskedStream, Masker
@@ -47,7 +48,7 @@ class LastOutput:
 
     def line(self) -> str:
         """The last line that is not blank, as far as it may be shown by now."""
-        raw = self._ends.get(self._latest, b"")
+        raw = without_colours(self._ends.get(self._latest, b""))
         text = codecs.getincrementaldecoder("utf-8")("replace").decode(raw)
         text = MaskedStream(self._masker).feed(text)
         if self._latest in self._cut:
