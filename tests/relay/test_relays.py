@@ -323,7 +323,7 @@ def test_a_plan_that_does_not_exist_is_refused_before_an_agent_is_paid(relays: R
     ran = relays.ll("run", "implement-886")
     assert ran.returncode == 1
     why = "the plan `specs/886/plan.md` does not exist; write it, or correct `plan` in the loop"
-    assert f"Loop failed: error in state 'prepare': {why} (1 iteration" in ran.stdout
+    assert f"Loop failed in state 'prepare': {why} (1 iteration" in ran.stdout
     assert (relays.root / "trace.log").exists() is False
     assert relays.pending() == []
     (relays.root / "specs/886/plan.md").write_text("1. parser\n")
@@ -500,6 +500,32 @@ def test_a_check_that_cannot_be_run_proves_nothing(relays: Relays):
     assert relays.trace() == ["turn 1 phase 1 of ?"]
 
 
+@pytest.mark.parametrize("scope_writes", ["report", "enforce"])
+def test_what_an_agent_writes_for_the_relay_is_not_outside_the_scope(
+    relays: Relays, scope_writes: str
+):
+    agent = dedent(f"""\
+        agent: {{action: Go on with the plan, action_type: prompt}}
+        host: {{name: command, command: [sh, agent.sh, '{{prompt}}']}}
+        scope: [src]
+        scope_writes: {scope_writes}""")
+    relays.set_up(loop=LOOP.replace("agent: sh turns/$LL_ITERATION.sh", agent))
+    (relays.root / "agent.sh").write_text(
+        "mkdir -p specs/886/handoffs src; echo x > specs/886/handoffs/phase-1.md; echo y > src/a\n"
+        'echo \'{"status": "implemented"}\' > specs/886/.return-meta.json; echo done\n'
+    )
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert not relays.has_event("implement-886", "out_of_scope")
+    trees = [each for each in relays.events("implement-886") if each["event"] == "tree"]
+    assert {path for each in trees for path in each.get("changed", {}).get("paths", ())} == {
+        *("specs/886/handoffs/phase-1.md", "src/a")
+    }
+    assert relays.git("show", "--name-only", "--format=").split() == [
+        *("specs/886/handoffs/phase-1.md", "src/a")
+    ]
+
+
 # ── with a task ────────────────────────────────────────────────────────────────────────────────
 
 TASK = "task: {id: 886, state: specs/state.json, todo: TODO.md}\n"
@@ -546,7 +572,7 @@ def test_a_task_that_is_not_there_is_refused_before_an_agent_is_paid(relays: Rel
     (relays.root / name).write_text("[]\n")
     ran = relays.ll("run", "implement-886")
     assert ran.returncode == 1
-    assert f"error in state 'prepare': the task's file `{name}` has no " in ran.stdout
+    assert f"Loop failed in state 'prepare': the task's file `{name}` has no " in ran.stdout
     assert not (relays.root / "trace.log").exists()
     assert relays.pending() == []
 

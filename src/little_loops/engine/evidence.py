@@ -32,6 +32,7 @@ from little_loops.fsm.happenings import (
 from little_loops.fsm.protection import protection_of
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Changed, LoopState, Result
+from little_loops.relay.places import Places, places_of
 from little_loops.runs.claims import holders
 from little_loops.runs.layout import RULES
 from little_loops.system import process
@@ -39,7 +40,7 @@ from little_loops.system.files import to_json
 from little_loops.system.user_state import state_home
 from little_loops.trees import copies, model
 from little_loops.trees.git import Interrupted, find_git
-from little_loops.trees.rules import Rules, find_repository, plain_scope
+from little_loops.trees.rules import IgnoreFile, Rules, find_repository, plain_scope
 from little_loops.trees.store import TreeStore
 
 if TYPE_CHECKING:
@@ -93,9 +94,17 @@ class RunTrees:
             with open(path, "rb") as stream:
                 return _read_rules(stream.read())
         protect = protection_of(self.loop).patterns
-        rules = self.store.rules(self.run_id, self.scope, protect)
+        own = self._own_places()
+        rules = self.store.rules(self.run_id, (*self.scope, *own.folders), protect)
+        if own.ignore:
+            ignored = IgnoreFile(rules.prefix, own.ignore)
+            rules = rules._replace(ignore=(*rules.ignore, ignored))
         _write(path, to_json(rules.to_json()))
         return rules
+
+    def _own_places(self) -> Places:
+        """The files by which a relay talks to its agents are no part of what these have done."""
+        return places_of(self.loop) if self.loop.paradigm == "relay" else Places()
 
     def _has_rules(self) -> bool:
         return os.path.lexists(os.path.join(self.run_dir, RULES))
