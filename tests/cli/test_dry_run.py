@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -134,6 +135,8 @@ def test_the_screen_of_the_manual(project):
 
         limits   20 iterations · no timeout · backoff 0s
         scope    src/            free (no other run overlaps)
+        checks   measure
+        evidence none: not in a git repository
         host     claude found · permissions: skip, trusted for this project since {since}
     """)
     assert not project.file("started")
@@ -165,6 +168,7 @@ def test_all_that_a_loop_can_have(project):
 
         limits   3 iterations · timeout 2h · backoff 1.5s · $5 for agents · 1,000,000 tokens for agents · starts again 1m after success
         scope    .               free (no other run overlaps)
+        evidence none: git is not installed
         host     codex not found on PATH · permissions: read-only
         from the environment: USER
         unknown until run: ${prev.output}, ${loop.cycle}, ${captured.measure.output}, ${captured.start.output:-nothing}
@@ -307,6 +311,17 @@ def test_as_json(project):
             "max_tokens": 1_000_000,
         },
         "scope": ["."],
+        "evidence": {
+            "kept": "git is not installed",
+            "checks": [],
+            "protect": [],
+            "existing_only": False,
+            "tampering": "report",
+            "unmatched": [],
+            "clean_copy": None,
+            "setup": None,
+            "confirm": 1,
+        },
         "conflicts": [],
         "hosts": [{"name": "codex", "program": "codex", "path": None, "permissions": "read-only"}],
         "before": None,
@@ -352,6 +367,8 @@ def test_show(project):
 
         limits   20 iterations · no timeout · backoff 0s
         scope    src/
+        checks   measure
+        evidence none: not in a git repository
         context  metric_cmd, target, tolerance
         ends     done: success, failure when entered by on_stall
         worst    at most 20 iterations of 3 states; no time limit
@@ -448,3 +465,79 @@ def test_many_ways_take_several_lines():
         "                            on_word2 → a-state-with-a-long-name",
         "  a-state-with-a-long-name  end (success)",
     ]
+
+
+# Evidence.
+
+PROVED = """\
+name: proved
+paradigm: goal
+goal: Green
+{evidence}
+tools:
+  - make -C web test tests/unit
+  - {{action: Fix it, action_type: prompt, host: {{permission_mode: acceptEdits}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        pytest.param("", """\
+            checks   evaluate
+            protect  .loops/*.yaml, .loops/tests/, web/Makefile, web/makefile,
+                     web/GNUmakefile, tests/unit
+                     reported if an agent changes it
+            """, id="guessed"),
+        pytest.param("evidence: {protect: [tests/, spce/], clean: true, setup: npm ci}", """\
+            checks   evaluate
+            protect  tests/, spce/
+                     put back if an agent changes it
+                     warning: nothing matches spce/
+            copy     ~/.local/state/little-loops/copies/NAME/work/NAME
+                     set up by: npm ci
+            """, id="written"),
+        pytest.param("evidence: {protect: {existing: [tests/]}, tampering: fail}", """\
+            checks   evaluate
+            protect  tests/
+                     the run fails if an agent changes it; new files are allowed
+            """, id="new files allowed"),
+        pytest.param("evidence: false", """\
+            checks   evaluate
+            evidence none
+            """, id="off"),
+    ],
+)  # fmt: skip
+def test_what_would_be_proved_is_said(project, written, expected):
+    project.git("init", "-q")
+    (project.root / "tests").mkdir()
+    project.loop("proved", PROVED.format(evidence=written))
+    for said in (dry(project, "proved"), project.ll("show", "proved").stdout):
+        after = said.partition("\nscope ")[2].partition("\n")[2]
+        told = re.split(r"^(?:host|ends) ", after, maxsplit=1, flags=re.MULTILINE)[0]
+        told = re.sub(r"copies/[^/]+/[0-9a-f]{16}/work/.*", "copies/NAME/work/NAME", told)
+        assert told == dedent(expected)
+
+
+def test_a_run_without_evidence_is_asked_for_by_an_option(project):
+    project.git("init", "-q")
+    project.loop("proved", PROVED.format(evidence=""))
+    assert "evidence none\n" in dry(project, "proved", "--no-evidence")
+
+
+def test_a_run_warns_of_what_protects_nothing(project):
+    project.git("init", "-q")
+    project.loop("proved", "evidence: {protect: [tset/]}\n" + ONE_STEP)
+    said = project.ll("run", "proved")
+    assert said.stderr == (
+        "warning: `protect` has `tset/`, which matches nothing in this project\n"
+    )
+    assert project.ll("run", "proved", "--quiet").stderr == ""
+
+
+ONE_STEP = """\
+initial: check
+states:
+  check: {action: "true", check: true, on_pass: done, on_fail: check}
+  done: {terminal: true}
+"""

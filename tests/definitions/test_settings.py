@@ -97,10 +97,18 @@ def test_a_config_file_is_no_loop(project):
 )  # fmt: skip
 def test_evidence_counts_key_by_key(tmp_path, own, of_project, of_user, expected):
     written = f"evidence: {own}\n" if own else ""
-    definition = load(written + LOOP.format(own=""), "round.yaml", "round")
+    agents = LOOP.format(own="").replace('"true"', "/fix")
+    definition = load(written + agents, "round.yaml", "round")
     for place, text in (("p/.loops/.config.yaml", of_project),
                         ("c/little-loops/config.yaml", of_user)):  # fmt: skip
         (tmp_path / place).parent.mkdir(parents=True)
         (tmp_path / place).write_text(f"evidence: {text}\n" if text else "")
     environ = {"XDG_CONFIG_HOME": str(tmp_path / "c")}
     assert settled(definition, str(tmp_path / "p"), environ).evidence == expected
+
+
+def test_evidence_in_a_config_file_is_for_loops_with_agents(tmp_path):
+    (tmp_path / ".loops").mkdir()
+    (tmp_path / ".loops" / ".config.yaml").write_text("evidence: {clean: true}\n")
+    definition = load(LOOP.format(own=""), "round.yaml", "round")
+    assert settled(definition, str(tmp_path), {"HOME": str(tmp_path)}).evidence == Evidence()

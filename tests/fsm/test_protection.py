@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.protection import Protection, evidence_wanted, protection_of
+from little_loops.fsm.protection import protected_by
 from little_loops.fsm.schema import Evidence, FSMLoop, StateConfig
 
 ALWAYS = ("/.loops/fix.yaml", "/.loops/*.yaml", "/.loops/tests/")
@@ -85,7 +85,7 @@ def loop_with(state: StateConfig, **fields: Any) -> FSMLoop:
     ],
 )  # fmt: skip
 def test_a_check_protects_what_its_command_line_names(line, patterns):
-    found = protection_of(loop_with(StateConfig(line, check=True)), ".loops/fix.yaml").patterns
+    found = protected_by(loop_with(StateConfig(line, check=True)), ".loops/fix.yaml")
     assert (found[:3], " ".join(found[3:])) == (ALWAYS, patterns)
 
 
@@ -101,40 +101,15 @@ def test_a_check_protects_what_its_command_line_names(line, patterns):
 )
 def test_where_and_by_whom_a_check_is_run(state, loop, patterns):
     config = StateConfig(**{"action": "./check.sh", "check": True, **state})
-    assert protection_of(loop_with(config, **loop)).patterns[2:] == tuple(patterns)
+    assert protected_by(loop_with(config, **loop))[2:] == tuple(patterns)
 
 
-@pytest.mark.parametrize(
-    ("evidence", "expected"),
-    [
-        pytest.param(Evidence(), ((*ALWAYS, "/check.sh"), "report", False), id="nothing written"),
-        pytest.param(Evidence(tampering="fail"), ((*ALWAYS, "/check.sh"), "fail", False),
-                     id="a wish"),
-        pytest.param(Evidence(protect=("a/",)), (("a/",), "restore", False), id="patterns"),
-        pytest.param(Evidence(protect=("a/",), existing_only=True, tampering="report"),
-                     (("a/",), "report", True), id="new files allowed"),
-    ],
-)  # fmt: skip
-def test_what_is_written_counts_alone(evidence, expected):
-    loop = loop_with(StateConfig("./check.sh", check=True), evidence=evidence)
-    assert protection_of(loop, ".loops/fix.yaml") == Protection(*expected)
+def test_what_is_written_counts_alone():
+    loop = loop_with(StateConfig("./check.sh", check=True), evidence=Evidence(protect=("a/", "b")))
+    assert protected_by(loop, ".loops/fix.yaml") == ("a/", "b")
 
 
 @pytest.mark.parametrize("file", [None, "/elsewhere/fix.yaml", "../fix.yaml"])
 def test_a_loop_file_outside_of_the_project_is_not_protected(file):
-    found = protection_of(loop_with(StateConfig("true", check=True)), file).patterns
+    found = protected_by(loop_with(StateConfig("true", check=True)), file)
     assert found == ("/.loops/*.yaml", "/.loops/tests/")
-
-
-@pytest.mark.parametrize(
-    ("enabled", "action", "wanted"),
-    [
-        (None, "make", False),
-        (None, "/fix", True),
-        (True, "make", True),
-        (False, "/fix", False),
-    ],
-)
-def test_evidence_is_wanted_where_agents_act_or_somebody_says_so(enabled, action, wanted):
-    loop = loop_with(StateConfig(action), evidence=Evidence(enabled))
-    assert evidence_wanted(loop) is wanted

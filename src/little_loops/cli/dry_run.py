@@ -14,6 +14,7 @@ from datetime import datetime
 from little_loops.authoring.filling import Filling
 from little_loops.cli.consent import ALLOW, actions_to_agree_to
 from little_loops.cli.run import RunArgs, most_iterations
+from little_loops.definitions.evidence_plan import EvidencePlan, evidence_plan
 from little_loops.definitions.loading import LoopFile, context_overrides
 from little_loops.definitions.trust import Trust, trust_of
 from little_loops.engine.lifecycle import unfinished
@@ -43,6 +44,7 @@ from little_loops.terminal.description import (
     states_json,
     widest_on,
 )
+from little_loops.terminal.evidence_lines import evidence_json, evidence_lines
 
 
 class Conflict(NamedTuple):
@@ -75,6 +77,7 @@ class Plan(NamedTuple):
     before: str | None
     environment: Mapping[str, bool]
     warnings: int
+    evidence: EvidencePlan
 
     @property
     def unknown(self) -> list[str]:
@@ -106,6 +109,7 @@ def planned(found: LoopFile, args: RunArgs, root: str) -> Plan:
         before=None if args.fresh or runs.is_alive(name) == "running" else _unfinished(root, name),
         environment={variable: variable in os.environ for variable in names},
         warnings=sum(problem.severity == "warning" for problem in found.definition.problems),
+        evidence=evidence_plan(loop, root, os.environ, wanted=not args.no_evidence),
     )
 
 
@@ -210,6 +214,8 @@ def page(plan: Plan, *, ascii_only: bool = False, widest: int = WIDEST) -> Itera
     yield ""
     yield f"limits   {limits_text(plan.loop, dot)}"
     yield from _scope_lines(plan)
+    home = os.environ.get("HOME", "")
+    yield from evidence_lines(plan.evidence, plan.loop.evidence, home, widest)
     for number, host in enumerate(plan.hosts):
         found = "found" if host.path else "not found on PATH"
         program = host.name if host.program == host.name else f"{host.name} ({host.program})"
@@ -247,6 +253,7 @@ def document(plan: Plan) -> dict[str, object]:
         "states": states_json(plan.loop, plan.states),
         "limits": limits_json(plan.loop),
         "scope": list(plan.loop.scope),
+        "evidence": evidence_json(plan.evidence, plan.loop.evidence),
         "conflicts": [conflict._asdict() for conflict in plan.conflicts],
         "hosts": [host._asdict() for host in plan.hosts],
         "before": plan.before,

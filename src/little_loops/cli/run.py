@@ -70,6 +70,7 @@ class RunArgs(
         "the paths it works on, instead of the loop's `scope`", metavar="PATH", many=True
     )
     id: str | None = value("name the run NAME@ID, to run a loop twice at a time", metavar="ID")
+    no_evidence: bool = flag("record nothing about the files; see `evidence`")
     allow_skip_permissions: bool = flag("let agents act without asking; see `ll-loop trust --help`")
 
 
@@ -87,6 +88,8 @@ def main(argv: Sequence[str]) -> int:
         return _resume(args, name)
     args.fresh = wanted == "fresh"
     wish = wish_of(args, root, found)
+    if found.loop.evidence.protect and wish.evidence and not args.quiet:
+        _warn_of_unmatched(found.loop, root)
     show = Show(args.json, args.quiet, args.verbose, args.color)
     if args.background:
         from little_loops.cli.background_start import start_in_background  # rarely asked for
@@ -113,6 +116,7 @@ def wish_of(args: RunArgs, root: str, found: LoopFile) -> Wish:
         scope=_scope(args.scope),
         queue=args.queue,
         fresh=args.fresh,
+        evidence=not args.no_evidence,
         skip_permissions=skip_permissions(
             found.loop, context, root, allowed=args.allow_skip_permissions
         ),
@@ -123,6 +127,14 @@ def wish_of(args: RunArgs, root: str, found: LoopFile) -> Wish:
 def _host_given(args: RunArgs) -> dict[str, str]:
     given = {"name": args.host, "model": args.model}
     return {name: text for name, text in given.items() if text is not None}
+
+
+def _warn_of_unmatched(loop: FSMLoop, root: str) -> None:
+    from little_loops.definitions.evidence_plan import unmatched  # few loops protect by name
+    from little_loops.terminal.console import talk
+
+    for pattern in unmatched(root, loop.evidence.protect or ()):
+        talk(f"warning: `protect` has `{pattern}`, which matches nothing in this project")
 
 
 def _scope(paths: Sequence[str] | None) -> tuple[str, ...] | None:

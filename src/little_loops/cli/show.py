@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from little_loops.authoring.worst_case import outcomes, worst_case
 from little_loops.cli.options import OutputArgs, operand
+from little_loops.definitions.evidence_plan import EvidencePlan, evidence_plan
 from little_loops.definitions.loading import LoopFile, load_loop, shown_path
 from little_loops.errors import OK
 from little_loops.fsm.schema import FSMLoop
@@ -27,6 +28,7 @@ from little_loops.terminal.description import (
     states_json,
     widest_on,
 )
+from little_loops.terminal.evidence_lines import evidence_json, evidence_lines
 
 
 class ShowArgs(
@@ -64,12 +66,18 @@ def page(found: LoopFile, *, ascii_only: bool = False, widest: int = WIDEST) -> 
     yield ""
     yield f"limits   {limits_text(loop, dot)}"
     yield f"scope    {', '.join(loop.scope)}"
+    home = os.environ.get("HOME", "")
+    yield from evidence_lines(_evidence(loop), loop.evidence, home, widest)
     if loop.context:
         yield f"context  {', '.join(loop.context)}"
     yield from _ends(loop)
     yield f"worst    {worst_case(loop)}"
     if names := environment_of(loop):
         yield f"from the environment: {', '.join(names)}"
+
+
+def _evidence(loop: FSMLoop) -> EvidencePlan:
+    return evidence_plan(loop, find_project(os.getcwd()), os.environ)
 
 
 def _ends(loop: FSMLoop) -> Iterator[str]:
@@ -89,6 +97,7 @@ def document(found: LoopFile) -> dict[str, object]:
         "states": states_json(loop, described(loop, Masker(os.environ).mask)),
         "limits": limits_json(loop),
         "scope": list(loop.scope),
+        "evidence": evidence_json(_evidence(loop), loop.evidence),
         "context": dict(loop.context),
         "environment": list(environment_of(loop)),
         "outcomes": outcomes(loop),

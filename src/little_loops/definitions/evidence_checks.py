@@ -69,9 +69,9 @@ def _without_git(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
 
 def _without_effect(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
     from little_loops.fsm.check_machine import shell_checks_of  # few loops say anything about it
-    from little_loops.fsm.protection import evidence_wanted
+    from little_loops.fsm.evidence import wants_evidence
 
-    if not evidence_wanted(loop):
+    if not wants_evidence(loop):
         if loop.scope_writes == "enforce":
             why = "no evidence is recorded, so nothing is known about what agents write"
             yield _idle(definition, ("scope_writes",), why, "add `evidence: true`, or remove it")

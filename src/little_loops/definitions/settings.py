@@ -53,9 +53,13 @@ def _with_evidence(loop: FSMLoop, places: Places, configs: Sequence[Any]) -> FSM
         written.update({"enabled": each} if isinstance(each, bool) else each or {})
     if not written or loop.evidence.enabled is False:
         return loop
+    from little_loops.fsm.evidence import has_agent  # few projects have such a setting
+
     own = loop.evidence
     # What a config file says is for loops with agents, unless it or the loop asks for more.
     enabled = own.enabled if places.has(EVIDENCE) else written.get("enabled")
+    if enabled is None and not has_agent(loop):
+        return loop
     defaults: Evidence = _values({EVIDENCE: written}, "config files")[EVIDENCE]
     kept = {name: getattr(own, name) for name in own._fields if places.has(EVIDENCE, name)}
     if "protect" in kept:

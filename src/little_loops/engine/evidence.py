@@ -29,7 +29,7 @@ from little_loops.fsm.happenings import (
     SnapshotTaken,
     StoreFailed,
 )
-from little_loops.fsm.protection import protection_of
+from little_loops.fsm.protection import protected_by
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Changed, LoopState, Result
 from little_loops.relay.places import Places, places_of
@@ -93,7 +93,7 @@ class RunTrees:
         if self._has_rules():
             with open(path, "rb") as stream:
                 return _read_rules(stream.read())
-        protect = protection_of(self.loop).patterns
+        protect = protected_by(self.loop)
         own = self._own_places()
         rules = self.store.rules(self.run_id, (*self.scope, *own.folders), protect)
         if own.ignore:

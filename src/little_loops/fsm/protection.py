@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from little_loops.fsm.actions import Action, Agent, Shell, action_of
-from little_loops.fsm.schema import FSMLoop, StateConfig, Tampering
+from little_loops.fsm.actions import Action, Shell, action_of
+from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.scope import normalise
 from little_loops.fsm.values import author_context
-from little_loops.records import NamedTuple
 from little_loops.templates.render import TemplateError, Unresolved
 from little_loops.templates.shell.commands import Command, commands_in, is_known
 from little_loops.templates.shell.positions import HOLE
@@ -43,36 +42,16 @@ _TAKES_NAMES = frozenset(
 _RUN_THE_REST = {"uv": "run", "poetry": "run", "pipenv": "run", "hatch": "run", "pdm": "run"}
 
 
-class Protection(NamedTuple):
-    """The patterns, and what happens when an agent changed a path that they match."""
-
-    patterns: tuple[str, ...]
-    tampering: Tampering
-    existing_only: bool = False
-
-
-def evidence_wanted(loop: FSMLoop) -> bool:
-    """Whether a run of this loop records its trees, where it can."""
-    if loop.evidence.enabled is not None:
-        return loop.evidence.enabled
-    return any(_is_agents(loop, state) for state in loop.states.values())
-
-
-def _is_agents(loop: FSMLoop, state: StateConfig) -> bool:
-    return isinstance(_action(loop, state), Agent)
-
-
-def protection_of(loop: FSMLoop, file: str | None = None) -> Protection:
-    """What is protected in a run of this loop; `file` is the loop's own, seen from the project."""
-    written = loop.evidence
-    if written.protect is not None:
-        return Protection(written.protect, written.tampering or "restore", written.existing_only)
+def protected_by(loop: FSMLoop, file: str | None = None) -> tuple[str, ...]:
+    """The patterns of what is protected; `file` is the loop's own, seen from the project."""
+    if loop.evidence.protect is not None:
+        return loop.evidence.protect
     own = (file,) if file is not None and not file.startswith(("/", "..")) else ()
     found = [*(_pattern(path) for path in own), f"/{LOOPS}/*.yaml", f"/{LOOPS}/tests/"]
     for state in loop.states.values():
         if state.check:
             found += _named_by(loop, state)
-    return Protection(tuple(dict.fromkeys(found)), written.tampering or "report")
+    return tuple(dict.fromkeys(found))
 
 
 def _named_by(loop: FSMLoop, state: StateConfig) -> Iterator[str]:
