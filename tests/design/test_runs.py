@@ -64,7 +64,7 @@ STORIES = {
     "fsm": Story("lint-fix-cycle", 0, "Loop completed: done (3 iterations"),
     "analyze-and-fix": Story("analyze-and-fix", 0, "Loop completed: done (3 iterations"),
     "graduated-response never ends by itself": Story(
-        "graduated-response", 3, "Loop reached its limit: 50 iterations"
+        "graduated-response", 3, "Loop reached its iteration limit in state"
     ),
     "ci-aware-loop": Story(
         "ci-aware-loop", 0, "Loop completed: done (1 iteration", left=0, env=(("CI", "true"),)

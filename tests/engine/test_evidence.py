@@ -133,6 +133,8 @@ def test_an_edited_test_is_restored_and_the_agent_is_told(tmp_path):
                → done (on_pass)
 
         Loop completed: done (3 iterations, TIME)
+        Files changed: src/value (+1 -1)
+        Verified on tree ID; for a receipt: ll-loop receipt fix
         """)
     assert ended.returncode == 0
     assert (project.root / "tests/check.py").read_text() == TEST

@@ -199,6 +199,10 @@ def not_put_back() -> ScriptedWorld:
     return stuck
 
 
+def already_true() -> ScriptedWorld:
+    return ended(world(PROVED, 0, paradigm="goal"))
+
+
 def looked_at_late() -> ScriptedWorld:
     fix = Says(agent="success", writes={"src/a": "1"})
     broken = world(PROVED, 1, fix, 0, 0, evidence=EVIDENCE)
@@ -246,6 +250,7 @@ RUNS: list[Callable[[], ScriptedWorld]] = [
     proved,
     not_put_back,
     looked_at_late,
+    already_true,
     paid_for(0),
     paid_for(2),
     paid_for(Stop(15)),

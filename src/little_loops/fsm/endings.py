@@ -154,7 +154,8 @@ def _final_event(loop: FSMLoop, run: LoopState, ending: Ending, ran_ms: int) -> 
     common = (ending.status, ending.reason, here, run.iteration, ran_ms)
     match ending.event:
         case "loop_complete":
-            return LoopComplete(*common, message, _evidence_of(loop, run, ending))
+            shown = _evidence_of(loop, run, ending)
+            return LoopComplete(*common, message, shown, nothing_done=_nothing_done(loop, run))
         case "loop_error":
             return LoopError(*common, here, message or ending.reason, _next_state(run))
         case "loop_timeout":
@@ -167,6 +168,15 @@ def _final_event(loop: FSMLoop, run: LoopState, ending: Ending, ran_ms: int) -> 
             return Handoff(*common, message, loop.on_handoff, run.continuation_prompt)
         case _:
             assert_never(ending.event)
+
+
+def _nothing_done(loop: FSMLoop, run: LoopState) -> bool:
+    """The goal held before any action but its checks had run."""
+    return (
+        loop.paradigm == "goal"
+        and run.status == "running"
+        and all(name in loop.states and loop.states[name].check for name in run.captured)
+    )
 
 
 def _evidence_of(loop: FSMLoop, run: LoopState, ending: Ending) -> str | None:

@@ -297,6 +297,7 @@ class LoopComplete(NamedTuple):
     message: Masked[str] = ""
     evidence: str | None = None
     cost_usd: float = 0.0
+    nothing_done: bool = False
 
 
 class LoopError(NamedTuple):

@@ -47,7 +47,7 @@ from little_loops.fsm.events import (
     message_of,
 )
 from little_loops.fsm.evidence import listed
-from little_loops.fsm.state import Result, WaitKind
+from little_loops.fsm.state import Changed, Result, WaitKind
 from little_loops.fsm.values import duration_text
 from little_loops.reporting.action_line import running
 from little_loops.reporting.amounts import count_text, money_text, times_text
@@ -82,6 +82,7 @@ class Teller:
         self.check = ""
         self.changed_by = ""
         self.tree = ""
+        self.total = Changed()
         self.signs = _ASCII if ascii_only else _UTF8
         self._state = ""
         self._action: ActionStart | None = None
@@ -165,6 +166,8 @@ class Teller:
 
     def _tree(self, event: Tree) -> list[str]:
         self.tree = event.id
+        if event.when == "end" and event.compared:
+            self.total = event.compared[0]
         return []
 
     def _tampered(self, event: Tampered) -> list[str]:
@@ -209,13 +212,37 @@ class Teller:
         return lines
 
     def _last(self, event: FinalEvent) -> list[str]:
-        return ["", last_line(event, SHORT if self._is_above(message_of(event)) else LONGEST)]
+        last = last_line(event, SHORT if self._is_above(message_of(event)) else LONGEST)
+        return ["", last, *self._shown_for_it(event)]
+
+    def _shown_for_it(self, event: FinalEvent) -> list[str]:
+        """What was changed, and what a completed run can show for it."""
+        files = [f"Files changed: {changed_text(self.total)}"] if self.total.files else []
+        if not isinstance(event, LoopComplete) or event.status != "completed":
+            return files
+        nothing = ["Already true: nothing was done"] if event.nothing_done else []
+        proof = _PROOF.get(event.evidence or "")
+        shown = [proof.format(tree=self.tree[:6], loop=self.loop)] if proof else []
+        return [*nothing, *files, *shown]
 
     def _is_above(self, message: str) -> bool:
         """Whether the line about the action has all of the message but an exit code before it."""
         text = one_line(message).rstrip("…")
         own = text.partition(": ")[2] if text.startswith("exit ") else text
         return bool(own) and self._shown.startswith(own)
+
+
+_PROOF = {
+    "verified": "Verified on tree {tree}; for a receipt: ll-loop receipt {loop}",
+    "stale": "Not verified: the tree has changed since its last check passed",
+    "off": "Not verified: evidence is off",
+}
+
+
+def changed_text(changed: Changed) -> str:
+    """`src/a.py and 2 more (+10 -3)`."""
+    lines = f" (+{changed.added} -{changed.removed})" if changed.added or changed.removed else ""
+    return f"{listed(changed.paths, changed.files)}{lines}"
 
 
 def _place_and_tree(event: ActionStart, tree: str) -> str:
