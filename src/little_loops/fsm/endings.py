@@ -175,7 +175,7 @@ def _nothing_done(loop: FSMLoop, run: LoopState) -> bool:
     return (
         loop.paradigm == "goal"
         and run.status == "running"
-        and all(name in loop.states and loop.states[name].check for name in run.captured)
+        and all(state.check for name, state in loop.states.items() if name in run.captured)
     )
 
 
