@@ -172,7 +172,13 @@ def asked_to_wait() -> ScriptedWorld:
 def under_review() -> ScriptedWorld:
     look = {"terminal": True, "outcome": "review", "action": "report"}
     states = {"check": {"action": "check", "next": "look"}, "look": look}
-    return ended(world(states, 0, Says(output="look at it")))
+    paused = ended(world(states, 0, Says(output="look at it")))
+    go_on(paused, [Stop(15)])
+    return paused
+
+
+def ended_by_a_handoff() -> ScriptedWorld:
+    return ended(world(CHECK_FIX, Says(line=HANDOFF), on_handoff="terminate"))
 
 
 EVIDENCE = {"protect": ["tests/"], "clean": True}
@@ -257,6 +263,7 @@ RUNS: list[Callable[[], ScriptedWorld]] = [
     paid_for(Says(line=HANDOFF)),
     paid_for(Says(takes_ms=9000), timeout=2),
     reported,
+    ended_by_a_handoff,
 ]
 
 

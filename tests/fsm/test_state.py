@@ -54,11 +54,47 @@ def test_another_format_is_refused(version):
         LoopState.from_dict({**RUN.to_dict(), "format": version})
 
 
-def test_a_state_without_a_format_is_refused():
+SHORT_FORM = {
+    "current_state": "fix",
+    "iteration": 3,
+    "scope": ["src/", "tests/"],
+    "context": {},
+    "captured": {"error_count": 4},
+    "started_at": "2024-01-15T10:30:00Z",
+    "updated_at": "2024-01-15T10:32:15Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("captured", "results"),
+    [
+        ({"error_count": 4}, {"error_count": Result(None, 0, "4")}),
+        ({"note": "fixed"}, {"note": Result(None, 0, "fixed")}),
+        ({"n": {"exit_code": 0, "duration_ms": 9}}, {"n": Result(0, 9)}),
+        ({}, {}),
+    ],
+    ids=["a number", "a text", "a result", "nothing"],
+)
+def test_the_designs_own_state_is_read(captured, results):
+    run = LoopState.from_dict({**SHORT_FORM, "captured": captured})
+    assert (run.current_state, run.iteration, run.scope) == ("fix", 3, ("src/", "tests/"))
+    assert (run.status, run.phase, run.captured) == ("running", "entered", results)
+
+
+@pytest.mark.parametrize("field", [name for name in SHORT_FORM if name.endswith(("state", "at"))])
+def test_a_state_without_what_it_needs_is_refused(field):
+    with pytest.raises(WrongShape, match=f"`{field}` is missing"):
+        LoopState.from_dict({name: item for name, item in SHORT_FORM.items() if name != field})
+
+
+def test_captured_values_that_are_none():
+    with pytest.raises(WrongShape, match="`captured` cannot be 4"):
+        LoopState.from_dict({**SHORT_FORM, "captured": 4})
+
+
+def test_a_list_of_runs_wants_a_format():
     with pytest.raises(WrongShape, match="`format` is missing"):
-        LoopState.from_dict(
-            {name: item for name, item in RUN.to_dict().items() if name != "format"}
-        )
+        RunSummary.from_dict(SHORT_FORM)
 
 
 def test_the_designs_keys_are_there():

@@ -423,8 +423,11 @@ def _flags(world: World) -> dict[str, Any]:
 
 
 def _check_prefixes(world: World, dice: random.Random, count: int) -> int:
-    cuts = sorted(dice.sample(range(1, len(world.log) + 1), min(count, len(world.log))))
-    return sum(_check_prefix(world, cut) for cut in cuts)
+    """Cuts anywhere, and right after some resumes: what they were asked for is not lost."""
+    anywhere = dice.sample(range(1, len(world.log) + 1), min(count, len(world.log)))
+    resumes = [at for at, record in enumerate(world.log, 1) if record["event"] == "resume"]
+    after_resumes = dice.sample(resumes, min(2, len(resumes)))
+    return sum(_check_prefix(world, cut) for cut in sorted({*anywhere, *after_resumes}))
 
 
 def _check_prefix(world: World, cut: int) -> bool:
@@ -448,7 +451,7 @@ def _check_path(log: Sequence[Record], cut: int, copy: World) -> None:
     """A process that is cut between two actions, and resumed, goes the way it would have gone."""
     rest = list(takewhile(lambda record: record["event"] != "resume", log[cut:]))
     is_whole = bool(rest) and rest[-1]["event"] in FINAL and rest[-1]["event"] != "loop_interrupted"
-    if not is_whole or _may_go_another_way(log[:cut]):
+    if not is_whole or _may_go_another_way(log[:cut], rebuilt(log[:cut], copy.loop)):
         return
     expected, found = _path(rest), _path(copy.log[cut:])
     if "…" in (*expected, *found):
@@ -457,16 +460,13 @@ def _check_path(log: Sequence[Record], cut: int, copy: World) -> None:
     copy.ledger.hold(8, expected == found, f"cut after event {cut} it went {found}, not {expected}")
 
 
-def _may_go_another_way(log: Sequence[Record]) -> bool:
-    """An action was cut (`on_interrupt` decides), or handed off (the resume is its new session),
-    what a person typed behind `resume` was lost, or the clock was set in a wait."""
-    marks = [
-        each["event"]
-        for each in log
-        if each["event"] not in ("cost", "signal", "warning", "report")
-    ]
-    cuts = ("action_start", "action_interrupted", "handoff_detected", "resume", "host_wait")
-    return marks[-1] in cuts
+def _may_go_another_way(log: Sequence[Record], run: LoopState | None) -> bool:
+    """An action was cut (`on_interrupt` decides), or handed off (the resume is its new session), or
+    the clock was set in a wait."""
+    marks = [each["event"] for each in log if each["event"] not in ("cost", "signal", "warning")]
+    cuts = ("action_start", "action_interrupted", "handoff_detected")
+    waits_by_wall = run is not None and run.wait is not None and run.wait.kind == "host"
+    return marks[-1] in cuts or waits_by_wall
 
 
 def _path(records: Sequence[Record]) -> list[str]:

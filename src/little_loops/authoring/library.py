@@ -18,6 +18,24 @@ def compile_paradigm(definition: Mapping[str, Any]) -> FSMLoop:
     return read.loop
 
 
+def checked(loop: FSMLoop) -> FSMLoop:
+    """The machine, if its fields are of their kinds and its transitions lead somewhere.
+
+    Raises `ValueError`.  What a value may do in a script is left to the action: an earlier version
+    may have allowed more.
+    """
+    try:
+        plain = loop.to_dict()
+    except (AttributeError, TypeError) as error:  # made by hand, of something else
+        raise ValueError(f"loop `{loop.name}` is not made of `StateConfig`: {error}") from error
+    problems = load_data(plain, loop.name).problems
+    wrong = [p for p in problems if p.severity == "error" and not p.code.startswith("LL4")]
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise ValueError(f"loop `{loop.name}`: {wrong[0].message}{more}")
+    return loop
+
+
 def validate(definition: str | FSMLoop) -> list[Problem]:
     """Every problem of a loop file's text, or of a machine made by a program."""
     if isinstance(definition, FSMLoop):

@@ -14,12 +14,16 @@ from little_loops.fsm.actions import Agent, Builtin, Shell, action_told
 from little_loops.fsm.commands import Job, RunAgent, RunShell
 from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.state import FileRef, LoopState, Result
+from little_loops.system.stops import StopFlag
 
 RUN = LoopState("in-memory", "action", "action", "", "")
 
 
 class DefaultActionRunner:
     """Runs shell actions with `sh`, slash commands and prompts with `claude`."""
+
+    def __init__(self, stop: StopFlag | None = None) -> None:
+        self._stop = stop
 
     def run(
         self,
@@ -32,7 +36,7 @@ class DefaultActionRunner:
         import tempfile  # only where nothing else keeps the outputs
 
         with tempfile.TemporaryDirectory(prefix="ll-") as directory:
-            at = Workplace(os.getcwd(), directory, inherited(os.environ))
+            at = Workplace(os.getcwd(), directory, inherited(os.environ), self._stop)
             deadline_ms = None if timeout is None else round(timeout * 1000)
             acted = _act(at, action, action_type, deadline_ms, Filled(action, dict(env or {})))
             return _told(directory, acted.result)
@@ -71,8 +75,15 @@ def _told(directory: str, result: Result) -> ActionResult:
     out = _whole(directory, result.output, result.output_file)
     err = _whole(directory, result.stderr, result.stderr_file)
     code = 128 + result.signal if result.signal is not None else result.exit_code
-    timed_out = result.cut_by == "action"
-    return ActionResult(-1 if code is None else code, out, err, result.duration_ms, timed_out)
+    cut_by = result.cut_by
+    return ActionResult(
+        -1 if code is None else code,
+        out,
+        err,
+        result.duration_ms,
+        timed_out=cut_by == "action",
+        stopped=cut_by == "stop",
+    )
 
 
 def _whole(directory: str, text: str | None, file: FileRef | None) -> str:

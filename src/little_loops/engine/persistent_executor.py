@@ -9,9 +9,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from little_loops.authoring.library import checked
 from little_loops.engine.action_output import kept_output
 from little_loops.engine.drive import Performers
-from little_loops.engine.executor import ExecutionResult, handled_by, result_of
+from little_loops.engine.executor import ExecutionResult, Stoppable, handled_by, result_of
 from little_loops.engine.handoff_handler import HandoffBehavior, HandoffHandler
 from little_loops.engine.lifecycle import Ran, Wish, resume, start
 from little_loops.engine.local_world import LocalWorld, Surroundings
@@ -28,8 +29,11 @@ from little_loops.system.files import Folder
 from little_loops.system.output import LineScanner, Scanner, Signal, SignalScanner
 
 
-class PersistentExecutor:
-    """Run a loop so that it survives; `resume` goes on with what is left of it."""
+class PersistentExecutor(Stoppable):
+    """Run a loop so that it survives; `resume` continues what is left of it.
+
+    Raises `ValueError` for an invalid machine.
+    """
 
     def __init__(
         self,
@@ -40,7 +44,8 @@ class PersistentExecutor:
         signal_detector: SignalDetector | None = None,
         handoff_handler: HandoffHandler | None = None,
     ) -> None:
-        self.fsm = fsm
+        super().__init__()
+        self.fsm = checked(fsm)
         self.root = project_of(os.fspath(loops_dir))
         self.event_callback = event_callback
         self.action_runner = action_runner
@@ -49,15 +54,18 @@ class PersistentExecutor:
 
     def run(self) -> ExecutionResult:
         """From the beginning; an unfinished run of this name is an error, as on the command line."""
-        loop = handled_by(self.fsm, self.handoff_handler)
-        return self._result(start(loop, Wish(self.root, self.fsm.name), self._surroundings()))
+        return self._carry_out(start)
 
     def resume(self) -> ExecutionResult:
-        """Go on with the newest run of this name."""
-        loop = handled_by(self.fsm, self.handoff_handler)
-        return self._result(resume(loop, Wish(self.root, self.fsm.name), self._surroundings()))
+        """Continue the newest run of this name."""
+        return self._carry_out(resume)
 
-    def _result(self, ran: Ran) -> ExecutionResult:
+    def _carry_out(self, begin: Callable[[FSMLoop, Wish, Surroundings], Ran]) -> ExecutionResult:
+        loop = handled_by(self.fsm, self.handoff_handler)
+        try:
+            ran = begin(loop, Wish(self.root, self.fsm.name), self._surroundings())
+        finally:
+            self._stop.reset()
         # A session was started when the claim was given up.
         handler = None if ran.ending.spawn else self.handoff_handler
         return result_of(ran.run, ran.ending, handler)
@@ -66,6 +74,7 @@ class PersistentExecutor:
         told = [] if self.event_callback is None else [Callback(self.event_callback)]
         return Surroundings(
             os.environ,
+            self._stop,
             onlookers=told,
             performers={} if self.action_runner is None else self._performers(self.action_runner),
             scanner=_scanner_of(self.signal_detector),

@@ -6,6 +6,7 @@ Not here: the loop that drives it (`drive`), runs that survive (`local_world`).
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,12 +34,14 @@ from little_loops.fsm.happenings import (
     Judged,
     LeftoversEnded,
     StoreFailed,
+    StopAsked,
     WaitOver,
 )
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import AgentWay, LoopState, Result, SignalLine
+from little_loops.fsm.state import AgentWay, CutBy, LoopState, Result, SignalLine
 from little_loops.records import NamedTuple
 from little_loops.system.clock import RunClock
+from little_loops.system.stops import StopFlag
 from little_loops.system.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ class ActionResult(NamedTuple):
     duration_ms: int
     timed_out: bool = False
     """It was ended because its time was up; its exit code then says nothing."""
+    stopped: bool = False
+    """It was ended because a stop was requested; a resume runs it again."""
 
 
 class ActionRunner(Protocol):
@@ -70,10 +75,13 @@ class ActionRunner(Protocol):
 class RunnerWorld:
     """A world in which actions are run by an `ActionRunner` and nothing is written."""
 
-    def __init__(self, loop: FSMLoop, actions: RunnerActions, tell: EventCallback) -> None:
+    def __init__(
+        self, loop: FSMLoop, actions: RunnerActions, tell: EventCallback, stop: StopFlag
+    ) -> None:
         self.loop = loop
         self.actions = actions
         self.tell = tell
+        self.stop = stop
         self.clock = RunClock()
 
     def emit(self, events: Sequence[Entry]) -> None:
@@ -84,6 +92,8 @@ class RunnerWorld:
         """Nothing is kept."""
 
     def perform(self, run: LoopState, command: Command) -> Happening:
+        if self.stop.signal is not None and not isinstance(command, EndLeftovers):
+            return StopAsked(self.clock.now(), self.stop.signal)
         return PERFORM[type(command)](self, run, command)
 
     def values(self, run: LoopState) -> Values:
@@ -92,7 +102,8 @@ class RunnerWorld:
 
 def _act(world: RunnerWorld, run: LoopState, command: RunShell | RunAgent) -> ActionEnded:
     acted = world.actions.act(command, world.values(run))
-    return ActionEnded(world.clock.now(), *acted)
+    stopped_by = world.stop.signal if acted.result.cut_by == "stop" else None
+    return ActionEnded(world.clock.now(), *acted, stopped_by)
 
 
 def _refuse(world: RunnerWorld, run: LoopState, command: RunBuiltin) -> ActionEnded:
@@ -110,8 +121,9 @@ def _judge(world: RunnerWorld, run: LoopState, command: Judge) -> Judged:
     return Judged(world.clock.now(), judgement)
 
 
-def _wait(world: RunnerWorld, run: LoopState, command: Wait) -> WaitOver:
-    wait_until(command, world.clock)
+def _wait(world: RunnerWorld, run: LoopState, command: Wait) -> Happening:
+    if wait_until(command, world.clock, world.stop):
+        return StopAsked(world.clock.now(), world.stop.signal or 0)
     return WaitOver(world.clock.now())
 
 
@@ -165,12 +177,17 @@ class RunnerActions:
 
     def _run(self, job: Job, kind: str, text: str, env: Mapping[str, str]) -> Acted:
         timeout = None if job.deadline_ms is None else job.deadline_ms / 1000
-        done = self.runner.run(text, timeout=timeout, action_type=kind, env=env)
+        began = time.monotonic()
+        try:
+            done = self.runner.run(text, timeout=timeout, action_type=kind, env=env)
+        except Exception as error:  # it is a stranger's code: what it does is the action's result
+            took_ms = round((time.monotonic() - began) * 1000)
+            return Acted(Result(None, took_ms, failure=_raised(error)))
         result = Result(
             done.exit_code,
             done.duration_ms,
             stderr=without_newline(done.stderr),
-            cut_by=job.deadline_of if done.timed_out else "none",
+            cut_by=_cut_by(job, done),
             **self.keep(job, done.output),
         )
         return Acted(result, self._signal(done.output))
@@ -180,10 +197,23 @@ class RunnerActions:
         return None if found is None else SignalLine(found.signal_type, found.payload or "")
 
 
+def _raised(error: Exception) -> str:
+    said = str(error)
+    return f"the action runner raised {type(error).__name__}{': ' + said if said else ''}"
+
+
+def _cut_by(job: Job, done: ActionResult) -> CutBy:
+    if done.stopped:
+        return "stop"
+    return job.deadline_of if done.timed_out else "none"
+
+
 AGENT_ENDS: dict[int, tuple[AgentWay, str | None]] = {0: ("success", "pass"), 1: ("fail", "fail")}
 
 
 def _as_agent(result: Result) -> Result:
     """A runner of the user's own tells only an exit code: 0 pass, 1 fail, else error."""
+    if result.failure is not None:
+        return result
     way, verdict = AGENT_ENDS.get(result.exit_code or 0, ("error", None))
     return result._replace(agent=way, verdict=verdict, reason=f"exit {result.exit_code}")

@@ -136,7 +136,7 @@ def not_resumable(loop: FSMLoop, run: LoopState) -> str | None:
     if why is not None:
         return why.format(state=run.current_state)
     headed = run.move.target if run.move is not None else run.current_state
-    for name in (run.current_state, headed, run.timed_out_in or headed):
+    for name in (run.current_state, headed, run.timed_out_in or headed, run.resume_to or headed):
         if name not in loop.states:
             return f"its state `{name}` is not in the definition"
     return None

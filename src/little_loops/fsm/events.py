@@ -169,6 +169,7 @@ class HandoffDetected(NamedTuple):
     continuation: Masked[str]
     wait_ms: int = 0
     spawn: bool = False
+    ends_run: bool = False
 
 
 class Cost(NamedTuple):
@@ -284,6 +285,7 @@ class Resume(NamedTuple):
     continuation: Masked[str | None] = None
     wait: WaitKind | None = None
     wait_ms: int = 0
+    to: str | None = None
 
 
 class LoopComplete(NamedTuple):

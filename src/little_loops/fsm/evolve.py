@@ -243,6 +243,7 @@ def _transition(run: LoopState, event: Transition) -> LoopState:
         host_waits=0,
         host_waited_ms=0,
         timed_out_in=event.loop_timeout,
+        resume_to=None,
     )
 
 
@@ -289,6 +290,8 @@ def _host_wait(run: LoopState, event: HostWait, entry: Entry) -> LoopState:
 
 
 def _handoff_detected(run: LoopState, event: HandoffDetected, entry: Entry) -> LoopState:
+    if event.ends_run:  # a resume before the end was written has to end the run too
+        return run
     return run._replace(
         phase="entered",
         continuation_prompt=event.continuation,
@@ -320,6 +323,7 @@ def _resume(run: LoopState, event: Resume) -> LoopState:
         context={**run.context, **event.context},
         spawns=False,  # whoever resumes is the session that was to be started
         wait=None if run.status == "awaiting_continuation" else run.wait,
+        resume_to=event.to,
     )
     if event.limits.max_continuations is not None:
         run = run._replace(continuations=0, handoff_waits=0)

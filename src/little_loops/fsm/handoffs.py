@@ -18,6 +18,7 @@ from little_loops.fsm.waits import spacing_ms
 def hand_off(turn: Turn, continuation: str, *, may_spawn: bool) -> EndLeftovers | Wait | None:
     run, loop = turn.run, turn.loop
     if loop.on_handoff == "terminate":
+        turn.note(HandoffDetected(run.current_state, run.iteration, continuation, ends_run=True))
         return EndLeftovers(
             endings.TERMINATED._replace(message="context handoff, and `on_handoff` is `terminate`")
         )

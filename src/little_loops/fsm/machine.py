@@ -498,18 +498,26 @@ def _stopped(turn: Turn, signal: int) -> Command:
 
 
 def _resume(turn: Turn, resumed: Resumed) -> Command:
-    before = turn.run
-    note_resume(turn, resumed)
+    before, target = turn.run, _resume_target(turn, resumed)
+    note_resume(turn, resumed, target)
     if before.phase == "running":
         note_lost(turn)
     note_debt(turn, resumed)
-    if resumed.from_state is not None:
-        return _take(turn, Way(resumed.from_state, "resume"))
-    if before.status == "needs_review":
-        return _take(turn, Way(turn.state.next or turn.loop.initial, "next"))
+    if target is not None:
+        return _take(turn, target)
     if before.timed_out_in is not None:
         return _resume_timed_out(turn, before)
     return _go_on(turn)
+
+
+def _resume_target(turn: Turn, resumed: Resumed) -> Way | None:
+    """The state that was asked for, by this resume or by one that was cut before it went there."""
+    run = turn.run
+    if resumed.from_state is not None:
+        return Way(resumed.from_state, "resume")
+    if run.status == "needs_review":
+        return Way(turn.state.next or turn.loop.initial, "next")
+    return None if run.resume_to is None else Way(run.resume_to, "resume")
 
 
 def _resume_timed_out(turn: Turn, before: LoopState) -> Command:

@@ -17,6 +17,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.happenings import ActionEnded, LeftoversEnded, Resumed
 from little_loops.fsm.limits import time_left_ms
+from little_loops.fsm.schema import Way
 from little_loops.fsm.spending import LOST, used
 from little_loops.fsm.state import LoopState, Receipt, Result, WaitKind
 from little_loops.fsm.turn import Turn
@@ -69,9 +70,9 @@ def _interrupted(run: LoopState, cause: Literal["stop", "crash"]) -> ActionInter
     return ActionInterrupted(run.current_state, run.attempt, cause)
 
 
-def note_resume(turn: Turn, resumed: Resumed) -> None:
+def note_resume(turn: Turn, resumed: Resumed, target: Way | None) -> None:
     run = turn.run
-    wait, wait_ms = (None, 0) if resumed.from_state is not None else _wait_left(turn)
+    wait, wait_ms = (None, 0) if target is not None else _wait_left(turn)
     turn.note(
         Resume(
             run.current_state,
@@ -80,10 +81,11 @@ def note_resume(turn: Turn, resumed: Resumed) -> None:
             resumed.orphans,
             resumed.limits,
             resumed.context,
-            _is_once_more(turn, resumed),
+            target is None and _is_once_more(turn, resumed),
             run.continuation_prompt,
             wait,
             wait_ms,
+            None if target is None else target.target,
         )
     )
 
@@ -100,7 +102,7 @@ def _wait_left(turn: Turn) -> tuple[WaitKind | None, int]:
 def _is_once_more(turn: Turn, resumed: Resumed) -> bool:
     """The state that failed is what is done next."""
     run = turn.run
-    if resumed.from_state is not None or run.timed_out_in is not None:
+    if run.timed_out_in is not None:
         return False
     now_limited = run._replace(limits=run.limits.under(resumed.limits))
     has_time = time_left_ms(turn.loop, now_limited, turn.at) != 0

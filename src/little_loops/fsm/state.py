@@ -16,6 +16,7 @@ Not here: files (`runs.storage`), decisions (`machine`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -295,6 +296,7 @@ class LoopState(NamedTuple):
     at_limit: bool = False
     owes: bool = False
     timed_out_in: str | None = None
+    resume_to: str | None = None
     session_id: str | None = None
     ran_ms: int = 0
     limits: Limits = Limits()
@@ -307,8 +309,10 @@ class LoopState(NamedTuple):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LoopState:
-        """Read what `to_dict` wrote.  Raises `WrongShape` on anything else."""
-        _check_format(data)
+        """Read what `to_dict` wrote, or the design's short form.  Raises `WrongShape` otherwise."""
+        if "format" not in data:
+            data = _from_short_form(data)
+        check_format(data)
         return _going_together(decode(cls, data))
 
 
@@ -336,7 +340,7 @@ class RunSummary(NamedTuple):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunSummary:
         """Read a part of what `LoopState.to_dict` wrote.  Raises `WrongShape` on anything else."""
-        _check_format(data)
+        check_format(data)
         return decode(cls, data)
 
     @property
@@ -348,7 +352,23 @@ class RunSummary(NamedTuple):
         return sum(receipt.tokens for receipt in self.costs.values())
 
 
-def _check_format(data: Mapping[str, Any]) -> None:
+def _from_short_form(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The design's state has neither format nor phase, and may have captured a bare value."""
+    captured = data.get("captured", {})
+    if isinstance(captured, Mapping):
+        captured = {name: _result_of(value) for name, value in captured.items()}
+    entered = {"run": "", "loop": "", "phase": "entered"}
+    return {**entered, **data, "format": FORMAT, "captured": captured}
+
+
+def _result_of(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value)
+    return {"exit_code": None, "duration_ms": 0, "output": text}
+
+
+def check_format(data: Mapping[str, Any]) -> None:
     if "format" not in data:
         raise WrongShape("is missing", "format")
     if data["format"] != FORMAT:

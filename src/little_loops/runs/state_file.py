@@ -15,7 +15,7 @@ from binascii import crc32
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from little_loops.fsm.state import FORMAT, LoopState, RunSummary
+from little_loops.fsm.state import FORMAT, LoopState, RunSummary, check_format
 from little_loops.records import NamedTuple
 from little_loops.runs.layout import STATE
 from little_loops.system.files import Folder, to_json
@@ -75,6 +75,7 @@ def _snapshot(raw: bytes, data: dict[str, Any]) -> Snapshot:
     footer = data.get("log")
     offset = footer.get("offset") if isinstance(footer, dict) else None
     is_edited = not _is_as_written(raw)
+    check_format(data)  # a file of ours has one
     return Snapshot(LoopState.from_dict(data), offset if type(offset) is int else None, is_edited)
 
 

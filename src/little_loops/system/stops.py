@@ -99,6 +99,11 @@ class StopFlag:
             self.drain()
         return True
 
+    def reset(self) -> None:
+        """Forget what was asked: the run it was meant for has ended."""
+        self.signal, self.count = None, 0
+        self.drain()
+
     def close(self) -> None:
         os.close(self._read_fd)
         os.close(self._write_fd)
