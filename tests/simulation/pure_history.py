@@ -464,9 +464,9 @@ def _may_go_another_way(log: Sequence[Record], run: LoopState | None) -> bool:
     """An action was cut (`on_interrupt` decides), or handed off (the resume is its new session), or
     the clock was set in a wait."""
     marks = [each["event"] for each in log if each["event"] not in ("cost", "signal", "warning")]
-    cuts = ("action_start", "action_interrupted", "handoff_detected")
     waits_by_wall = run is not None and run.wait is not None and run.wait.kind == "host"
-    return marks[-1] in cuts or waits_by_wall
+    was_cut = run is not None and run.phase in ("running", "interrupted")
+    return was_cut or waits_by_wall or marks[-1] == "handoff_detected"
 
 
 def _path(records: Sequence[Record]) -> list[str]:
