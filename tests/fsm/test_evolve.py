@@ -91,6 +91,7 @@ FULL = LoopState(
     at_limit=True,
     owes=True,
     timed_out_in="check",
+    resume_to="fix",
     session_id="s-1",
     ran_ms=4_000,
     limits=Limits(max_iterations=9, timeout=60.0),
@@ -107,7 +108,13 @@ FROM_ZERO: dict[str, Any] = {
     "host_waits": 0,
     "host_waited_ms": 0,
 }
-GOES_ON: dict[str, Any] = {"status": "running", "reason": None, "error": None, "spawns": False}
+GOES_ON: dict[str, Any] = {
+    "status": "running",
+    "reason": None,
+    "error": None,
+    "spawns": False,
+    "resume_to": None,
+}
 ENDS = ("fix", 3, RAN_MS)
 
 
@@ -282,6 +289,7 @@ del OWES["owes"]
                 "host_waits": 0,
                 "host_waited_ms": 0,
                 "timed_out_in": "fix",
+                "resume_to": None,
             },
             id="a transition",
         ),
@@ -370,6 +378,11 @@ del OWES["owes"]
             id="a handoff after some time",
         ),
         pytest.param(
+            HandoffDetected("fix", 3, "2 left", ends_run=True),
+            ALWAYS,
+            id="a handoff that ends the run",
+        ),
+        pytest.param(
             Cost("fix", 50, 0.25, 2),
             {**ALWAYS, "costs": {"fix": Receipt(150, 0.75, 5, 0.25)}},
             id="a cost",
@@ -394,6 +407,11 @@ del OWES["owes"]
                 "handoff_waits": 0,
             },
             id="a resume with limits and values",
+        ),
+        pytest.param(
+            Resume("fix", 3, "failed", to="test"),
+            {**OWES, **GOES_ON, "resume_to": "test"},
+            id="a resume that goes elsewhere",
         ),
         pytest.param(
             Resume("fix", 3, "failed", again=True),

@@ -463,7 +463,8 @@ def _check_path(log: Sequence[Record], cut: int, copy: World) -> None:
 def _may_go_another_way(log: Sequence[Record], run: LoopState | None) -> bool:
     """An action was cut (`on_interrupt` decides), or handed off (the resume is its new session), or
     the clock was set in a wait."""
-    marks = [each["event"] for each in log if each["event"] not in ("cost", "signal", "warning")]
+    notes = ("cost", "signal", "warning", "report")
+    marks = [each["event"] for each in log if each["event"] not in notes]
     waits_by_wall = run is not None and run.wait is not None and run.wait.kind == "host"
     was_cut = run is not None and run.phase in ("running", "interrupted")
     return was_cut or waits_by_wall or marks[-1] == "handoff_detected"
