@@ -33,8 +33,8 @@ from little_loops.fsm.happenings import (
     Happening,
     Judged,
     LeftoversEnded,
-    StoreFailed,
     StopAsked,
+    StoreFailed,
     WaitOver,
 )
 from little_loops.fsm.schema import FSMLoop
