@@ -9,7 +9,7 @@ import pytest
 
 from little_loops.fsm.commands import RunAgent, RunShell
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import Limits
+from little_loops.fsm.state import Limits, SignalLine
 from tests.fsm.scripted import Crash, Says, ScriptedWorld, Stop, begin, cut, go_on, told
 
 AGENT: dict[str, Any] = {"agent": "success"}
@@ -505,3 +505,16 @@ def test_a_run_continues_from_every_prefix_of_its_log(number: int):
         go_on(world, rest)
         assert world.log[-1].get("status") in ("completed", "failed"), count
         assert world.trees.files["tests/t"] == "0"
+
+
+def test_who_resumes_while_protected_paths_are_put_back_is_the_session():
+    """A handoff asks for a fresh session; the resume is one, and starts no other."""
+    handed_off = agent(tests__t="1")
+    handed_off.line = SignalLine("handoff", "2 left")
+    world = goal(1, handed_off, loop={"on_handoff": "spawn"})
+    assert begin(world, evidence="on")[1].spawn
+    cut(world, [each["event"] for each in world.log].index("tampered") + 2)
+    world.trees.files["tests/t"] = "1"
+    _, ending = go_on(world, [agent(src__a="1"), 0])
+    assert (ending.status, ending.spawn) == ("completed", False)
+    assert world.trees.files["tests/t"] == "0"

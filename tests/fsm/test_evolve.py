@@ -10,6 +10,7 @@ from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
     ActionStart,
+    CheckResult,
     ConditionEval,
     Cost,
     Cycle,
@@ -25,13 +26,19 @@ from little_loops.fsm.events import (
     LoopPaused,
     LoopStart,
     LoopTimeout,
+    OutOfScope,
+    Recheck,
+    ReferenceMoved,
     Report,
+    Restored,
     Resume,
     RetryWait,
     RunWarning,
     SignalFound,
     StateEnter,
+    Tampered,
     Transition,
+    Tree,
     UnknownEvent,
 )
 from little_loops.fsm.evolve import evolve, first_state
@@ -85,6 +92,7 @@ FULL = LoopState(
     continuation_prompt="half done",
     continuations=2,
     spawns=True,
+    late=True,
     handoff_waits=2,
     host_waits=2,
     host_waited_ms=3_000,
@@ -114,6 +122,7 @@ GOES_ON: dict[str, Any] = {
     "error": None,
     "spawns": False,
     "resume_to": None,
+    "late": False,
 }
 ENDS = ("fix", 3, RAN_MS)
 
@@ -143,6 +152,28 @@ del OWES["owes"]
         pytest.param(LoopStart("x", "y", (".",), 1), ALWAYS, id="a start"),
         pytest.param(SignalFound("fix", "stop", "now"), ALWAYS, id="a signal"),
         pytest.param(RunWarning("careful"), ALWAYS, id="a warning"),
+        pytest.param(Tree("fix", 7, 4, "after", "i", "p", "g"), ALWAYS, id="a snapshot"),
+        pytest.param(Tampered("fix", 1, ("t",), "fail", "agent"), ALWAYS, id="tampering"),
+        pytest.param(OutOfScope("fix", 1, ("o",), "report"), ALWAYS, id="out of scope"),
+        pytest.param(Restored("fix", 1, ("t",), "protected"), ALWAYS, id="put back"),
+        pytest.param(ReferenceMoved(1, ("t",), "user"), ALWAYS, id="the reference moved"),
+        pytest.param(
+            CheckResult("fix", "pass", "exit 0", "i", "i"),
+            {**ALWAYS, "phase": "judged"},
+            id="a check's result keeps the judgement",
+        ),
+        pytest.param(
+            Recheck("test", "clean", "to confirm"),
+            {
+                **ALWAYS,
+                "phase": "entered",
+                "current_state": "test",
+                "move": None,
+                "judgement": None,
+                "signal_line": None,
+            },
+            id="a check once more",
+        ),
         pytest.param(Report("two turns"), ALWAYS, id="a report"),
         pytest.param(UnknownEvent("tea", {"state": "x"}), ALWAYS, id="of a newer version"),
         pytest.param(
@@ -180,7 +211,14 @@ del OWES["owes"]
         ),
         pytest.param(
             ActionStart("./x", "fix", 5, "shell", session_id="s-2"),
-            {**ALWAYS, "attempt": 5, "session_id": "s-2", "wait": None, "spawns": False},
+            {
+                **ALWAYS,
+                "attempt": 5,
+                "session_id": "s-2",
+                "wait": None,
+                "spawns": False,
+                "late": False,
+            },
             id="an action starts",
         ),
         pytest.param(
@@ -496,6 +534,16 @@ del OWES["owes"]
 )
 def test_an_event_changes_this_and_nothing_else(event, expected):
     assert changes(event) == expected
+
+
+def test_a_check_without_a_condition_is_judged_by_its_result():
+    plain = FULL._replace(judgement=None)
+    event = CheckResult("fix", "fail", "exit 1", "i", "i")
+    assert changes(event, plain)["judgement"] == Judgement("fail", "exit 1")
+
+
+def test_a_resume_before_an_action_is_settled_is_late():
+    assert changes(Resume("fix", 3, "running"), FULL._replace(phase="judging", late=False))["late"]
 
 
 def test_who_resumes_a_run_at_rest_waits_for_nothing():

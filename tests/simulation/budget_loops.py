@@ -7,6 +7,7 @@ had before, so a run that was cut comes to the same results as one that was not.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from little_loops.fsm.schema import FSMLoop
@@ -29,6 +30,7 @@ class Turn(NamedTuple):
     tokens: int = 0
     cost_usd: float | None = None
     reset_ms: int | None = None
+    writes: Mapping[str, str | None] = {}
 
     @property
     def hands_off(self) -> bool:
@@ -45,10 +47,22 @@ class Nature(NamedTuple):
         dice = random.Random(f"{self.seed}/{step}/{number}/{is_agent}")
         if step > self.stops_after:  # so that a loop that starts again for ever has an end
             return Turn(line=SignalLine("stop", "enough"), agent="success" if is_agent else None)
-        return _agents_turn(dice) if is_agent else _shell_turn(dice)
+        turn = _agents_turn(dice) if is_agent else _shell_turn(dice)
+        return turn._replace(writes=_writes(dice, often=is_agent))
 
     def verdict(self, step: int, number: int, words: tuple[str, ...]) -> str:
         return random.Random(f"{self.seed}/{step}/{number}/judged").choice(words)
+
+
+def _writes(dice: random.Random, *, often: bool) -> dict[str, str | None]:
+    """Work, protected files and files outside the scope, as an action may change them."""
+    agents = (("src/a", 0.5), ("tests/t", 0.15), ("other/b", 0.15))
+    places = agents if often else (("src/a", 0.1), ("tests/t", 0.1))
+    return {
+        path: dice.choice([None, "1", "2", "3"])
+        for path, likely in places
+        if dice.random() < likely
+    }
 
 
 def _shell_turn(dice: random.Random) -> Turn:
@@ -106,8 +120,21 @@ def budget_loop(dice: random.Random) -> FSMLoop:
         **_maybe(dice, 0.25, max_tokens=dice.choice([500, 6_000, 900_000])),
         **_maybe(dice, 0.3, on_interrupt=dice.choice([*places, "$error", "$current"])),
         **_maybe(dice, 0.3, host=_host(dice)),
+        **_maybe(dice, 0.5, evidence=_evidence(dice)),
+        **_maybe(dice, 0.3, scope_writes=dice.choice(["report", "enforce", "ignore"])),
+        **_maybe(dice, 0.1, idle_timeout=2),
     }
     return FSMLoop.from_dict({"name": "sim", "initial": names[0], "states": states, **fields})
+
+
+def _evidence(dice: random.Random) -> dict[str, Any]:
+    return {
+        "enabled": True,
+        "tampering": dice.choice(["restore", "fail", "report"]),
+        "clean": dice.random() < 0.4,
+        "confirm": dice.choice([1, 1, 2]),
+        **_maybe(dice, 0.5, stall_after=1),
+    }
 
 
 def redefined(loop: FSMLoop, dice: random.Random) -> FSMLoop:

@@ -181,7 +181,7 @@ class Ledger:
         return self.loop.on_handoff in ("continue", "spawn") and self._handoffs < self._allowed
 
     def _goes_elsewhere(self) -> None:
-        """A person's `--from`: a handoff that nobody has answered yet never will be."""
+        """A person's `--from`, or a rule that was broken: no answer to the handoff will follow."""
         if self._unanswered:
             self._handoffs -= 1
             self._gap = None
@@ -230,7 +230,7 @@ class Ledger:
                 self._until_ran_ms = record["ran_ms"] + waits_ms
             case "handoff_detected":
                 self._unanswered = False
-            case "transition" if record["reason"] == "resume":
+            case "transition" | "check_result":
                 self._goes_elsewhere()
             case "state_enter":
                 self._gap = None
@@ -242,6 +242,8 @@ class Ledger:
 
     def _final(self, record: Record) -> None:
         self.hold(6, not self._open_action, "the run says how it ended, its action does not")
+        if record["event"] != "handoff" and record.get("reason") != "signal":
+            self._goes_elsewhere()
         if record.get("reason") in ("max_cost", "max_tokens"):
             self._quick = 0  # no money for another session: the handoff came to rest
 

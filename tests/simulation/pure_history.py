@@ -15,7 +15,17 @@ from typing import Any, NamedTuple, cast
 
 from little_loops.engine.drive import new_run
 from little_loops.fsm.codec import from_record, to_record
-from little_loops.fsm.commands import Ending, EndLeftovers, Finish, Judge, RunAgent, Wait
+from little_loops.fsm.commands import (
+    Ending,
+    EndLeftovers,
+    Finish,
+    Judge,
+    PutBack,
+    RestoreProtected,
+    RunAgent,
+    TakeSnapshot,
+    Wait,
+)
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.happenings import (
@@ -24,9 +34,11 @@ from little_loops.fsm.happenings import (
     Judged,
     LeftoversEnded,
     Moment,
+    PathsRestored,
     Resumed,
     Started,
     StopAsked,
+    StoreFailed,
     WaitOver,
 )
 from little_loops.fsm.machine import advance
@@ -34,6 +46,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.spending import LOST
 from little_loops.fsm.state import Judgement, Limits, LoopState, Result
 from little_loops.system.waiting import wait_until
+from tests.fsm.fake_trees import FakeTrees
 from tests.simulation.budget_loops import Nature, Turn, budget_loop, redefined
 from tests.simulation.ledger import FINAL, LAWS, Broken, Ledger
 
@@ -64,9 +77,11 @@ ACCIDENTS = (
         "crash in an action",
         "crash in a wait",
     ),
-    *("stop before a command", "stop in an action", "stop in a wait"),
+    *("stop before a command", "stop in an action", "stop in a wait", "store fails"),
 )
 NOTHING = Accident("nothing", 0)
+ACCIDENTAL = ("signal", "storage")
+"""Endings for which an accident is the reason."""
 
 
 class Session(NamedTuple):
@@ -95,6 +110,8 @@ class World:
         self.jumps = 0
         self.actors: Counter[str] = Counter()  # what has happened to the run, by kind
         self.definitions = [(0, loop)]  # from which event on
+        self.trees = FakeTrees()
+        self.files = [(0, dict(self.trees.files))]  # from which event on
         self._accident = NOTHING
         self._met = 0
         self._last: Turn | None = None
@@ -129,7 +146,13 @@ class World:
     def _drive(self, **resumed: Any) -> Ending:
         at = self.now()
         happening: Happening = Resumed(at, **resumed) if self.run is not None else Started(at)
-        run = self.run if self.run is not None else new_run(self.loop, "run-1", at)
+        run = (
+            self.run
+            if self.run is not None
+            else new_run(
+                self.loop, "run-1", at, evidence="on" if self.loop.evidence.enabled else None
+            )
+        )
         while True:
             step = advance(self.loop, run, happening)
             self._append([to_record(entry) for entry in step.events])
@@ -173,10 +196,12 @@ class World:
 
     def _perform(self, run: LoopState, command: Any) -> Happening:
         is_enough = self.loop.maintain and run.step > 2 * self.nature.stops_after
-        if not isinstance(command, EndLeftovers):
+        if not isinstance(command, EndLeftovers) and getattr(command, "ending", None) is None:
             if is_enough or self._due("stop before a command"):
                 return StopAsked(self.now(), 15)
         match command:
+            case TakeSnapshot() | RestoreProtected() | PutBack():
+                return self._look(command)
             case Judge():
                 return Judged(self.now(), self._judge(run))
             case Wait():
@@ -185,6 +210,26 @@ class World:
                 return LeftoversEnded(self.now(), command.ending)
             case _:
                 return self._act(run, command)
+
+    def _look(self, command: TakeSnapshot | RestoreProtected | PutBack) -> Happening:
+        if self._due("store fails"):
+            return StoreFailed(self.now(), "the disk is full")
+        match command:
+            case TakeSnapshot():
+                return self.trees.taken(self.now(), command)
+            case RestoreProtected():
+                paths, failed = self.trees.restore(command.reference, command.existing_only)
+                return PathsRestored(self.now(), "protected", paths, failed, command.ending)
+            case PutBack():
+                paths = self.trees.put_back(command.project)
+                return PathsRestored(self.now(), "outside", paths, (), command.ending)
+
+    def _write(self, turn: Turn) -> None:
+        self.trees.write(turn.writes)
+        self.files.append((len(self.log), dict(self.trees.files)))
+
+    def files_at(self, cut: int) -> dict[str, str]:
+        return dict([files for since, files in self.files if since <= cut][-1])
 
     def _judge(self, run: LoopState) -> Judgement:
         judged = sum(1 for each in self.log if each["event"] == "condition_eval")
@@ -197,8 +242,12 @@ class World:
         if is_agent:
             self.ledger.agent_starts(run, self.ran_ms)
         deadline = job.deadline_ms
+        silent = job.idle_s is not None and turn.takes_ms >= job.idle_s * 1000
+        if silent:
+            deadline = min(filter(None, (deadline, round(job.idle_s * 1000))))
         late = deadline is not None and turn.takes_ms >= deadline
         took_ms = turn.takes_ms if not late else cast(int, deadline)
+        self._write(turn)
         if self._due("crash in an action"):
             self._pass(took_ms // 2)
             if is_agent:
@@ -209,6 +258,8 @@ class World:
             self.jump(self.dice.choice([-DAY_MS, -5000, 5000, DAY_MS]))
         if self._due("stop in an action"):
             return self._cut(turn, took_ms, is_agent, "stop", stop=15)
+        if silent:
+            return self._cut(turn, took_ms, is_agent, "silence")
         if late:
             return self._cut(turn, took_ms, is_agent, job.deadline_of)
         self._last = turn
@@ -435,6 +486,8 @@ def _check_prefix(world: World, cut: int) -> bool:
     loop = world.definition_at(cut)
     copy = World(loop, world.nature, random.Random(cut), world.ledger.laws)
     copy.log = [dict(record) for record in world.log[:cut]]
+    copy.trees.stored = world.trees.stored
+    copy.trees.files = world.files_at(cut)
     copy.run = rebuilt(copy.log, loop)
     assert copy.run is not None
     if not_resumable(loop, copy.run) is not None:
@@ -450,7 +503,7 @@ def _check_prefix(world: World, cut: int) -> bool:
 def _check_path(log: Sequence[Record], cut: int, copy: World) -> None:
     """A process that is cut between two actions, and resumed, goes the way it would have gone."""
     rest = list(takewhile(lambda record: record["event"] != "resume", log[cut:]))
-    is_whole = bool(rest) and rest[-1]["event"] in FINAL and rest[-1]["event"] != "loop_interrupted"
+    is_whole = bool(rest) and rest[-1]["event"] in FINAL and rest[-1]["reason"] not in ACCIDENTAL
     if not is_whole or _may_go_another_way(log[:cut], rebuilt(log[:cut], copy.loop)):
         return
     expected, found = _path(rest), _path(copy.log[cut:])
@@ -460,11 +513,17 @@ def _check_path(log: Sequence[Record], cut: int, copy: World) -> None:
     copy.ledger.hold(8, expected == found, f"cut after event {cut} it went {found}, not {expected}")
 
 
+REMARKS = (
+    *("cost", "signal", "warning", "report"),
+    *("tree", "tampered", "restored", "out_of_scope", "reference_moved"),
+)
+"""Events that follow from the one before them."""
+
+
 def _may_go_another_way(log: Sequence[Record], run: LoopState | None) -> bool:
     """An action was cut (`on_interrupt` decides), or handed off (the resume is its new session), or
     the clock was set in a wait."""
-    notes = ("cost", "signal", "warning", "report")
-    marks = [each["event"] for each in log if each["event"] not in notes]
+    marks = [each["event"] for each in log if each["event"] not in REMARKS]
     waits_by_wall = run is not None and run.wait is not None and run.wait.kind == "host"
     was_cut = run is not None and run.phase in ("running", "interrupted")
     return was_cut or waits_by_wall or marks[-1] == "handoff_detected"

@@ -76,20 +76,23 @@ ACTORS = {
     *ACCIDENTS,
     *KINDS,
     *(f"action_complete: {way}" for way in get_args(AgentWay)),
-    *("action_complete: action", "action_complete: loop"),
+    *("action_complete: action", "action_complete: silence", "action_complete: loop"),
     *("action_interrupted: crash", "action_interrupted: stop"),
     *("signal: handoff", "signal: error", "signal: stop"),
     *("handoff: pause", "handoff: continue", "handoff: spawn"),
     *(f"{row.status}, {row.reason}" for row in ENDINGS.values()),
 }
-"""All that can happen to a run: how agents and actions end, the flags of `resume`, accidents, endings."""
+"""All that can happen to a run: how its actions end, flags of `resume`, accidents, events, endings."""
+
+ELSEWHERE = ("failed, stale_evidence", "failed, stalled", "report")
+"""What takes more of a plan than chance has: see `tests/fsm/test_evidence.py`, `tests/relay`."""
 
 
 def test_everything_that_can_happen_happens_in_some_history():
     actors = Counter[str]()
     for seed in range(SEEDS):
         play(seed, prefixes=0, actors=actors)
-    assert sorted(each for each in ACTORS if not actors[each]) == []
+    assert sorted(each for each in ACTORS if not actors[each]) == sorted(ELSEWHERE)
 
 
 def test_every_prefix_of_a_log_can_be_continued(record_property):

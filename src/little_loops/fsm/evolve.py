@@ -163,7 +163,7 @@ def _action(run: LoopState, event: ActionStart | ActionComplete | ActionInterrup
     match event:
         case ActionStart(attempt=attempt, session_id=session):
             run = run._replace(phase="running", attempt=attempt, session_id=session)
-            return run._replace(wait=None, spawns=False)
+            return run._replace(wait=None, spawns=False, late=False)
         case ActionComplete():
             return _action_complete(run, event)
         case ActionInterrupted():
@@ -322,6 +322,7 @@ def _resume(run: LoopState, event: Resume) -> LoopState:
         limits=run.limits.under(event.limits),
         context={**run.context, **event.context},
         spawns=False,  # whoever resumes is the session that was to be started
+        late=run.phase == "judging",
         wait=None if run.status == "awaiting_continuation" else run.wait,
         resume_to=event.to,
     )

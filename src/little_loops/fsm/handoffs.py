@@ -15,7 +15,7 @@ from little_loops.fsm.turn import Turn
 from little_loops.fsm.waits import spacing_ms
 
 
-def hand_off(turn: Turn, continuation: str, *, may_spawn: bool) -> EndLeftovers | Wait | None:
+def hand_off(turn: Turn, continuation: str) -> EndLeftovers | Wait | None:
     run, loop = turn.run, turn.loop
     if loop.on_handoff == "terminate":
         turn.note(HandoffDetected(run.current_state, run.iteration, continuation, ends_run=True))
@@ -24,7 +24,8 @@ def hand_off(turn: Turn, continuation: str, *, may_spawn: bool) -> EndLeftovers 
         )
     rest = _rest(turn)
     spacing = 0 if rest is not None else spacing_ms(run, turn.result.duration_ms)
-    spawns = may_spawn and rest is None and loop.on_handoff == "spawn"
+    # Whoever resumed before the handoff was answered is the fresh session that it asks for.
+    spawns = not run.late and rest is None and loop.on_handoff == "spawn"
     here = run.current_state
     turn.note(HandoffDetected(here, run.iteration, continuation, spacing, spawns))
     if rest is not None:

@@ -283,12 +283,9 @@ def _ended(turn: Turn, ended: ActionEnded) -> Command:
     return _settle(turn)
 
 
-def _settle(turn: Turn, *, may_spawn: bool = True) -> Command:
-    """Stop, timeout, signal line, host, condition: the first that speaks decides.
-
-    `may_spawn`: a resume is itself the fresh session that a handoff asks for.
-    """
-    if (first := after_action(turn, late=not may_spawn)) is not None:
+def _settle(turn: Turn) -> Command:
+    """Stop, timeout, signal line, host, condition: the first that speaks decides."""
+    if (first := after_action(turn)) is not None:
         return first
     run, result = turn.run, turn.result
     if run.timed_out_in is not None:
@@ -301,7 +298,7 @@ def _settle(turn: Turn, *, may_spawn: bool = True) -> Command:
     if run.trees is not None and run.trees.finding is not None:
         return _route(turn, Judgement(*run.trees.finding))
     if result.cut_by == "none" and run.signal_line is not None and run.signal_line.type in OBEYED:
-        return _obey(turn, may_spawn=may_spawn)
+        return _obey(turn)
     if result.agent in ("auth", "billing"):
         return EndLeftovers(endings.failed(result.agent, result.reason or result.agent))
     if result.agent == "wait":
@@ -309,11 +306,11 @@ def _settle(turn: Turn, *, may_spawn: bool = True) -> Command:
     return _judge_or_ask(turn, judge_action(turn.state, run, turn.loop.idle_timeout))
 
 
-def _obey(turn: Turn, *, may_spawn: bool) -> Command:
+def _obey(turn: Turn) -> Command:
     line = turn.run.signal_line
     assert line is not None, "there is a signal line to obey"
     if line.type == "handoff":
-        return hand_off(turn, line.payload, may_spawn=may_spawn) or _act(turn)
+        return hand_off(turn, line.payload) or _act(turn)
     if line.type == "stop":
         return EndLeftovers(endings.STOPPED._replace(message=line.payload))
     return _route(turn, Judgement(ERROR, line.payload or "the action printed FATAL_ERROR"))
@@ -463,13 +460,13 @@ def _looked(turn: Turn, seen: SnapshotTaken | PathsRestored | StoreFailed) -> Co
             assert_never(seen)
     if seen.ending is not None:
         return EndLeftovers(seen.ending)
-    return _back_to_step(turn, late=isinstance(seen, SnapshotTaken) and seen.late)
+    return _back_to_step(turn)
 
 
-def _back_to_step(turn: Turn, *, late: bool) -> Command:
+def _back_to_step(turn: Turn) -> Command:
     run = turn.run
     if run.phase == "judging":
-        return _settle(turn, may_spawn=not late)
+        return _settle(turn)
     if run.phase == "moving" and run.move is not None:
         return _enter(turn, at_limit=is_used_up(turn.loop, run, run.move))
     return _act(turn)
@@ -539,7 +536,7 @@ def _go_on(turn: Turn) -> Command:
         case "entered":
             return _act_if_allowed(turn) if run.wait is None else wait_for(turn.loop, run, turn.at)
         case "judging":
-            return _settle(turn, may_spawn=False)
+            return _settle(turn)
         case "judged":
             assert run.judgement is not None, "a judged run has its judgement"
             return _route(turn, run.judgement)

@@ -290,6 +290,8 @@ class LoopState(NamedTuple):
     continuation_prompt: str | None = None
     continuations: int = 0
     spawns: bool = False
+    late: bool = False
+    """A resume came between the end of the action and what follows from it."""
     handoff_waits: int = 0
     host_waits: int = 0
     host_waited_ms: int = 0

@@ -74,13 +74,15 @@ def before_action(turn: Turn) -> TreeCommand | EndLeftovers | None:
     return None
 
 
-def after_action(turn: Turn, *, late: bool) -> TreeCommand | None:
+def after_action(turn: Turn) -> TreeCommand | None:
     trees = known(turn.run)
     if trees is None or not is_observed(turn.loop, turn.run):
         return None
     if (unfinished := _to_put_back(turn, trees)) is not None:
         return unfinished
-    return None if trees.snapshot == "after" else _snapshot(turn, trees, "after", late=late)
+    return (
+        None if trees.snapshot == "after" else _snapshot(turn, trees, "after", late=turn.run.late)
+    )
 
 
 def before_success(turn: Turn) -> TreeCommand | EndLeftovers | Judgement | Rerun | None:
