@@ -52,6 +52,17 @@ def test_in_json(text, artifacts, expected):
     assert status_in_json(text, "886", "partial", artifacts) == expected
 
 
+def test_spaced_like_the_first_two_of_many():
+    text = '{"id": 886, "status": "x", "artifacts": ["a", "b",  "c"]}'
+    assert status_in_json(text, "886", "x", ["d"]) == text.replace('"c"', '"c", "d"')
+
+
+@pytest.mark.parametrize("value", ["null", "true", "1.5", "[]"])
+def test_what_is_no_id(value):
+    with pytest.raises(NoPlace):
+        status_in_json(f'{{"id": {value}}}', str(json.loads(value)), "partial")
+
+
 def test_in_a_file_as_people_keep_it():
     changed = status_in_json(PRETTY, "886", "implementing", ["src/a.py", "specs/886/plan.md"])
     assert changed == PRETTY.replace('"planned"', '"implementing"').replace(
@@ -100,6 +111,18 @@ def test_no_place_in_a_list(text):
     with pytest.raises(NoPlace) as caught:
         status_in_list(text, "886", "partial")
     assert caught.value.message == "has no heading or list line with 886"
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("IMPLEMENTING", "COMPLETED", "PARTIAL", "BLOCKED", "FAILED", "NOT STARTED", "TODO"),
+        *("OPEN", "IN PROGRESS", "WIP", "DONE", "ABANDONED", "EXPANDED", "RESEARCHING"),
+        *("RESEARCHED", "PLANNING", "PLANNED"),
+    ],
+)
+def test_every_known_status_is_replaced(word):
+    assert status_in_list(f"- 886 [{word}] x", "886", "blocked") == "- 886 [BLOCKED] x"
 
 
 def test_an_id_is_no_pattern():
