@@ -112,6 +112,7 @@ MEANINGS = {
     "estimated": "nobody reported the cost: the turn was cut or lost, or it is a spawned session's",
     "exit_code": "the exit code; null if there was none",
     "failure": "why the action could not be started",
+    "filled": "the action as it was run, with its data, where that differs from `action`; cut after 4 KiB",
     "final_state": "the state the run was in",
     "format": "version of this format",
     "from": "the state that is left",

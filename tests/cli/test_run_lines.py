@@ -203,7 +203,7 @@ def test_colour_codes_are_neither_judged_nor_shown(project: Project):
                ✓ 7 (exit 0)
                `^7$` found
                → use (on_pass)
-        [1/50] use → running test ${captured.count.output} = 7...
+        [1/50] use → running test 7 = 7...
                ✓ (exit 0)
                → stop (on_pass)
         [1/50] stop → running sh stop...
@@ -235,3 +235,45 @@ def test_a_secret_is_masked_though_colour_codes_stand_in_it(project: Project):
         shown = project.ll(*words).stdout
         assert "***" in shown
         assert "2hunter2\n" not in shown
+
+
+PROMPTED = """\
+name: row
+initial: count
+host: {name: command, command: [echo, "{prompt}"]}
+states:
+  count: {action: "echo 3 errors", next: fix}
+  fix:
+    action: |
+      Fix ${captured.count.output}. The log is ${prev.log_file}
+      Key: ${env.MY_TOKEN}
+    action_type: prompt
+    context: {found: "${captured.count.output}"}
+    next: done
+  done: {terminal: true}
+"""
+
+
+def test_the_filled_in_action_is_stored_and_shown(project: Project):
+    project.loop("row", PROMPTED)
+    env = {"MY_TOKEN": "hunter2hunter2"}
+    printed = project.ll("run", "row", "-v", env=env).stdout
+    log = project.root / ".loops/.running/row.d/count.log"
+    whole = f"Fix 3 errors. The log is {log}\nKey: ***\n\n\nfound: 3 errors"
+    (started,) = [each for each in project.events("row") if each.get("filled")]
+    assert started["filled"] == whole
+    assert started["action"].startswith("Fix ${captured.count.output}.")
+    shown = "".join(f"       > {line}".rstrip() + "\n" for line in whole.split("\n"))
+    assert "[1/50] fix → running Fix 3 errors. The log is" in printed
+    assert shown in printed
+    assert shown in project.ll("logs", "row").stdout
+
+
+def test_a_filled_in_action_is_masked_and_then_cut(project: Project):
+    """A secret that stands where the text is cut leaves nothing of itself."""
+    text = PROMPTED.replace("Key:", "x" * 4080)
+    project.loop("row", text)
+    project.ll("run", "row", env={"MY_TOKEN": "hunter2hunter2"})
+    (started,) = [each for each in project.events("row") if each.get("filled")]
+    assert len(started["filled"]) == 4096
+    assert "hunter" not in started["filled"]

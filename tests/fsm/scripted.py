@@ -23,7 +23,6 @@ from little_loops.fsm.commands import (
     Wait,
 )
 from little_loops.fsm.conditions import Observation, judge
-from little_loops.fsm.events import Entry
 from little_loops.fsm.evolve import first_state, replay
 from little_loops.fsm.happenings import (
     ActionEnded,
@@ -38,6 +37,7 @@ from little_loops.fsm.happenings import (
     StoreFailed,
     WaitOver,
 )
+from little_loops.fsm.machine import Step
 from little_loops.fsm.schema import Convergence, FSMLoop
 from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
 from little_loops.fsm.waits import left_ms
@@ -102,8 +102,8 @@ class ScriptedWorld:
     def now(self) -> Moment:
         return Moment(self.wall_ms, self.ran_ms)
 
-    def emit(self, events: Sequence[Entry]) -> None:
-        for entry in events:
+    def emit(self, step: Step) -> None:
+        for entry in step.events:
             record = json.loads(json.dumps(to_record(entry)))
             assert from_record(record) == entry
             self.log.append(record)

@@ -61,3 +61,20 @@ def test_the_running_line_shows_what_does_the_work(
 ) -> None:
     event = ActionStart(action, "check", 1, kind, label=label)
     assert running(event) == f"running {line}"
+
+
+@pytest.mark.parametrize(
+    ("filled", "line"),
+    [
+        pytest.param("Fix 3 errors.", "Fix 3 errors...", id="values"),
+        pytest.param(
+            "Tests fail, see /home/you/project/.loops/.running/fix-tests.d/evaluate.log. Fix the code.",
+            "Tests fail, see .loops/.running/fix-tests.d/evaluate.log. Fix the code...",
+            id="a file of the run",
+        ),
+        pytest.param(f"See {'x' * 200}", f"See {'x' * 76}...", id="one long word"),
+    ],
+)
+def test_the_running_line_has_the_values(filled: str, line: str) -> None:
+    event = ActionStart("Fix ${prev.output}.", "fix", 1, "prompt", filled=filled)
+    assert running(event) == f"running {line}"

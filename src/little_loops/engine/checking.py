@@ -33,6 +33,7 @@ from little_loops.fsm.happenings import (
     StopAsked,
     WaitOver,
 )
+from little_loops.fsm.machine import Step
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Result
 from little_loops.records import NamedTuple
@@ -94,8 +95,8 @@ class CheckWorld:
         self.clock = RunClock()
         self.checks: list[CheckRun] = []
 
-    def emit(self, events: Sequence[Entry]) -> None:
-        for entry in events:
+    def emit(self, step: Step) -> None:
+        for entry in step.events:
             self._note(entry)
 
     def save(self, run: LoopState) -> None:

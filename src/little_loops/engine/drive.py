@@ -9,14 +9,14 @@ Not here: decisions (`machine`), processes and files (`local_world`), the librar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from little_loops.fsm.commands import Command, Ending, Finish
 from little_loops.fsm.events import Entry, LoopStart
 from little_loops.fsm.evolve import first_state
 from little_loops.fsm.happenings import Happening, Moment
-from little_loops.fsm.machine import advance
+from little_loops.fsm.machine import Step, advance
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
 from little_loops.records import NamedTuple
@@ -27,7 +27,7 @@ NO_LIMITS = Limits()
 class World(Protocol):
     """Everything a run may do to the computer it runs on."""
 
-    def emit(self, events: Sequence[Entry]) -> None: ...
+    def emit(self, step: Step) -> None: ...
     def save(self, run: LoopState) -> None: ...
     def perform(self, run: LoopState, command: Command) -> Happening: ...
 
@@ -50,7 +50,7 @@ def drive(
 ) -> tuple[LoopState, Ending]:
     while True:
         step = advance(loop, run, happening)
-        world.emit(step.events)  # durable: the log is the truth
+        world.emit(step)  # its events, durably: the log is the truth
         world.save(step.run)  # a snapshot of it; before the effect, so a crash repeats, never skips
         if isinstance(step.command, Finish):
             return step.run, step.command.ending

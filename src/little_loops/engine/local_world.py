@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 from little_loops.engine.action_output import Trimmer
 from little_loops.engine.action_process import Workplace
 from little_loops.engine.drive import Acted, Performer, Performers
-from little_loops.engine.resolve import Filled, Values, fill, judge_now
+from little_loops.engine.resolve import Filled, Values, fill, judge_now, shown_text
 from little_loops.engine.shell_actions import run_shell
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import (
@@ -28,6 +28,7 @@ from little_loops.fsm.commands import (
     Judge,
     PutBack,
     RestoreProtected,
+    RunAction,
     RunAgent,
     RunBuiltin,
     RunShell,
@@ -35,7 +36,7 @@ from little_loops.fsm.commands import (
     TreeCommand,
     Wait,
 )
-from little_loops.fsm.events import Entry
+from little_loops.fsm.events import ActionStart, Entry
 from little_loops.fsm.happenings import (
     ActionEnded,
     Happening,
@@ -44,6 +45,7 @@ from little_loops.fsm.happenings import (
     StopAsked,
     WaitOver,
 )
+from little_loops.fsm.machine import Step
 from little_loops.fsm.plain import masked
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Result
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
     from little_loops.engine.handoff_handler import HandoffHandler
 
 HEARD_TOGETHER_S = 0.2
+MAX_FILLED = 4096
+"""Characters of a filled-in action that its event keeps."""
 
 
 class Surroundings(NamedTuple):
@@ -112,6 +116,7 @@ class LocalWorld:
         self.is_ready = False
         self.performers = {**PERFORM, **around.performers}
         self._make_workplace = make_workplace
+        self._filled: tuple[RunAction, Filled | str] | None = None
         self._open_trees = open_trees
         self._trimmer = Trimmer(self.run_dir)
 
@@ -123,9 +128,10 @@ class LocalWorld:
     def trees(self) -> RunTrees:
         return self._open_trees()
 
-    def emit(self, events: Sequence[Entry]) -> None:
-        if not events:
+    def emit(self, step: Step) -> None:
+        if not step.events:
             return
+        events = self._with_filled_action(step)
         if self.masker.words:
             events = [masked(entry, self.masker.mask_excerpt) for entry in events]
         self.writer.append(map(to_record, events), sync=True)
@@ -141,6 +147,28 @@ class LocalWorld:
         if (asked := self.stop_asked()) and not _ends_run(command):
             return asked
         return self.performers[type(command)](self, run, command)
+
+    def _with_filled_action(self, step: Step) -> Sequence[Entry]:
+        """The events; the start of an action is written with the text that is about to be run."""
+        *before, last = step.events
+        if not isinstance(last.event, ActionStart) or not isinstance(step.command, RunAction):
+            return step.events
+        text = shown_text(step.command, self.filled(step.run, step.command), self.values(step.run))
+        if text is None or text == last.event.action:
+            return step.events
+        # Masked, then cut: half a secret would not be recognised.
+        text = self.masker.mask(text)
+        text = text if len(text) <= MAX_FILLED else text[: MAX_FILLED - 1] + "…"
+        return [*before, last._replace(event=last.event._replace(filled=text))]
+
+    def filled(self, run: LoopState, command: RunAction) -> Filled | str:
+        """The action with its values; asked for when it is announced, and when it is run."""
+        if self._filled is None or self._filled[0] is not command:
+            filled = fill(command, self.values(run))
+            if not isinstance(filled, str):
+                self.learn(filled.env)
+            self._filled = command, filled
+        return self._filled[1]
 
     def values(self, run: LoopState) -> Values:
         """What templates may name at this moment of the run."""
@@ -232,10 +260,9 @@ def _act(
     command: Ran,
     act: Callable[[Workplace, LoopState, Ran, Filled], Acted],
 ) -> ActionEnded:
-    filled = fill(command, world.values(run))
+    filled = world.filled(run, command)
     if isinstance(filled, str):
         return world.ended(Acted(Result(None, 0, failure=filled)))
-    world.learn(filled.env)
     return world.ended(act(world.workplace, run, command, filled))
 
 

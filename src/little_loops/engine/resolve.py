@@ -133,6 +133,19 @@ def fill(command: RunAction, values: Values) -> Filled | str:
         return str(problem)
 
 
+def shown_text(command: RunAction, filled: Filled | str, values: Values) -> str | None:
+    """What is about to run, as people read it: a script with its values in place of references."""
+    if isinstance(filled, str):
+        return None
+    match command:
+        case RunShell():
+            return _filled_in("action", command.script, values)
+        case RunAgent():
+            return filled.text
+        case RunBuiltin():
+            return None
+
+
 def _script(command: RunShell, values: Values, env: dict[str, str]) -> Filled:
     with _field("action"):
         script = render_shell(command.script, values, values.context, command.shell)

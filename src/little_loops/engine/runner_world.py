@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from little_loops.engine.drive import Acted, Performers
@@ -27,7 +27,6 @@ from little_loops.fsm.commands import (
     TreeCommand,
     Wait,
 )
-from little_loops.fsm.events import Entry
 from little_loops.fsm.happenings import (
     ActionEnded,
     Happening,
@@ -37,6 +36,7 @@ from little_loops.fsm.happenings import (
     StoreFailed,
     WaitOver,
 )
+from little_loops.fsm.machine import Step
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import AgentWay, CutBy, LoopState, Result, SignalLine
 from little_loops.records import NamedTuple
@@ -84,8 +84,8 @@ class RunnerWorld:
         self.stop = stop
         self.clock = RunClock()
 
-    def emit(self, events: Sequence[Entry]) -> None:
-        for entry in events:
+    def emit(self, step: Step) -> None:
+        for entry in step.events:
             self.tell(to_record(entry))
 
     def save(self, run: LoopState) -> None:

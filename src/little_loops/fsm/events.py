@@ -59,6 +59,7 @@ class ActionStart(NamedTuple):
     label: str | None = None
     place: Literal["here", "clean"] = "here"
     is_check: bool = False
+    filled: Masked[str | None] = None
 
 
 class ActionComplete(NamedTuple):

@@ -18,6 +18,8 @@ MAX_SHOWN = 80
 
 _SETUP = r"#|(?:set|shopt|export|cd|source|\.|umask|trap)\s[^&|;]*$|\w+=[^\s(]*$"
 _GUARD = r".*\|\|\s*(?:exit\b|return\b|\{.*\bexit\b)"
+_RUN_FILE = r"(?<!\S)/\S*/(\.loops/\.running/)"
+"""A file of the run: as seen from the project it is short enough to leave room for other words."""
 _CAPTURED = r"\w+=\$\((?P<command>.+?)(?:\s+2>&1)?\)(?:;.*)?$"
 
 
@@ -26,8 +28,11 @@ def running(event: ActionStart) -> str:
     text = shown_action(event)
     if event.label is None and event.action_type == "slash":
         text = text.partition(" ")[0]  # its name says enough
+    if event.filled is not None:
+        text = re.sub(_RUN_FILE, r"\1", text)
     if len(text) > MAX_SHOWN:
-        text = text[:MAX_SHOWN].rsplit(" ", 1)[0]
+        words = text[:MAX_SHOWN].rsplit(" ", 1)[0]
+        text = words if len(words) > MAX_SHOWN // 2 else text[:MAX_SHOWN]
     if event.label is None and event.action_type == "shell" and text.endswith("."):
         return f"running {text} ..."  # `ruff check .`: that dot is an operand
     return f"running {text.rstrip(' .:…')}..."
@@ -37,7 +42,7 @@ def shown_action(event: ActionStart) -> str:
     """The action in one line, however long."""
     if event.label is not None:
         return _flat(event.label)
-    match action_told(event.action, event.action_type):
+    match action_told(event.filled or event.action, event.action_type):
         case Shell(script):
             return _flat(work_line(script))
         case Agent(text) | Builtin(text):

@@ -404,10 +404,10 @@ def one_line(text: str, most: int = LONGEST) -> str:
 
 def whole_command(event: ActionStart) -> list[str]:
     """All of an action, where the line that says it is running does not show all of it."""
-    lines = event.action.strip().splitlines()
+    lines = (event.filled or event.action).strip().splitlines()
     is_all = [running(event).rstrip(" .")] == [f"running {line.rstrip(' .:')}" for line in lines]
     sign = "$" if event.action_type == "shell" else ">"
-    return [] if is_all else [f"{INDENT}{sign} {line}" for line in lines]
+    return [] if is_all else [f"{INDENT}{sign} {line}".rstrip() for line in lines]
 
 
 def signal_name(number: int) -> str:
