@@ -24,7 +24,7 @@ MENTIONS = {
     "a longer word": "MY_LOOP_STOP: enough",
     "without its colon": "LOOP_STOP enough",
     "behind a return": "x\\rLOOP_STOP: enough",
-    "behind an escape": "\\033[1mLOOP_STOP: enough",
+    "behind an escape": "\\033[2KLOOP_STOP: enough",
 }
 
 
