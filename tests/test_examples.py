@@ -32,6 +32,10 @@ def stand_ins(tmp_path: Path) -> StandIns:
 
 
 def copy(project: Project, name: str, **changes: str) -> Path:
+    project.git("init", "-q")
+    project.git("config", "user.name", "me")
+    project.git("config", "user.email", "me@example.org")
+    (project.root / "tests").mkdir()
     text = (EXAMPLES / f"{name}.yaml").read_text()
     for old, new in changes.items():
         text = text.replace(old, new)
@@ -42,7 +46,7 @@ def play(project: Project, stand_ins: StandIns, name: str, tools: Tools, *more: 
     path = copy(project, name, **{"maintain: true": "maintain: false"})
     give_agent(path, stand_ins)
     (project.root / "plan.md").write_text("1. all of it\n")
-    stand_ins.tool("agent", *tools.get("agent", ("echo done",)))
+    stand_ins.tool("agent", *tools.get("agent", ("echo fixed > code; echo done",)))
     for tool, parts in tools.items():
         stand_ins.tool(tool, *parts)
         if tool.endswith(".sh"):
@@ -79,7 +83,7 @@ GOOD = {
         *(0, "measure apply measure done", 1),
     ),
     "quality-guard": Part(
-        {"ruff": tuple(exits(1, 0, 0, 1, 0, 0)), "pytest": ("exit 0",)},
+        {"ruff": (*exits(1), "echo x > formatted", *exits(0, 1, 0, 0)), "pytest": ("exit 0",)},
         0,
         "check_formatted fix_formatted check_formatted check_lint fix_lint"
         " check_formatted check_lint check_tests all_valid",

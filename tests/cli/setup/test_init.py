@@ -14,6 +14,7 @@ import pytest
 from little_loops.authoring.load import load
 from little_loops.cli.setup.detect import look_around
 from little_loops.cli.setup.init import TEMPLATES, fill, filled, main
+from little_loops.fsm.schema import Evidence
 from tests.project import Project
 from tests.stand_ins import PROJECTS, lay_out, no_modules, nothing
 
@@ -66,6 +67,42 @@ def test_the_first_loop(project: Project):
     assert done.stderr.splitlines()[-1] == "next: ll-loop run fix-tests --dry-run"
     assert project.file(".loops/.gitignore") == ".running/\n.history/\n"
     assert project.ll("validate", "--strict").returncode == 0
+
+
+LEAP = {
+    "leap.py": "def is_leap(year):\n    return year % 4 == 0\n",
+    "tests/__init__.py": "",
+    "tests/test_leap.py": "import unittest, leap\n\n\nclass Leap(unittest.TestCase):\n"
+    "    def test_century(self):\n        self.assertFalse(leap.is_leap(1900))\n",
+}
+
+
+def test_in_git_the_tests_are_protected_and_the_clean_copy_is_proved(project: Project):
+    lay_out(project.root, LEAP)
+    project.git("init", "-q")
+    project.git("add", "-A")
+    done = project.ll("init", "--template", "tests")
+    said = done.stderr.splitlines()
+    assert said[1:3] == [
+        "Trying `python3 -m unittest` here and in a clean copy of the project...",
+        "It notices a syntax error in the copy's leap.py: wrote `clean: true`",
+    ]
+    loop = load(project.file(".loops/fix-tests.yaml"), "fix-tests.yaml", "fix-tests").loop
+    assert loop is not None
+    assert loop.evidence == Evidence(True, ("tests/",), clean=True)
+    assert "What you change in tests/ is put back." in (loop.states["fix"].action or "")
+    assert project.ll("validate", "--strict").returncode == 0
+
+
+def test_where_the_clean_copy_is_not_proved_it_is_left_out_and_said_why(project: Project):
+    lay_out(project.root, {**LEAP, "tests/test_leap.py": "import unittest\n"})
+    project.git("init", "-q")
+    done = project.ll("init", "--template", "tests")
+    # Which exit code unittest has without tests depends on its version.
+    assert "\nLeft out `clean: true`: the check cannot be judged here (exit " in done.stderr
+    loop = load(project.file(".loops/fix-tests.yaml"), "fix-tests.yaml", "fix-tests").loop
+    assert loop is not None
+    assert loop.evidence == Evidence(True, ("tests/",))
 
 
 def test_the_schema_beside_it_is_the_one_its_first_line_names(project: Project):

@@ -16,6 +16,7 @@ from contextlib import suppress
 from little_loops.authoring.load import load
 from little_loops.cli.options import Args, count, flag, value
 from little_loops.cli.setup.detect import Check, Found, look_around
+from little_loops.cli.setup.init_evidence import NOTHING, Written, evidence_for
 from little_loops.definitions.loading import name_of, shown_path
 from little_loops.errors import OK, UsageError
 from little_loops.records import NamedTuple
@@ -83,7 +84,10 @@ def main(argv: Sequence[str]) -> int:
     name = ALSO.get(wanted, wanted)
     template = TEMPLATES[name]
     _check_free(template.loop, root)
-    text = filled(name, found)
+    written = NOTHING
+    if name == "tests":
+        written = evidence_for(found.checks.tests, root, quiet=bool(args.quiet))
+    text = filled(name, found, written)
     _check_valid(text, template.loop)
     for path, why in write(root, template.loop, text).items():
         say(f"wrote {shown_path(path)}   ({why})")
@@ -210,7 +214,7 @@ def _next_step(name: str, found: Found) -> str:
 # ── filling in ─────────────────────────────────────────────────────────────────────────────────
 
 
-def filled(name: str, found: Found) -> str:
+def filled(name: str, found: Found, evidence: Written = NOTHING) -> str:
     """The text of a loop file for this project."""
     check = _check_of(name, found) or _to_be_written(name)
     by_exit = name == "types" and _check_of(name, found) is not None and not check.counts
@@ -225,6 +229,8 @@ def filled(name: str, found: Found) -> str:
             "command": check.command,
             "fails": ", ".join(map(str, check.fails)),
             "test": "make test" if tests is None else tests.command,
+            "evidence": evidence.lines,
+            "rule": evidence.rule,
             # The default host is left to the settings, which may name another.
             "host": "host: codex" if found.agents == ("codex",) else "",
         },

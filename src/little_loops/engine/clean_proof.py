@@ -1,0 +1,196 @@
+"""Prove that a check can be trusted in a clean copy, before a loop is written that relies on it.
+
+It must pass or fail there as it does here, and a syntax error in a source file of the copy must turn
+it red: a check that still passes does not look at the copy.
+
+Not here: laying out the copy (`trees.copies`), running checks in it during a run (`evidence`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from signal import SIGTERM
+from typing import Literal
+from uuid import uuid4
+
+from little_loops.engine.action_process import inherited
+from little_loops.errors import StorageError, StoreError
+from little_loops.records import NamedTuple
+from little_loops.system import process
+from little_loops.system.stops import StopFlag
+from little_loops.system.user_state import state_home
+from little_loops.trees.copies import CleanCopy
+from little_loops.trees.git import Git, Interrupted, find_git
+from little_loops.trees.rules import Rules, find_repository
+from little_loops.trees.store import TreeStore
+
+LIMIT_S = 120.0
+"""How long the check may take each time; a longer one is not tried."""
+MOST_TRIED = 3
+KEPT = 1 << 20
+SOURCES = (
+    *("py", "js", "mjs", "cjs", "jsx", "ts", "tsx", "go", "rs", "rb", "php", "java", "kt", "swift"),
+    *("c", "h", "cc", "cpp", "cs", "ex", "scala", "lua", "pl", "sh"),
+)
+ENTRANCES = frozenset({"__init__", "index", "main", "lib", "mod", "app"})
+"""Files that most likely everything goes through."""
+TESTS = re.compile(r"(^|/)(tests?|specs?|__tests__|e2e)/|(^|/)test_|[._-](test|spec)\.|conftest")
+MARK = b"planted to see whether the check notices"
+NONSENSE = b"\n)]} " + MARK + b" (((\n"
+
+
+class CleanProof(NamedTuple):
+    """`why_not`: why a clean copy cannot be relied on; None if it can, shown by what `planted` did."""
+
+    why_not: str | None
+    planted: str = ""
+
+
+class Answer(NamedTuple):
+    verdict: Literal["pass", "fail", "error"]
+    how: str
+    said: bytes
+
+
+class Check(NamedTuple):
+    """A script, the exit codes that are failures, and the shell that runs it."""
+
+    script: str
+    fails: tuple[int, ...] = (1,)
+    shell: str = "sh"
+
+
+def prove_clean(
+    project: str,
+    check: Check,
+    environ: Mapping[str, str],
+    protect: Sequence[str] = (),
+    stop: StopFlag | None = None,
+) -> CleanProof:
+    try:
+        git = find_git(project, environ, stop).bounded(LIMIT_S)
+        if find_repository(git, project) is None:
+            return CleanProof("this project is not in a git repository")
+        here = _ask(check, project, inherited(environ), stop)
+        if here.verdict == "error":
+            return CleanProof(f"the check cannot be judged here ({here.how})")
+        return _in_copy(git, project, check, environ, protect, here, stop)
+    except (StoreError, StorageError) as error:
+        return CleanProof(error.message)
+    except Interrupted:
+        return CleanProof("it takes too long")
+
+
+def _in_copy(
+    git: Git,
+    project: str,
+    check: Check,
+    environ: Mapping[str, str],
+    protect: Sequence[str],
+    here: Answer,
+    stop: StopFlag | None,
+) -> CleanProof:
+    home = state_home(environ)
+    store = TreeStore.open(project, home, git)
+    rules = store.rules(f"proof-{uuid4()}", (".",), protect)
+    taken = store.snapshot(rules)
+    copy = CleanCopy(store, rules, home)
+    with copy.held():
+        path = copy.lay_out(taken.project, taken.guard)
+        env = copy.environment(inherited(environ))
+        there = _ask(check, path, env, stop)
+        if there.verdict != here.verdict:
+            words = f"the check {_did(here)} here and {_did(there)} in a clean copy"
+            return CleanProof(f"{words} ({there.how})")
+        for source in _sources(git, project, rules):
+            with _planted(os.path.join(path, source)):
+                if _noticed(there, _ask(check, path, env, stop), source):
+                    return CleanProof(None, source)
+    return CleanProof("a syntax error in the copy did not change what the check says")
+
+
+def _did(answer: Answer) -> str:
+    return {"pass": "passes", "fail": "fails", "error": "cannot be judged"}[answer.verdict]
+
+
+def _ask(check: Check, cwd: str, env: Mapping[str, str], stop: StopFlag | None) -> Answer:
+    said = bytearray()
+
+    def keep(chunk: bytes) -> None:
+        if len(said) < KEPT:
+            said.extend(chunk)
+
+    try:
+        ended = process.run(
+            [check.shell, "-c", check.script],
+            env=env,
+            cwd=cwd,
+            stdin=None,
+            stdout=keep,
+            stderr=keep,
+            deadline_s=LIMIT_S,
+            stop=stop,
+            stop_plan=((SIGTERM, 2.0),),
+        )
+    except process.CannotStart as problem:
+        return Answer("error", problem.reason, b"")
+    if ended.cut_by != "none":
+        return Answer("error", f"no end within {LIMIT_S:g} s", bytes(said))
+    how = f"exit {ended.exit_code}" if ended.signal is None else f"signal {ended.signal}"
+    if re.search(rb"^FATAL_ERROR:", said, re.MULTILINE):
+        return Answer("error", how, bytes(said))
+    verdict: Literal["pass", "fail", "error"] = (
+        "fail" if ended.exit_code in check.fails else "error"
+    )
+    return Answer("pass" if ended.exit_code == 0 else verdict, how, bytes(said))
+
+
+def _noticed(before: Answer, after: Answer, source: str) -> bool:
+    """Whether the check is red because of what was planted."""
+    if after.verdict == "pass":
+        return False
+    if before.verdict == "pass" or before.how != after.how:
+        return True
+    name = re.compile(rb"(?<![\w.-])" + re.escape(os.fsencode(os.path.basename(source))))
+    is_new = name.search(after.said) is not None and name.search(before.said) is None
+    return MARK in after.said or is_new
+
+
+def _sources(git: Git, project: str, rules: Rules) -> Iterator[str]:
+    """Tracked source files of the project, those first that a check most likely depends on."""
+    answer = git.read(project, ["ls-files", "-z"])
+    protected = rules.protected()
+    paths = [os.fsdecode(path) for path in answer.out.split(b"\0") if path]
+    sized = [
+        (_is_inner(path), -os.path.getsize(os.path.join(project, path)), path)
+        for path in paths
+        if path.rpartition(".")[2] in SOURCES
+        and TESTS.search(path) is None
+        and not protected.match(os.fsencode(path), False)
+        and os.path.isfile(os.path.join(project, path))
+    ]
+    yield from (path for _, _, path in sorted(sized)[:MOST_TRIED])
+
+
+def _is_inner(path: str) -> bool:
+    return os.path.basename(path).partition(".")[0] not in ENTRANCES
+
+
+@contextmanager
+def _planted(path: str) -> Iterator[None]:
+    """A file with a syntax error in it, for a while."""
+    with open(path, "rb") as stream:
+        content = stream.read()
+    _write(path, NONSENSE + content + NONSENSE)
+    try:
+        yield
+    finally:
+        _write(path, content)
+
+
+def _write(path: str, content: bytes) -> None:
+    with open(path, "wb") as stream:
+        stream.write(content)
