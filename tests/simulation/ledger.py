@@ -64,6 +64,7 @@ class Ledger:
         self._allowed = loop.max_continuations
         self._handoffs = 0  # since the last end of an action
         self._unanswered = False  # the last handoff is not in the log yet
+        self._quick_before = 0  # without that handoff
         self._quick = 0
         self._limits = 0  # usage limits reported since the last end of an action
         self._gap: tuple[int, int] | None = None  # since when, and how much at least
@@ -171,6 +172,7 @@ class Ledger:
         if is_quick:
             least = min(1000 << self._quick, LONGEST_SPACING_MS)
             self._gap = (ran_ms, least)
+        self._quick_before = self._quick
         self._quick = self._quick + 1 if is_quick else 0
         self._handoffs += 1
         self._continues = True
@@ -184,6 +186,7 @@ class Ledger:
         """A person's `--from`, or a rule that was broken: no answer to the handoff will follow."""
         if self._unanswered:
             self._handoffs -= 1
+            self._quick = self._quick_before
             self._gap = None
         self._unanswered = self._continues = False
 

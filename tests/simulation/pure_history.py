@@ -219,13 +219,18 @@ class World:
                 return self.trees.taken(self.now(), command)
             case RestoreProtected():
                 paths, failed = self.trees.restore(command.reference, command.existing_only)
+                self._remember_files()
                 return PathsRestored(self.now(), "protected", paths, failed, command.ending)
             case PutBack():
                 paths = self.trees.put_back(command.project)
+                self._remember_files()
                 return PathsRestored(self.now(), "outside", paths, (), command.ending)
 
     def _write(self, turn: Turn) -> None:
         self.trees.write(turn.writes)
+        self._remember_files()
+
+    def _remember_files(self) -> None:
         self.files.append((len(self.log), dict(self.trees.files)))
 
     def files_at(self, cut: int) -> dict[str, str]:
@@ -522,11 +527,12 @@ REMARKS = (
 
 def _may_go_another_way(log: Sequence[Record], run: LoopState | None) -> bool:
     """An action was cut (`on_interrupt` decides), or handed off (the resume is its new session), or
-    the clock was set in a wait."""
+    the clock was set in a wait, or what an action changed may be somebody else's work by now."""
     marks = [each["event"] for each in log if each["event"] not in REMARKS]
     waits_by_wall = run is not None and run.wait is not None and run.wait.kind == "host"
     was_cut = run is not None and run.phase in ("running", "interrupted")
-    return was_cut or waits_by_wall or marks[-1] == "handoff_detected"
+    not_looked_at = run is not None and run.trees is not None and run.phase == "judging"
+    return was_cut or waits_by_wall or not_looked_at or marks[-1] == "handoff_detected"
 
 
 def _path(records: Sequence[Record]) -> list[str]:
