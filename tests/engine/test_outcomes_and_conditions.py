@@ -22,6 +22,8 @@ from little_loops.hosts.base import Kind
 from tests.hosts.played import Part, play_claude, play_codex, play_command
 from tests.project import Project
 
+pytestmark = pytest.mark.untraced  # the pure modules have rows of their own
+
 LONG = "All of this was looked at.\n" * 2_600  # more than an event holds
 WAYS = ("on_pass", "on_fail", "on_error", "on_timeout", "on_target", "on_progress", "on_stall")
 

@@ -24,6 +24,8 @@ from little_loops.fsm.state import AgentWay, LoopState, Receipt
 from tests.simulation.ledger import LAWS, Broken, Ledger
 from tests.simulation.pure_history import ACCIDENTS, Figures, play
 
+pytestmark = pytest.mark.untraced  # the pure modules have rows of their own
+
 SEEDS = 250
 MANY_SEEDS = 10_000
 AT_ONCE = 50
