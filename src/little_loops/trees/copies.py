@@ -20,7 +20,7 @@ import fcntl
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from little_loops.errors import StoreError
@@ -28,29 +28,20 @@ from little_loops.records import NamedTuple
 from little_loops.system.files import PRIVATE_FOLDER, failure, to_json, write_all
 from little_loops.trees import files as store_files
 from little_loops.trees.content import CHUNK, READ, Bounds, Intake
-from little_loops.trees.copy_git import lay_out_git
+from little_loops.trees.copy_git import CopyRepository
+from little_loops.trees.copy_plan import Content, Layout, Planner
 from little_loops.trees.files import COPIES, key_of
-from little_loops.trees.git import Git, is_inside
-from little_loops.trees.guard import Guard, Guarded, is_protected
+from little_loops.trees.git import Git
 from little_loops.trees.objects import object_id
 from little_loops.trees.placing import Ground
 from little_loops.trees.reading import read_objects
 from little_loops.trees.restore import TOO_LARGE
-from little_loops.trees.rules import GIT, Rules, is_cache, parents
-from little_loops.trees.shadows import Linked, NotClean, Scan, Wanted, plan, replace_path
+from little_loops.trees.rules import GIT, Rules
+from little_loops.trees.shadows import NotClean, replace_path
 from little_loops.trees.store import TreeStore
 from little_loops.trees.walk import ContentWalk, Entry, dump_seeds, load_seeds
 
 CLEAN = "LL_CLEAN"
-
-
-class Content(NamedTuple):
-    """What is to lie at a path of the copy; `data` if it is not in the store."""
-
-    kind: str
-    mode: int
-    id: str
-    data: bytes | None = None
 
 
 class CopyPlace(NamedTuple):
@@ -79,10 +70,11 @@ class CleanCopy:
         self._base, self.top, self.path = place
         self._store = store
         self._rules = rules
-        self._scans: dict[str, Scan] = {}
-        self._protected = rules.protected()
+        self._planner = Planner(store, rules, self.path)
+        self._repository = CopyRepository(rules, self.top, self._base)
         self._walk: CopyWalk | None = None
         self._links_before = False
+        self._done: tuple[Layout, int] | None = None
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -108,112 +100,33 @@ class CleanCopy:
         copy stays.  With `existing_only`, protected files that are new come from the snapshot.
         """
         try:
-            wanted = self._wanted(project, reference, links, existing_only)
-            self._refuse_twins(wanted)
-            self._write(wanted, links)
-            lay_out_git(self._store.git, self._rules, self.top, self._base)
+            layout = self._planner.plan(project, reference, links, existing_only)
+            self._write(layout, links)
+            self._repository.lay_out(self._store.git)
         except OSError as error:
             raise _failed(error, "lay out", self.path) from error
         return self.path
 
-    # ── what is to be there ────────────────────────────────────────────────────────────────────
-
-    def _wanted(
-        self, project: str, reference: str, links: bool, existing_only: bool
-    ) -> dict[str, Content]:
-        with self._store.using():
-            tree = self._store.guard_of_tree(project)
-            guard = self._store.guard(reference)
-        wanted = {one.path: Content(*one[1:4]) for one in self._rules_files()}
-        wanted |= {
-            path: Content(*one[1:4])
-            for path, one in tree.paths.items()
-            if one.kind != "dir" and self._is_of_tree(path, guard, existing_only)
-        }
-        folders = self._folders() if links else ()
-        above = frozenset((*folders, *self._rules.linked))
-        replaced: dict[str, Wanted] = {}
-        for path, one in guard.paths.items():
-            if one.kind == "other":
-                raise NotClean(
-                    f"`{path}` is protected and not readable", "leave it out of `protect`"
-                )
-            if not any(is_inside(path, folder) for folder in above):
-                wanted[path] = Content(*one[1:4])
-            elif folders and one.kind != "dir" and self._differs(one):
-                replaced[path] = self._replacement(one)
-        for path, other in self._links(folders, replaced).items():
-            id = object_id(b"blob", other.data).hex()
-            wanted[path] = Content(other.kind, other.mode, id, other.data)
-        return wanted
-
-    def _rules_files(self) -> Iterator[Guarded]:
-        for one in self._rules.files:
-            yield Guarded(one.path, "link" if stat.S_ISLNK(one.mode) else "file", one.mode, one.id)
-
-    def _is_of_tree(self, path: str, guard: Guard, existing_only: bool) -> bool:
-        if path in guard.paths or existing_only:
-            return path not in guard.paths
-        return is_cache(path) or not is_protected(self._protected, path)
-
-    def _folders(self) -> tuple[str, ...]:
-        """Directories that were ignored at the start, or repositories of their own, and are there."""
-        found = (*self._rules.linked, *self._rules.nested)
-        return tuple(
-            path
-            for path in found
-            if os.path.isdir(full := os.path.join(self._rules.project, path))
-            and not os.path.islink(full)
-        )
-
-    def _links(self, folders: tuple[str, ...], replaced: dict[str, Wanted]) -> dict[str, Wanted]:
-        linked = Linked(self._rules.project, self.path, folders)
-        return plan(linked, replaced, self._store.git, self._scans)
-
-    def _differs(self, one: Guarded) -> bool:
-        """Whether a protected path in a linked directory is not what its reference says."""
-        full = os.path.join(self._rules.project, one.path)
-        try:
-            info = os.lstat(full)
-            if stat.S_ISLNK(info.st_mode):
-                data = os.fsencode(os.readlink(full))
-            else:
-                descriptor = os.open(full, READ)
-                with open(descriptor, "rb") as file:
-                    data = file.read()
-        except OSError:
-            return True
-        return info.st_mode != one.mode or object_id(b"blob", data).hex() != one.id
-
-    def _replacement(self, one: Guarded) -> Wanted:
-        stored = self._store.stored(one.path, one.kind == "link", one.mode, one.id)
-        return Wanted(one.kind, one.mode, stored.data)
-
-    def _refuse_twins(self, wanted: Mapping[str, Content]) -> None:
-        if not ignores_case(self._base):
-            return
-        known: dict[str, str] = {}
-        for path in sorted(wanted):
-            twin = known.setdefault(path.casefold(), path)
-            if twin != path:
-                raise NotClean(
-                    f"`{twin}` and `{path}` differ only in case, and `{self._base}` ignores it",
-                    "rename one, or set XDG_STATE_HOME to a file system that tells them apart",
-                )
-
     # ── writing it ─────────────────────────────────────────────────────────────────────────────
 
-    def _write(self, wanted: Mapping[str, Content], links: bool) -> None:
+    def _write(self, layout: Layout, links: bool) -> None:
         walk = self._look(links)
+        if self._done == (layout, walk.version):
+            return
+        self._done = None
+        refuse_twins(layout.contents, self._base)
         actual = dict(walk.files())
         with Ground(self.path) as ground:
-            self._clear(ground, walk, actual, wanted)
+            self._clear(ground, walk, actual, layout)
             missing = {
-                path: one for path, one in wanted.items() if not _is_so(actual.get(path), one)
+                path: one
+                for path, one in layout.contents.items()
+                if not _is_so(actual.get(path), one)
             }
             self._fill(ground, missing)
-        if missing or not os.path.lexists(self._times):
-            self._look(links)
+        self._look(links)
+        self._done = (layout, walk.version)
+        if missing:
             store_files.replace(self._times, to_json(dump_seeds(walk.seeds())))
 
     def _look(self, links: bool) -> CopyWalk:
@@ -237,10 +150,10 @@ class CleanCopy:
         ground: Ground,
         walk: CopyWalk,
         actual: Mapping[str, Entry],
-        wanted: Mapping[str, Content],
+        layout: Layout,
     ) -> None:
         """Remove what does not belong there, directories as a whole."""
-        kept = set(parents(wanted)) | {path for path, one in wanted.items() if one.kind == "dir"}
+        wanted, kept = layout
         for path in [*walk.folders(), *walk.left_out]:
             if path not in kept and (path.rpartition("/")[0] in kept or "/" not in path):
                 ground.remove_all(path)
@@ -345,6 +258,20 @@ def _put(ground: Ground, path: str, one: Content, data: bytes) -> None:
         ground.link(path, os.fsdecode(data))
     else:
         ground.write(path, data, one.mode)
+
+
+def refuse_twins(paths: Iterable[str], folder: str) -> None:
+    """Names that differ only in case cannot lie on a file system that ignores it."""
+    if not ignores_case(folder):
+        return
+    known: dict[str, str] = {}
+    for path in sorted(paths):
+        twin = known.setdefault(path.casefold(), path)
+        if twin != path:
+            raise NotClean(
+                f"`{twin}` and `{path}` differ only in case, and `{folder}` ignores it",
+                "rename one, or set XDG_STATE_HOME to a file system that tells them apart",
+            )
 
 
 def ignores_case(folder: str) -> bool:

@@ -35,37 +35,82 @@ SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
 class Checkout(NamedTuple):
     """What is checked out in the user's repository; no commit before the first one."""
 
-    objects: str
-    shallow: str
+    git_dir: str
+    common_dir: str
     branch: str
     commit: str | None
 
 
-def lay_out_git(git: Git, rules: Rules, top: str, kept: str) -> None:
-    """Make `.git` in the copy; `kept` is where the index for its commit is saved."""
-    checkout = _checkout(git, rules.project)
-    with Ground(top) as ground:
-        ground.remove_all(GIT)
-        for path, data in _files(rules, checkout).items():
-            ground.write(f"{GIT}/{path}", data, FILE_MODE)
-        for folder in ("objects/pack", "refs/heads", "refs/tags"):
-            ground.make(f"{GIT}/{folder}")
-        if checkout.commit is not None:
-            _add_index(git, ground, checkout.commit, kept)
+class CopyRepository:
+    """The `.git` of one copy; `kept` is where the index for its commit is saved."""
+
+    def __init__(self, rules: Rules, top: str, kept: str) -> None:
+        self._rules = rules
+        self._top = top
+        self._kept = kept
+        self._checkout: Checkout | None = None
+        self._head: object = None
+        self._made: object = None
+
+    def lay_out(self, git: Git) -> None:
+        checkout = self._look(git)
+        place = os.path.join(self._top, GIT)
+        if self._made is not None and self._made == (checkout, _stamps(place)):
+            return
+        self._made = None
+        with Ground(self._top) as ground:
+            ground.remove_all(GIT)
+            for path, data in _files(self._rules, checkout).items():
+                ground.write(f"{GIT}/{path}", data, FILE_MODE)
+            for folder in ("objects/pack", "refs/heads", "refs/tags"):
+                ground.make(f"{GIT}/{folder}")
+            if checkout.commit is not None:
+                _add_index(git, ground, checkout.commit, self._kept)
+        self._made = (checkout, _stamps(place))
+
+    def _look(self, git: Git) -> Checkout:
+        """What is checked out; git is asked again only if its files say that it may be another."""
+        if self._checkout is not None and self._head is not None:
+            if _head(self._checkout) == self._head:
+                return self._checkout
+        self._checkout = _checkout(git, self._rules.project)
+        self._head = _head(self._checkout)
+        return self._checkout
+
+
+def _head(checkout: Checkout) -> object:
+    """What decides which commit is checked out; none if that is not known to be in files."""
+    head = store_files.read(os.path.join(checkout.git_dir, "HEAD"))
+    if head is None or not head.startswith(b"ref: "):
+        return head
+    loose = os.path.join(checkout.common_dir, os.fsdecode(head[5:].strip()))
+    packed = os.path.join(checkout.common_dir, "packed-refs")
+    found = store_files.read(loose), store_files.read(packed)
+    return None if found == (None, None) else (head, *found)
+
+
+def _stamps(place: str) -> list[tuple[str, int, int, int]]:
+    """Enough to see that nobody has changed anything in a directory."""
+    found = []
+    for folder, _, names in os.walk(place):
+        for path in (folder, *(os.path.join(folder, name) for name in names)):
+            info = os.lstat(path)
+            found.append((path, info.st_ctime_ns, info.st_ino, info.st_size))
+    return found
 
 
 def _checkout(git: Git, project: str) -> Checkout:
-    paths = ["--git-path", "objects", "--git-path", "shallow"]
+    places = ["--absolute-git-dir", "--git-common-dir"]
     head = ["HEAD^{commit}", "--symbolic-full-name", "HEAD"]
-    answer = git.read(project, ["rev-parse", *paths, *head])
+    answer = git.read(project, ["rev-parse", *places, *head])
     if answer.code == 0:
-        objects, shallow, commit, branch = os.fsdecode(answer.out).split("\n")[:4]
-        return Checkout(_full(project, objects), _full(project, shallow), branch, commit)
-    answer = git.read(project, ["rev-parse", *paths])
+        git_dir, common, commit, branch = os.fsdecode(answer.out).split("\n")[:4]
+        return Checkout(git_dir, _full(project, common), branch, commit)
+    answer = git.read(project, ["rev-parse", *places])
     if answer.code != 0:
         raise StoreError(f"git cannot be used here: {answer.complaint}")
-    objects, shallow = os.fsdecode(answer.out).split("\n")[:2]
-    return Checkout(_full(project, objects), _full(project, shallow), "refs/heads/main", None)
+    git_dir, common = os.fsdecode(answer.out).split("\n")[:2]
+    return Checkout(git_dir, _full(project, common), "refs/heads/main", None)
 
 
 def _full(project: str, path: str) -> str:
@@ -80,12 +125,12 @@ def _files(rules: Rules, checkout: Checkout) -> dict[str, bytes]:
         "HEAD": f"ref: {branch}\n".encode(),
         "config": config.encode(),
         "info/exclude": _excluded(rules),
-        "objects/info/alternates": os.fsencode(checkout.objects) + b"\n",
+        "objects/info/alternates": os.fsencode(f"{checkout.common_dir}/objects\n"),
     }
     if commit is not None:
         is_branch = branch.startswith("refs/heads/")
         found[branch if is_branch else "HEAD"] = f"{commit}\n".encode()
-    shallow = store_files.read(checkout.shallow)
+    shallow = store_files.read(os.path.join(checkout.common_dir, "shallow"))
     if shallow is not None:
         found["shallow"] = shallow
     return found

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from urllib.parse import quote
 
-from little_loops.errors import LittleLoopsError
+from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
 from little_loops.trees.git import Git, is_inside
 from little_loops.trees.rules import is_cache
@@ -27,7 +27,7 @@ MAX_REWRITTEN_BYTES = 1 << 20
 PATH_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-%")
 
 
-class NotClean(LittleLoopsError):
+class NotClean(StoreError):
     """A clean copy of the project cannot be laid out."""
 
 

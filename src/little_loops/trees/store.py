@@ -272,9 +272,9 @@ class TreeStore:
 
     def _save_modes(self, walk: ContentWalk, project: str) -> None:
         """Permission bits that git does not keep, for putting files back."""
-        if self._saved.get(project) == walk.reads:
+        if self._saved.get(project) == walk.version:
             return
-        self._saved[project] = walk.reads
+        self._saved[project] = walk.version
         modes = {path: entry[4] for path, entry in walk.files() if stat.S_ISREG(entry[4])}
         counts = Counter(modes.values())
         usual = [_most_common(counts, is_program) for is_program in (False, True)]

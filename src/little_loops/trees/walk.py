@@ -63,7 +63,7 @@ class ContentWalk:
     def __init__(self, rules: Rules, seeds: Seeds) -> None:
         self.root = Directory()
         self.left_out: dict[str, str] = {}
-        self.reads = 0
+        self.version = 0  # counts what was found to be different
         self._rules = rules
         self._seeds = seeds
         self._prefix = os.fsencode(rules.prefix)
@@ -127,7 +127,7 @@ class ContentWalk:
     def _read(self, fd: int, node: Directory, path: str, name: str) -> None:
         """See what a name is now."""
         before = node.files[name]
-        self.reads += 1
+        self.version += 1
         try:
             after = self._entry(fd, name)
         except FileNotFoundError:
@@ -193,6 +193,7 @@ class ContentWalk:
                     files[name] = known.get(name) or self._seed(seeds.get(name))
         if files.keys() != known.keys() or dirs.keys() != node.dirs.keys():
             node.tree = None
+            self.version += 1
         node.files, node.dirs = files, dirs
 
     def _is_ignored(self, entry: os.DirEntry[str], path: str, patterns: Patterns) -> bool:

@@ -1,0 +1,145 @@
+"""Decide what is to lie at each path of a clean copy.
+
+The snapshot, with protected paths by their reference; ignored files as they were at the start; ignored
+directories as links or shadows (`shadows`).
+
+Not here: writing it (`copies`).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+
+from little_loops.records import NamedTuple
+from little_loops.trees.content import READ
+from little_loops.trees.git import is_inside
+from little_loops.trees.guard import Guard, Guarded, is_protected
+from little_loops.trees.objects import object_id
+from little_loops.trees.rules import Rules, is_cache, parents
+from little_loops.trees.shadows import Linked, NotClean, Scan, Wanted, plan
+from little_loops.trees.store import TreeStore
+
+
+class Content(NamedTuple):
+    """What is to lie at a path of the copy; `data` if it is not in the store."""
+
+    kind: str
+    mode: int
+    id: str
+    data: bytes | None = None
+
+
+class Layout(NamedTuple):
+    """All of a copy: contents by path, and the directories they need."""
+
+    contents: Mapping[str, Content]
+    folders: frozenset[str]
+
+
+class _Snapshot(NamedTuple):
+    """What follows from ids alone: contents outside ignored directories, protected paths in them."""
+
+    contents: dict[str, Content]
+    ignored: tuple[Guarded, ...]
+
+
+class Planner:
+    """Layouts for one copy, as long as nothing has changed the same one."""
+
+    def __init__(self, store: TreeStore, rules: Rules, copy: str) -> None:
+        self._store = store
+        self._rules = rules
+        self._copy = copy
+        self._protected = rules.protected()
+        self._scans: dict[str, Scan] = {}
+        self._before: tuple[object, _Snapshot] | None = None
+        self._last: tuple[object, Layout] | None = None
+
+    def plan(self, project: str, reference: str, links: bool, existing_only: bool) -> Layout:
+        key = (project, reference, existing_only)
+        if self._before is None or self._before[0] != key:
+            self._before = (key, self._snapshot(*key))
+        snapshot = self._before[1]
+        linked = self._linked(snapshot) if links else {}
+        if self._last is None or self._last[0] != (key, linked):
+            contents = snapshot.contents | {path: _content(one) for path, one in linked.items()}
+            folders = {path for path, one in contents.items() if one.kind == "dir"}
+            layout = Layout(contents, frozenset((*folders, *parents(contents))))
+            self._last = ((key, linked), layout)
+        return self._last[1]
+
+    def _snapshot(self, project: str, reference: str, existing_only: bool) -> _Snapshot:
+        with self._store.using():
+            tree = self._store.guard_of_tree(project)
+            guard = self._store.guard(reference)
+        wanted = {one.path: Content(*one[1:4]) for one in self._rules_files()}
+        wanted |= {
+            path: Content(*one[1:4])
+            for path, one in tree.paths.items()
+            if one.kind != "dir" and self._is_of_tree(path, guard, existing_only)
+        }
+        ignored = []
+        for path, one in guard.paths.items():
+            if one.kind == "other":
+                raise NotClean(
+                    f"`{path}` is protected and not readable", "leave it out of `protect`"
+                )
+            if any(is_inside(path, each) for each in (*self._rules.linked, *self._rules.nested)):
+                ignored.append(one)
+            else:
+                wanted[path] = Content(*one[1:4])
+        return _Snapshot(wanted, tuple(ignored))
+
+    def _linked(self, snapshot: _Snapshot) -> dict[str, Wanted]:
+        folders = self._folders()
+        replaced = {
+            one.path: self._replacement(one)
+            for one in snapshot.ignored
+            if one.kind != "dir" and self._differs(one)
+        }
+        linked = Linked(self._rules.project, self._copy, folders)
+        return plan(linked, replaced, self._store.git, self._scans)
+
+    def _rules_files(self) -> Iterator[Guarded]:
+        for one in self._rules.files:
+            yield Guarded(one.path, "link" if stat.S_ISLNK(one.mode) else "file", one.mode, one.id)
+
+    def _is_of_tree(self, path: str, guard: Guard, existing_only: bool) -> bool:
+        if path in guard.paths or existing_only:
+            return path not in guard.paths
+        return is_cache(path) or not is_protected(self._protected, path)
+
+    def _folders(self) -> tuple[str, ...]:
+        """Directories that were ignored at the start, or repositories of their own, and are there."""
+        found = (*self._rules.linked, *self._rules.nested)
+        return tuple(
+            path
+            for path in found
+            if os.path.isdir(full := os.path.join(self._rules.project, path))
+            and not os.path.islink(full)
+        )
+
+    def _differs(self, one: Guarded) -> bool:
+        """Whether a protected path in a linked directory is not what its reference says."""
+        full = os.path.join(self._rules.project, one.path)
+        try:
+            info = os.lstat(full)
+            if stat.S_ISLNK(info.st_mode):
+                data = os.fsencode(os.readlink(full))
+            else:
+                descriptor = os.open(full, READ)
+                with open(descriptor, "rb") as file:
+                    data = file.read()
+        except OSError:
+            return True
+        return info.st_mode != one.mode or object_id(b"blob", data).hex() != one.id
+
+    def _replacement(self, one: Guarded) -> Wanted:
+        stored = self._store.stored(one.path, one.kind == "link", one.mode, one.id)
+        return Wanted(one.kind, one.mode, stored.data)
+
+
+def _content(one: Wanted) -> Content:
+    return Content(one.kind, one.mode, object_id(b"blob", one.data).hex(), one.data)
