@@ -8,6 +8,8 @@ JOBS ?= 2
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+DEMO_VENV := .cache/demo
+DEMO_STAMP := $(DEMO_VENV)/.installed
 PYTEST = $(PY) -m pytest -q -rs -n $(JOBS) --dist loadgroup --ignore=tests/live
 # The pure packages, the agents' streams, and loops run by the real command: the design's, old versions'.
 FAST_TESTS = $(wildcard $(addprefix tests/,templates fsm authoring hosts design recorded test_project.py))
@@ -74,8 +76,9 @@ bench: $(STAMP) ## measure against the floors and the bars
 false-done: $(STAMP) ## count how often each tool says "done" wrongly; writes docs/false-done.md
 	$(PY) -m bench.false_done --page docs/false-done.md
 
-demo: $(STAMP) ## install, and watch a loop repair a small project
-	$(VENV)/bin/ll-loop demo
+# What runs need and nothing else: a fraction of the development tools.
+demo: $(DEMO_STAMP) ## install ll-loop without the development tools, and watch it fix a small project
+	@$(DEMO_VENV)/bin/ll-loop demo
 
 docs: $(STAMP) ## write the generated reference pages anew
 	@test -e tools/reference.py || { echo "make docs: nothing is generated yet" >&2; exit 1; }
@@ -85,13 +88,26 @@ clean: ## remove all that make has made
 	rm -rf $(VENV) .cache .hypothesis build dist
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): pyproject.toml constraints.txt
+# $(call make_venv,DIRECTORY): a new virtual environment.
+define make_venv
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "make: little-loops needs Python 3.11 or newer, \`$(PYTHON)\` is $$($(PYTHON) --version 2>&1)" >&2; \
 	  echo "      name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	@echo "making $(VENV) with $$($(PYTHON) --version 2>&1)"
-	@$(PYTHON) -m venv --clear $(VENV) || { \
-	  echo "make: $(PYTHON) cannot make a virtual environment; on Debian and Ubuntu it wants the package python3-venv" >&2; \
-	  rm -rf $(VENV); exit 1; }
+	@echo "making $(1) with $$($(PYTHON) --version 2>&1)"
+	@$(PYTHON) -m venv --clear $(1) || { \
+	  echo "make: $(PYTHON) cannot make a virtual environment; on Debian and Ubuntu install the package python3-venv" >&2; \
+	  rm -rf $(1); exit 1; }
+endef
+
+$(STAMP): pyproject.toml constraints.txt
+	$(call make_venv,$(VENV))
 	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(DEMO_STAMP): pyproject.toml constraints.txt
+	$(call make_venv,$(DEMO_VENV))
+	@echo "installing ll-loop and what it needs"
+	@$(DEMO_VENV)/bin/python -m pip install --disable-pip-version-check -c constraints.txt -e . | \
+	  sed -n 's/^Collecting \([^ ]*\).*/  \1/p; s/^Successfully installed.*/installed/p'
+	@test -x $(DEMO_VENV)/bin/ll-loop
 	@touch $@

@@ -42,7 +42,13 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_runs_from_another_directory(programs: Path, tmp_path: Path):
-    for words in (["--version"], ["demo"], ["schema"], ["init", "--template", "empty"], ["list"]):
+    for words in (
+        ["--version"],
+        ["demo", "--no-wait"],
+        ["schema"],
+        ["init", "--template", "empty"],
+        ["list"],
+    ):
         done = run(str(programs / "ll-loop"), *words, cwd=tmp_path)
         assert done.returncode == 0, (words, done.stderr)
     assert run(str(programs / "ll-loop"), "run", "my-loop", cwd=tmp_path).returncode == 0

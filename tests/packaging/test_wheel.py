@@ -118,7 +118,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_the_demo_goes_to_its_good_end(installed: Installed, anywhere: Path):
-    done = installed.ll("demo", cwd=anywhere)
+    done = installed.ll("demo", "--no-wait", cwd=anywhere)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "    ll-loop init"), done.stderr
     assert "Loop completed: done (4 iterations" in done.stdout
 
@@ -150,6 +150,17 @@ def test_it_carries_the_plugin_the_types_and_nothing_of_the_tests(installed: Ins
     assert {name.split("/")[0].split("-")[0] for name in names} == {"little_loops"}
     assert {"little_loops/py.typed", "little_loops/plugin/.claude-plugin/plugin.json"} <= {*names}
     assert not [name for name in names if re.search(r"(^|/)(tests|bench|tools|docs)/", name)]
+
+
+BUDGET = 15 << 20
+"""What the package and all it needs may take on a disk, without compiled files."""
+
+
+def test_it_is_small(installed: Installed):
+    wheel = sum(each.file_size for each in zipfile.ZipFile(installed.wheel).infolist())
+    files = [one.locate_file(file) for one in needed("little-loops") for file in one.files or ()]
+    sizes = [Path(str(file)).stat().st_size for file in files if not str(file).endswith(".pyc")]
+    assert wheel + sum(sizes) < BUDGET
 
 
 def test_it_is_a_library_too(installed: Installed, tmp_path: Path):

@@ -178,7 +178,7 @@ RUNNING = (
         answers=((r"\[1\] ?$", "1\n"),),
     ),
     Scene("init-again", ("ll-loop init --yes", "ll-loop init --yes"), before="rm -r .loops"),
-    ll("demo", "demo"),
+    ll("demo", "demo --no-wait"),
 )
 
 SCENES = {scene.name: scene for scene in (*READING, *RUNNING)}

@@ -1,8 +1,8 @@
-"""`ll-loop demo`: watch a loop repair a small project, pause, and go on.
+"""`ll-loop demo`: watch a loop fix a small project, pause, and continue.
 
-A real run of the real engine in a temporary project; only the agent plays a part.  The project lies
-in `demo_project`, as texts, because it is none of ours to check or to test.  Nothing of it is left
-behind, also after Ctrl-C.
+A real run of the real engine in a temporary project; only the agent is a stand-in.  The project lies
+in `demo_project` as texts, so that no tool takes it for code of ours.  Nothing of it is left behind,
+also after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from textwrap import fill
 from types import FrameType
 
-from little_loops.cli.options import Args
+from little_loops.cli.options import Args, flag
 from little_loops.errors import FAILED, OK, PAUSED, SIGNALLED
-from little_loops.records import NamedTuple
 from little_loops.terminal.console import columns_of, is_terminal, say, talk
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "demo_project")
@@ -32,49 +31,43 @@ WIDEST = 80
 
 FIRST = """\
 leap.py says which years are leap years, and its tests fail. This loop runs the
-tests; while they fail, it asks an agent to mend the code (here a stand-in that
-plays a part):
+tests; while they fail, it asks an agent to fix the code (here a stand-in that
+follows a script):
 """
 SECOND = """\
-Two attempts were wrong, and the loop noticed: it ran the tests itself. Then the
-agent's context was used up, so the run paused. Its state is on the disk, as it
-would be after Ctrl-C, a crash or a power cut. So:
+Two attempts were wrong, and the loop noticed, because it ran the tests itself.
+Then the agent ran out of context, so the run paused. Its state is on disk, as it
+would be after Ctrl-C, a crash or a power cut. So we can continue it:
 """
 LAST = """\
-The tests pass now; nobody's word was taken for it. To see it in a project of
-your own:
+The tests pass now. The loop checked that itself and did not rely on what the
+agent said. To try it in a project of your own, go to its directory and type:
 """
-
-
-class Pace(NamedTuple):
-    """Seconds: for a reader between two acts, and for each thing the agent does."""
-
-    act_s: float
-    step_s: float
-
-
-WATCHED = Pace(0.6, 0.25)
-UNWATCHED = Pace(0.0, 0.02)
+NOT_SHOWN = ("host:", "evidence:")
+"""Lines of the loop that only make the demo work."""
+READING_S = 3.0
+WATCHED_STEP_S, UNWATCHED_STEP_S = 0.25, 0.02
+"""How long the stand-in takes for each thing it does."""
 
 
 class DemoArgs(
     Args,
     verb="demo",
-    summary="Watch a loop repair a small project, pause and go on.\n"
+    summary="Watch a loop fix a small project, pause and continue.\n"
     "Needs no agent and no network, and leaves nothing behind.",
-    examples=[("ll-loop demo", "takes a few seconds")],
+    examples=[("ll-loop demo", "takes about a minute to read")],
 ):
-    pass
+    no_wait: bool = flag("do not wait for the reader")
 
 
 def main(argv: Sequence[str]) -> int:
-    DemoArgs.read(argv)
+    args = DemoArgs.read(argv)
     before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
     place = tempfile.mkdtemp(prefix="ll-loop-demo-")
     try:
-        return _play(place, WATCHED if is_terminal(sys.stdout) else UNWATCHED)
+        return _play(place, wait=not args.no_wait)
     except KeyboardInterrupt:
-        talk("the demo was cut short; nothing of it is left")
+        talk("the demo was interrupted; nothing of it is left")
         raise
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -87,13 +80,15 @@ def _end(number: int, frame: FrameType | None) -> None:
     raise SystemExit(SIGNALLED + number)
 
 
-def _play(place: str, pace: Pace) -> int:
-    project = _build(place, pace)
+def _play(place: str, *, wait: bool) -> int:
+    project = _build(place, WATCHED_STEP_S if is_terminal(sys.stdout) else UNWATCHED_STEP_S)
     _tell(FIRST)
     with open(os.path.join(project, ".loops", f"{LOOP}.yaml"), encoding="utf-8") as stream:
-        say("".join(f"    {line}" for line in stream if "host:" not in line))
-    time.sleep(pace.act_s)
+        shown = [line for line in stream if not line.strip().startswith(NOT_SHOWN)]
+    say("".join(f"    {line}" for line in shown))
     for verb, code, sentence in (("run", PAUSED, SECOND), ("resume", OK, LAST)):
+        if wait:
+            _let_read()
         say(f"$ ll-loop {verb} {LOOP}")
         ended = _ll_loop(project, verb, LOOP)
         if ended != code:
@@ -101,9 +96,32 @@ def _play(place: str, pace: Pace) -> int:
             return ended or FAILED
         say("")
         _tell(sentence)
-        time.sleep(pace.act_s)
-    say("    ll-loop init")
+    say(f"    {own_command()} init")
     return OK
+
+
+def _let_read() -> None:
+    """Wait until the reader is ready; without a terminal nobody can press a key."""
+    if not (sys.stdin.isatty() and is_terminal(sys.stdout)):
+        time.sleep(READING_S)
+        return
+    sys.stdout.write("(press Enter to continue) ")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    say("")
+
+
+def own_command() -> str:
+    """How this program is called from anywhere: `ll-loop`, or its path if that is another one."""
+    own = os.path.join(os.path.dirname(sys.executable), "ll-loop")
+    found = shutil.which("ll-loop")
+    if found is not None and os.path.realpath(found) == os.path.realpath(own):
+        return "ll-loop"
+    return (
+        shlex.quote(own)
+        if os.path.exists(own)
+        else f"{shlex.quote(sys.executable)} -m little_loops"
+    )
 
 
 def _tell(text: str) -> None:
@@ -111,13 +129,13 @@ def _tell(text: str) -> None:
     say(fill(text, min(columns_of(sys.stdout) or WIDEST, WIDEST)) + "\n")
 
 
-def _build(place: str, pace: Pace) -> str:
+def _build(place: str, step_s: float) -> str:
     """The small project, its loop, and the agent beside it."""
     project = os.path.join(place, "project")
     os.makedirs(os.path.join(project, ".loops"))
     agent = os.path.join(place, "agent.py")
     notes = os.path.join(place, "notes")
-    command = [sys.executable, agent, notes, str(pace.step_s), "{prompt}"]
+    command = [sys.executable, agent, notes, str(step_s), "{prompt}"]
     values = {
         "python": shlex.quote(os.path.basename(sys.executable)),
         "host": json.dumps({"name": "command", "command": command}),
