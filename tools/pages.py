@@ -1,10 +1,12 @@
 """Pages of the manual as data: their code blocks, headings and links.
 
-Three conventions make a page checkable, and all three can be seen by its reader:
+Four conventions make a page checkable, and its reader can see all of them:
 
 - a block whose first line is a comment with a path (`# .loops/fix-tests.yaml`) is that file;
 - a `console` block is a session: `$` begins a command, what it prints stands below, a line `…` is
   any number of lines, `^C` is Ctrl-C and `Killed` a `kill -9` from elsewhere;
+- a block `sh typed` is typed as it stands, so that it can be copied; the block `text printed` below it
+  is what it prints;
 - a session whose first line is `# not run: reason` cannot be tried without what the reason names.
 
 Not here: running sessions (`sessions`).

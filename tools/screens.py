@@ -85,6 +85,7 @@ def variants(scene: Scene) -> Sequence[Variant]:
 NORMAL: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}"), "20261115T103000-0a1b2c3d"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d"), "2026-11-15T10-30-00"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d\b"), "2026-11-15 10:30"),
     (re.compile(r"\d{4}-\d\d-\d\d"), "2026-11-15"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "10:30:00"),
     (re.compile(r"\bpid(\s+)\d+"), r"pid\g<1>4242"),

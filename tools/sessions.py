@@ -74,7 +74,7 @@ def commands(block: Block) -> list[Command]:
 NUMBER = r"\d+(?:\.\d+)?"
 NORMAL = (
     (re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}"), "RUN"),
-    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?Z?"), "STAMP"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d[-:]\d\d(?:[-:]\d\d)?(?:\.\d+)?Z?"), "STAMP"),
     (re.compile(r"\d{4}-\d\d-\d\d"), "DATE"),
     (re.compile(r"\b\d{1,2} [A-Z][a-z]{2} \d{4}\b"), "DATE"),
     (re.compile(r"\bcommitted [0-9a-f]{7,}"), "committed HASH"),
@@ -119,6 +119,8 @@ class Stage:
         for folder in (self.root, self.bin, self.home):
             os.makedirs(folder)
         self.exit_code = 0
+        self.cwd = self.root
+        self._left_in = os.path.join(place, "cwd")
         self._program("ll-loop", f'exec "{sys.executable}" -P -m little_loops "$@"')
         self._program("python3", f'exec "{sys.executable}" "$@"')
         self._furnish(props)
@@ -156,6 +158,8 @@ class Stage:
             "TERM": "dumb",
             "COLUMNS": "80",
             "IS_SANDBOX": "1",
+            # The tutorial's chores take five seconds, so that its reader has time to interrupt them.
+            "CHORE_SECONDS": "2",
             "GIT_CONFIG_GLOBAL": os.path.join(self.home, "gitconfig"),
             "GIT_AUTHOR_NAME": "you",
             "GIT_AUTHOR_EMAIL": "you@example.com",
@@ -174,12 +178,12 @@ class Stage:
 
     def run(self, command: Command) -> list[str]:
         """What the command prints; it is cut short where the page says so."""
-        # `$?` is that of the command before, as in a terminal.
-        script = f"(exit {self.exit_code})\n{command.text}\n"
+        # `$?` and the directory are those of the command before, as in a terminal.
+        script = f"trap 'pwd > {self._left_in}' EXIT\n(exit {self.exit_code})\n{command.text}\n"
         with tempfile.TemporaryFile() as output:
             child = subprocess.Popen(
                 ["bash", "-c", script],
-                cwd=self.root,
+                cwd=self.cwd,
                 env=self.environ,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -193,7 +197,16 @@ class Stage:
                     os.killpg(child.pid, signal.SIGKILL)
                     child.wait()
             self.exit_code = child.returncode if child.returncode >= 0 else 128 - child.returncode
+            self.cwd = self._directory() or self.cwd
             return self._lines(output.fileno())
+
+    def _directory(self) -> str | None:
+        """Where the command has left the shell; None if it was killed."""
+        try:
+            with open(self._left_in, encoding="utf-8") as stream:
+                return stream.read().rstrip("\n")
+        except OSError:
+            return None
 
     def _see_through(self, child: subprocess.Popen[bytes], command: Command, output: int) -> None:
         deadline = time.monotonic() + DEADLINE_S
@@ -265,11 +278,23 @@ class Played(NamedTuple):
 def play(page: str) -> Iterator[Played]:
     """Go through a page from top to bottom."""
     with staged(os.path.join(STAND_INS, page_name(page))) as stage:
-        for block in read_page(page).blocks:
-            if block.file is not None and block.language != "console":
-                stage.write(block)
+        blocks = read_page(page).blocks
+        for block, after in zip(blocks, [*blocks[1:], NOTHING], strict=True):
             if block.language == "console" and block.not_run is None:
                 yield Played(block, tuple((one, stage.run(one)) for one in commands(block)))
+            elif is_typed(block):
+                shown = after if "printed" in after.words else NOTHING
+                command = Command(block.text.rstrip("\n"), tuple(shown.text.splitlines()))
+                yield Played(shown if shown.line else block, ((command, stage.run(command)),))
+            elif block.file is not None and block.language != "console":
+                stage.write(block)
+
+
+NOTHING = Block("", (), "", 0)
+
+
+def is_typed(block: Block) -> bool:
+    return block.language == "sh" and "typed" in block.words
 
 
 # ── telling ────────────────────────────────────────────────────────────────────────────────────
@@ -299,17 +324,20 @@ def written(page: str) -> str:
     """The page with what was printed in the place of what does not match it."""
     lines = read_page(page).text.splitlines()
     for played in reversed(list(play(page))):
-        text = "".join(map(_as_shown, played.printed)).splitlines()
+        if is_typed(played.block):
+            continue  # it has no place for what it prints
+        text = "".join(_as_shown(pair, played.block) for pair in played.printed).splitlines()
         began = played.block.line
         lines[began : began + len(played.block.text.splitlines())] = text
     return "\n".join(lines) + "\n"
 
 
-def _as_shown(pair: tuple[Command, list[str]]) -> str:
+def _as_shown(pair: tuple[Command, list[str]], block: Block) -> str:
     command, printed = pair
     typed = command.text.replace("\n", "\n> ")
+    first = [f"$ {typed}"] if block.language == "console" else []
     lines = command.expected if matches(command.expected, printed) else printed
-    return "".join(f"{line}\n" for line in [f"$ {typed}", *lines])
+    return "".join(f"{line}\n" for line in [*first, *lines])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -66,6 +68,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     (tmp_path / ".loops").mkdir()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
     return tmp_path
 
 
@@ -110,50 +114,87 @@ def shown(root: Path, style: Style, name: str | None = None) -> str:
 
 def test_earlier_runs(three):
     assert shown(three, Style(width=80), "fix-types") == dedent("""\
-        RUN                  ENDED AS                ITER  TIME    COST   PATH
-        2026-11-15T10-30-00  ✓ completed (done)      3     2m34s   $0.36  m a m a m
-        2026-11-14T18-02-11  ! limit (iterations)    20    18m02s  $3.10  m a ×10
-        2026-11-14T09-00-00  ✗ failed (apply: auth)  1     4.0s    –      m a
+        STARTED (UTC)     ENDED AS                ITER  TIME    COST   PATH
+        2026-11-15 10:30  ✓ completed (done)      3     2m34s   $0.36  m a m a m
+        2026-11-14 18:02  ! limit (iterations)    20    18m02s  $3.10  m a ×10
+        2026-11-14 09:00  ✗ failed (apply: auth)  1     4.0s    –      m a
+        PATH: m measure, a apply
         3 runs · 33% completed · median 3 iterations, 2m 34s, $1.73
         """)
 
 
 def test_earlier_runs_on_a_narrow_terminal_without_our_signs(three):
     assert shown(three, Style(ASCII, width=50), "fix-types") == dedent("""\
-        RUN                  ENDED AS               TIME
-        2026-11-15T10-30-00  ok completed (done)    2m34s
-        2026-11-14T18-02-11  warn limit (iterat...  18m02s
-        2026-11-14T09-00-00  FAIL failed (apply...  4.0s
+        STARTED (UTC)     ENDED AS           TIME    COST
+        2026-11-15 10:30  ok completed (...  2m34s   $0.36
+        2026-11-14 18:02  warn limit (it...  18m02s  $3.10
+        2026-11-14 09:00  FAIL failed (a...  4.0s    -
+        PATH: m measure, a apply
         3 runs - 33% completed - median 3 iterations, 2m 34s, $1.73
         """)
 
 
-def test_all_loops_have_their_names(three):
-    past(
-        three, "lint", state(loop="lint", started_at=began("2026-11-13T00-00-00"), status="stopped")
-    )
+def test_all_loops_have_their_names_and_keep_cost_and_path(three):
+    """Also where one of them has a metric, for which 80 columns have no room."""
+    run = state(loop="lint", started_at=began("2026-11-13T00-00-00"), status="stopped")
+    past(three, "lint", run, entered("measure apply measure", (12, 4, 0)))
     assert shown(three, Style(width=80)) == dedent("""\
-        NAME       RUN                  ENDED AS                ITER  TIME    COST
-        fix-types  2026-11-15T10-30-00  ✓ completed (done)      3     2m34s   $0.36
-        fix-types  2026-11-14T18-02-11  ! limit (iterations)    20    18m02s  $3.10
-        fix-types  2026-11-14T09-00-00  ✗ failed (apply: auth)  1     4.0s    –
-        lint       2026-11-13T00-00-00  – stopped (apply)       1     14m03s  –
+        NAME       STARTED (UTC)     ENDED AS               ITER  TIME    COST   PATH
+        fix-types  2026-11-15 10:30  ✓ completed (done)     3     2m34s   $0.36  m a m…
+        fix-types  2026-11-14 18:02  ! limit (iterations)   20    18m02s  $3.10  m a ×10
+        fix-types  2026-11-14 09:00  ✗ failed (apply: aut…  1     4.0s    –      m a
+        lint       2026-11-13 00:00  – stopped (apply)      1     14m03s  –      m a m
+        PATH of fix-types: m measure, a apply
+        PATH of lint: m measure, a apply
         4 runs · 25% completed · median 2 iterations, 8m 18s, $1.73
         """)
+
+
+def test_many_loops_are_not_explained_one_by_one(three):
+    for number in range(3):
+        loop = f"loop{number}"
+        past(three, loop, state(loop=loop, status="stopped"), entered("measure apply"))
+    assert shown(three, Style(width=80)).splitlines()[-2] == (
+        "PATH: the states it went through, by their first letters"
+    )
+
+
+@pytest.fixture
+def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "CET-1")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("words", "started"),
+    [
+        pytest.param((), ("STARTED (CET)", "2026-11-15 11:30"), id="local time, with its zone"),
+        pytest.param(("--utc",), ("STARTED (UTC)", "2026-11-15 10:30"), id="UTC"),
+    ],
+)
+def test_times_are_those_of_the_user(three, in_berlin, capsys, words, started):
+    said = ll(capsys, "history", "fix-types", *words).out.splitlines()
+    assert tuple(line[:16].rstrip() for line in said[:2]) == started
+    assert said[1].endswith("  2026-11-15T10-30-00"), "the name that `logs --run` takes"
 
 
 def test_the_course_of_a_metric(here):
     run = state(started_at=began("2026-11-15T10-30-00"), status="completed", reason="terminal")
     past(here, "fix-types", run, entered(WAYS["2026-11-15T10-30-00"], (12, 4, 0)))
     text = shown(here, Style(), "fix-types")
-    assert text.splitlines()[0].endswith("  PATH       METRIC")
-    assert text.splitlines()[1].endswith("  m a m a m  12 █▃▁ 0")
-    assert shown(here, Style(ASCII), "fix-types").splitlines()[1].endswith("12 -> 0")
+    assert text.splitlines()[0].endswith("  PATH       METRIC    RUN")
+    assert text.splitlines()[1].endswith("  m a m a m  12 █▃▁ 0  2026-11-15T10-30-00")
+    assert "  12 -> 0  " in shown(here, Style(ASCII), "fix-types").splitlines()[1]
+    assert "RUN" not in shown(here, Style(width=80), "fix-types")
+    assert "m a m a m  12 █▃▁ 0" in shown(here, Style(width=80), "fix-types")
 
 
 def test_a_long_way_is_read_from_its_end_only(here):
     past(here, "long", state(status="interrupted"), entered("a b " * 600))
-    path = shown(here, Style()).splitlines()[1].rpartition("  ")[2]
+    path = shown(here, Style()).splitlines()[1].split("  ")[-2].strip()
     assert path == "… a b ×250"
 
 
@@ -162,7 +203,8 @@ def test_a_damaged_run_is_a_line_like_the_others(three):
     Path(files.state).write_text("{")
     os.unlink(files.events)
     text = shown(three, Style(), "fix-types")
-    assert text.splitlines()[1].split() == ["2026-11-15T11-00-00", "✗", "damaged", *"––––"]
+    stamp = "2026-11-15T11-00-00"
+    assert text.splitlines()[1].split() == ["2026-11-15", "11:00", "✗", "damaged", *"––––", stamp]
     assert text.splitlines()[-1].startswith("4 runs · 25% completed · median 3 iterations, ")
 
 
@@ -185,10 +227,11 @@ def test_the_middle_of_several(values, middle):
 def test_real_runs(here, capsys):
     ran(here, COUNTDOWN)
     said = ll(capsys, "history", "countdown")
-    text = re.sub(r"\d{4}-\S+", "STAMP", re.sub(r"\d+\.\ds", "0.0s", said.out))
+    text = re.sub(r"\d{4}-[\d-]+(T\S+| \d\d:\d\d)", "STAMP", re.sub(r"\d+\.\ds", "0.0s", said.out))
     assert text == dedent("""\
-        RUN                  ENDED AS            ITER  TIME  COST  PATH      METRIC
-        STAMP  ✓ completed (done)  4     0.0s  –     m a ×3 m  3 █▆▃▁ 0
+        STARTED (UTC)     ENDED AS            ITER  TIME  COST  PATH      METRIC    RUN
+        STAMP  ✓ completed (done)  4     0.0s  –     m a ×3 m  3 █▆▃▁ 0  STAMP
+        PATH: m measure, a apply
         1 run · 100% completed · median 4 iterations, 0.0s
         """)
     assert (said.code, said.err) == (0, "")
@@ -199,7 +242,7 @@ def test_how_many_and_since_when(three, capsys):
         "3 runs (1 shown) · 33% completed · median 3 iterations, 2m 34s, $1.73"
     )
     past(three, "fix-types", state(started_at=timestamp(now_ms() - HOUR), status="stopped"))
-    assert len(ll(capsys, "history", "--last", "2h").out.splitlines()) == 3
+    assert ll(capsys, "history", "--last", "2h").out.splitlines()[-1].startswith("1 run · ")
     assert ll(capsys, "history", "--last", "1m").out == "no earlier runs in that time\n"
 
 
@@ -280,7 +323,9 @@ def test_a_run_that_has_not_ended_is_never_deleted(here, capsys):
     [
         pytest.param(
             ("--prune",),
-            "error: say which runs to delete\n   = help: by their age, or by how many to keep\n",
+            "error: say which runs to delete\n"
+            "   = help: `--prune 30d` deletes those older than 30 days, `--prune --keep 10` all but"
+            " the last ten of each loop\n",
             id="which?",
         ),
         pytest.param(

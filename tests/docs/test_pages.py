@@ -16,7 +16,7 @@ from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.evidence_checks import evidence_problems
 from little_loops.errors import Problem
 from tools.pages import ROOT, Block, Page, all_pages, read_page
-from tools.sessions import commands, differences
+from tools.sessions import commands, differences, is_typed
 
 PAGES = all_pages()
 OF_A_LOOP = {"initial", "paradigm", "goal", "constraints", "steps", "toward"}
@@ -92,7 +92,8 @@ def test_scripts_have_no_mistakes_of_grammar(page: str, block: Block) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_sessions_go_as_they_are_told(page: str) -> None:
-    sessions = [block for block in read_page(page).blocks if block.language == "console"]
+    blocks = read_page(page).blocks
+    sessions = [block for block in blocks if block.language == "console" or is_typed(block)]
     if any(block.not_run is None for block in sessions):
         assert "\n\n".join(differences(page)) == ""
 

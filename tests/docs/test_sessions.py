@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from tools.pages import Block, Page, slug
-from tools.sessions import Command, commands, matches, normal, page_name
+from tools.pages import Block, Page, read_page, slug
+from tools.sessions import Command, Stage, commands, is_typed, matches, normal, page_name
 
 PAGE = dedent("""\
     # A page
@@ -113,3 +114,17 @@ def test_lines_are_compared(expected: list[str], printed: list[str], same: bool)
 def test_a_page_has_stand_ins_of_its_own() -> None:
     assert page_name("docs/howto/recover.md") == "howto-recover"
     assert page_name("README.md") == "readme"
+
+
+def test_what_the_tutorial_has_typed_can_be_copied() -> None:
+    """No prompt stands before a command, and no file has to be made out of a block by hand."""
+    blocks = read_page("docs/tutorial.md").blocks
+    assert [each.line for each in blocks if each.language == "console" and not each.not_run] == []
+    assert [each.line for each in blocks if each.file is not None] == []
+    assert sum(map(is_typed, blocks)) > 10
+
+
+def test_a_typed_block_goes_on_where_the_one_before_left_the_shell(tmp_path: Path) -> None:
+    stage = Stage(str(tmp_path), str(tmp_path / "props"))
+    assert stage.run(Command("mkdir a; cd a; false", ())) == []
+    assert stage.run(Command("echo $?; pwd", ())) == ["1", "/home/you/project/a"]

@@ -6,7 +6,16 @@ import os
 import sys
 from collections.abc import Sequence
 
-from little_loops.cli.options import BadValue, OutputArgs, age, count, operand, positive, value
+from little_loops.cli.options import (
+    BadValue,
+    OutputArgs,
+    age,
+    count,
+    flag,
+    operand,
+    positive,
+    value,
+)
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
 from little_loops.reporting.escape import visible
@@ -35,7 +44,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-class HistoryArgs(OutputArgs, verb="history", summary="How earlier runs ended.", examples=EXAMPLES):
+class HistoryArgs(OutputArgs, verb="history", summary="How past runs ended.", examples=EXAMPLES):
     loop: str | None = operand("a loop's name, or NAME@ID; default: all", optional=True)
     last: float | None = value("only runs of the last 12h, 7d", convert=age, metavar="TIME")
     limit: int = value(
@@ -51,6 +60,7 @@ class HistoryArgs(OutputArgs, verb="history", summary="How earlier runs ended.",
     keep: int | None = value(
         "with --prune: keep the last N of each loop", convert=_count, metavar="N"
     )
+    utc: bool = flag("show times in UTC, not in your time zone")
     verbose: int = count("with --prune: name each deleted run", "-v")
 
 
@@ -79,7 +89,8 @@ def _show(args: HistoryArgs, root: str, name: str | None) -> int:
         return OK
     if args.quiet < 2:
         style = style_for(sys.stdout, args.color)
-        say("\n".join(lines(runs, past, style)) if past.shown else _none(args, name))
+        told = lines(runs, past, style, utc=args.utc) if past.shown else [_none(args, name)]
+        say("\n".join(told))
     if name is not None and not args.quiet:
         _mention_current(runs, name)
     return OK

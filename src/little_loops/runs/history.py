@@ -222,7 +222,11 @@ def prune(
 ) -> list[RunFiles]:
     """Delete past runs that began before that time, but never the `keep` newest of a name."""
     if before_ms is None and keep is None:
-        raise UsageError("say which runs to delete", "by their age, or by how many to keep")
+        raise UsageError(
+            "say which runs to delete",
+            "`--prune 30d` deletes those older than 30 days, `--prune --keep 10` all but the last ten"
+            " of each loop",
+        )
     seen: dict[str, int] = {}
     doomed = []
     for files in past_files(root, name):

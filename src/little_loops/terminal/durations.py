@@ -37,6 +37,17 @@ def compact(ms: int) -> str:
     return duration_text(ms).replace(" ", "")
 
 
+def minute(then_ms: int, *, utc: bool = False) -> str:
+    """Date, hour and minute in the user's zone, or in UTC."""
+    at = time.gmtime(then_ms / 1000) if utc else time.localtime(then_ms / 1000)
+    return time.strftime("%Y-%m-%d %H:%M", at)
+
+
+def zone(*, utc: bool = False) -> str:
+    """The name of the user's zone: `CET`, `+03`."""
+    return "UTC" if utc else time.strftime("%Z", time.localtime())
+
+
 def moment(then_ms: int) -> str:
     """Date and time in the user's zone."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(then_ms / 1000))

@@ -1,12 +1,12 @@
-"""Past runs as a table: endings, figures, the way they came, and what they have in common.
+"""Past runs as a table: endings, figures, the path they took, and what they have in common.
 
-The figures below the table are those of all runs asked about, also of those it has no room for.
+The figures below the table cover all runs asked about, also those that it has no room for.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from little_loops.fsm.values import duration_text
@@ -15,22 +15,26 @@ from little_loops.reporting.escape import visible
 from little_loops.runs.path_taken import Visit, compressed, letters, measurements, sparkline, visits
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView, as_json
-from little_loops.terminal.durations import compact
+from little_loops.terminal.durations import compact, minute, zone
 from little_loops.terminal.summaries import ending_of, money, signed
 from little_loops.terminal.tables import Column, Style, table
 
 EVENTS_READ = 1000
 NAME = Column("NAME", least=8)
-COST = Column("COST", leaves=4)
+STARTED = Column("STARTED")
+COST = Column("COST", leaves=2)
 COLUMNS = (
-    Column("RUN"),
-    Column("ENDED AS", least=19),
-    Column("ITER", leaves=3),
+    STARTED,
+    Column("ENDED AS", least=14),
+    Column("ITER", leaves=4),
     Column("TIME", leaves=1),
     COST,
-    Column("PATH", least=9, leaves=5),
+    Column("PATH", least=7, leaves=3),
 )
-METRIC = Column("METRIC", leaves=2)
+METRIC = Column("METRIC", leaves=5)
+RUN = Column("RUN")
+"""The name that `logs --run` takes."""
+MOST_LEGENDS = 3
 
 
 class Course(NamedTuple):
@@ -96,28 +100,52 @@ def median(values: Sequence[float]) -> float | None:
 # ── for people ─────────────────────────────────────────────────────────────────────────────────
 
 
-def lines(runs: Runs, past: Past, style: Style) -> list[str]:
+def lines(runs: Runs, past: Past, style: Style, *, utc: bool = False) -> list[str]:
     shown = past.shown
     courses = [course_of(runs, view) for view in shown]
-    costly = any(view.summary and view.summary.cost_usd for view in shown)
-    columns = [c if costly or c is not COST else c._replace(leaves=9) for c in COLUMNS]
-    rows = [_row(view, style) for view in shown]
-    _spell_paths(rows, shown, courses, style)
+    rows = [_row(view, style, utc=utc) for view in shown]
+    short = _spell_paths(rows, shown, courses, style)
+    columns = _columns(shown, utc=utc)
     if any(len(course.measured) > 1 for course in courses):
         columns.append(METRIC)
         for row, course in zip(rows, courses, strict=True):
             row.append(_metric(course.measured, style))
+    if style.width is None:  # a terminal has no room for it
+        columns.append(RUN)
+        for row, view in zip(rows, shown, strict=True):
+            row.append(visible(view.files.stem or view.name))
     if len(past.names) > 1:
         columns.insert(0, NAME)
         for row, view in zip(rows, shown, strict=True):
             row.insert(0, visible(view.name))
-    return [*table(columns, rows, style), _totals_line(past, style)]
+    return [*table(columns, rows, style), *_legend(short, style), _totals_line(past, style)]
 
 
-def _row(view: RunView, style: Style) -> list[str]:
+def _columns(shown: Sequence[RunView], *, utc: bool) -> list[Column]:
+    costly = any(view.summary and view.summary.cost_usd for view in shown)
+    started = STARTED._replace(title=f"STARTED ({zone(utc=utc)})")
+    cost = COST if costly else COST._replace(leaves=9)
+    named = {STARTED.title: started, COST.title: cost}
+    return [named.get(column.title, column) for column in COLUMNS]
+
+
+def _legend(short: Mapping[str, Mapping[str, str]], style: Style) -> list[str]:
+    """What the letters of PATH stand for, loop by loop; of many loops it would fill the screen."""
+    if len(short) > MOST_LEGENDS:
+        return ["PATH: the states it went through, by their first letters"]
+    told = []
+    for loop, names in short.items():
+        meanings = [f"{letter} {name}" for name, letter in names.items() if letter != name]
+        of = f" of {loop}" if len(short) > 1 else ""
+        if meanings:
+            told.append(visible(f"PATH{of}: {', '.join(meanings)}", newlines=False))
+    return told
+
+
+def _row(view: RunView, style: Style, *, utc: bool) -> list[str]:
     run, none = view.summary, style.signs.none
     return [
-        visible(view.files.stem or view.name),
+        minute(view.started_ms, utc=utc),
         signed(view, visible(ending_of(view), newlines=False), style),
         str(run.iteration) if run else none,
         compact(run.ran_ms) if run else none,
@@ -131,8 +159,8 @@ PATH = 5
 
 def _spell_paths(
     rows: Sequence[list[str]], shown: Sequence[RunView], courses: Sequence[Course], style: Style
-) -> None:
-    """A state has the same letters in every run of its loop."""
+) -> dict[str, dict[str, str]]:
+    """A state has the same letters in every run of its loop: loop → state → letters."""
     states: dict[str, list[str]] = {}
     paths = [_without_end(view, course.path) for view, course in zip(shown, courses, strict=True)]
     for view, path in zip(shown, paths, strict=True):
@@ -142,6 +170,7 @@ def _spell_paths(
         words = [visible(short[view.loop][visit.state], newlines=False) for visit in path]
         before = [] if course.is_whole else [style.signs.more]
         row[PATH] = " ".join([*before, compressed(words, style.signs.times)]) or style.signs.none
+    return short
 
 
 def _without_end(view: RunView, path: list[Visit]) -> list[Visit]:
