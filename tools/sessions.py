@@ -77,7 +77,7 @@ NORMAL = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d[-:]\d\d(?:[-:]\d\d)?(?:\.\d+)?Z?"), "STAMP"),
     (re.compile(r"\d{4}-\d\d-\d\d"), "DATE"),
     (re.compile(r"\b\d{1,2} [A-Z][a-z]{2} \d{4}\b"), "DATE"),
-    (re.compile(r"\bcommitted [0-9a-f]{7,}"), "committed HASH"),
+    (re.compile(r"\b(committed|tree) [0-9a-f]{6,}"), r"\1 HASH"),
     (re.compile(r"\bsess_\d+_[0-9a-f]+"), "SESSION"),
     (re.compile(r"\bpid \d+"), "pid N"),
     (re.compile(r'"pid": \d+'), '"pid": N'),
@@ -130,6 +130,8 @@ class Stage:
         for name, target in (("bin", self.bin), ("project", self.root)):
             if os.path.isdir(os.path.join(props, name)):
                 shutil.copytree(os.path.join(props, name), target, dirs_exist_ok=True)
+        if os.path.exists(os.path.join(props, "git")):
+            subprocess.run(["git", "init", "-q", "-b", "main"], cwd=self.root, check=True)
         if os.path.exists(os.path.join(self.bin, "agent.sh")):
             shutil.copy(os.path.join(STAND_INS, "claude"), self.bin)
         for folder, _, names in [*os.walk(self.bin), *os.walk(self.root)]:
@@ -159,7 +161,7 @@ class Stage:
             "COLUMNS": "80",
             "IS_SANDBOX": "1",
             # The tutorial's chores take five seconds, so that its reader has time to interrupt them.
-            "CHORE_SECONDS": "2",
+            "CHORE_SECONDS": "3",
             "GIT_CONFIG_GLOBAL": os.path.join(self.home, "gitconfig"),
             "GIT_AUTHOR_NAME": "you",
             "GIT_AUTHOR_EMAIL": "you@example.com",
