@@ -86,6 +86,9 @@ class Table:
     def boot(self) -> str:
         return BOOT
 
+    def namespace(self) -> str:
+        return "pid:[1]"
+
 
 # Far beyond any number that a real process has.
 A, B, C, D = 90_000_001, 90_000_002, 90_000_003, 90_000_004
@@ -108,7 +111,8 @@ DETACHED = {"LL_DETACHED": "1"}
         pytest.param([(A, 1, A, 9, {}), (B, 1, A, 9, {})], [(A, 5)], [], [], id="a session of the same number"),
         pytest.param([(A, US, A, 5, {}), (B, A, B, 6, {})], [], [US], [A, B], id="below us"),
         pytest.param([(A, US, OURS, 5, {})], [], [US], [], id="a worker of ours"),
-        pytest.param([(A, US, A, 5, {"LL_DRAIN": "1"})], [], [US], [], id="the reader for left-overs"),
+        pytest.param([(A, US, A, 5, {"LL_DRAIN": process_tree.reader_mark()})], [], [US], [], id="our reader for left-overs"),
+        pytest.param([(A, US, A, 5, {"LL_DRAIN": "1"})], [], [US], [A], id="something that calls itself a reader"),
         pytest.param([(A, US, A, 5, DETACHED), (B, A, B, 6, {})], [], [US], [], id="detached, without a token yet"),
         pytest.param([(A, US, A, 5, {**DETACHED, **OTHER}), (B, A, B, 6, OTHER)], [], [US], [], id="detached, with its own"),
         pytest.param([(A, 1, A, 5, {**DETACHED, **RUN})], [], [], [A], id="a detached run's own"),
@@ -145,6 +149,22 @@ def test_a_session_of_an_earlier_boot_says_nothing():
 
 STEP = {"LL_RUN_ID": "r1", "LL_STEP_ID": "r1/2", "LL_ATTEMPT": "1"}
 EARLIER = {**STEP, "LL_STEP_ID": "r1/1"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "sessions", "found"),
+    [
+        pytest.param([(A, 1, A, 5, STEP), (B, A, B, 6, {})], [], [A, B], id="by its marks"),
+        pytest.param([(A, 1, A, 5, EARLIER)], [], [], id="what an earlier action left"),
+        pytest.param([(A, 1, A, 5, {**STEP, "LL_ATTEMPT": "2"})], [], [], id="another attempt"),
+        pytest.param([(B, 1, A, 6, {})], [(A, 5)], [B], id="by its session"),
+    ],
+)
+def test_who_belongs_to_one_action_of_a_run(rows, sessions, found):
+    kept = [Session(sid, born, BOOT) for sid, born in sessions]
+    marks = process_tree.marks_of("r1", 2, 1)
+    members = process_tree.members("r1", kept, marks=marks, system=Table(*rows))
+    assert [one.pid for one in members] == found
 
 
 @pytest.mark.parametrize(

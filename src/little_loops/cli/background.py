@@ -68,6 +68,7 @@ def wish_from(data: dict[str, Any]) -> Wish:
     return Wish(
         **{
             **data,
+            "started_in": tuple(data["started_in"]),
             "limits": Limits(**data["limits"]),
             "scope": None if scope is None else tuple(scope),
         }

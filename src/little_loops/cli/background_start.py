@@ -7,7 +7,7 @@ from typing import Any
 
 from little_loops.cli.background import wish_to
 from little_loops.cli.foreground import Show
-from little_loops.engine.lifecycle import Wish
+from little_loops.engine.lifecycle import Wish, asked_from
 from little_loops.fsm.schema import FSMLoop
 from little_loops.reporting.escape import visible
 from little_loops.system.detached import launch
@@ -18,7 +18,7 @@ def start_in_background(verb: str, loop: FSMLoop | None, wish: Wish, show: Show)
     wanted: dict[str, Any] = {
         "verb": verb,
         "loop": None if loop is None else loop.to_dict(),
-        "wish": wish_to(wish),
+        "wish": wish_to(asked_from(wish, os.environ)),
     }
     quiet = show.json or show.quiet > 0
     begun = launch(wanted, os.environ, (lambda line: None) if quiet else say)

@@ -56,7 +56,13 @@ class Conflict(NamedTuple):
     doing: str
 
     def __str__(self) -> str:
-        return f"'{self.name}' is {self.doing} (pid {self.pid}) and works on {self.scope}"
+        match self.doing:
+            case "killed":
+                return f"'{self.name}' was killed, and its action still works on {self.scope}"
+            case "killed elsewhere":
+                return f"'{self.name}' was killed elsewhere and may still work on {self.scope}"
+            case _:
+                return f"'{self.name}' is {self.doing} (pid {self.pid}) and works on {self.scope}"
 
 
 class HostSeen(NamedTuple):
@@ -131,7 +137,7 @@ def _conflicts(loop: FSMLoop, name: str, runs: Runs) -> list[Conflict]:
     scope = resolve_scope(runs.root, loop.scope)
     return [
         Conflict(other.name, other.pid, show_scope(runs.root, other.scope), doing)
-        for other, doing in runs.blockers(name, scope, os.environ)
+        for other, doing, _ in runs.blockers(name, scope, os.environ)
     ]
 
 

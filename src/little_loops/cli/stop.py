@@ -21,7 +21,7 @@ from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
-from little_loops.runs.stopping import Plan, stop
+from little_loops.runs.stopping import Plan, free, stop
 from little_loops.runs.view import RunView
 from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.durations import now_ms
@@ -40,10 +40,12 @@ class StopArgs(
     examples=[
         ("ll-loop stop fix-types", "and `ll-loop resume fix-types` later"),
         ("ll-loop stop --all", "every running or queued run of this project"),
+        ("ll-loop stop fix-types --gone", "it was killed in a container that is gone"),
     ],
 ):
     loop: str | None = operand("a loop's name, or NAME@ID", optional=True)
     all: bool = flag("stop every running or queued run of this project")
+    gone: bool = flag("free the scope of a run that was killed out of sight of this machine")
 
 
 class Stopped(NamedTuple):
@@ -63,10 +65,13 @@ def main(argv: Sequence[str]) -> int:
     args = StopArgs.read(argv)
     if (args.loop is None) != args.all:
         raise UsageError("name one run, or all of them with `--all`", "see `ll-loop stop --help`")
+    if args.gone and args.all:
+        raise UsageError("`--gone` is about one run", "name it: `ll-loop stop NAME --gone`")
     runs = Runs(find_project(os.getcwd()))
     if args.loop is None:
         return _stop_all(args, runs)
-    stopped = stop_run(runs, run_named(args.loop, runs.root))
+    name = run_named(args.loop, runs.root)
+    stopped = free_scope(runs, name) if args.gone else stop_run(runs, name)
     if args.json:
         print_json({"schema": 1, **stopped.as_json()})
     else:
@@ -109,13 +114,22 @@ def stop_run(runs: Runs, name: str) -> Stopped:
     return Stopped(name, view, view is None or view.status == "interrupted", line)
 
 
+def free_scope(runs: Runs, name: str) -> Stopped:
+    """The user has said that nothing of it runs any more where it was killed."""
+    before = runs.view(name)
+    ended = "" if before is None or before.is_alive else _end_orphans(before)
+    line = f"{name}: its scope is free" if free(runs.root, name) else f"{name} holds no scope"
+    return Stopped(name, before, False, line + (f"; ended {ended}" if ended else ""))
+
+
 def _end_orphans(view: RunView | None) -> str:
     """What a killed runner left of its action, ended and named."""
     if view is None or view.summary is None or view.summary.status != "running":
         return ""
-    from little_loops.system.process_tree import sweep  # only after a crash
+    from little_loops.runs.leftovers import end_leftovers  # only after a crash
 
-    return ", ".join(f"{one.name} (pid {one.pid})" for one in sweep(view.summary.run))
+    ended = end_leftovers(view.files, view.summary.run)
+    return ", ".join(f"{one.name} (pid {one.pid})" for one in ended)
 
 
 def _how(view: RunView | None) -> str:

@@ -24,6 +24,7 @@ from little_loops.runs.layout import CONTINUE
 from little_loops.system import process
 from little_loops.system.files import failure
 from little_loops.system.output import Scanner, SignalScanner
+from little_loops.system.process_tree import marks_of
 from little_loops.system.stops import StopFlag
 
 if TYPE_CHECKING:
@@ -68,9 +69,7 @@ def environment(
 ) -> dict[str, str]:
     """The environment of an action; `written` is what the loop's author put there."""
     own = {
-        "LL_RUN_ID": run.run,
-        "LL_STEP_ID": f"{run.run}/{job.step}",
-        "LL_ATTEMPT": str(job.attempt),
+        **marks_of(run.run, job.step, job.attempt),
         "LL_ITERATION": str(job.iteration),
         "LL_ITERATION_LIMIT": str(job.iteration_limit),
         "LL_LOOP": run.loop,

@@ -36,6 +36,7 @@ from little_loops.runs import storage
 from little_loops.runs.claims import Claim, alive, claim, nested_in, nesting
 from little_loops.runs.history import archive
 from little_loops.runs.layout import RunFiles
+from little_loops.runs.leftovers import end_leftovers
 from little_loops.runs.output_files import RunOutput, rescue
 from little_loops.runs.project import resolve_scope
 from little_loops.runs.reading import Runs
@@ -48,7 +49,6 @@ from little_loops.system.own_command import path_with_own_command
 if TYPE_CHECKING:
     from little_loops.engine.evidence import RunTrees
 
-KILL_GRACE_S = 5.0
 ARCHIVED = ("completed", "failed", "stopped")
 
 
@@ -66,6 +66,12 @@ class Wish(NamedTuple):
     from_state: str | None = None
     evidence: bool = True
     host: Mapping[str, str] = {}  # the agent program and model given for this run
+    started_in: tuple[str, ...] = ()  # the runs around the action that started it
+
+
+def asked_from(wish: Wish, environ: Mapping[str, str]) -> Wish:
+    """With the runs around the process that asks: they cannot end while it waits for the start."""
+    return wish._replace(started_in=nesting(environ).runs)
 
 
 class Ran(NamedTuple):
@@ -136,6 +142,7 @@ def _claim(
         started_at=timestamp(wall_ms()),
         outer=nesting(around.environ).runs,
         queue=wish.queue,
+        within=wish.started_in,
         say=around.say,
         stop=around.stop,
     )
@@ -162,7 +169,7 @@ def _end_orphans_of(files: RunFiles) -> None:
     """A run that is put away must not leave its action running beside the next one."""
     found = Runs(files.root).view(files.name)
     if found is not None and found.summary is not None and found.summary.status == "running":
-        process_tree.sweep(found.summary.run, (), KILL_GRACE_S)
+        end_leftovers(files, found.summary.run)
 
 
 def unfinished(name: str, run: LoopState) -> UsageError:
@@ -261,7 +268,7 @@ def _end_orphans(run: LoopState, loop: FSMLoop, writer: RunWriter) -> tuple[str,
     """What a killed runner left of its action is ended before anything runs again."""
     if run.status != "running":
         return ()
-    ended = process_tree.sweep(run.run, SessionNote.read(writer.data), loop.kill_grace)
+    ended = end_leftovers(writer.files, run.run, loop.kill_grace)
     return tuple(f"{member.name} (pid {member.pid})" for member in ended)
 
 

@@ -9,10 +9,8 @@ Not here: decisions (`machine`), how an action is run (`shell_actions`, `agent_a
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
@@ -330,10 +328,3 @@ class SessionNote:
 
     def close(self) -> None:
         os.close(self._descriptor)
-
-    @classmethod
-    def read(cls, data: Folder) -> list[process_tree.Session]:
-        with suppress(ValueError, TypeError):
-            raw = data.read(SESSION, 4096)
-            return [process_tree.Session(*json.loads(raw))] if raw else []
-        return []

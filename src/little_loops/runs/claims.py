@@ -7,7 +7,12 @@ under the guard too: nobody can come to hold a file that has no name any more.
 
 A run inside another one (`outer` names those around it) never conflicts with them and works within
 the scope of the innermost.  It waits only for runs inside that same one: the run around it
-cannot end while it waits, so waiting for anybody else could be waiting for itself.
+cannot end while it waits, so waiting for anybody else could be waiting for itself.  The same goes
+for one that an action starts in the background, as long as the action waits for it to begin
+(`within` names the runs around that action).
+
+A runner that was killed holds nothing any more, but its last action may live on: until that has
+ended, or somebody has said that it is gone, nothing else starts on its scope.
 
 Not here: what a scope is (`fsm.scope`), what is in a `.pid` file (`holders`).
 """
@@ -16,10 +21,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Literal, Protocol, Self
 
 from little_loops.errors import ConflictError, StorageError, UsageError, WaitStopped
 from little_loops.fsm.scope import contains, overlaps
@@ -34,6 +39,8 @@ from little_loops.system.lock_files import guarded, has_name, held, hold, lookin
 RELEASE_WAIT_S = 2.0
 POLL_S = 0.1
 DEEPEST = 16
+MAX_PID_BYTES = 1 << 20
+MOST_NAMED = 3
 
 
 class Stop(Protocol):
@@ -155,6 +162,7 @@ def claim(
     loop: str,
     started_at: str,
     outer: tuple[str, ...] = (),
+    within: tuple[str, ...] = (),
     queue: bool = False,
     say: Callable[[str], None] = lambda line: None,
     stop: Stop | None = None,
@@ -164,7 +172,7 @@ def claim(
     folder = make_folder(root, RUNNING)
     try:
         wanted = this_process(name, scope, run_id, loop=loop, started_at=started_at, outer=outer)
-        return _claim(_Desk(folder, root, queue), wanted, say, stop)
+        return _claim(_Desk(folder, root, queue, (*outer, *within)), wanted, say, stop)
     except BaseException:
         folder.close()
         raise
@@ -176,6 +184,7 @@ class _Desk(NamedTuple):
     folder: Folder
     root: str
     may_queue: bool
+    within: tuple[str, ...]
 
 
 def _claim(desk: _Desk, wanted: Holder, say: Callable[[str], None], stop: Stop | None) -> Claim:
@@ -185,7 +194,7 @@ def _claim(desk: _Desk, wanted: Holder, say: Callable[[str], None], stop: Stop |
         blocker = _blocker(desk, wanted, live)
         if blocker is None:
             return _take(desk.folder, wanted)
-        _check_may_wait(desk, wanted, blocker)
+        _check_may_wait(desk, wanted, blocker, live)
         ticket = _draw(desk, wanted)
     try:
         return _wait(desk, wanted, ticket.number, blocker, say, stop)
@@ -205,7 +214,8 @@ def _wait(
     while True:
         if blocker.holder.name != told:
             told = blocker.holder.name
-            say(f"Waiting for '{told}' to complete...")
+            what = f"what is left of '{told}'" if blocker.doing == "killed" else f"'{told}'"
+            say(f"Waiting for {what} to complete...")
         if _stopped(stop):
             raise WaitStopped(f"`{wanted.name}` was stopped while it waited for `{told}`")
         with guarded(desk.folder):
@@ -214,7 +224,7 @@ def _wait(
             if found is None:
                 return _take(desk.folder, wanted)
             blocker = found
-            _check_may_wait(desk, wanted, blocker)
+            _check_may_wait(desk, wanted, blocker, live)
 
 
 def _stopped(stop: Stop | None) -> bool:
@@ -239,11 +249,15 @@ def _placed(wanted: Holder, live: list[Holder]) -> Holder:
     return wanted._replace(scope=tuple(scope), outer=tuple(holder.run_id for holder in around))
 
 
+Doing = Literal["running", "waiting to run", "killed", "killed elsewhere"]
+
+
 class Blocker(NamedTuple):
-    """A run that has to end before another one can start."""
+    """A run that has to end before another one can start; `left` names what outlived its runner."""
 
     holder: Holder
-    doing: str
+    doing: Doing
+    left: str = ""
 
 
 def blockers(
@@ -257,7 +271,8 @@ def blockers(
     with folder, looking(folder):
         found = [Blocker(holder, "running") for holder in _live(folder, root)]
         found += [Blocker(ticket.holder, "waiting to run") for ticket in _tickets(folder, root)]
-    return [each for each in found if _conflicts(wanted, each.holder)]
+        found = [each for each in found if _conflicts(wanted, each.holder)]
+        return found + list(_left_behind(folder, root, wanted))
 
 
 def _blocker(
@@ -267,6 +282,8 @@ def _blocker(
     for holder in sorted(live, key=lambda each: (len(each.outer), each.name)):
         if _conflicts(wanted, holder):
             return Blocker(holder, "running")
+    for left in _left_behind(desk.folder, desk.root, wanted):
+        return left
     for ticket in _tickets(desk.folder, desk.root, tidy=True):
         came_first = number is None or ticket.number < number
         if came_first and _may_wait(wanted, ticket.holder) and _conflicts(wanted, ticket.holder):
@@ -284,15 +301,82 @@ def _may_wait(wanted: Holder, other: Holder) -> bool:
     return not wanted.outer or wanted.outer[-1] in other.outer
 
 
-def _check_may_wait(desk: _Desk, wanted: Holder, blocker: Blocker) -> None:
-    can_wait = _may_wait(wanted, blocker.holder)
-    if desk.may_queue and can_wait:
-        return
-    is_itself = wanted.name == blocker.holder.name
-    message, ways = _already(wanted, blocker) if is_itself else _overlap(desk, wanted, blocker)
-    if not can_wait:
+def _left_behind(folder: Folder, root: str, wanted: Holder) -> Iterator[Blocker]:
+    """Runs whose runner was killed, and whose last action lives on, or may do so out of sight.
+
+    What is left of the run that is wanted itself is ended before it starts.
+    """
+    for holder in _dead(folder, root):
+        if not _conflicts(wanted, holder):
+            continue
+        from little_loops.runs.leftovers import in_flight, left_running, whereabouts  # rare
+
+        where = whereabouts(holder)
+        if where == "elsewhere" and in_flight(holder, root) is not None:
+            yield Blocker(holder, "killed elsewhere")
+        elif where == "here" and holder.name != wanted.name:
+            if left := left_running(holder, root):
+                names = ", ".join(f"{one.name} (pid {one.pid})" for one in left[:MOST_NAMED])
+                yield Blocker(holder, "killed", names)
+
+
+def _waits_for_itself(desk: _Desk, blocker: Blocker, live: list[Holder]) -> bool:
+    """Whether an action around us would have to end first, while it waits for us to begin."""
+    if blocker.holder.run_id in desk.within:
+        return True
+    is_inside = any(holder.run_id in desk.within for holder in live)
+    return is_inside and blocker.doing == "waiting to run"  # it may itself wait for that action
+
+
+def _check_may_wait(desk: _Desk, wanted: Holder, blocker: Blocker, live: list[Holder]) -> None:
+    message, ways = _in_words(desk, wanted, blocker)
+    if blocker.doing == "killed elsewhere":
+        raise ConflictError(message, ways)
+    if not _may_wait(wanted, blocker.holder):
         raise ConflictError(message, f"{ways}; a run inside another waits for none outside of it")
-    raise ConflictError(message, f"{ways}; `--queue` waits for it")
+    if desk.may_queue and _waits_for_itself(desk, blocker, live):
+        raise ConflictError(message, f"{ways}; a run cannot wait for the action that starts it")
+    if not desk.may_queue:
+        raise ConflictError(message, f"{ways}; `--queue` waits for it")
+
+
+def _in_words(desk: _Desk, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+    """Why it cannot start, and the ways out."""
+    match blocker.doing:
+        case "killed":
+            return _orphan(desk, wanted, blocker)
+        case "killed elsewhere":
+            return _out_of_sight(wanted, blocker)
+        case _ if wanted.name == blocker.holder.name:
+            return _already(wanted, blocker)
+        case _:
+            return _overlap(desk, wanted, blocker)
+
+
+def _orphan(desk: _Desk, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+    its, theirs = blocker.holder.name, show_scope(desk.root, blocker.holder.scope)
+    return (
+        f"Cannot start '{wanted.name}' - loop '{its}' was killed, and its action still runs",
+        (
+            f"{blocker.left} works on {theirs}: `ll-loop stop {its}` ends it,"
+            f" `ll-loop resume {its}` ends it and continues that run"
+        ),
+    )
+
+
+def _out_of_sight(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+    its, host = blocker.holder.name, blocker.holder.host
+    who = "it" if its == wanted.name else f"loop '{its}'"
+    return (
+        (
+            f"Cannot start '{wanted.name}' - {who} was killed on {host}, and whether its action"
+            " still runs there cannot be seen from here"
+        ),
+        (
+            f"`ll-loop stop {its}` ends it if you run it there;"
+            f" `ll-loop stop {its} --gone` frees its scope if it has ended"
+        ),
+    )
 
 
 def _already(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
@@ -399,6 +483,15 @@ def _tickets(folder: Folder, root: str, *, tidy: bool = False) -> list[_Ticket]:
             elif tidy:
                 queue.remove(name)
     return tickets
+
+
+def _dead(folder: Folder, root: str) -> Iterator[Holder]:
+    """Those whose process ended without giving up its claim."""
+    for name in named(folder.names(), PID):
+        file = name + PID
+        with suppress(StorageError):
+            if held(folder, file) is None and (raw := folder.read(file, MAX_PID_BYTES)):
+                yield from_bytes(raw, name, root)
 
 
 def _live(folder: Folder, root: str) -> list[Holder]:

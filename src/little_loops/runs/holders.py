@@ -29,6 +29,7 @@ class Holder(NamedTuple):
     started_at: str
     loop: str
     outer: tuple[str, ...] = ()
+    namespace: str = ""
 
 
 def this_process(
@@ -44,7 +45,19 @@ def this_process(
     seen = SYSTEM.look(pid)
     created = 0.0 if seen is None else seen.created
     host = os.uname().nodename
-    return Holder(name, pid, created, SYSTEM.boot(), host, scope, run_id, started_at, loop, outer)
+    return Holder(
+        name,
+        pid,
+        created,
+        SYSTEM.boot(),
+        host,
+        scope,
+        run_id,
+        started_at,
+        loop,
+        outer,
+        SYSTEM.namespace(),
+    )
 
 
 def unknown(name: str, root: str) -> Holder:
@@ -70,7 +83,8 @@ def from_bytes(raw: bytes, name: str | None, root: str) -> Holder:
 
 def _checked(holder: Holder) -> Holder:
     texts = (holder.name, holder.boot, holder.host, holder.run_id, holder.started_at, holder.loop)
-    if not all(isinstance(text, str) for text in (*texts, *holder.scope, *holder.outer)):
+    lists = (*holder.scope, *holder.outer)
+    if not all(isinstance(text, str) for text in (*texts, *lists, holder.namespace)):
         raise TypeError("a text is none")
     return holder._replace(created=float(holder.created))
 
@@ -78,6 +92,8 @@ def _checked(holder: Holder) -> Holder:
 def still_same(holder: Holder) -> bool:
     """Is that process number still the process which wrote the file?"""
     if holder.pid < 1 or holder.host != os.uname().nodename or holder.boot != SYSTEM.boot():
+        return False
+    if holder.namespace not in ("", SYSTEM.namespace()):
         return False
     seen = SYSTEM.look(holder.pid)
     return seen is not None and not seen.is_zombie and seen.created == holder.created

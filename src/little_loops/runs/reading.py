@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.state import RunSummary
-from little_loops.runs.claims import Blocker, alive, blockers, holders, waiting
+from little_loops.runs.claims import MAX_PID_BYTES, Blocker, alive, blockers, holders, waiting
 from little_loops.runs.folders import event_log, find_folder, folder_of
 from little_loops.runs.history import past_files, past_names
 from little_loops.runs.holders import Holder, from_bytes
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 LOOKS = 3
 SMALL = 1 << 16
-MAX_PID_BYTES = 1 << 20
 ENTRIES_READ = 80
 TEXTS_WITHIN = 20
 """So many events from the end tell why a run ended or paused."""

@@ -3,7 +3,7 @@
 A process is signalled only if it proves to be the one that wrote the file (`holders`).  One that
 does not answer is asked once more, as a second Ctrl-C would, and killed in the end.
 
-Not here: what is printed about it (`cli.stop`).
+Not here: what is printed about it (`cli.stop`), what a killed one left running (`leftovers`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from little_loops.errors import UsageError
-from little_loops.runs.claims import alive, waiting
-from little_loops.runs.holders import Holder, send
+from little_loops.runs.claims import MAX_PID_BYTES, alive, waiting
+from little_loops.runs.folders import find_folder
+from little_loops.runs.holders import Holder, from_bytes, send
+from little_loops.runs.layout import PID, RUNNING
+from little_loops.runs.project import check_run_name
+from little_loops.system.lock_files import guarded, held
 
 POLL_S: Final = 0.02
 
@@ -45,6 +49,23 @@ def stop(root: str, holder: Holder, plan: Plan) -> bool:
         f"`{holder.name}` (pid {holder.pid}) does not end, not even when it is killed",
         "it waits for the system, a disk or a network most likely",
     )
+
+
+def free(root: str, name: str) -> Holder | None:
+    """Forget a runner that was killed, with whatever it may have left running out of sight.
+
+    Gives who that was.  What can be seen of it has to be ended before.
+    """
+    folder = find_folder(root, RUNNING)
+    if folder is None:
+        return None
+    file = check_run_name(name) + PID
+    with folder, guarded(folder):
+        if held(folder, file) is not None:
+            raise UsageError(f"`{name}` is running", f"`ll-loop stop {name}` ends it")
+        raw = folder.read(file, MAX_PID_BYTES)
+        folder.remove(file)
+    return None if raw is None else from_bytes(raw, name, root)
 
 
 def is_there(root: str, holder: Holder) -> bool:

@@ -172,7 +172,10 @@ class _Action:
                     stdin=fd,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    env={"PATH": path, process_tree.READS_FOR_LEFTOVERS: "1"},
+                    env={
+                        "PATH": path,
+                        process_tree.READS_FOR_LEFTOVERS: process_tree.reader_mark(),
+                    },
                     cwd="/",
                     start_new_session=True,
                     timeout=DRAIN_S,

@@ -39,6 +39,7 @@ class System(Protocol):
     def name(self, pid: int) -> str: ...
     def cpu_s(self, pid: int) -> float: ...
     def boot(self) -> str: ...
+    def namespace(self) -> str: ...
 
 
 class Proc:
@@ -92,6 +93,12 @@ class Proc:
             return _read("/proc/sys/kernel/random/boot_id").decode().strip()
         return ""
 
+    def namespace(self) -> str:
+        """Which processes can be seen: those of one container have it in common."""
+        with suppress(OSError):
+            return os.readlink("/proc/self/ns/pid")
+        return ""
+
 
 class Psutil:
     """Systems without /proc.  Slow to import, so only when something has to be ended."""
@@ -142,6 +149,9 @@ class Psutil:
         import psutil  # rare and slow
 
         return str(psutil.boot_time())
+
+    def namespace(self) -> str:
+        return "all"
 
 
 def _read(path: str) -> bytes:

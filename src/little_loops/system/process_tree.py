@@ -71,25 +71,45 @@ def session(pid: int) -> Session:
 # --- who belongs ---
 
 
+def marks_of(run_id: str, step: int, attempt: int) -> dict[str, str]:
+    """The variables by which the processes of one action are known."""
+    return dict(zip(OF_ONE_ACTION, (run_id, f"{run_id}/{step}", str(attempt)), strict=True))
+
+
+@cache
+def reader_mark() -> str:
+    """By which the readers that this process started are known; no action can make it up."""
+    return os.urandom(8).hex()
+
+
 def members(
     run_id: str,
     sessions: Collection[Session] = (),
     roots: Collection[int] = (),
     *,
+    marks: Mapping[str, str] | None = None,
     system: System = SYSTEM,
 ) -> list[Member]:
-    """The living processes of a run, and all that is below `roots`."""
-    seen, marks = system.processes(), cache(system.marks)
+    """The living processes of a run, and all that is below `roots`.
+
+    With `marks`, only those of the action that has them, and of the sessions.
+    """
+    seen, marks_at = system.processes(), cache(system.marks)
     known = {one.sid: one.born for one in sessions if one.boot == _boot()}
+    token = {**(marks or {}), RUN_ID: run_id}
 
     def belongs(process: Process) -> bool:
-        if process.parent in roots or marks(process.pid).get(RUN_ID) == run_id:
+        if process.parent in roots or _has(marks_at(process.pid), token):
             return True
         leader = seen.get(process.session)
         born = known.get(process.session)
         return born is not None and (leader is None or leader.created <= born)
 
-    return _pick(seen, belongs, _stranger_to(run_id, seen, marks), system)
+    return _pick(seen, belongs, _stranger_to(run_id, seen, marks_at), system)
+
+
+def _has(marks: Mapping[str, str], token: Mapping[str, str]) -> bool:
+    return all(marks.get(name) == value for name, value in token.items())
 
 
 def action_members(leader: int, env: Mapping[str, str], *, system: System = SYSTEM) -> list[Member]:
@@ -135,7 +155,8 @@ def _stranger_to(
             return True
         their = marks(process.pid)
         is_another = not their.get(RUN_ID) or their[RUN_ID] != run_id
-        return READS_FOR_LEFTOVERS in their or (their.get(DETACHED) == "1" and is_another)
+        is_reader = their.get(READS_FOR_LEFTOVERS) == reader_mark()
+        return is_reader or (their.get(DETACHED) == "1" and is_another)
 
     return is_stranger
 

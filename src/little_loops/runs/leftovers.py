@@ -1,0 +1,98 @@
+"""What a killed runner has left running: the action that was in flight when it died.
+
+While that action lives on, nothing else may start on its scope.  What earlier actions left running
+(a dev server) keeps nobody out.  Processes can be seen only from where their runner ran: on the
+same machine since it was booted, and in the same container.
+
+Not here: who may start (`claims`), which processes belong to a run (`system.process_tree`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final, Literal
+
+from little_loops.errors import StorageError
+from little_loops.records import NamedTuple
+from little_loops.runs.folders import folder_of
+from little_loops.runs.holders import Holder
+from little_loops.runs.layout import DATA, SESSION, RunFiles
+from little_loops.runs.stored_run import look
+from little_loops.system import process_tree
+from little_loops.system.files import Folder
+from little_loops.system.process_table import SYSTEM
+
+KILL_GRACE_S: Final = 5.0
+MAX_SESSION_BYTES: Final = 4096
+
+
+class InFlight(NamedTuple):
+    """An action whose end nobody has written down; `marks` tell its processes from others."""
+
+    run: str
+    marks: Mapping[str, str]
+
+
+Whereabouts = Literal["here", "gone", "elsewhere"]
+
+
+def whereabouts(holder: Holder) -> Whereabouts:
+    """Whether what a runner started can be seen from here, or has ended with its machine."""
+    same_machine = holder.host == os.uname().nodename
+    # An earlier version did not write down in which container it ran.
+    namespace = holder.namespace or (SYSTEM.namespace() if same_machine else None)
+    if holder.boot in ("", SYSTEM.boot()):
+        return "here" if not holder.boot or namespace == SYSTEM.namespace() else "elsewhere"
+    return "gone" if same_machine else "elsewhere"
+
+
+def in_flight(holder: Holder, root: str) -> InFlight | None:
+    """The action that was under way when that runner died."""
+    try:
+        found = look(RunFiles(root, holder.name))
+    except StorageError:  # nobody can tell: anything of that run may be its last action
+        return InFlight(holder.run_id, {})
+    if found is None or found.run.phase != "running":
+        return None
+    run = found.run
+    return InFlight(run.run, process_tree.marks_of(run.run, run.step, run.attempt))
+
+
+def left_running(holder: Holder, root: str) -> list[process_tree.Member]:
+    """The living processes of that action, as far as they can be seen from here."""
+    action = in_flight(holder, root)
+    if action is None:
+        return []
+    sessions = _sessions_of(RunFiles(root, holder.name))
+    return process_tree.members(action.run, sessions, marks=action.marks)
+
+
+def end_leftovers(
+    files: RunFiles, run_id: str, grace_s: float = KILL_GRACE_S
+) -> list[process_tree.Member]:
+    """End what a killed runner left running, of all its actions; gives what was ended."""
+    return process_tree.sweep(run_id, _sessions_of(files), grace_s)
+
+
+def _sessions_of(files: RunFiles) -> list[process_tree.Session]:
+    with suppress(StorageError):
+        folder = folder_of(files)
+        if folder is None:
+            return []
+        with folder:
+            data = folder.child(files.base + DATA)
+        if data is not None:
+            with data:
+                return read_session(data)
+    return []
+
+
+def read_session(data: Folder) -> list[process_tree.Session]:
+    """The session of the action that was started last."""
+    with suppress(ValueError, TypeError):
+        raw = data.read(SESSION, MAX_SESSION_BYTES)
+        return [process_tree.Session(*json.loads(raw))] if raw else []
+    return []
