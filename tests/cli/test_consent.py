@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from typing import NamedTuple
 
@@ -320,3 +321,48 @@ def test_two_terminals_may_agree_at_the_same_time(stage: Project):
     assert [each.wait(timeout=60) for each in started] == [0] * 4
     shown = stage.ll("trust", "--list", env=environ(stage)).stdout
     assert [f"/mend {number}" in shown for number in range(4)] == [True] * 4
+
+
+GOAL = """\
+paradigm: goal
+name: mend
+goal: It is there
+tools: ["touch checked; false", {action: Fix it, action_type: prompt}]
+"""
+MISSING = (
+    "error: `claude` is not on PATH, and state `fix` runs an agent with it\n"
+    "   = help: install it (`ll-loop doctor` shows what is there), choose another with `--host`, or name "
+    'your own in the loop: `host: {name: command, command: [my-agent, "{prompt}"]}`\n'
+)
+
+
+def test_a_missing_agent_is_refused_before_the_first_action(project: Project):
+    project.loop("mend", GOAL)
+    refused = project.ll("run", "mend", env=without_agents(project))
+    assert (refused.returncode, refused.stdout, refused.stderr) == (2, "", MISSING)
+    assert not (project.root / "checked").exists()
+
+
+def test_a_missing_agent_of_a_machine_is_a_warning_and_no_question(project: Project):
+    """A path through the states may not reach it."""
+    states = "  look: {action: 'true', on_pass: done, on_fail: fix}\n"
+    project.loop("mend", LOOP.format(mode="").replace("initial: fix", "initial: look") + states)
+    warned = project.ll("run", "mend", env=without_agents(project))
+    assert warned.returncode == 0
+    assert "warning: `claude` is not on PATH; state `fix` needs it\n" in warned.stderr
+
+
+def test_an_agent_on_a_path_of_the_loops_own_is_looked_for_when_it_is_run(project: Project):
+    project.loop("mend", GOAL + "env: {PATH: /nowhere}\nmax_iterations: 1\n")
+    env = without_agents(project) | {"LL_ALLOW_SKIP_PERMISSIONS": "1"}
+    said = project.ll("run", "mend", env=env)
+    assert "`claude` is not on PATH" not in said.stderr
+
+
+def without_agents(project: Project) -> dict[str, str]:
+    """A PATH with the programs a shell action needs, and no agent."""
+    programs = project.home / "few"
+    programs.mkdir()
+    for name in ("sh", "touch", "git"):
+        (programs / name).symlink_to(shutil.which(name) or name)
+    return {"PATH": str(programs), "IS_SANDBOX": "1"}

@@ -178,7 +178,7 @@ ENDINGS = {
         (
             "fix-types  ✗ failed (apply: auth)  14m 03s  2h ago\n"
             "  state      apply                 iteration 1 of 50\n"
-            "  error      log in: \\x1b[31mclaude /login\n"
+            "  error      log in: claude /login\n"
         ),
     ),
     "failure state": (

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from little_loops.definitions.agent_programs import missing_agent, refusal
 from little_loops.definitions.trust import AgentAction, Trust, agree, trust_of
 from little_loops.errors import UsageError
 from little_loops.fsm.actions import Agent, Builtin, Shell, action_of
@@ -31,6 +32,7 @@ def skip_permissions(
     loop: FSMLoop, context: Mapping[str, Any], root: str, *, allowed: bool
 ) -> bool:
     """Whether agents of this run may skip permission prompts; raises where nobody agreed to it."""
+    is_there = _check_programs(loop, context, root)
     wanted = actions_to_agree_to(loop, context, root)
     if not wanted:
         return False
@@ -38,11 +40,24 @@ def skip_permissions(
     trust = trust_of(root, os.environ)
     if allowed or os.environ.get(ALLOW) == "1" or trust.covers(wanted):
         return True
+    if not is_there:
+        return False  # no question about an agent that is not there
     if not can_ask():
         raise _nobody_agreed(wanted, trust)
     _ask(wanted, trust)
     agree(root, wanted, timestamp(wall_ms()), os.environ)
     return True
+
+
+def _check_programs(loop: FSMLoop, context: Mapping[str, Any], root: str) -> bool:
+    """Whether all agents can be run; raises where the run needs one that cannot."""
+    missing = missing_agent(loop, context, root, os.environ.get("PATH"))
+    if missing is None:
+        return True
+    if (error := refusal(loop, missing)) is not None:
+        raise error
+    talk(f"warning: {missing.why}; state `{missing.state}` needs it")
+    return False
 
 
 def actions_to_agree_to(

@@ -1,0 +1,67 @@
+"""Which programs the agents of a loop need, and which of them cannot be run here.
+
+Looked for before anything is run: a check that takes half an hour is no way to find out that there
+is nobody to fix what it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from little_loops.errors import UsageError
+from little_loops.fsm.actions import action_of, is_agents
+from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
+from little_loops.fsm.values import author_context
+from little_loops.records import NamedTuple
+from little_loops.templates.render import TemplateError, Unresolved
+
+NEEDED_BY = ("goal", "convergence", "invariants", "relay")
+"""Paradigms whose agents are sure to be asked, unless there is nothing to do."""
+
+
+class MissingAgent(NamedTuple):
+    state: str
+    why: str
+
+
+def missing_agent(
+    loop: FSMLoop, context: Mapping[str, Any], root: str, path: str | None
+) -> MissingAgent | None:
+    """The first state with an agent that cannot be run."""
+    for name, options in _agents(loop, {**loop.context, **context}):
+        from little_loops.hosts.programs import find_program  # only agents pay for it
+
+        program = (options.command or (options.host,))[0]
+        if (why := find_program(program, path, root).why_not) is not None:
+            return MissingAgent(name, why)
+    return None
+
+
+def refusal(loop: FSMLoop, missing: MissingAgent) -> UsageError | None:
+    """The error for a run that needs the agent; None where it may end without it."""
+    if loop.paradigm not in NEEDED_BY:
+        return None
+    return UsageError(
+        f"{missing.why}, and state `{missing.state}` runs an agent with it",
+        "install it (`ll-loop doctor` shows what is there), choose another with `--host`, or name your own "
+        'in the loop: `host: {name: command, command: [my-agent, "{prompt}"]}`',
+    )
+
+
+def _agents(loop: FSMLoop, context: Mapping[str, Any]) -> Iterator[tuple[str, HostOptions]]:
+    for name, state in loop.states.items():
+        options = loop.host.under(state.host)
+        # A PATH of its own is filled in when the action is run.
+        own_path = any("PATH" in env for env in (loop.env, state.env, options.env or {}))
+        if not own_path and _runs_agent(state, context):
+            yield name, options
+
+
+def _runs_agent(state: StateConfig, context: Mapping[str, Any]) -> bool:
+    if state.action is None:
+        return False
+    try:
+        return is_agents(action_of(state, author_context(context, state)))
+    except (TemplateError, Unresolved):
+        return False  # it will never run
