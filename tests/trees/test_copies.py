@@ -315,3 +315,68 @@ def test_what_cannot_be_rewritten_is_named(tree):
         "`.venv/lib/huge.pth` may lead from the clean copy back into the project: it is too large to be rewritten",
         "write `setup:` with the command that installs what the check needs",
     )
+
+
+# ── repositories of other kinds ────────────────────────────────────────────────────────────────
+
+
+def test_a_worktree_and_a_shallow_clone_have_copies(tree):
+    tree.write("src/a.py", "a = 2\n")
+    tree.commit("second")
+    tree.git("worktree", "add", "-q", "-b", "other", str(tree.place / "w/p"))
+    tree.git("clone", "-q", "--depth=1", f"file://{tree.top}", str(tree.place / "s/p"))
+    for name, branch in (("w", "other"), ("s", "main")):
+        there = Tree(tree.place / name)
+        laid = Laid(there)
+        there.write("src/a.py", "a = 3\n")
+        root = laid.out()
+        assert there.git("status", "--short", "--branch", cwd=root) == f"## {branch}\n M src/a.py\n"
+        assert there.git("log", "--format=%s", cwd=root) == there.git("log", "--format=%s")
+
+
+def test_a_detached_head_and_a_later_commit_are_those_of_the_copy(tree):
+    laid = Laid(tree)
+    root = laid.out()
+    tree.write("src/a.py", "a = 2\n")
+    tree.git("commit", "-q", "-am", "second")
+    laid.out()
+    assert tree.git("status", "--short", cwd=root) == ""
+    tree.git("pack-refs", "--all")
+    tree.git("checkout", "-q", "--detach", "HEAD^")
+    laid.out()
+    assert tree.git("rev-parse", "HEAD", cwd=root) == tree.git("rev-parse", "HEAD")
+    assert tree.git("for-each-ref", cwd=root) == ""
+
+
+def test_a_repository_with_long_ids_has_a_copy(tmp_path):
+    tree = Tree(tmp_path)
+    (tmp_path / "p/.git").rename(tmp_path / "sha1")
+    tree.git("init", "-q", "-b", "main", "--object-format=sha256")
+    tree.write("a.txt", "a")
+    tree.commit()
+    laid = Laid(tree, protect=("a.txt",))
+    root = laid.out()
+    assert tree.git("status", "--short", cwd=root) == ""
+    tree.write("a.txt", "b")
+    tree.commit()
+    assert laid.store.committed(laid.rules, laid.start.guard) == ("a.txt",)
+
+
+def test_a_submodule_is_there_in_the_copy(tree, tmp_path):
+    other = Tree(tmp_path / "other")
+    other.write("lib.py", "lib")
+    other.commit()
+    tree.git("submodule", "add", "-q", str(other.top), "lib")
+    tree.git("commit", "-q", "-m", "lib")
+    assert (Laid(tree).out() / "lib/lib.py").read_text() == "lib"
+
+
+def test_a_file_that_was_too_large_for_the_store_is_in_the_copy(tree):
+    with open(tree.root / "large.bin", "wb") as file:
+        file.truncate(60 << 20)
+    laid = Laid(tree)
+    root = laid.out()
+    assert (root / "large.bin").stat().st_size == 60 << 20
+    kept = (root / "large.bin").stat()
+    laid.out()
+    assert (root / "large.bin").stat() == kept

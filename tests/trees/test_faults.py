@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from tests.simulation.disk import COUNTED
 from tests.trees.projects import Tree, fingerprint
 
 Work = Callable[[], object]
+OPERATIONS = COUNTED | {"os.chmod", "os.rmdir"}
 
 
 @pytest.fixture
@@ -91,7 +93,7 @@ def _die_at(number: int, note: int) -> None:
 
     def count(what: str, arguments: tuple[Any, ...]) -> None:
         nonlocal left
-        if what not in COUNTED or not _is_ours(what, arguments):
+        if what not in OPERATIONS or not _is_ours(what, arguments):
             return
         left -= 1
         if left == 0:
@@ -245,6 +247,48 @@ def test_killed_at_every_operation_and_done_again(place, work, record_property):
     reached = every_kill(work, place, each=1)
     record_property("figure: kills of work on trees, every operation", reached)
     assert reached > 20
+
+
+# ── what the system refuses ────────────────────────────────────────────────────────────────────
+
+AS_NOBODY = """
+import os, shutil, sys
+from tests.trees.projects import Tree
+from little_loops.trees import copies
+from pathlib import Path
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+tree = Tree(Path(sys.argv[1]))
+for name in ("open/a.py", "locked/tests/b.py", "tests/c.py", "tests/deep/d.py"):
+    tree.write(name, "assert 1")
+store = tree.store()
+rules = tree.rules(store, ["a.py", "tests/"])
+start = store.snapshot(rules)
+for name in ("open/a.py", "locked/tests/b.py", "tests/c.py", "tests/deep/d.py"):
+    tree.write(name, "assert 0")
+(tree.root / "open").chmod(0o500)
+(tree.root / "tests").chmod(0o500)
+(tree.root / "tests/deep").chmod(0)
+print(store.restore(rules, start.guard)[:2])
+print(oct((tree.root / "tests").stat().st_mode), oct((tree.root / "tests/deep").stat().st_mode))
+(tree.root / "open").chmod(0o700)
+print(store.restore(rules, start.guard)[:2])
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_directory_that_may_not_be_written_is_named_unless_its_mode_was_tampered_with(place):
+    place.chmod(0o755)
+    home = place / "home"
+    home.mkdir()
+    os.chown(home, 65534, 65534)
+    done = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY, str(home)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == [
+        "(('locked/tests/b.py', 'tests', 'tests/c.py', 'tests/deep', 'tests/deep/d.py'), ('open/a.py: permission denied',))",
+        "0o40755 0o40755",
+        "(('open/a.py',), ())",
+    ], done.stderr
 
 
 # ── damage ─────────────────────────────────────────────────────────────────────────────────────

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from little_loops.trees.copies import CleanCopy
 from tests.simulation.command import in_memory
 from tests.trees.drawn import DIRS, NODES, Dir, Node, clear, content, plant
 from tests.trees.projects import Tree, fingerprint
@@ -69,6 +70,7 @@ def test_restoring_is_exact_for_any_tree_and_any_tampering(places, before, after
     rules = tree.rules(store, ["tests/"])
     start = store.snapshot(rules)
     wanted = fingerprint(tree.root, skip=[".git"])
+    repository_before = fingerprint(tree.root / ".git")
     tampered: Node | None = Dir({"tests": after}, 0o755) if after and not outer else after
     plant(tree.root / "sub", tampered)
     restored = store.restore(rules, start.guard)
@@ -78,6 +80,7 @@ def test_restoring_is_exact_for_any_tree_and_any_tampering(places, before, after
     assert store.restore(rules, start.guard).paths == ()
     assert store.snapshot(rules, start.guard).guard == start.guard
     assert (tree.place / "outside/file").read_text() == "outside"
+    assert fingerprint(tree.root / ".git") == repository_before
     # What was replaced can be had again.
     for one in store.guard_changes(start.guard, restored.kept):
         if one.kind != "deleted":
@@ -117,8 +120,6 @@ def _files(found: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
 @LAW
 @given(first=DIRS, second=DIRS)
 def test_a_copy_laid_out_over_another_is_the_snapshot(places, first, second):
-    from little_loops.trees.copies import CleanCopy
-
     tree = repository(places)
     plant(tree.root / "d", first)
     store = tree.store()

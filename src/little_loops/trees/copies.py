@@ -36,7 +36,7 @@ from little_loops.trees.objects import object_id
 from little_loops.trees.placing import Ground
 from little_loops.trees.reading import read_objects
 from little_loops.trees.restore import TOO_LARGE
-from little_loops.trees.rules import GIT, Rules
+from little_loops.trees.rules import GIT, TOO_DEEP, Rules, is_too_deep
 from little_loops.trees.shadows import NotClean, replace_path
 from little_loops.trees.store import TreeStore
 from little_loops.trees.walk import ContentWalk, Entry, dump_seeds, load_seeds
@@ -80,7 +80,8 @@ class CleanCopy:
     def held(self) -> Iterator[None]:
         """Have the copy to oneself, from before it is laid out until the check has ended."""
         try:
-            os.makedirs(self.path, mode=PRIVATE_FOLDER, exist_ok=True)
+            os.makedirs(self._base, mode=PRIVATE_FOLDER, exist_ok=True)
+            os.makedirs(self.path, exist_ok=True)
             lock = os.path.join(self._base, "lock")
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -236,7 +237,11 @@ class CopyWalk(ContentWalk):
     """Everything that lies in a copy; a repository in it is nothing special."""
 
     def _enters(self, fd: int, name: str, path: str, ignored: bool) -> bool:
-        is_own = name == GIT and not path and not self._rules.prefix
+        below = path + name
+        is_own = below == GIT and not self._rules.prefix
+        if not ignored and is_too_deep(below):
+            self.left_out[below] = TOO_DEEP
+            return False
         return not ignored and not is_own
 
     def _counts(self, entry: os.DirEntry[str], path: str, ignored: bool) -> bool:

@@ -21,7 +21,7 @@ from little_loops.trees.git import is_inside
 from little_loops.trees.model import Kind, PathChange
 from little_loops.trees.objects import DIRECTORY, PLAIN, PackWriter, TreeEntry, tree_data
 from little_loops.trees.patterns import Patterns
-from little_loops.trees.rules import GIT, Rules, cache_test, never_counts
+from little_loops.trees.rules import GIT, Rules, cache_test, is_too_deep, never_counts
 from little_loops.trees.walk import CLOCK_NS, git_mode
 
 LIST, FILES = b"list", b"files"
@@ -236,7 +236,7 @@ class GuardWalk:
 
     def _is_searched(self, fd: int, name: str, below: str) -> bool:
         encoded = os.fsencode(below)
-        if not self._protected.may_match_below(encoded):
+        if is_too_deep(below) or not self._protected.may_match_below(encoded):
             return False
         if not _is_installed(fd, name) or self._protected.name_below(encoded):
             return True
@@ -269,7 +269,7 @@ class GuardWalk:
             info = os.stat(name, dir_fd=fd, follow_symlinks=False)
         except OSError:
             return
-        if stat.S_ISDIR(info.st_mode):
+        if stat.S_ISDIR(info.st_mode) and not is_too_deep(path):
             self._found[path] = Guarded(path, "dir", info.st_mode, led=self._led)
             self._collect_all(fd, name, path)
         elif stat.S_ISLNK(info.st_mode):

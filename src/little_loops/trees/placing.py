@@ -47,11 +47,11 @@ class Ground:
         self.close()
 
     def look(self, path: str) -> os.stat_result | None:
-        """What lies at a path; none if nothing does, or if a link leads there."""
+        """What lies at a path; none if nothing does, a link leads there, or it is not to be seen."""
         try:
             with self.above(path) as (folder, name):
                 return os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError, InTheWay):
+        except (FileNotFoundError, NotADirectoryError, PermissionError, InTheWay):
             return None
 
     def write(self, path: str, data: bytes, mode: int) -> None:
@@ -116,7 +116,10 @@ class Ground:
     def remove_all(self, path: str) -> None:
         """Remove whatever lies at a path, with all that is in it."""
         with suppress(FileNotFoundError, NotADirectoryError), self.above(path) as (folder, name):
-            _remove_all(folder, name)
+            try:
+                _remove_all(folder, name)
+            except RecursionError as error:
+                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG)) from error
 
     def remove_empty(self, path: str) -> None:
         """Remove a directory, if there is nothing in it but directories."""

@@ -42,7 +42,6 @@ class Repair:
     def run(self, changes: Iterable[PathChange]) -> None:
         """First what was added, from the bottom up; then what was there, from the top down."""
         wanted = list(changes)
-        self._open_directories()
         for change in reversed(wanted):
             if change.kind == "added":
                 self._try(change.path, self._remove)
@@ -69,13 +68,6 @@ class Repair:
         if one is None or one.kind != "dir" or one.mode == UNKNOWN_MODE:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         self._ground.set_mode(folder, OWNER_ALL)
-
-    def _open_directories(self) -> None:
-        """Directories that somebody locked are opened for as long as they are worked on."""
-        for path, one in sorted(self._now.paths.items()):
-            before = self._reference.paths.get(path)
-            if one.kind == "dir" and before is not None and before.mode != one.mode:
-                self._try(path, lambda path: self._ground.set_mode(path, OWNER_ALL))
 
     def _close_directory(self, path: str) -> None:
         info = self._ground.look(path)
@@ -151,6 +143,17 @@ def names_in(ground: Ground, path: str) -> list[str]:
         return ground.names(path)
     except OSError:
         return []
+
+
+def unlock(ground: Ground, reference: Guard) -> None:
+    """Open directories that somebody locked: what is in them has to be stored before it is replaced."""
+    for path, one in sorted(reference.paths.items()):
+        info = ground.look(path) if one.kind == "dir" else None
+        if info is None or info.st_mode == one.mode or not stat.S_ISDIR(info.st_mode):
+            continue
+        if info.st_mode & OWNER_ALL != OWNER_ALL:
+            with suppress(OSError):  # it is named when something in it cannot be put back
+                ground.set_mode(path, OWNER_ALL)
 
 
 def obstacles(ground: Ground, reference: Guard, now: Guard) -> list[str]:

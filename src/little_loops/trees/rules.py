@@ -23,6 +23,9 @@ NEVER = (".loops/.running", ".loops/.history")
 IGNORE_FILE = ".gitignore"
 MAX_IGNORE_FILE_BYTES = 16 << 20
 GITLINK = b"160000"
+MAX_DEPTH = 200
+"""Directories deeper than this are left out: each level of a walk needs an open file."""
+TOO_DEEP = "nested too deeply"
 
 
 class IgnoreFile(NamedTuple):
@@ -129,6 +132,10 @@ def cache_test(rules: Rules) -> Callable[[str], bool]:
         return is_cache(path) and path not in kept
 
     return is_one
+
+
+def is_too_deep(path: str) -> bool:
+    return path.count("/") >= MAX_DEPTH
 
 
 def never_counts(path: str) -> bool:

@@ -21,6 +21,7 @@ from little_loops.trees.rules import (
     ignore_file,
     ignore_settings,
     is_cache,
+    is_too_deep,
     never_counts,
     parents,
     plain_scope,
@@ -121,16 +122,17 @@ class _Start:
                 self._file(fd, below)
 
     def _directory(self, fd: int, path: str, patterns: Patterns, hidden: bool) -> None:
-        name = path.rpartition("/")[2]
         if hidden and path not in self._tracked_dirs:
             if not is_cache(path):
                 self._linked.append(path)
             return
         try:
-            inner = open_folder(name, fd)
+            inner = open_folder(path.rpartition("/")[2], fd)
         except OSError:
             return  # named when the first snapshot is taken
         try:
+            if is_too_deep(path):
+                return
             if path in self._submodules or self._is_repository(inner, path):
                 self._nested.append(path)
                 return

@@ -54,7 +54,14 @@ from little_loops.trees.reading import (
     read_all,
     read_objects,
 )
-from little_loops.trees.restore import TOO_LARGE, UNKNOWN_MODE, Repair, obstacles, remove_caches
+from little_loops.trees.restore import (
+    TOO_LARGE,
+    UNKNOWN_MODE,
+    Repair,
+    obstacles,
+    remove_caches,
+    unlock,
+)
 from little_loops.trees.rules import Rules, cache_test, head_of, parents, within
 from little_loops.trees.start import read_rules
 from little_loops.trees.walk import ContentWalk, dump_seeds, load_seeds
@@ -409,10 +416,10 @@ class TreeStore:
 
     def _keep(self, rules: Rules, before: Guard) -> tuple[Guard, str]:
         """Store what is about to be replaced."""
-        with self._writing() as intake:
+        with self._ground() as ground, self._writing() as intake:
+            unlock(ground, before)
             now = self._look(rules, intake, before.led_to)
-            with self._ground() as ground:
-                in_the_way = obstacles(ground, before, now)
+            in_the_way = obstacles(ground, before, now)
             if in_the_way:
                 now = self._look(rules, intake, [*before.led_to, *in_the_way])
             kept = store_guard(now, intake.writer).hex()

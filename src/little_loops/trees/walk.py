@@ -27,7 +27,7 @@ from little_loops.trees.objects import (
     tree_data,
 )
 from little_loops.trees.patterns import Patterns
-from little_loops.trees.rules import GIT, Rules, never_counts, parents
+from little_loops.trees.rules import GIT, TOO_DEEP, Rules, is_too_deep, never_counts, parents
 
 NO_FILE = "neither a file nor a link"
 CLOCK_NS = 20_000_000
@@ -212,6 +212,9 @@ class ContentWalk:
             return False
         if below in self._nested or self._is_new_repository(fd, name, below):
             self.left_out[below] = "a repository of its own"
+            return False
+        if is_too_deep(below):
+            self.left_out[below] = TOO_DEEP
             return False
         return True
 
