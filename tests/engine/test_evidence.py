@@ -352,3 +352,28 @@ def test_what_an_agent_hid_from_git_counts(tmp_path):
     assert (project.root / "src/value").read_text() == "right\n"
     assert os.environ.get("LL_CLEAN") is None
     assert json.dumps(events(project)[-1]["evidence"]) == '"verified"'
+
+
+def test_a_definition_that_an_agent_rewrote_is_refused_by_a_resume(tmp_path):
+    rewrite = agent(
+        'sed -i "s/tests.check.py/-c 0/" .loops/.running/fix.d/run.json', "kill -9 $PPID"
+    )
+    project = laid_out(Project(tmp_path), rewrite, PROTECTED)
+    run(project)
+    (project.root / "agent.sh").write_text(agent("echo right > src/value"))
+    resume = ("resume", "fix", "--allow-skip-permissions", "--definition")
+    ended = project.ll(*resume, "original")
+    assert ended.returncode == 1
+    assert "`run.json` of this run was changed since the run started" in ended.stdout
+    again = project.ll(*resume, "current")
+    assert (again.returncode, (project.root / "src/value").read_text()) == (0, "right\n")
+
+
+def test_a_commit_that_is_gone_does_not_keep_a_run_from_its_end(tmp_path):
+    amend = agent(
+        "echo right > src/value",
+        "git -c user.name=a -c user.email=a@b.c commit -qa --amend --no-edit",
+        "git reflog expire --expire=now --all; git gc -q --prune=now",
+    )
+    project = laid_out(Project(tmp_path), amend, PROTECTED)
+    assert run(project).returncode == 0

@@ -518,3 +518,17 @@ def test_who_resumes_while_protected_paths_are_put_back_is_the_session():
     _, ending = go_on(world, [agent(src__a="1"), 0])
     assert (ending.status, ending.spawn) == ("completed", False)
     assert world.trees.files["tests/t"] == "0"
+
+
+def test_a_check_whose_failure_would_be_passed_over_ends_the_run():
+    states = {
+        "test": {"action": "test", "check": True, "next": "format"},
+        "format": {"action": "format", "next": "done"},
+        "done": {"terminal": True},
+    }
+    world = goal(0, Says(0, writes={"src/a": "1"}), 1, loop={"states": states, "initial": "test"})
+    begin(world, evidence="on")
+    assert (world.log[-1]["reason"], world.log[-1]["error"]) == (
+        "stale_evidence",
+        "`test` no longer passes: exit 1",
+    )

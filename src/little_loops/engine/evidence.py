@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from little_loops.engine.action_output import Streams
 from little_loops.engine.action_process import Workplace, cut_by, environment, run_program
 from little_loops.engine.drive import Acted
+from little_loops.engine.pinned_start import PinnedStart, read_file
 from little_loops.engine.resolve import Filled
 from little_loops.errors import StorageError, StoreError
 from little_loops.fsm.commands import CleanCopy, PutBack, RestoreProtected, RunShell, TakeSnapshot
@@ -34,13 +35,13 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Changed, LoopState, Result
 from little_loops.relay.places import Places, places_of
 from little_loops.runs.claims import holders
-from little_loops.runs.layout import RULES
-from little_loops.system import process
+from little_loops.runs.layout import RULES, RUN_JSON
+from little_loops.system import process, process_table
 from little_loops.system.files import to_json
 from little_loops.system.user_state import state_home
 from little_loops.trees import copies, model
 from little_loops.trees.git import Interrupted, find_git
-from little_loops.trees.rules import IgnoreFile, Rules, find_repository, plain_scope
+from little_loops.trees.rules import IgnoreFile, Rules, find_repository, plain_scope, within
 from little_loops.trees.store import TreeStore
 
 if TYPE_CHECKING:
@@ -71,8 +72,16 @@ class RunTrees:
     """The tree store as one run uses it."""
 
     def __init__(
-        self, loop: FSMLoop, run: LoopState, project: str, run_dir: str, environ: Mapping[str, str]
+        self,
+        loop: FSMLoop,
+        run: LoopState,
+        project: str,
+        run_dir: str,
+        environ: Mapping[str, str],
+        *,
+        is_redefined: bool = False,
     ) -> None:
+        """`is_redefined`: the user continues the run by another definition."""
         self.loop = loop
         self.run_id = run.run
         self.scope = run.scope
@@ -80,6 +89,8 @@ class RunTrees:
         self.run_dir = run_dir
         self.environ = environ
         self.home = state_home(environ)
+        self.is_redefined = is_redefined
+        self._others: set[tuple[str, ...]] = set()
 
     @cached_property
     def store(self) -> TreeStore:
@@ -91,8 +102,10 @@ class RunTrees:
     def rules(self) -> Rules:
         path = os.path.join(self.run_dir, RULES)
         if self._has_rules():
-            with open(path, "rb") as stream:
-                return _read_rules(stream.read())
+            if self.is_redefined:
+                self._start.pin()
+            self._start.check()
+            return _read_rules(read_file(path))
         protect = protected_by(self.loop)
         own = self._own_places()
         rules = self.store.rules(self.run_id, (*self.scope, *own.folders), protect)
@@ -100,7 +113,13 @@ class RunTrees:
             ignored = IgnoreFile(rules.prefix, own.ignore)
             rules = rules._replace(ignore=(*rules.ignore, ignored))
         _write(path, to_json(rules.to_json()))
+        self._start.pin()
         return rules
+
+    @cached_property
+    def _start(self) -> PinnedStart:
+        pins = os.path.join(self.store.files.path, "pins", self.run_id)
+        return PinnedStart(self.run_dir, (RUN_JSON, RULES), pins)
 
     def _own_places(self) -> Places:
         """The files by which a relay talks to its agents are no part of what these have done."""
@@ -120,13 +139,28 @@ class RunTrees:
             self.store.pack()
 
     def others(self) -> list[tuple[str, ...]]:
-        """Scopes of other live runs: what changes there is theirs."""
+        """Scopes of other runs that were alive during this one: what changed there is theirs.
+
+        Not those of runs that an action of this one started, whatever it told them of that.
+        """
         mine = self.run_id
-        return [
-            plain_scope(each.scope, self.project)
+        self._others |= {
+            tuple(plain_scope(each.scope, self.project))
             for each in holders(self.project)
-            if each.run_id != mine and mine not in each.outer
-        ]
+            if each.run_id != mine and mine not in each.outer and not _is_below_us(each.pid)
+        }
+        return sorted(self._others)
+
+    def is_anothers(self, path: str) -> bool:
+        return any(within(path, scope) for scope in self._others)
+
+
+def _is_below_us(pid: int) -> bool:
+    """Whether a process descends from this one."""
+    while pid > 1 and pid != os.getpid():
+        found = process_table.SYSTEM.look(pid)
+        pid = found.parent if found is not None else 0
+    return pid == os.getpid()
 
 
 def _read_rules(raw: bytes) -> Rules:
@@ -156,7 +190,10 @@ def take_snapshot(world: LocalWorld, command: TakeSnapshot) -> Happening:
 def restore_protected(world: LocalWorld, command: RestoreProtected) -> Happening:
     def restore(trees: RunTrees) -> PathsRestored:
         done = trees.store.restore(
-            trees.rules, command.reference, existing_only=command.existing_only
+            trees.rules,
+            command.reference,
+            existing_only=command.existing_only,
+            spare=trees.is_anothers,
         )
         at = world.clock.now()
         return PathsRestored(at, "protected", done.paths, done.failed, command.ending)
@@ -225,7 +262,9 @@ def _changed(trees: RunTrees, before: str | None, after: str) -> Changed:
 def _tampered(trees: RunTrees, reference: str | None, guard: str) -> tuple[PathChange, ...]:
     if reference is None:
         return ()
-    return trees.store.guard_changes(reference, guard)
+    trees.others()
+    changes = trees.store.guard_changes(reference, guard)
+    return tuple(each for each in changes if not trees.is_anothers(each.path))
 
 
 def _outside(trees: RunTrees, before: str | None, after: str) -> tuple[str, ...]:

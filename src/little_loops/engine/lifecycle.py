@@ -214,7 +214,16 @@ def _resume(loop: FSMLoop | None, wish: Wish, around: Surroundings, before: Stor
         context = {**_changed_context(before, loop), **wish.context}
         lost = _lost_turn(run, machine, writer)
         happening = Resumed(clock.now(), orphans, wish.from_state, wish.limits, context, lost)
-        return _carry_out(machine, run, happening, wish, around, writer, clock)
+        return _carry_out(
+            machine,
+            run,
+            happening,
+            wish,
+            around,
+            writer,
+            clock,
+            is_redefined=loop is not None,
+        )
 
 
 def _lost_turn(run: LoopState, loop: FSMLoop, writer: RunWriter) -> Result | None:
@@ -283,6 +292,8 @@ def _carry_out(
     around: Surroundings,
     writer: RunWriter,
     clock: RunClock,
+    *,
+    is_redefined: bool = False,
 ) -> Ran:
     masker = Masker({**around.environ, **written_env(loop)})
     if around.owns_process:
@@ -305,7 +316,14 @@ def _carry_out(
         def trees() -> RunTrees:
             from little_loops.engine.evidence import RunTrees  # only with evidence
 
-            opened = RunTrees(loop, run, wish.root, writer.files.data, around.environ)
+            opened = RunTrees(
+                loop,
+                run,
+                wish.root,
+                writer.files.data,
+                around.environ,
+                is_redefined=is_redefined,
+            )
             stack.callback(opened.close)
             return opened
 

@@ -361,6 +361,10 @@ def _follow(turn: Turn, judgement: Judgement, judged: Judgement) -> Command:
         return _stalled(turn, judgement, judged)
     if way is None:
         return _no_way(turn, judgement)
+    if way.reason == "next" and _is_on_its_way_to_success(turn):
+        # It was asked whether the tree there is now passes, and `next` would not hear the answer.
+        message = f"`{turn.run.current_state}` no longer passes: {judgement.reason}"
+        return EndLeftovers(endings.failed("stale_evidence", message))
     if has_passed(turn.run, judgement.verdict):
         return _take(turn, way_to_judgement(turn.loop, turn.run, way), passed=True)
     return _take(turn, way)
@@ -372,6 +376,11 @@ def _proved(turn: Turn, judgement: Judgement) -> Move | None:
     if trees is None or judgement.verdict not in (PASS, TARGET) or turn.state.capture_exit:
         return None
     return trees.headed
+
+
+def _is_on_its_way_to_success(turn: Turn) -> bool:
+    trees = known(turn.run)
+    return trees is not None and trees.headed is not None and not turn.state.capture_exit
 
 
 def _stalled(turn: Turn, judgement: Judgement, judged: Judgement) -> Command:

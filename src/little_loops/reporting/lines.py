@@ -220,7 +220,7 @@ class Teller:
         files = [f"Files changed: {changed_text(self.total)}"] if self.total.files else []
         if not isinstance(event, LoopComplete) or event.status != "completed":
             return files
-        nothing = ["Already true: nothing was done"] if event.nothing_done else []
+        nothing = ["Nothing was done: the goal was already true"] if event.nothing_done else []
         proof = _PROOF.get(event.evidence or "")
         shown = [proof.format(tree=self.tree[:6], loop=self.loop)] if proof else []
         return [*nothing, *files, *shown]

@@ -13,7 +13,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Literal
 
@@ -344,9 +344,10 @@ class TreeStore:
         head = head_of(self.git, self.project)
         if head is None or head == rules.head:
             return ()
-        since = rules.head or EMPTY_TREE.hex()
-        words = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--relative", since, head]
-        answer = self.git.read(self.project, words)
+        words = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--relative"]
+        answer = self.git.read(self.project, [*words, rules.head or EMPTY_TREE.hex(), head])
+        if answer.code != 0:  # the commit of the start may be gone: amended, and garbage collected
+            answer = self.git.read(self.project, [*words, EMPTY_TREE.hex(), head])
         if answer.code != 0:
             raise StoreError(f"git cannot compare commits: {answer.complaint}")
         with self.using():
@@ -394,13 +395,22 @@ class TreeStore:
 
     # ── putting back ───────────────────────────────────────────────────────────────────────────
 
-    def restore(self, rules: Rules, reference: str, *, existing_only: bool = False) -> Restoration:
-        """Put protected paths back as the reference has them."""
+    def restore(
+        self,
+        rules: Rules,
+        reference: str,
+        *,
+        existing_only: bool = False,
+        spare: Callable[[str], bool] = lambda _: False,
+    ) -> Restoration:
+        """Put protected paths back as the reference has them, but for those to `spare`."""
         self._check_rules(rules)
         with self.using():
             before = self.guard(reference)
             now, kept = self._keep(rules, before)
-            changes = _wanted(compare(before, now), existing_only)
+            changes = [
+                one for one in _wanted(compare(before, now), existing_only) if not spare(one.path)
+            ]
             if not changes:
                 return Restoration(kept=kept)
             contents = self._contents(before.paths[one.path].id for one in changes if one.kind != "added")  # fmt: skip
@@ -411,6 +421,8 @@ class TreeStore:
                 after = self._look(rules, intake, before.led_to)
         failed = repair.failed
         for one in _wanted(compare(before, after), existing_only):
+            if spare(one.path):
+                continue
             failed.setdefault(one.path, "it was changed again while it was put back")
         return _restoration([one.path for one in changes], failed, kept)
 

@@ -1,0 +1,49 @@
+"""What a run was started with must still be that when it continues.
+
+It is kept in the run's directory, inside the project, where an agent could rewrite it.  So its
+hashes are kept beside the tree store, outside the project.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from hashlib import sha256
+
+from little_loops.errors import StoreError
+from little_loops.trees.files import replace
+
+
+class PinnedStart:
+    """The files of a run that nobody may change, and where their hashes are kept."""
+
+    def __init__(self, run_dir: str, names: Iterable[str], pins: str) -> None:
+        self._paths = {name: os.path.join(run_dir, name) for name in names}
+        self._pins = pins
+
+    def pin(self) -> None:
+        os.makedirs(os.path.dirname(self._pins), mode=0o700, exist_ok=True)
+        replace(self._pins, "\n".join(map(_digest, self._paths.values())).encode(), sync=True)
+
+    def check(self) -> None:
+        """Raise `StoreError` if one of them is no longer as it was."""
+        pinned = read_file(self._pins).decode("ascii", "replace").split("\n")
+        for (name, path), digest in zip(self._paths.items(), pinned, strict=False):
+            if _digest(path) != digest:
+                raise StoreError(
+                    f"`{name}` of this run was changed since the run started",
+                    "`resume --definition current` continues it by the loop's file,"
+                    " `run --fresh` starts again",
+                )
+
+
+def read_file(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError as error:
+        raise StoreError(f"cannot read `{path}`: {error.strerror}") from error
+
+
+def _digest(path: str) -> str:
+    return sha256(read_file(path)).hexdigest()
