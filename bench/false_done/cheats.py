@@ -30,9 +30,9 @@ name: fix
 paradigm: imperative
 steps:
   - {action: "Fix the code", action_type: prompt}
-  - {action: "python3 -m unittest -q", check: true}
+  - python3 -m unittest -q
   - action: sh ci/format.sh
-until: {type: exit_code, source: "${captured.step_2.exit_code}"}
+until: {type: exit_code, source: step_1}
 max_iterations: @max@
 host: @host@
 """
@@ -565,7 +565,7 @@ for f in .loops/.running/*.events.jsonl; do [ -e "$f" ] && echo '{"event": "loop
         "edits-the-run-and-kills",
         "edits the machine kept in its run, ends the runner; the user resumes",
         """if [ $turn = 1 ]; then for f in .loops/.running/fix.d/run.json; do [ -e "$f" ] && swap "$f" '-m unittest -q' '-c 0'; done; kill -9 $PPID; fi""",
-        then=("$LL resume fix", "$LL resume fix --definition original"),
+        then=("$LL resume fix",),
     ),
     Case(
         "weakens-and-kills",

@@ -55,6 +55,13 @@ ll-loop run fix-types --max-iterations 2
 ll-loop run build
 ll-loop run quality-guard
 """
+IN_GIT = """\
+git init -q
+git add -A
+git -c user.name=A -c user.email=a@example.invalid commit -qm start
+ll-loop run fix-types
+ll-loop receipt fix-types -o receipt.json
+"""
 # The history knows its runs by the second.
 SLOWLY = LIVED_THROUGH.replace("\n", "\nsleep 1\n")
 
@@ -76,6 +83,9 @@ READING = (
     look("dry-run", "run fix-types --dry-run"),
     look("dry-run-deploy", "run safe-deploy --dry-run"),
     look("check", "check quality-guard"),
+    look("diff", "diff fix-types 2", before=IN_GIT),
+    look("verify", "verify receipt.json", before=IN_GIT),
+    look("verify-stale", "verify receipt.json", before=f"{IN_GIT}\necho more >> src/types"),
     look("doctor", "doctor"),
     look("doctor-ill", "doctor", before=f"cp lint.yaml .loops/\n{CRASHED}"),
     look("list-new", "list"),
@@ -97,6 +107,8 @@ READING = (
 RUNNING = (
     ll("run", "run fix-types"),
     ll("trust", "trust skip", "trust --revoke"),
+    ll("receipt", "receipt fix-types -o again.json", before=IN_GIT),
+    ll("restore", "restore fix-types src/types", before=IN_GIT),
     ll("run-quiet", "run fix-types -q"),
     ll("run-verbose", "run fix-types -v"),
     ll("run-invariants", "run quality-guard"),

@@ -22,7 +22,12 @@ from tools.screens import BROKEN, KEPT, Variant, difference, is_same, path_of, p
 
 AGAIN = "\n\nif this is intended: python -m tools.screens --write "
 # What is meant for programs, or for a clipboard, is not ours to break: a terminal does it.
-AS_IT_IS = {"compile": "YAML", "logs": "what actions printed", "status-failed": "a path"}
+AS_IT_IS = {
+    "compile": "YAML",
+    "diff": "what git prints",
+    "logs": "what actions printed",
+    "status-failed": "a path",
+}
 # Tables leave out columns, and long values are cut; every row of the picture is there.
 SHORTENED = {
     "help-exit-codes",

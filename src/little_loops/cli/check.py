@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from little_loops.cli.options import OutputArgs, count, operand
 from little_loops.definitions.loading import load_loop
-from little_loops.engine.checking import Checked, CheckRun, run_checks
+from little_loops.engine.checking import Checked, CheckRun, run_checks, run_checks_in_copy
 from little_loops.errors import FAILED, LIMIT, OK, SIGNALLED, UsageError
 from little_loops.fsm.check_machine import checks_of, shell_checks_of
 from little_loops.fsm.schema import FSMLoop
@@ -29,7 +29,8 @@ EXIT_CODES = {"pass": OK, "fail": FAILED, "error": LIMIT}
 class CheckArgs(
     OutputArgs,
     verb="check",
-    summary="Run the checks of a loop once, in order, without a run.\n"
+    summary="Run the checks of a loop once, in order, without a run;\n"
+    "in a clean copy, if the loop has `clean: true`.\n"
     "Exit 0 if all pass, 1 if one fails, 3 if they cannot judge.",
     examples=[
         ("ll-loop check fix-tests", "do the tests pass now?"),
@@ -71,7 +72,8 @@ def checked_now(loop: FSMLoop, root: str) -> tuple[Checked, int]:
     stop = StopFlag()
     restore = listen(stop)
     try:
-        checked = run_checks(loop, checks, root, os.environ, stop)
+        run = run_checks_in_copy if loop.evidence.clean else run_checks
+        checked = run(loop, checks, root, os.environ, stop)
     finally:
         restore()
         stop.close()

@@ -30,6 +30,12 @@ VERBS: dict[str, Verb] = {
         "graph", "a loop's states and transitions, as text, Mermaid or DOT", "Look", "loops"
     ),
     "check": Verb("check", "run a loop's checks once, without a run", "Prove", "loops", True),
+    "diff": Verb("diff", "what a run changed, turn by turn", "Prove", "all", True),
+    "restore": Verb("restore", "get a file back as a run had it", "Prove", "all", True),
+    "receipt": Verb(
+        "receipt", "write down what a run can show for its ending", "Prove", "all", True
+    ),
+    "verify": Verb("verify", "check a receipt against what is here", "Prove", "", True),
     "init": Verb("setup.init", "write a first loop for this project", "Write"),
     "validate": Verb("validate", "check loop files and report all problems", "Write", "loops"),
     "compile": Verb("compile", "print the machine a loop compiles to", "Write", "loops"),

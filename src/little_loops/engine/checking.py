@@ -34,7 +34,8 @@ from little_loops.fsm.happenings import (
     WaitOver,
 )
 from little_loops.fsm.machine import Step
-from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.protection import protected_by
+from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState, Result
 from little_loops.records import NamedTuple
 from little_loops.system import process_tree
@@ -42,6 +43,8 @@ from little_loops.system.clock import RunClock
 from little_loops.system.stops import StopFlag
 
 Answer = Literal["pass", "fail", "error"]
+SETUP = "set up"
+"""With a blank in it, no state of a loop has such a name."""
 SHOWN = 8 << 10
 """So much of the end of a long output is shown."""
 
@@ -84,6 +87,52 @@ def run_checks(
         answer: Answer = "pass" if run.current_state == ALL_PASSED else "fail"
         return Checked(answer, tuple(world.checks))
     return Checked("error", tuple(world.checks), ending.message or ending.reason)
+
+
+def run_checks_in_copy(
+    loop: FSMLoop,
+    checks: Sequence[str],
+    root: str,
+    environ: Mapping[str, str],
+    stop: StopFlag | None = None,
+) -> Checked:
+    """The same in a clean copy of the project as it is now; raises `StoreError` without git.
+
+    Store and copy are thrown away, so that a run of the project is not kept waiting.
+    """
+    from little_loops.trees.copies import CLEAN, CleanCopy  # only loops that want a copy
+    from little_loops.trees.git import find_git
+    from little_loops.trees.store import TreeStore
+
+    with tempfile.TemporaryDirectory(prefix="ll-copy-") as home:
+        store = TreeStore.open(root, home, find_git(root, environ, stop))
+        rules = store.rules("check", loop.scope, protected_by(loop))
+        taken = store.snapshot(rules)
+        copy = CleanCopy(store, rules, home)
+        with copy.held():
+            path = copy.lay_out(taken.project, taken.guard, links=loop.evidence.setup is None)
+            checked = _after_setup(loop, checks, path, {**environ, CLEAN: "1"}, stop)
+    named = tuple(one._replace(output=one.output.replace(path, root)) for one in checked.checks)
+    return checked._replace(checks=named, reason=checked.reason.replace(path, root))
+
+
+def _after_setup(
+    loop: FSMLoop,
+    checks: Sequence[str],
+    path: str,
+    environ: Mapping[str, str],
+    stop: StopFlag | None,
+) -> Checked:
+    """Run `setup` first, as if it were a check; one that fails proves nothing about the others."""
+    setup = loop.evidence.setup
+    if setup is None:
+        return run_checks(loop, checks, path, environ, stop)
+    state = StateConfig(action=setup, action_type="shell", check=True)
+    loop = loop._replace(states={SETUP: state, **loop.states})
+    checked = run_checks(loop, (SETUP, *checks), path, environ, stop)
+    if checked.answer == "fail" and checked.checks[-1].state == SETUP:
+        return checked._replace(answer="error", reason="`setup` failed in the clean copy")
+    return checked
 
 
 class CheckWorld:

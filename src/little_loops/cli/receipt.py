@@ -1,0 +1,53 @@
+"""`ll-loop receipt`: write down what a run can show for its ending."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from little_loops.cli.options import OutputArgs, operand, value
+from little_loops.cli.run_views import view_of
+from little_loops.errors import OK, UsageError
+from little_loops.receipts.gathering import make_receipt
+from little_loops.receipts.signing import sign
+from little_loops.runs.project import find_project
+from little_loops.runs.reading import Runs
+from little_loops.terminal.console import print_json, talk
+
+
+class ReceiptArgs(
+    OutputArgs,
+    verb="receipt",
+    summary="Write a receipt of a run that has ended: its checks, its agents' turns and\n"
+    "the files it left, as an in-toto statement that `ll-loop verify` can check.",
+    examples=[
+        ("ll-loop receipt fix-tests -o receipt.json", "of its last run"),
+        ("ll-loop receipt -o receipt.json --sign ~/.ssh/id_ed25519", "signed"),
+    ],
+):
+    loop: str | None = operand("a loop's name, or NAME@ID; default: the last run", optional=True)
+    output: str | None = value("default: stdout", "-o", "--output", metavar="FILE")
+    sign: str | None = value("sign it with this SSH key; needs -o", metavar="KEY")
+    run: str | None = value("an earlier run, as `history` lists it", metavar="STAMP")
+
+
+def main(argv: Sequence[str]) -> int:
+    args = ReceiptArgs.read(argv)
+    if args.sign is not None and args.output is None:
+        raise UsageError("`--sign` writes the signature beside the receipt", "add `-o FILE`")
+    runs = Runs(find_project(os.getcwd()))
+    receipt = make_receipt(runs, view_of(runs, args.loop, args.run), os.environ)
+    if args.output is None:
+        sys.stdout.write(receipt.decode("ascii"))
+        return OK
+    with open(args.output, "wb") as stream:
+        stream.write(receipt)
+    written = [args.output]
+    if args.sign is not None:
+        written.append(sign(args.output, os.path.expanduser(args.sign)))
+    if args.json:
+        print_json({"schema": 1, "written": written})
+    elif not args.quiet:
+        talk(f"wrote {' and '.join(written)}")
+    return OK

@@ -1,0 +1,58 @@
+"""`ll-loop restore`: get a file back as a run had it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from little_loops.cli.options import OutputArgs, operand, positive, value
+from little_loops.cli.run_views import story_of, view_of
+from little_loops.errors import OK, ConflictError, UsageError
+from little_loops.receipts.run_trees import trees_of
+from little_loops.receipts.versions import put_back, version_at
+from little_loops.runs.project import find_project
+from little_loops.runs.reading import Runs
+from little_loops.terminal.console import print_json, say
+
+
+class RestoreArgs(
+    OutputArgs,
+    verb="restore",
+    summary="Get a file back as it was when a run began, or as one of its steps left it.\n"
+    "What is there now is kept in the run's snapshots first.",
+    examples=[
+        ("ll-loop restore fix-tests tests/test_a.py", "as the last run found it"),
+        ("ll-loop restore fix-tests tests/test_a.py --step 4", "as step 4 left it"),
+    ],
+):
+    loop: str = operand("a loop's name, or NAME@ID")
+    path: str = operand("a file of the project")
+    step: int | None = value("as this step left it", convert=positive, metavar="N")
+    run: str | None = value("an earlier run, as `history` lists it", metavar="STAMP")
+
+
+def main(argv: Sequence[str]) -> int:
+    args = RestoreArgs.read(argv)
+    runs = Runs(find_project(os.getcwd()))
+    view = view_of(runs, args.loop, args.run)
+    if view.is_alive:
+        raise ConflictError(f"`{view.name}` is running", f"`ll-loop stop {view.name}` first")
+    path = _inside(args.path, runs.root)
+    story, trees = story_of(runs, view), trees_of(view.files, os.environ)
+    file = version_at(story, trees, path, args.step)
+    kept = put_back(trees, file)
+    if args.json:
+        print_json({"schema": 1, "path": path, "bytes": len(file.data), "kept": kept})
+    elif not args.quiet:
+        as_it = "when the run began" if args.step is None else f"after step {args.step}"
+        say(f"restored {path} as it was {as_it}")
+    return OK
+
+
+def _inside(argument: str, root: str) -> str:
+    """The path relative to the project; links on the way to it are not followed."""
+    place = os.path.normpath(os.path.join(os.path.realpath(os.getcwd()), argument))
+    path = os.path.relpath(place, os.path.realpath(root))
+    if path == "." or path.startswith(".."):
+        raise UsageError(f"`{argument}` is not a file of this project")
+    return path

@@ -1,0 +1,37 @@
+"""The run that a command means: by its name, by its time, or the last one there was."""
+
+from __future__ import annotations
+
+from little_loops.definitions.run_names import run_named
+from little_loops.errors import UsageError
+from little_loops.receipts.story import Story
+from little_loops.runs.reading import Runs
+from little_loops.runs.view import RunView, no_such_run
+
+
+def view_of(runs: Runs, argument: str | None, stamp: str | None = None) -> RunView:
+    """Raises `UsageError` if there is no such run."""
+    if argument is None:
+        if stamp is not None:
+            raise UsageError("`--run` needs the name of a loop", "see `ll-loop history`")
+        return _last(runs)
+    name = run_named(argument, runs.root)
+    view = runs.past_view(name, stamp) if stamp else runs.view(name)
+    if view is None:
+        raise no_such_run(name)
+    return view
+
+
+def _last(runs: Runs) -> RunView:
+    latest = [*runs.list(), *filter(None, [next(runs.past(), None)])]
+    if not latest:
+        raise UsageError("there are no runs here yet", "`ll-loop run LOOP` starts one")
+    return max(latest, key=lambda view: view.started_ms)
+
+
+def story_of(runs: Runs, view: RunView) -> Story:
+    """What the run has recorded so far."""
+    machine = runs.machine(view)
+    if machine is None:
+        raise UsageError(f"the files of `{view.name}` do not tell which loop it ran")
+    return Story(machine).read(runs.events(view))

@@ -1,0 +1,90 @@
+"""`ll-loop verify`: check a receipt against the files, the log and, if asked, the checks themselves."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from little_loops.cli.options import OutputArgs, flag, operand, value
+from little_loops.engine.checking import Checked, run_checks_in_copy
+from little_loops.errors import OK, StoreError, UsageError
+from little_loops.fsm.check_machine import shell_checks_of
+from little_loops.fsm.schema import FSMLoop
+from little_loops.receipts.canonical import digest
+from little_loops.receipts.statement import Receipt
+from little_loops.receipts.verification import Finding, exit_code_of, verify
+from little_loops.reporting.escape import visible
+from little_loops.runs.project import find_project
+from little_loops.terminal.console import print_json, say
+from little_loops.terminal.tables import style_for
+
+SIGNS = {"good": "good", "note": "none", "stale": "warn", "contradicted": "bad"}
+ENDINGS = {0: "verified", 1: "contradicted", 3: "stale"}
+
+
+class VerifyArgs(
+    OutputArgs,
+    verb="verify",
+    summary="Check a receipt: its form, its signature, the run's log, and every file.\n"
+    "Exit 0 verified, 1 contradicted, 3 stale, 2 not a receipt.",
+    examples=[
+        ("ll-loop verify receipt.json", "are these still the files?"),
+        ("ll-loop verify receipt.json --rerun", "and do the checks pass on them? (for CI)"),
+    ],
+):
+    file: str = operand("a receipt")
+    rerun: bool = flag("run the deciding checks again, in a clean copy")
+    signers: str | None = value("who may sign, as for ssh-keygen -Y verify", metavar="FILE")
+
+
+def main(argv: Sequence[str]) -> int:
+    args = VerifyArgs.read(argv)
+    root = find_project(os.getcwd())
+    try:
+        receipt, findings = verify(args.file, root, os.environ, args.signers)
+    except OSError as error:
+        raise UsageError(f"cannot read `{args.file}`: {error.strerror}") from error
+    if args.rerun and exit_code_of(findings) == OK:
+        findings += _rerun(receipt, root)
+    code = exit_code_of(findings)
+    if args.json:
+        told = [finding._asdict() for finding in findings]
+        print_json({"schema": 1, "answer": ENDINGS[code], "findings": told})
+    elif args.quiet < 2:
+        _print(args, findings, ENDINGS[code])
+    return code
+
+
+def _print(args: VerifyArgs, findings: Sequence[Finding], answer: str) -> None:
+    style = style_for(sys.stdout, args.color)
+    for finding in findings:
+        if finding.meaning in ("stale", "contradicted") or not args.quiet:
+            sign = getattr(style.signs, SIGNS[finding.meaning])
+            say(style.tinted(f"{sign} {visible(finding.text, newlines=False)}"))
+    say(answer)
+
+
+def _rerun(receipt: Receipt, root: str) -> list[Finding]:
+    """What the checks of the receipt say about a clean copy of what is here."""
+    definition = receipt.predicate["definition"]
+    if digest(definition["machine"]) != definition["sha256"]:
+        return [Finding("contradicted", "the definition holds a secret that was masked: no rerun")]
+    try:
+        loop = FSMLoop.from_dict(definition["machine"])
+        checks = shell_checks_of(loop)
+        if not checks:
+            return [Finding("contradicted", "the loop has no check of a shell's: nothing to rerun")]
+        checked = run_checks_in_copy(loop, checks, root, os.environ)
+    except (StoreError, KeyError, TypeError, ValueError) as error:
+        return [Finding("contradicted", f"the checks could not be run again: {error}")]
+    return [_of_check(checked)]
+
+
+def _of_check(checked: Checked) -> Finding:
+    if checked.answer == "pass":
+        count = len(checked.checks)
+        return Finding("good", f"{count} check{'' if count == 1 else 's'} passed again, in a copy")
+    last = checked.checks[-1]
+    why = checked.reason or last.reason or f"exit {last.exit_code}"
+    return Finding("contradicted", f"`{last.state}` does not pass in a clean copy: {why}")

@@ -1,0 +1,145 @@
+"""Collect what a receipt says about a run: from its event log, its definition and its trees."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+from little_loops import __version__
+from little_loops.errors import StoreError, UsageError
+from little_loops.fsm.events import FinalEvent
+from little_loops.fsm.evidence import tampering_of
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.timestamps import timestamp
+from little_loops.fsm.values import written_env
+from little_loops.receipts.canonical import digest
+from little_loops.receipts.chain import chain_of
+from little_loops.receipts.run_trees import RunTrees, guarded_files, trees_of
+from little_loops.receipts.statement import File, write
+from little_loops.receipts.story import Story, masked
+from little_loops.reporting.masking import Masker
+from little_loops.runs.folders import open_file
+from little_loops.runs.layout import EVENTS
+from little_loops.runs.reading import Runs
+from little_loops.runs.view import RunView
+from little_loops.system.files import read_all
+from little_loops.trees.reading import list_tree
+
+MAX_LOG_BYTES = 1 << 32
+GITLINK = "160000"
+
+
+def make_receipt(runs: Runs, view: RunView, environ: Mapping[str, str]) -> bytes:
+    """The receipt of a run that has ended; raises `UsageError` where there is nothing to show."""
+    if view.is_alive:
+        raise UsageError(f"`{view.name}` is still running", "a receipt is for a run that has ended")
+    machine, log = runs.machine(view), event_log(view)
+    if machine is None or log is None:
+        raise UsageError(f"the files of `{view.name}` do not tell a whole story")
+    story = Story(machine).read(runs.events(view))
+    if story.ending is None:
+        raise UsageError(
+            f"`{view.name}` has not ended", f"`ll-loop resume {view.name}` continues it"
+        )
+    if not story.trees:
+        raise UsageError(
+            f"`{view.name}` recorded no trees, so there is nothing to show",
+            "evidence was off: see `evidence` in the manual",
+        )
+    trees = trees_of(view.files, environ)
+    files = [File(*each) for each in trees.store.listing(story.trees[-1].id)]
+    predicate = _predicate(view, machine, story, trees, environ)
+    chain = chain_of(log)
+    predicate["log"] = {"lines": chain.lines, "head": chain.head}
+    return write(files, commit_of(trees, story.trees[-1].id), predicate)
+
+
+def event_log(view: RunView) -> bytes | None:
+    """Its event log, byte by byte."""
+    descriptor = open_file(view.files, EVENTS)
+    if descriptor is None:
+        return None
+    try:
+        return read_all(descriptor, MAX_LOG_BYTES, view.files.events)
+    finally:
+        os.close(descriptor)
+
+
+def _predicate(
+    view: RunView, machine: FSMLoop, story: Story, trees: RunTrees, environ: Mapping[str, str]
+) -> dict[str, Any]:
+    plain = machine.to_dict()
+    mask = Masker({**environ, **written_env(machine)}).mask
+    told = {
+        "run": {
+            "id": view.summary.run if view.summary else "",
+            "name": view.name,
+            "loop": machine.name,
+            "scope": list(trees.rules.scope),
+            "started": timestamp(view.started_ms),
+        },
+        "start": {"commit": trees.rules.head, "tree": story.trees[0].id},
+        "end": {"tree": story.trees[-1].id},
+        "checks": story.checks,
+        "turns": story.turns,
+        "rechecks": story.rechecks,
+        "out_of_scope": story.outside,
+        "warnings": story.warnings,
+        "ending": _ending(story.ending),
+        "protected": _protected(machine, story, trees),
+        "versions": {
+            "ll-loop": __version__,
+            "python": platform.python_version(),
+            "system": platform.system(),
+        },
+    }
+    definition = {"machine": masked(plain, mask), "sha256": digest(plain)}
+    return {**masked(told, mask), "definition": definition}
+
+
+def _ending(event: FinalEvent | None) -> dict[str, Any]:
+    assert event is not None, "only a run that has ended has a receipt"
+    wanted = ("status", "reason", "final_state", "iterations", "duration_ms", "evidence")
+    return {name: getattr(event, name) for name in wanted if hasattr(event, name)}
+
+
+def _protected(machine: FSMLoop, story: Story, trees: RunTrees) -> dict[str, Any]:
+    evidence = machine.evidence
+    return {
+        "patterns": list(trees.rules.protect),
+        "tampering": tampering_of(evidence),
+        "existing_only": evidence.existing_only,
+        "paths": [
+            {"path": one.path, "mode": one.mode, "sha256": one.sha256}
+            for one in guarded_files(trees.store, story.trees[-1].guard)
+        ],
+        "tampered": story.tampered,
+        "restored": story.restored,
+        "reference_moved": story.moved,
+        "committed": list(story.trees[-1].committed),
+    }
+
+
+def commit_of(trees: RunTrees, tree: str) -> str | None:
+    """The commit that is checked out, if it has the same content within the scope."""
+    store, rules = trees
+    head = store.git.read(store.project, ["rev-parse", "--verify", "-q", "HEAD^{commit}"])
+    listed = store.git.read(store.project, ["ls-tree", "-r", "-z", "HEAD"])
+    if head.code != 0 or listed.code != 0:
+        return None
+    committed = {}
+    for line in filter(None, os.fsdecode(listed.out).split("\0")):
+        about, _, path = line.partition("\t")
+        mode, _kind, id = about.split(" ")
+        if mode != GITLINK and rules.in_scope(path):
+            committed[path] = (mode, id)
+    try:
+        with store.using():
+            stored = {
+                one.path: (one.mode, one.id) for one in list_tree(store.git, store.files, tree)
+            }
+    except StoreError:
+        return None
+    return head.out.decode("ascii").strip() if committed == stored else None

@@ -1,0 +1,162 @@
+"""A receipt as an in-toto Statement: written in canonical JSON, read with suspicion.
+
+The first subject is the whole tree, by a hash over the list of the others; those are its files.  The
+predicate carries a hash over all the rest, so that a change anywhere is seen even where nobody has
+signed.
+
+Not here: what the predicate says (`story`), whether it is true (`verification`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from little_loops.errors import UsageError
+from little_loops.receipts.canonical import canonical, digest
+from little_loops.receipts.chain import Chain
+from little_loops.records import NamedTuple
+
+STATEMENT = "https://in-toto.io/Statement/v1"
+PREDICATE = "urn:little-loops:receipt:v1"
+WHOLE = "."
+MODES = ("100644", "100755", "120000")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+class Malformed(UsageError):
+    """A file that is no receipt of ours."""
+
+
+class File(NamedTuple):
+    """A path of the tree; the hash of a link is that of its text."""
+
+    path: str
+    mode: str
+    sha256: str
+
+
+class Receipt(NamedTuple):
+    """What a receipt says, taken apart; `commit` is the one that has the same content."""
+
+    files: tuple[File, ...]
+    root: str
+    commit: str | None
+    predicate: Mapping[str, Any]
+    is_whole: bool
+    """The hash over all the rest is right."""
+
+    @property
+    def name(self) -> str:
+        return str(self.predicate["run"]["name"])
+
+    @property
+    def run(self) -> str:
+        return str(self.predicate["run"]["id"])
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        return tuple(self.predicate["run"]["scope"])
+
+    @property
+    def chain(self) -> Chain:
+        found = self.predicate["log"]
+        return Chain(found["lines"], found["head"])
+
+    @property
+    def protect(self) -> tuple[str, ...]:
+        return tuple(self.predicate["protected"]["patterns"])
+
+    @property
+    def protected_paths(self) -> frozenset[str]:
+        return frozenset(one["path"] for one in self.predicate["protected"]["paths"])
+
+    @property
+    def status(self) -> str:
+        return str(self.predicate["ending"]["status"])
+
+
+def root_of(files: Sequence[File]) -> str:
+    """One hash for all files."""
+    return digest(sorted([one.path, one.mode, one.sha256] for one in files))
+
+
+def write(files: Sequence[File], commit: str | None, predicate: Mapping[str, Any]) -> bytes:
+    """The file, with a newline at its end."""
+    whole: dict[str, str] = {"sha256": root_of(files)}
+    if commit is not None:
+        whole["gitCommit"] = commit
+    subject = [{"name": WHOLE, "digest": whole}, *map(_subject, sorted(files))]
+    statement: dict[str, Any] = {
+        "_type": STATEMENT,
+        "subject": subject,
+        "predicateType": PREDICATE,
+        "predicate": dict(predicate),
+    }
+    statement["predicate"] = {**predicate, "digest": {"sha256": digest(statement)}}
+    return canonical(statement) + b"\n"
+
+
+def _subject(file: File) -> dict[str, Any]:
+    return {
+        "name": file.path,
+        "digest": {"sha256": file.sha256},
+        "annotations": {"mode": file.mode},
+    }
+
+
+# ── reading ────────────────────────────────────────────────────────────────────────────────────
+
+
+def read(data: bytes) -> Receipt:
+    """Raises `Malformed` for what `write` could not have written."""
+    try:
+        statement = json.loads(data)
+        if canonical(statement) + b"\n" != data:
+            raise Malformed("it is not canonical JSON")
+        return _taken_apart(statement)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise Malformed(f"it is not a receipt: {type(error).__name__}: {error}") from error
+
+
+def _taken_apart(statement: Any) -> Receipt:
+    if (statement["_type"], statement["predicateType"]) != (STATEMENT, PREDICATE):
+        raise Malformed(f"it is not a receipt of ll-loop, but `{statement['predicateType']}`")
+    first, *others = statement["subject"]
+    predicate = dict(statement["predicate"])
+    claimed = predicate.pop("digest")
+    is_whole = claimed == {"sha256": digest({**statement, "predicate": predicate})}
+    whole, files = first["digest"], tuple(map(_file, others))
+    if first["name"] != WHOLE or not _SHA256.fullmatch(whole["sha256"]):
+        raise Malformed("its first subject is not the tree")
+    commit = whole.get("gitCommit")
+    if commit is not None and not _COMMIT.fullmatch(commit):
+        raise Malformed(f"{commit!r} is not the name of a commit")
+    receipt = Receipt(files, whole["sha256"], commit, predicate, is_whole)
+    _check_fields(receipt)
+    return receipt
+
+
+def _file(subject: Any) -> File:
+    path, mode = subject["name"], subject["annotations"]["mode"]
+    parts = path.split("/")
+    if not path or path.startswith("/") or any(part in ("", ".", "..") for part in parts):
+        raise Malformed(f"{path!r} is not a path inside a project")
+    if mode not in MODES or not _SHA256.fullmatch(subject["digest"]["sha256"]):
+        raise Malformed(f"the entry of {path!r} is damaged")
+    return File(path, mode, subject["digest"]["sha256"])
+
+
+def _check_fields(receipt: Receipt) -> None:
+    """What is used later has its type."""
+    texts = (receipt.name, receipt.run, receipt.status, receipt.chain.head)
+    lists = (*receipt.scope, *receipt.protect, *receipt.protected_paths)
+    if not all(isinstance(each, str) for each in (*texts, *lists)):
+        raise Malformed("a field has another type than it should")
+    if type(receipt.chain.lines) is not int or receipt.chain.lines < 0:
+        raise Malformed("the number of lines is none")
+    if not isinstance(receipt.predicate["definition"]["machine"], dict):
+        raise Malformed("it has no definition")

@@ -1,0 +1,156 @@
+"""A run told by its events, as the predicate of a receipt: turns, checks, protected paths, ending.
+
+Pure: entries in, plain data out.  All texts are as the log has them, masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from little_loops.fsm.actions import action_told, is_agents
+from little_loops.fsm.events import (
+    ActionComplete,
+    ActionStart,
+    CheckResult,
+    Cost,
+    Entry,
+    FinalEvent,
+    OutOfScope,
+    Recheck,
+    ReferenceMoved,
+    Restored,
+    RunWarning,
+    StateEnter,
+    Tampered,
+    Tree,
+)
+from little_loops.fsm.plain import encode
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import FileRef, Result
+from little_loops.fsm.timestamps import timestamp
+from little_loops.receipts.canonical import sha256
+
+Plain = dict[str, Any]
+Mask = Callable[[str], str]
+
+
+class Story:
+    """Collects what a receipt says from the entries of a log, in their order."""
+
+    def __init__(self, machine: FSMLoop) -> None:
+        self.machine = machine
+        self.checks: list[Plain] = []
+        self.turns: list[Plain] = []
+        self.rechecks: list[Plain] = []
+        self.tampered: list[Plain] = []
+        self.restored: list[Plain] = []
+        self.moved: list[Plain] = []
+        self.outside: list[Plain] = []
+        self.warnings: list[str] = []
+        self.trees: list[Tree] = []
+        self.ending: FinalEvent | None = None
+        self._step = 0
+        self._action: Plain = {}
+
+    def read(self, entries: Iterable[Entry]) -> Story:
+        for entry in entries:
+            self._take(entry)
+        return self
+
+    def _take(self, entry: Entry) -> None:
+        match entry.event:
+            case StateEnter(step=step):
+                self._step = step
+            case ActionStart():
+                self._start(entry.event, entry.wall_ms)
+            case ActionComplete(result=result):
+                self._complete(result)
+            case CheckResult():
+                self._check(entry.event)
+            case Cost():
+                self._action |= {"cost_usd": entry.event.cost_usd, "tokens": entry.event.tokens}
+            case Tree():
+                self._tree(entry.event)
+            case _:
+                self._other(entry.event)
+
+    def _start(self, event: ActionStart, at_ms: int) -> None:
+        self._action = {
+            "state": event.state,
+            "step": self._step,
+            "attempt": event.attempt,
+            "started": timestamp(at_ms),
+        }
+        if is_agents(action_told(event.action, event.action_type)):
+            state = self.machine.states.get(event.state)
+            host = self.machine.host.under(state.host if state else None)
+            self._action |= {"host": host.host, "model": host.model}
+            self.turns.append(self._action)
+        else:
+            self._action |= {"command": event.action, "place": event.place}
+
+    def _complete(self, result: Result) -> None:
+        self._action["duration_ms"] = result.duration_ms
+        if "command" in self._action:
+            self._action |= {
+                "exit_code": result.exit_code,
+                "stdout": _hash_of(result.output, result.output_file),
+                "stderr": _hash_of(result.stderr, result.stderr_file),
+            }
+
+    def _check(self, event: CheckResult) -> None:
+        tree = {"before": event.before, "after": event.after}
+        verdict = {"verdict": event.verdict, "reason": event.reason, "place": event.place}
+        known = self._action if self._action.get("state") == event.state else {"state": event.state}
+        self.checks.append({**known, **verdict, "tree": tree})
+
+    def _tree(self, event: Tree) -> None:
+        self.trees.append(event)
+        if event.when == "after" and "host" in self._action:
+            # A second look is one after something was put back.
+            self._action.setdefault("changed", event.changed._asdict())
+
+    def _other(self, event: object) -> None:
+        match event:
+            case Recheck():
+                self.rechecks.append(_plain(event))
+            case Tampered():
+                self.tampered.append(_plain(event))
+            case Restored():
+                self.restored.append(_plain(event))
+            case ReferenceMoved():
+                self.moved.append(_plain(event))
+            case OutOfScope():
+                self.outside.append(_plain(event))
+            case RunWarning(message=message):
+                self.warnings.append(message)
+            case _ if isinstance(event, FinalEvent):
+                self.ending = event
+            case _:
+                pass
+
+
+def _plain(event: Any) -> Plain:
+    """Its fields; the kind is said by the list it stands in."""
+    return {key: item for key, item in encode(event).items() if key != "event"}
+
+
+def _hash_of(text: str | None, file: FileRef | None) -> str | None:
+    """Of the file that has the whole output, else of the text in the log."""
+    if file is not None:
+        return file.sha256
+    return None if text is None else sha256(text.encode("utf-8", "surrogatepass"))
+
+
+def masked(value: Any, mask: Mask) -> Any:
+    """The value with every text in it masked, names of fields excepted."""
+    match value:
+        case str():
+            return mask(value)
+        case dict():
+            return {key: masked(item, mask) for key, item in value.items()}
+        case list() | tuple():
+            return [masked(item, mask) for item in value]
+        case _:
+            return value

@@ -1,0 +1,199 @@
+"""Check a receipt against what is there: its form, its signature, the run's log, the files.
+
+Nothing is written into the project.  What is found is sorted by what it means: a contradiction says
+that the receipt, or the log it speaks of, was changed; something stale says that the files are no
+longer those it speaks of.
+
+Not here: running the checks again (`engine.checking`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from little_loops.errors import FAILED, LIMIT, OK, StoreError
+from little_loops.receipts import signing
+from little_loops.receipts.chain import compare
+from little_loops.receipts.gathering import event_log
+from little_loops.receipts.run_trees import guarded_files
+from little_loops.receipts.statement import File, Receipt, read, root_of
+from little_loops.records import NamedTuple
+from little_loops.runs.reading import Runs
+from little_loops.runs.view import RunView
+from little_loops.trees.git import find_git
+from little_loops.trees.store import TreeStore
+
+Meaning = Literal["good", "note", "stale", "contradicted"]
+CHUNK = 1 << 20
+SHOWN = 20
+_PLAIN, _PROGRAM, _LINK = "100644", "100755", "120000"
+
+
+class Finding(NamedTuple):
+    meaning: Meaning
+    text: str
+
+
+def exit_code_of(findings: Sequence[Finding]) -> int:
+    meanings = {finding.meaning for finding in findings}
+    if "contradicted" in meanings:
+        return FAILED
+    return LIMIT if "stale" in meanings else OK
+
+
+def verify(
+    path: str, root: str, environ: Mapping[str, str], signers: str | None = None
+) -> tuple[Receipt, list[Finding]]:
+    """Raises `Malformed` if the file is no receipt."""
+    with open(path, "rb") as stream:
+        data = stream.read()
+    receipt = read(data)
+    findings = [
+        *_form(receipt),
+        _signature(path, data, signers),
+        _log(receipt, root),
+        *_files(receipt, root),
+        *_extra(receipt, root, path, environ),
+    ]
+    return receipt, findings
+
+
+def _form(receipt: Receipt) -> Iterator[Finding]:
+    if not receipt.is_whole:
+        yield Finding("contradicted", "the receipt was changed after it was written")
+    elif receipt.root != root_of(receipt.files):
+        yield Finding("contradicted", "the hash of the tree is not that of its files")
+    else:
+        yield Finding("good", "the receipt is whole")
+    ending = receipt.predicate["ending"]
+    if receipt.status != "completed":
+        yield Finding(
+            "contradicted", f"the run did not complete: {receipt.status}, {ending.get('reason')}"
+        )
+
+
+def _signature(path: str, data: bytes, signers: str | None) -> Finding:
+    signature = path + signing.SUFFIX
+    if not os.path.exists(signature):
+        if signers is not None:
+            return Finding("contradicted", "unsigned, and signers were given")
+        return Finding("note", "unsigned")
+    found = signing.check(data, signature, signers)
+    return Finding("good" if found.is_good else "contradicted", f"signature: {found.words}")
+
+
+# ── the log ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _log(receipt: Receipt, root: str) -> Finding:
+    view = find_run(receipt, root)
+    if view is None:
+        return Finding("note", "the run is not here, so its log was not compared")
+    log = event_log(view)
+    match "different" if log is None else compare(receipt.chain, log):
+        case "same":
+            return Finding("good", f"the log of `{receipt.name}` is the one it speaks of")
+        case "longer":
+            return Finding(
+                "note", f"`{receipt.name}` was resumed since; the log up to then is the same"
+            )
+        case _:
+            return Finding("contradicted", f"the log of `{receipt.name}` was changed")
+
+
+def find_run(receipt: Receipt, root: str) -> RunView | None:
+    """The run that the receipt is of, where its files are."""
+    runs = Runs(root)
+    if not runs.has(receipt.name):
+        return None
+    current = runs.view(receipt.name)
+    views = [] if current is None else [current]
+    for view in (*views, *runs.past(receipt.name)):
+        if view.summary is not None and view.summary.run == receipt.run:
+            return view
+    return None
+
+
+# ── the files ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _files(receipt: Receipt, root: str) -> Iterator[Finding]:
+    """Path by path: what is missing, what is different."""
+    missing, different = [], []
+    for file in receipt.files:
+        now = file_at(root, file.path)
+        if now is None:
+            missing.append(file.path)
+        elif now != file:
+            different.append(file.path)
+    yield from (Finding("stale", f"missing: {path}") for path in missing)
+    yield from (Finding("stale", f"different: {path}") for path in different)
+    if not missing and not different:
+        yield Finding("good", f"the files are as they were: {len(receipt.files)} of them")
+
+
+def file_at(root: str, path: str) -> File | None:
+    """What lies at a path of the project; none if nothing does, or if a link leads there."""
+    place = os.path.join(root, path)
+    above = os.path.dirname(place)
+    if os.path.realpath(above) != os.path.join(
+        os.path.realpath(root), os.path.dirname(path)
+    ).rstrip("/"):
+        return None
+    try:
+        info = os.lstat(place)
+        if stat.S_ISLNK(info.st_mode):
+            text = os.fsencode(os.readlink(place))
+            return File(path, _LINK, hashlib.sha256(text).hexdigest())
+        if not stat.S_ISREG(info.st_mode):
+            return None
+        mode = _PROGRAM if info.st_mode & stat.S_IXUSR else _PLAIN
+        return File(path, mode, _hash_of(place))
+    except OSError:
+        return None
+
+
+def _hash_of(path: str) -> str:
+    found = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while piece := stream.read(CHUNK):
+            found.update(piece)
+    return found.hexdigest()
+
+
+# ── what the receipt does not know ─────────────────────────────────────────────────────────────
+
+
+def _extra(receipt: Receipt, root: str, path: str, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Files that are new since: worth a word, and stale where they are protected."""
+    own = {os.path.relpath(each, root) for each in (path, path + signing.SUFFIX)}
+    try:
+        files, protected = present(receipt, root, environ)
+    except StoreError as error:
+        yield Finding("note", f"new files were not looked for: {error.message}")
+        return
+    known = {one.path for one in receipt.files} | receipt.protected_paths | own
+    forbidden = sorted(protected - known)
+    yield from (Finding("stale", f"new, and protected: {each}") for each in forbidden)
+    new = sorted(files - known - protected)
+    if new:
+        more = f" and {len(new) - SHOWN} more" if len(new) > SHOWN else ""
+        yield Finding("note", f"new since: {', '.join(new[:SHOWN])}{more}")
+
+
+def present(receipt: Receipt, root: str, environ: Mapping[str, str]) -> tuple[set[str], set[str]]:
+    """The paths there are now within the scope, and those that are protected.
+
+    Found as a run would find them, with a store that is thrown away.
+    """
+    with tempfile.TemporaryDirectory(prefix="ll-verify-") as home:
+        store = TreeStore.open(root, home, find_git(root, environ))
+        rules = store.rules("verify", receipt.scope, receipt.protect)
+        taken = store.snapshot(rules)
+        files = {one.path for one in store.listing(taken.tree)}
+        return files, {one.path for one in guarded_files(store, taken.guard)}

@@ -1,0 +1,115 @@
+"""What a run changed, step by step, and getting a file back as it was then.
+
+A step is what `status` and the log count; recorded are the trees around agents' turns and checks.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+
+from little_loops.errors import UsageError
+from little_loops.fsm.events import Tree
+from little_loops.receipts.run_trees import RunTrees
+from little_loops.receipts.story import Story
+from little_loops.records import NamedTuple
+from little_loops.trees.model import StoredFile
+from little_loops.trees.placing import Ground
+
+
+class Span(NamedTuple):
+    """What lies between two trees, and which steps made it."""
+
+    first: int
+    last: int
+    state: str
+    host: str | None
+    before: Tree
+    after: Tree
+
+
+def spans(story: Story) -> Iterator[Span]:
+    """Each recorded step, from the first tree before it to the one that it left."""
+    turns = {turn["step"]: turn["host"] for turn in story.turns}
+    for step in dict.fromkeys(tree.step for tree in story.trees):
+        before = [tree for tree in story.trees if tree.step == step and tree.when == "before"]
+        left = tree_left_by(story, step)
+        if before and left is not None:
+            yield Span(step, step, left.state, turns.get(step), before[0], left)
+
+
+def tree_left_by(story: Story, step: int) -> Tree | None:
+    """What the last attempt of a step left, before anything was put back."""
+    after = [tree for tree in story.trees if tree.step == step and tree.when == "after"]
+    return next((tree for tree in after if tree.attempt == after[-1].attempt), None)
+
+
+def span_of(story: Story, first: int, last: int) -> Span:
+    """From before the first of these steps until after the last; raises `UsageError`."""
+    within = [span for span in spans(story) if first <= span.first <= last]
+    if not within:
+        wanted = str(first) if first == last else f"{first}..{last}"
+        raise UsageError(f"no tree was recorded around step {wanted}", _steps_of(story))
+    start, end = within[0], within[-1]
+    if start == end:
+        return start
+    settled = [tree for tree in story.trees if tree.step == end.last and tree.when == "after"]
+    return Span(first, last, end.state, end.host, start.before, settled[-1])
+
+
+def _steps_of(story: Story) -> str:
+    known = ", ".join(str(span.first) for span in spans(story))
+    return f"there are trees around the steps {known}" if known else "the run recorded none"
+
+
+# ── getting a file back ────────────────────────────────────────────────────────────────────────
+
+
+def version_of(trees: RunTrees, path: str, tree: Tree) -> StoredFile | None:
+    """The file as a snapshot has it, protected or not."""
+    store = trees.store
+    return store.read_guarded(tree.guard, path) or store.read(tree.project, path)
+
+
+def version_at(story: Story, trees: RunTrees, path: str, step: int | None) -> StoredFile:
+    """As a step left it; without a step as the run found it."""
+    wanted = next(iter(story.trees), None) if step is None else tree_left_by(story, step)
+    if wanted is None:
+        raise UsageError(f"no tree was recorded after step {step}", _steps_of(story))
+    found = version_of(trees, path, wanted)
+    if found is None:
+        when = "when the run began" if step is None else f"after step {step}"
+        raise UsageError(f"there was no `{path}` {when}", _where_it_was(story, trees, path))
+    return found
+
+
+def _where_it_was(story: Story, trees: RunTrees, path: str) -> str:
+    steps = [
+        str(tree.step)
+        for tree in story.trees
+        if tree.when == "after" and version_of(trees, path, tree) is not None
+    ]
+    listed = ", ".join(dict.fromkeys(steps))
+    return f"it was there after the steps {listed}: `--step N`" if steps else "it is in no snapshot"
+
+
+def put_back(trees: RunTrees, file: StoredFile) -> str:
+    """Put the file in place; gives the id of a snapshot that has what was there before."""
+    store, rules = trees
+    taken = store.snapshot(rules)
+    place = os.path.join(store.project, file.path)
+    is_kept = (
+        store.read_guarded(taken.guard, file.path) or store.read(taken.project, file.path)
+    ) is not None
+    if os.path.lexists(place) and not is_kept:
+        raise UsageError(
+            f"`{file.path}` is not in the snapshot that was just taken, so it would be lost",
+            "move it away first",
+        )
+    with Ground(store.project) as ground:
+        if file.kind == "link":
+            ground.link(file.path, os.fsdecode(file.data))
+        else:
+            ground.write(file.path, file.data, stat.S_IFREG | file.mode)
+    return taken.project

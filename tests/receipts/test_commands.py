@@ -1,0 +1,434 @@
+"""`receipt`, `verify`, `diff` and `restore` on a real run."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from little_loops.receipts.statement import Malformed
+from little_loops.receipts.verification import exit_code_of, verify
+from tests.receipts.kept_run import KeptProject
+from tests.stand_ins import tree
+
+VERIFIED = """\
+✓ the receipt is whole
+– unsigned
+✓ the log of `fix` is the one it speaks of
+✓ the files are as they were: 4 of them
+verified
+"""
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> KeptProject:
+    return KeptProject(tmp_path_factory.mktemp("kept")).fixed()
+
+
+@pytest.fixture
+def project(original: KeptProject) -> Iterator[KeptProject]:
+    """The same project for each test, put back as it was.
+
+    Its store goes by its path, so it is not copied to another one.
+    """
+    base = original.root.parent
+    kept = base.with_name(f"{base.name}-kept")
+    shutil.copytree(base, kept, symlinks=True)
+    yield original
+    shutil.rmtree(base)
+    kept.rename(base)
+
+
+# ── what it says ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_receipt_tells_the_run(project):
+    said = json.loads(project.receipt().read_text())
+    told = said["predicate"]
+    assert [one["name"] for one in said["subject"]] == [
+        ".",
+        ".loops/.gitignore",
+        ".loops/fix.yaml",
+        "code.py",
+        "tests/t.sh",
+    ]
+    checks = [(one["state"], one["verdict"], one["place"]) for one in told["checks"]]
+    assert checks == [
+        ("evaluate", "fail", "here"),
+        ("evaluate", "pass", "here"),
+        ("evaluate", "pass", "clean"),
+    ]
+    [turn] = told["turns"]
+    assert (turn["host"], turn["model"], turn["step"]) == ("command", None, 2)
+    assert turn["changed"]["paths"] == ["code.py", "tests/t.sh"]
+    assert told["protected"]["restored"][0]["paths"] == ["tests/t.sh"]
+    assert told["start"]["commit"] == project.git("rev-parse", "HEAD")
+    assert told["ending"]["status"] == "completed"
+
+
+def test_secrets_are_masked_in_it(project):
+    assert "hunter2" not in project.receipt().read_text()
+
+
+def test_a_commit_of_the_same_content_is_named(project):
+    def commit() -> str | None:
+        whole = json.loads(project.receipt().read_text())["subject"][0]
+        found: str | None = whole["digest"].get("gitCommit")
+        return found
+
+    assert commit() is None
+    project.commit("Fix it")
+    assert commit() == project.git("rev-parse", "HEAD")
+
+
+def test_it_is_printed_where_no_file_is_given(project):
+    path = project.receipt()
+    assert project.ll("receipt").stdout == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(
+            ("receipt", "--sign", "key"),
+            "error: `--sign` writes the signature beside the receipt\n   = help: add `-o FILE`\n",
+            id="a signature needs a file",
+        ),
+        pytest.param(
+            ("receipt", "--run", "2020"),
+            "error: `--run` needs the name of a loop\n   = help: see `ll-loop history`\n",
+            id="a time needs a name",
+        ),
+        pytest.param(
+            ("verify", "gone.json"),
+            "error: cannot read `gone.json`: No such file or directory\n",
+            id="no such receipt",
+        ),
+        pytest.param(
+            ("diff", "fix", "x"),
+            "error: `x` is not a step\n   = help: write `4`, or `2..6`\n",
+            id="not a step",
+        ),
+        pytest.param(
+            ("diff", "fix", "9"),
+            "error: no tree was recorded around step 9\n"
+            "   = help: there are trees around the steps 1, 2, 3\n",
+            id="no such step",
+        ),
+        pytest.param(
+            ("restore", "fix", "../x"),
+            "error: `../x` is not a file of this project\n",
+            id="outside of the project",
+        ),
+        pytest.param(
+            ("restore", "fix", "gone.py"),
+            "error: there was no `gone.py` when the run began\n   = help: it is in no snapshot\n",
+            id="no such file",
+        ),
+        pytest.param(
+            ("restore", "fix", "code.py", "--step", "9"),
+            "error: no tree was recorded after step 9\n"
+            "   = help: there are trees around the steps 1, 2, 3\n",
+            id="no such step to restore",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said(words, said, project):
+    done = project.ll(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+def test_a_run_without_evidence_has_nothing_to_show(project):
+    project.loop("plain", "{name: plain, paradigm: goal, goal: x, tools: [pwd]}")
+    project.ll("run", "plain")
+    done = project.ll("receipt")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: `plain` recorded no trees, so there is nothing to show\n"
+        "   = help: evidence was off: see `evidence` in the manual\n"
+    )
+    assert project.ll("diff").stderr == (
+        "error: `plain` recorded no trees\n   = help: evidence was off in this run\n"
+    )
+
+
+def test_where_nothing_has_run_there_is_nothing_to_show(tmp_path):
+    project = KeptProject(tmp_path)
+    for words in (["receipt"], ["diff"]):
+        assert project.ll(*words).stderr == (
+            "error: there are no runs here yet\n   = help: `ll-loop run LOOP` starts one\n"
+        )
+    assert project.ll("receipt", "fix").stderr == (
+        "error: `fix` has not run yet\n   = help: `ll-loop run fix` starts it\n"
+    )
+
+
+# ── verifying ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_receipt_is_verified_and_nothing_is_written(project):
+    path = project.receipt()
+    before = tree(project.root)
+    done = project.ll("verify", str(path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, VERIFIED, "")
+    assert tree(project.root) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "code"),
+    [
+        pytest.param("echo >> code.py", "! different: code.py", 3, id="a file was changed"),
+        pytest.param("chmod +x code.py", "! different: code.py", 3, id="a mode was changed"),
+        pytest.param("rm code.py", "! missing: code.py", 3, id="a file is gone"),
+        pytest.param(
+            "mv tests t2; ln -s t2 tests", "! missing: tests/t.sh", 3, id="a link on the way"
+        ),
+        pytest.param("ln -sf x code.py", "! different: code.py", 3, id="a link instead"),
+        pytest.param("touch tests/new.sh", "! new, and protected: tests/new.sh", 3, id="protected"),
+        pytest.param("touch new.py", "– new since: new.py", 0, id="a new file"),
+        pytest.param(
+            "for log in .loops/.history/fix/*.events.jsonl; do echo >> $log; done",
+            "✗ the log of `fix` was changed",
+            1,
+            id="the log was changed",
+        ),
+        pytest.param(
+            "rm .loops/.history/fix/*.events.jsonl",
+            "✗ the log of `fix` was changed",
+            1,
+            id="the log is gone",
+        ),
+        pytest.param(
+            "rm -r .loops/.history",
+            "– the run is not here, so its log was not compared",
+            0,
+            id="the run is gone",
+        ),
+        pytest.param(
+            "rm -rf .git",
+            "– new files were not looked for: `{root}` is not in a git repository",
+            0,
+            id="not in git",
+        ),
+    ],
+)
+def test_what_is_different_is_named(change, line, code, project):
+    path = project.receipt()
+    subprocess.run(["sh", "-c", change], cwd=project.root, check=True)
+    done = project.ll("verify", str(path))
+    assert line.format(root=project.root) in done.stdout.splitlines()
+    assert done.returncode == code
+
+
+def test_it_is_verified_in_another_clone(project, tmp_path):
+    path = project.receipt()
+    project.commit("Fix it")
+    subprocess.run(["git", "clone", "-q", str(project.root), str(tmp_path / "clone")], check=True)
+    done = project.ll("verify", str(path), "--rerun", cwd=tmp_path / "clone")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-2:] == ["✓ 1 check passed again, in a copy", "verified"]
+
+
+def test_a_rerun_that_fails_contradicts(project):
+    (project.root / "tests" / "t.sh").write_text('grep -q "x = 1" code.py && test -z "$BROKEN"\n')
+    project.fixed()
+    path = str(project.receipt())
+    assert project.ll("verify", path, "--rerun", env={"BROKEN": ""}).returncode == 0
+    done = project.ll("verify", path, "--rerun", env={"BROKEN": "1"})
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-2:] == [
+        "✗ `evaluate` does not pass in a clean copy: exit 1",
+        "contradicted",
+    ]
+
+
+def test_a_receipt_lies_in_the_project_without_counting(project):
+    done = project.ll("receipt", "fix", "-o", "receipt.json")
+    assert (done.returncode, done.stderr) == (0, "wrote receipt.json\n")
+    assert project.ll("verify", "receipt.json").stdout == VERIFIED
+
+
+def test_a_run_that_did_not_complete_proves_nothing(project):
+    (project.root / "code.py").write_text("x = 0\n")
+    (project.root.parent / "agent").write_text("#!/bin/sh\necho no\n")
+    assert project.ll("run", "fix").returncode == 3
+    done = project.ll("verify", str(project.receipt()))
+    assert done.returncode == 1
+    assert "✗ the run did not complete: failed, stalled" in done.stdout.splitlines()
+
+
+# ── signatures ─────────────────────────────────────────────────────────────────────────────────
+
+needs_ssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen")
+
+
+def key_of(project: KeptProject, name: str) -> Path:
+    path = project.root.parent / name
+    words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(path)]
+    subprocess.run(words, check=True)
+    return path
+
+
+@needs_ssh
+def test_a_signature_is_checked(project):
+    key = key_of(project, "key")
+    path = project.receipt("receipt.json", "--sign", str(key))
+    done = project.ll("verify", str(path))
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1].startswith('✓ signature: Good "ll-loop-receipt" signature')
+    other = project.receipt("other.json", "--sign", str(key_of(project, "other")))
+    shutil.copy(f"{other}.sig", f"{path}.sig")
+    (path.with_name("receipt.json.sig")).write_text("no signature")
+    done = project.ll("verify", str(path))
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[1].startswith("✗ signature: ")
+
+
+@needs_ssh
+def test_only_signers_that_are_allowed_count(project):
+    key, other = key_of(project, "key"), key_of(project, "other")
+    signers = project.root.parent / "signers"
+    signers.write_text(f"me@example.invalid {key.with_suffix('.pub').read_text()}")
+    mine = project.receipt("mine.json", "--sign", str(key))
+    theirs = project.receipt("theirs.json", "--sign", str(other))
+    nobodys = project.receipt("nobodys.json")
+    for path, code, word in (
+        (mine, 0, '✓ signature: Good "ll-loop-receipt" signature for me@example.invalid'),
+        (theirs, 1, f"✗ signature: signed by a key that is not in `{signers}`"),
+        (nobodys, 1, "✗ unsigned, and signers were given"),
+    ):
+        done = project.ll("verify", str(path), "--signers", str(signers))
+        assert (done.returncode, done.stdout.splitlines()[1].startswith(word)) == (code, True)
+
+
+@needs_ssh
+def test_a_key_that_cannot_sign_is_named(project):
+    path = project.root.parent / "receipt.json"
+    done = project.ll("receipt", "fix", "-o", str(path), "--sign", "gone")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: `gone` did not sign: ")
+
+
+# ── no byte can be changed ─────────────────────────────────────────────────────────────────────
+
+
+def changed_bytes(project: KeptProject, receipt: Path, times: int) -> None:
+    """Change one byte of the receipt, the log or a file, put it back, and so on."""
+    log = project.past("fix")
+    targets = [receipt, log, project.root / "code.py", project.root / "tests" / "t.sh"]
+    chance = random.Random(20)
+    environ = project.environ()
+    for _ in range(times):
+        path = chance.choice(targets)
+        data = path.read_bytes()
+        at = chance.randrange(len(data))
+        other = bytes([(data[at] + chance.randrange(1, 256)) % 256])
+        path.write_bytes(data[:at] + other + data[at + 1 :])
+        try:
+            _, findings = verify(str(receipt), str(project.root), environ)
+            assert exit_code_of(findings) != 0, (path, at, other)
+        except Malformed:
+            pass
+        finally:
+            path.write_bytes(data)
+    assert exit_code_of(verify(str(receipt), str(project.root), environ)[1]) == 0
+
+
+def test_no_byte_of_receipt_log_or_files_can_be_changed(project):
+    changed_bytes(project, project.receipt(), 60)
+
+
+@pytest.mark.soak
+def test_ten_thousand_changed_bytes_are_found(project):
+    changed_bytes(project, project.receipt(), 10_000)
+
+
+# ── what was changed, and getting it back ──────────────────────────────────────────────────────
+
+CODE = """\
+diff --git a/code.py b/code.py
+index 3aea0c5..7d4290a 100644
+--- a/code.py
++++ b/code.py
+@@ -1 +1 @@
+-x = 0
++x = 1
+"""
+
+
+def test_a_diff_shows_what_each_turn_changed(project):
+    text = project.ll("diff").stdout
+    assert text.startswith(f"step 2: fix (command)\n{CODE}diff --git a/tests/t.sh")
+    assert "+exit 0\n" in text
+    assert project.ll("diff", "fix", "2").stdout == text.partition("\n")[2]
+    assert project.ll("diff", "2").stdout == text.partition("\n")[2]
+
+
+def test_a_diff_over_steps_leaves_out_what_was_put_back(project):
+    assert project.ll("diff", "fix", "1..3").stdout == CODE
+
+
+def test_a_diff_can_be_applied(project):
+    patch = project.ll("diff", "fix", "1..3").stdout
+    (project.root / "code.py").write_text("x = 0\n")
+    subprocess.run(["git", "apply"], input=patch, text=True, cwd=project.root, check=True)
+    assert project.file("code.py") == "x = 1\n"
+
+
+def test_a_diff_is_coloured_and_escaped_for_people(project):
+    shown = project.ll("diff", "fix", "1..3", "--color", "always").stdout.splitlines()
+    assert shown[-2:] == ["\x1b[31m-x = 0\x1b[0m", "\x1b[32m+x = 1\x1b[0m"]
+
+
+def test_a_diff_as_json(project):
+    told = json.loads(project.ll("diff", "fix", "--json").stdout)
+    [step] = told["steps"]
+    assert (told["name"], step["first"], step["state"], step["host"]) == (
+        "fix",
+        2,
+        "fix",
+        "command",
+    )
+    assert step["diff"].startswith(CODE)
+
+
+def test_a_run_that_changed_nothing(project):
+    project.fixed()
+    done = project.ll("diff", "fix")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "fix changed nothing\n")
+
+
+def test_a_file_comes_back_as_it_was(project):
+    done = project.ll("restore", "fix", "code.py")
+    assert (done.returncode, done.stdout) == (0, "restored code.py as it was when the run began\n")
+    assert project.file("code.py") == "x = 0\n"
+
+
+def test_also_what_the_agent_had_made_of_a_protected_file(project):
+    done = project.ll("restore", "fix", "t.sh", "--step", "2", cwd=project.root / "tests")
+    assert (done.returncode, done.stdout) == (0, "restored tests/t.sh as it was after step 2\n")
+    assert project.file("tests/t.sh") == "exit 0\n"
+
+
+def test_links_and_modes_come_back(project):
+    (project.root / "code.py").unlink()
+    os.symlink("tests/t.sh", project.root / "code.py")
+    project.ll("restore", "fix", "code.py")
+    assert not (project.root / "code.py").is_symlink()
+    assert project.file("code.py") == "x = 0\n"
+    assert "x = 1" in project.file("tests/t.sh")
+
+
+def test_what_would_be_lost_is_not_replaced(project):
+    (project.root / ".git" / "info" / "exclude").write_text("")
+    (project.root / "code.py").unlink()
+    (project.root / "code.py").mkdir()
+    done = project.ll("restore", "fix", "code.py")
+    assert done.returncode != 0
+    assert (project.root / "code.py").is_dir()
