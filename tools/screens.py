@@ -91,6 +91,7 @@ NORMAL: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bpid(\s+)\d+"), r"pid\g<1>4242"),
     (re.compile(r"\bpython \d+\.\d+\.\d+"), "python 3.12.1"),
     (re.compile(r"\blittle-loops \d[\w.]*"), "little-loops 1.0.0"),
+    (re.compile(r"\btree [0-9a-f]{6,}"), "tree 5eaf1e"),
     (re.compile(r"[\d.]+ GB"), "76.8 GB"),
     (re.compile(r"locks work on \w+"), "locks work on ext4"),
     (re.compile(r"\b\d+s(?= ago| ·| -|\))"), "0s"),
@@ -104,6 +105,7 @@ ELAPSED = re.compile(r" *(?<![\d.])\d+\.\ds\b")
 def normal(written: str, stage: Stage) -> str:
     """What was sent to the terminal, without what differs from run to run."""
     written = written.replace(stage.root, SHOWN_PROJECT).replace(stage.home, "/home/you")
+    written = written.replace(os.path.dirname(sys.executable), "/home/you/bin")
     for pattern, replacement in NORMAL:
         written = pattern.sub(replacement, written)
     # Right where it stood, so that a column of times stays one.

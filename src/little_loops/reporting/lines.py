@@ -101,7 +101,7 @@ class Teller:
         return []
 
     def _action_start(self, event: ActionStart) -> list[str]:
-        self.check = _place_and_tree(event, self.tree)
+        self.check = _place_and_tree(event, self.tree, self.signs["neutral"])
         self._state, self._action, self._shown = event.state, event, ""
         whole = whole_command(event) if self.commands else []
         return [f"{self._where} {self.signs['to']} {running(event)}", *whole]
@@ -245,11 +245,11 @@ def changed_text(changed: Changed) -> str:
     return f"{listed(changed.paths, changed.files)}{lines}"
 
 
-def _place_and_tree(event: ActionStart, tree: str) -> str:
+def _place_and_tree(event: ActionStart, tree: str, dot: str) -> str:
     """What a check has judged, if the run knows its trees."""
     if not event.is_check:
         return ""
-    return f"{' · clean copy' if event.place == 'clean' else ''} · tree {tree[:6]}"
+    return f"{f' {dot} clean copy' if event.place == 'clean' else ''} {dot} tree {tree[:6]}"
 
 
 def _was(count: int) -> str:
