@@ -349,6 +349,44 @@ def test_the_next_agent_is_told_what_was_put_back():
     assert turns == [(), ("tests/t",), ()]
 
 
+def steps(*script: Any, **evidence: Any) -> ScriptedWorld:
+    """An agent, a check whose result is judged at the end, and a formatter after it."""
+    judged = {"type": "exit_code", "source": "test"}
+    states = {
+        "fix": {"action": "/fix", "next": "test"},
+        "test": {"action": "make test", "check": True, "capture_exit": True, "next": "format"},
+        "format": {"action": "make format", "next": "evaluate"},
+        "evaluate": {"condition": judged, "on_pass": "done", "on_fail": "fix"},
+        "done": {"terminal": True},
+    }
+    given = {"name": "s", "initial": "fix", "states": states, "evidence": evidence}
+    return ScriptedWorld(FSMLoop.from_dict({**given, "max_iterations": 3}), script)
+
+
+def test_a_formatter_that_undoes_each_fix_never_completes():
+    undone = Says(0, writes={"src/a": "0"})
+    fixed = agent(src__a="1")
+    world = steps(fixed, 0, undone, 1, undone, fixed, 0, undone, 1, clean=True)
+    assert story(world) == dedent("""\
+        fix -> test (next)
+        test -> format (next)
+        format -> evaluate (next)
+        evaluate -> done (on_pass)
+        recheck test clean: to confirm its pass in a clean copy
+        test -> format (next)
+        iteration 2
+        format -> evaluate (next)
+        evaluate -> fix (on_fail)
+        fix -> test (next)
+        test -> format (next)
+        iteration 3
+        format -> evaluate (next)
+        evaluate -> done (on_pass)
+        recheck test clean: to confirm its pass in a clean copy
+        test -> format (next)
+        loop_error: failed, max_iterations""")
+
+
 def test_a_clean_copy_is_of_the_tree_that_is_delivered_and_of_the_reference():
     world = goal(1, agent(src__a="1", tests__t="1"), 0, 0, clean=True, setup="npm ci")
     story(world)

@@ -159,12 +159,13 @@ def _check_result(run: LoopState, trees: Trees, event: CheckResult) -> Trees:
         event.after,
         trees.project or "",
         event.passes,
-        clean=old.clean if old is not None else None,
+        # A run in the project takes back what a copy has shown: a result that is judged by a later
+        # state passes in a copy whatever it says.
+        clean=event.before if event.place == "clean" and event.verdict in PASSED else None,
         not_passed=earlier,
     )
     if event.place == "clean":
-        clean = event.before if event.verdict in PASSED else None
-        trees = trees._replace(checks={**trees.checks, event.state: record._replace(clean=clean)})
+        trees = trees._replace(checks={**trees.checks, event.state: record})
     else:
         trees = _here(run, trees, event, record)
     is_moving_target = trees.headed is not None and event.after != event.before
