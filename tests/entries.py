@@ -47,6 +47,13 @@ STAND_INS: dict[str, Any] = {
     "continuation": "",
     "message": "",
     "text": "",
+    "when": "before",
+    "id": "3f9c2ab1d04e",
+    "project": "3f9c2ab1d04e",
+    "guard": "5d1e07c8a9b2",
+    "verdict": "pass",
+    "before": "3f9c2ab1d04e",
+    "after": "3f9c2ab1d04e",
 }
 _TYPES = event_types()
 

@@ -23,11 +23,17 @@ from little_loops.fsm.events import (
     LoopInterrupted,
     LoopPaused,
     LoopTimeout,
+    OutOfScope,
+    Recheck,
+    ReferenceMoved,
     Report,
+    Restored,
     Resume,
     RetryWait,
     RunWarning,
+    Tampered,
     Transition,
+    Tree,
     event_types,
 )
 from little_loops.fsm.state import Result
@@ -51,7 +57,8 @@ LINES_INTRO = """\
 Where stdout is no terminal, `ll-loop run` prints these lines, and the log has them too. They are an interface: `grep '^\\['` finds every action.
 What follows an action's own line is indented by seven blanks, and an empty line stands before the last one. Where an event is not here, nothing is printed for it;
 nor for a `condition_eval` of type `exit_code` or `verdict` with another result than `error`. A `warning` goes to stderr. `✓` and `✗` say what the verdict on an
-action was; `·` stands for a word of your own, a handoff or a stop. A terminal shows the same lines in colour, with a header, the time each action took, and a live line.
+action was; `·` stands for a word of your own, a handoff or a stop. Where evidence is kept, a check's line ends with ` · tree` and the start of the id of the tree it ran on,
+or ` · clean copy · tree` and that. A terminal shows the same lines in colour, with a header, the time each action took, and a live line.
 """
 
 FAILURE = ("fix", 3, 154_000)
@@ -75,9 +82,21 @@ SAMPLES: tuple[Event, ...] = (
     HandoffDetected("fix", 3, "src/api/models.py is left"),
     Report("relay implement: 5 turns, session sess_123\nnot implemented after 5 turns"),
     RunWarning("ended what the actions had left running: vite (pid 4242)"),
+    Tampered("fix", 1, ("tests/test_api.py",), "fail", "agent"),
+    Tampered("check", 2, ("setup.cfg", "tests/test_api.py"), "fail", "check"),
+    OutOfScope("fix", 1, ("docs/api.md",), "warn"),
+    Restored("fix", 1, ("tests/test_api.py",), "protected"),
+    Restored("fix", 0, (), "protected", ("tests/test_api.py: permission denied",)),
+    ReferenceMoved(1, ("tests/test_api.py",), "`generate`"),
+    Recheck("check", "here", "the tree has changed since it passed"),
+    Recheck("check", "clean", "to confirm its pass in a clean copy"),
     Resume("fix", 3, "awaiting_continuation", continuation="src/api/models.py is left"),
     LoopComplete("completed", "terminal", "done", 3, 154_000),
     LoopComplete("completed", "terminal", "done", 3, 154_000, cost_usd=0.36),
+    LoopComplete("completed", "terminal", "done", 3, 154_000, evidence="verified"),
+    LoopComplete("completed", "terminal", "done", 3, 154_000, evidence="stale"),
+    LoopComplete("completed", "terminal", "done", 3, 154_000, evidence="off"),
+    LoopComplete("completed", "terminal", "done", 3, 154_000, nothing_done=True),
     LoopComplete("stopped", "stop_signal", "done", 3, 154_000, "nothing left to do"),
     LoopError("failed", "error", *FAILURE, "fix", "exit 127: npm: not found"),
     LoopError("failed", "terminal", *FAILURE, "fix", "terminal"),
@@ -88,18 +107,30 @@ SAMPLES: tuple[Event, ...] = (
     Handoff("awaiting_continuation", "handoff", *FAILURE),
 )
 """Events that have a line; one that `Teller` shows and that is missing here fails a test."""
+TREE = "3f9c2ab1d04e"
+BEFORE: dict[type[Event], Event] = {
+    Restored: Tampered("fix", 1, ("tests/test_api.py",), "restore", "agent"),
+    LoopComplete: Tree("done", 3, 1, "end", TREE, TREE, TREE),
+}
+"""What a run writes down before such an event; the line tells it too."""
 
 MEANINGS = {
     "action": "the action, secrets masked; data from outside is shown as its reference",
     "action_type": "`shell`, `slash` or `prompt`; `builtin` for a step of a relay's own",
+    "after": "the tree after the check",
     "again": "the state that failed is run once more",
     "agent": "what the host made of the agent's end: success, fail, error, handoff, wait, auth or billing",
     "at_limit": "a check that runs once more after the last iteration",
     "attempt": "counts the attempts of this step from 1",
+    "before": "the tree the check ran on",
     "behavior": "`on_handoff`",
     "best": "the best number so far",
+    "by": "who changed them: `agent` or `check`; of `reference_moved`, the state, or when",
     "capture": "the other name the result is stored under",
     "cause": "`stop` or `crash`",
+    "changed": "what differs from the tree recorded before: `files`, the first `paths`, and lines `added` and `removed`",
+    "committed": "protected paths that were changed by a commit since the run started",
+    "compared": "as `changed`: since the start of the run, then since an agent's check passed",
     "context": "values given with `--context`",
     "continuation": "what the next session is told",
     "cost_usd": "US dollars",
@@ -107,27 +138,35 @@ MEANINGS = {
     "cycle": "counts the cycles of a `maintain` loop",
     "duration_ms": "how long it took",
     "elapsed_ms": "running time",
-    "error": "why",
     "ends_run": "the loop's `on_handoff: terminate` ends the run here",
+    "error": "why",
     "estimated": "nobody reported the cost: the turn was cut or lost, or it is a spawned session's",
+    "evidence": "`on`, `off` or why no evidence is kept; of `loop_complete`: `verified`, `unchecked`, `stale` (changed since the last check passed), `off` or why none is kept",
     "exit_code": "the exit code; null if there was none",
+    "failed": "paths that could not be put back, each with the reason",
     "failure": "why the action could not be started",
+    "files": "how many files",
     "filled": "the action as it was run, with its data, where that differs from `action`; cut after 4 KiB",
     "final_state": "the state the run was in",
     "format": "version of this format",
     "from": "the state that is left",
+    "guard": "the id of the protected paths' content",
+    "id": "the id of the content within the scope",
     "initial": "the first state",
+    "is_check": "the action is a check, and its tree is recorded",
     "iteration": "times around",
     "iterations": "times around",
     "kind": "the kind of end, in the host's own word",
     "label": "the state's `label`",
+    "late": "recorded after a resume, and not right after the action ended",
     "least_ms": "how long it waits at least, whatever the wall clock says",
     "limits": "limits given on the command line",
     "loop": "the loop's name",
     "loop_timeout": "where the run was headed when its time was up",
     "message": "a text for people",
-    "text": "what the run has done, in lines",
     "next_state": "where it was about to go",
+    "nothing_done": "the goal was already true: nothing but checks has run",
+    "of": "`protected` paths, or paths `outside` the scope",
     "open_ended": "true if `output` is all of it, with no newline dropped from its end",
     "order": "bytes of stdout, of stderr, of stdout and so on, in the order in which they arrived; only where both were printed to",
     "order_file": "the file that has the order, where it is long",
@@ -135,12 +174,17 @@ MEANINGS = {
     "output": "what the action printed; of an agent, its last text",
     "output_file": "`path` in the run's directory, `size`, `sha256`, `truncated`, `has_secrets`",
     "passed": "a check passed after the last iteration: what it leads to may be checked too",
+    "passes": "passes in a row on the same tree",
+    "paths": "the first of the paths",
     "payload": "the text behind the marker",
+    "place": "where a check runs: `here`, or in a `clean` copy of the tree",
+    "project": "the id of the content of the whole project",
     "reason": "why, in a word or a sentence",
     "result": "the verdict",
     "retry": "the state runs again by `$current`",
     "retry_at_ms": "when the host says it can be tried again",
     "scope": "paths the run works on",
+    "scope_writes": "the loop's `scope_writes`",
     "session_id": "the agent's session",
     "signal": "the number of a signal",
     "signal_line": "a marker that was found: its `type` and `payload`",
@@ -156,16 +200,20 @@ MEANINGS = {
     "stream_file": "as `output_file`: the raw events of an agent's program",
     "structured": "an agent's structured answer",
     "tail": "the end of an output that lies in a file",
+    "tampering": "`report`, `restore` or `fail`, as the loop's `tampering` says; `fail` too where the paths are changed again as fast as they are restored",
     "terminal": "the action of a terminal state",
+    "text": "what the run has done, in lines",
     "to": "the state that is entered; of `resume`: the state asked for, or the one after a review",
     "tokens": "tokens used",
     "turns": "turns of the agent",
     "type": "the type of condition, or `handoff`, `error`, `stop`",
     "until_wall_ms": "when the wait ends, in milliseconds since 1970",
     "value": "the number that was measured",
-    "verdict": "the verdict an agent gave",
+    "verdict": "the verdict an agent gave; of `check_result`, the check's",
     "wait": "what a resumed run waits for: `backoff`, `retry`, `maintain`, `host` or `handoff`",
     "wait_ms": "how long it waits; of an action, how long it wants the next iteration to wait",
+    "when": "`before` or `after` the action, or at the `end`",
+    "why": "why it runs again",
 }
 
 
@@ -189,9 +237,8 @@ def _event_rows() -> Iterator[tuple[str, str, str]]:
 
 def _line_rows() -> Iterator[tuple[str, str]]:
     for name, kind in KINDS.items():
-        for event in SAMPLES:
-            if type(event) is kind:
-                yield from ((code(name), code(line.strip())) for line in plain_lines(event))
+        lines = [line for event in SAMPLES if type(event) is kind for line in plain_lines(event)]
+        yield from ((code(name), code(line.strip())) for line in dict.fromkeys(lines))
 
 
 def _meanings() -> Iterator[tuple[str, str]]:
@@ -201,4 +248,7 @@ def _meanings() -> Iterator[tuple[str, str]]:
 
 
 def plain_lines(event: Event) -> list[str]:
-    return [line for line in Teller("fix-types", 20).lines(event) if line]
+    teller = Teller("fix-types", 20)
+    if type(event) in BEFORE:
+        teller.lines(BEFORE[type(event)])
+    return [line for line in teller.lines(event) if line]
