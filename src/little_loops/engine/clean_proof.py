@@ -19,6 +19,7 @@ from uuid import uuid4
 from little_loops.engine.action_process import inherited
 from little_loops.errors import StorageError, StoreError
 from little_loops.records import NamedTuple
+from little_loops.reporting.escape import visible
 from little_loops.system import process
 from little_loops.system.stops import StopFlag
 from little_loops.system.user_state import state_home
@@ -39,6 +40,7 @@ ENTRANCES = frozenset({"__init__", "index", "main", "lib", "mod", "app"})
 """Files that most likely everything goes through."""
 TESTS = re.compile(r"(^|/)(tests?|specs?|__tests__|e2e)/|(^|/)test_|[._-](test|spec)\.|conftest")
 MARK = b"planted to see whether the check notices"
+SHOWN = 200
 NONSENSE = b"\n)]} " + MARK + b" (((\n"
 
 
@@ -140,8 +142,8 @@ def _ask(check: Check, cwd: str, env: Mapping[str, str], stop: StopFlag | None) 
     if ended.cut_by != "none":
         return Answer("error", f"no end within {LIMIT_S:g} s", bytes(said))
     how = f"exit {ended.exit_code}" if ended.signal is None else f"signal {ended.signal}"
-    if re.search(rb"^FATAL_ERROR:", said, re.MULTILINE):
-        return Answer("error", how, bytes(said))
+    if refused := re.search(rb"^FATAL_ERROR:[ \t]*(.+)", said, re.MULTILINE):
+        return Answer("error", visible(refused[1].decode("utf-8", "replace")[:SHOWN]), bytes(said))
     verdict: Literal["pass", "fail", "error"] = (
         "fail" if ended.exit_code in check.fails else "error"
     )

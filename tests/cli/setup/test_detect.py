@@ -211,6 +211,13 @@ def test_it_sees_what_a_project_is_made_of(tmp_path, files, seen, commands):
             id="uv installs what is missing",
         ),
         pytest.param(
+            {"pyproject.toml": "[tool.pytest]\n", "uv.lock": "", ".venv/bin/python3": ""},
+            *("python3", "pytest"),
+            "python (pyproject.toml), pytest",
+            "tests relay deploy empty",
+            id="a lock of uv, but no uv",
+        ),
+        pytest.param(
             {"pyproject.toml": "[tool.ruff]\n", ".venv/bin/ruff": ""},
             *("", ""),
             "python (pyproject.toml), ruff",

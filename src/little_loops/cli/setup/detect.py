@@ -81,7 +81,7 @@ def look_around(root: str, which: Which, has_module: HasModule) -> Found:
     from little_loops.cli.setup.detect_js import javascript
     from little_loops.cli.setup.detect_python import python
 
-    seen = (python(root), javascript(root), rust(root), go(root), make(root))
+    seen = (python(root, which), javascript(root), rust(root), go(root), make(root))
     languages = tuple(language for language in seen if language is not None)
     checks = Checks()
     for language in languages:

@@ -7,7 +7,18 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from little_loops.cli.setup.detect import SHOW, Check, Checks, Language, count, names_in, need, read
+from little_loops.cli.setup.detect import (
+    SHOW,
+    Check,
+    Checks,
+    Language,
+    Which,
+    count,
+    names_in,
+    need,
+    read,
+)
+from little_loops.records import NamedTuple
 
 MARKS = ("pyproject.toml", "setup.cfg", "setup.py", "requirements.txt", "Pipfile")
 RUNNERS = {
@@ -25,7 +36,7 @@ CONFIGS = {
 MOST_TESTS = 50
 
 
-def python(root: str) -> Language | None:
+def python(root: str, which: Which) -> Language | None:
     seen_by = next((mark for mark in MARKS if os.path.exists(os.path.join(root, mark))), None)
     if seen_by is None:
         scripts = [name for name in names_in(root) if name.endswith(".py")]
@@ -34,10 +45,11 @@ def python(root: str) -> Language | None:
         seen_by = scripts[0]
     project = _toml(read(root, "pyproject.toml"))
     named = set(_named(root, project))
+    place = Place(root, _runner(root, which))
     checks = Checks(
-        tests=_tests(root, "pytest" in named),
-        lint=_ruff(root) if "ruff" in named else None,
-        types=_mypy(root, project) if "mypy" in named else None,
+        tests=_tests(place, "pytest" in named),
+        lint=_ruff(place) if "ruff" in named else None,
+        types=_mypy(place, project) if "mypy" in named else None,
     )
     return Language("python", seen_by, checks)
 
@@ -96,50 +108,55 @@ def _texts(root: str) -> Iterator[str]:
 # ── the commands ───────────────────────────────────────────────────────────────────────────────
 
 
-def _runner(root: str) -> str | None:
-    locks = (lock for lock in RUNNERS if os.path.exists(os.path.join(root, lock)))
-    lock = next(locks, None)
-    return None if lock is None else RUNNERS[lock]
+class Place(NamedTuple):
+    """A project, and what runs its programs (`uv run`), if it has that."""
+
+    root: str
+    runner: str | None
+
+    def program(self, name: str) -> str:
+        """How a program of the project's environment is called from its directory."""
+        if self.runner is not None:
+            return f"{self.runner} {name}"
+        for environment in ENVIRONMENTS:
+            if os.path.exists(os.path.join(self.root, environment, "bin", name)):
+                return f"{environment}/bin/{name}"
+        return name
+
+    @property
+    def python(self) -> str:
+        return self.program("python" if self.runner else "python3")
+
+    def needs(self, module: str) -> dict[str, Any]:
+        """The program behind a module; a runner would install what is missing, so it is not asked."""
+        if self.runner is not None:
+            return {"needs": self.runner.split()[0]}
+        return {"needs": self.python, "module": module}
 
 
-def _program(root: str, name: str) -> str:
-    """How a program of the project's environment is called from its directory."""
-    runner = _runner(root)
-    if runner is not None:
-        return f"{runner} {name}"
-    for environment in ENVIRONMENTS:
-        if os.path.exists(os.path.join(root, environment, "bin", name)):
-            return f"{environment}/bin/{name}"
-    return name
+def _runner(root: str, which: Which) -> str | None:
+    """By its lock file; whoever has not installed it runs the tests in another way."""
+    for lock, runner in RUNNERS.items():
+        if os.path.exists(os.path.join(root, lock)) and which(runner.split()[0]) is not None:
+            return runner
+    return None
 
 
-def _python(root: str) -> str:
-    return _program(root, "python" if _runner(root) else "python3")
-
-
-def _needs(root: str, module: str) -> dict[str, Any]:
-    """The program behind a module; a runner would install what is missing, so it is not asked."""
-    runner = _runner(root)
-    if runner is not None:
-        return {"needs": runner.split()[0]}
-    return {"needs": _python(root), "module": module}
-
-
-def _tests(root: str, has_pytest: bool) -> Check | None:
-    python = _python(root)
-    files = list(_test_files(root))
+def _tests(place: Place, has_pytest: bool) -> Check | None:
+    python = place.python
+    files = list(_test_files(place.root))
     if has_pytest or any(_is_for_pytest(text) for _, text in files):
         command = f"{python} -m pytest -q"
         missing = need(f"{python} -c 'import pytest'", f"pytest is not installed for {python}")
         # 2: a test file cannot be imported; 5: there are no tests (any more).
         script = f"{missing}\n{command}"
-        return Check("pytest", command, script, (1, 2, 5), **_needs(root, "pytest"))
+        return Check("pytest", command, script, (1, 2, 5), **place.needs("pytest"))
     if not files:
         return None
     below = "tests" if all(folder for folder, _ in files) else ""
-    packaged = not below or os.path.exists(os.path.join(root, below, "__init__.py"))
+    packaged = not below or os.path.exists(os.path.join(place.root, below, "__init__.py"))
     command = f"{python} -m unittest" + ("" if packaged else f" discover -s {below}")
-    return Check("unittest", command, _unittest(command), **_needs(root, ""))
+    return Check("unittest", command, _unittest(command), **place.needs(""))
 
 
 def _test_files(root: str) -> Iterator[tuple[str, str]]:
@@ -165,19 +182,19 @@ def _unittest(command: str) -> str:
     )
 
 
-def _ruff(root: str) -> Check:
-    ruff = _program(root, "ruff")
+def _ruff(place: Place) -> Check:
+    ruff = place.program("ruff")
     command = f"{ruff} check --fix ."
     missing = need(f"{ruff} --version > /dev/null", "ruff is not installed")
     return Check("ruff", command, f"{missing}\n{command}", needs=ruff.split()[0])
 
 
-def _mypy(root: str, project: dict[str, Any]) -> Check:
-    python = _python(root)
-    command = f"{python} -m mypy{_target(root, project)}"
+def _mypy(place: Place, project: dict[str, Any]) -> Check:
+    python = place.python
+    command = f"{python} -m mypy{_target(place.root, project)}"
     missing = need(f"{python} -c 'import mypy'", f"mypy is not installed for {python}")
     script = count(command, "mypy", ": error:", "1")
-    return Check("mypy", command, f"{missing}\n{script}", counts=True, **_needs(root, "mypy"))
+    return Check("mypy", command, f"{missing}\n{script}", counts=True, **place.needs("mypy"))
 
 
 def _target(root: str, project: dict[str, Any]) -> str:

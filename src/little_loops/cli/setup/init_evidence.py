@@ -9,7 +9,7 @@ from little_loops.definitions.evidence_checks import repository_of
 from little_loops.records import NamedTuple
 from little_loops.terminal.console import talk
 
-TEST_FOLDERS = ("tests", "test", "spec", "__tests__", "e2e")
+TEST_FOLDERS = ("tests", "test", "testing", "spec", "__tests__", "e2e")
 ALSO_TESTS = ("conftest.py",)
 NO_RULE = """\
 Find the cause and fix the code. Change a test only if the test itself is wrong, and explain why.
