@@ -14,6 +14,11 @@ FEW, MANY = 2, 22
 FILES_A_FOLDER, SUBFOLDERS = 10, 10
 ADD = "for i in $(seq $1); do git add -A; git write-tree; done"
 CHECK_OUT = "for i in $(seq $1); do git checkout-index -q -f -u -a; done"
+COMMIT = (
+    ("init", "-q"),
+    ("add", "-A"),
+    ("-c", "user.name=b", "-c", "user.email=b", "commit", "-q", "-m", "b"),
+)
 LINES = "a line like those of a program, or so\n" * 20
 
 
@@ -79,5 +84,5 @@ def _write(place: str, size: int) -> None:
         os.makedirs(folder, exist_ok=True)
         with open(f"{folder}/f{number}.py", "w") as file:
             file.write(f"{number}\n{LINES}")
-    for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=b", "-c", "user.email=b", "commit", "-q", "-m", "b"]):  # fmt: skip
+    for words in COMMIT:
         subprocess.run(["git", *words], cwd=place, check=True)

@@ -113,6 +113,29 @@ def test_what_a_check_left_in_the_copy_is_gone_next_time_and_the_rest_is_not_wri
     assert (root / "src/a.py").stat() == kept
 
 
+def test_permission_bits_that_git_does_not_keep_are_those_of_the_project(tree):
+    laid = Laid(tree)
+    root = laid.out()
+    (tree.root / "src/a.py").chmod(0o600)
+    laid.out()
+    assert files(root)["src/a.py"][0] == "-rw-------"
+
+
+def test_a_file_that_comes_where_a_check_left_a_pipe_stays(tree):
+    laid = Laid(tree)
+    root = laid.out()
+    os.mkfifo(root / "pipe")
+    laid.out()
+    assert not (root / "pipe").exists()
+    tree.write("pipe", "a file")
+    for _ in range(3):
+        laid.out()
+        assert (root / "pipe").read_text() == "a file"
+    tree.write("pipe", "changed")
+    laid.out()
+    assert (root / "pipe").read_text() == "changed"
+
+
 def test_the_copy_has_a_repository_of_its_own(tree):
     tree.git("tag", "v1")
     tree.git("remote", "add", "origin", "https://example.org/x")

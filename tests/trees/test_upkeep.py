@@ -49,6 +49,18 @@ def test_packing_keeps_everything_that_was_recorded(tree):
     tree.git(f"--git-dir={store.files.git_dir}", "fsck", "--strict", "--full")
 
 
+def test_a_long_run_packs_as_it_goes(tree):
+    store = tree.store()
+    rules = tree.rules(store)
+    ids = []
+    for number in range(60):
+        tree.write("a.txt", f"{number}")
+        ids.append(store.snapshot(rules).project)
+    assert len(list(Path(store.files.packs).glob("*.pack"))) < 20
+    assert len(set(ids)) == 60
+    assert store.changed(ids[0], ids[59]).paths == ("a.txt",)
+
+
 def test_the_oldest_runs_are_forgotten_first_and_no_more_than_needed(tree):
     store = tree.store()
     found = {f"run{n}": take(tree, store, f"run{n}", os.urandom(100_000)) for n in range(5)}

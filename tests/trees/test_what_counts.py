@@ -13,6 +13,7 @@ import pytest
 
 from little_loops.trees.content import Bounds
 from little_loops.trees.model import Changed
+from tests.simulation.command import in_memory
 from tests.trees.projects import Tree
 
 
@@ -191,13 +192,10 @@ print(*found.left_out, *tree.paths(store, found.project), sep="\\n")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_what_may_not_be_read_is_left_out_and_named(tmp_path):
-    for folder in [tmp_path, *tmp_path.parents][:3]:
-        folder.chmod(0o755)
-    place = tmp_path / "place"
-    place.mkdir()
-    os.chown(place, 65534, 65534)
-    done = run_python(UNREADABLE, place)
+def test_what_may_not_be_read_is_left_out_and_named():
+    with in_memory() as place:
+        os.chown(place, 65534, 65534)
+        done = run_python(UNREADABLE, place)
     assert done.splitlines() == [
         "`closed` is not part of the snapshot: permission denied",
         "`secret.txt` is not part of the snapshot: not readable",

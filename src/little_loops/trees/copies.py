@@ -155,9 +155,14 @@ class CleanCopy:
     ) -> None:
         """Remove what does not belong there, directories as a whole."""
         wanted, kept = layout
-        for path in [*walk.folders(), *walk.left_out]:
+        for path in walk.folders():
             if path not in kept and (path.rpartition("/")[0] in kept or "/" not in path):
                 ground.remove_all(path)
+        for path in walk.left_out:  # a pipe, a directory that cannot be entered
+            info = ground.look(path)
+            if info is not None and not stat.S_ISREG(info.st_mode):
+                ground.remove_all(path)
+        walk.left_out.clear()
         for path in actual:
             if path not in wanted or wanted[path].kind == "dir":
                 ground.remove(path)

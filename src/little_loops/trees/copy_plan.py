@@ -58,9 +58,10 @@ class Planner:
         self._last: tuple[object, Layout] | None = None
 
     def plan(self, project: str, reference: str, links: bool, existing_only: bool) -> Layout:
-        key = (project, reference, existing_only)
+        # Permission bits are no part of an id.
+        key = (project, reference, existing_only, self._store.modes(project))
         if self._before is None or self._before[0] != key:
-            self._before = (key, self._snapshot(*key))
+            self._before = (key, self._snapshot(project, reference, existing_only))
         snapshot = self._before[1]
         linked = self._linked(snapshot) if links else {}
         if self._last is None or self._last[0] != (key, linked):

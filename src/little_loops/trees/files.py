@@ -51,6 +51,18 @@ CONFIG = b"""\
 [pack]
 \tthreads = 1
 """
+FOLDERS = (
+    "runs",
+    "modes",
+    "git",
+    "git/objects",
+    "git/objects/pack",
+    "git/objects/info",
+    "git/refs",
+    "git/refs/heads",
+    "git/info",
+)
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 ATTRIBUTES = b"* -text -filter -ident -eol -working-tree-encoding !diff\n"
 
 
@@ -111,8 +123,7 @@ def create(files: StoreFiles) -> None:
 
 def _lay_out(root: str, project: str) -> None:
     os.mkdir(root, PRIVATE_FOLDER)
-    for folder in ("runs", "modes", "git", "git/objects", "git/objects/pack", "git/objects/info",
-                   "git/refs", "git/refs/heads", "git/info"):  # fmt: skip
+    for folder in FOLDERS:
         os.mkdir(os.path.join(root, folder), PRIVATE_FOLDER)
     for name, data in (
         ("id", os.urandom(16).hex().encode()),
@@ -170,7 +181,7 @@ def replace(path: str, data: bytes, *, sync: bool = False) -> None:
     """Put a file in place whole."""
     temporary = f"{path}.tmp-{os.urandom(6).hex()}"
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)  # fmt: skip
+        descriptor = os.open(temporary, NEW, PRIVATE_FILE)
         try:
             write_all(descriptor, data)
             if sync:

@@ -23,6 +23,7 @@ NEVER = (".loops/.running", ".loops/.history")
 IGNORE_FILE = ".gitignore"
 MAX_IGNORE_FILE_BYTES = 16 << 20
 GITLINK = b"160000"
+SETTINGS = "^core[.](excludesfile|ignorecase)$"
 MAX_DEPTH = 200
 """Directories deeper than this are left out: each level of a walk needs an open file."""
 TOO_DEEP = "nested too deeply"
@@ -191,7 +192,7 @@ def tracked_paths(git: Git, project: str) -> Tracked:
 
 def ignore_settings(git: Git, repository: Repository) -> tuple[list[IgnoreFile], bool]:
     """The rules that hold for the whole repository, and whether case is ignored."""
-    answer = git.read(repository.top, ["config", "-z", "--get-regexp", "^core[.](excludesfile|ignorecase)$"])  # fmt: skip
+    answer = git.read(repository.top, ["config", "-z", "--get-regexp", SETTINGS])
     chosen = dict(pair.partition("\n")[::2] for pair in os.fsdecode(answer.out).split("\0") if pair)
     excludes_file = _expand(chosen.get("core.excludesfile"), git.environ)
     files = [_ignore_file("", path) for path in (excludes_file, repository.exclude)]
@@ -212,7 +213,8 @@ def upper_ignore_files(repository: Repository) -> Iterator[IgnoreFile]:
     """Those between the top of the repository and the project."""
     base = ""
     for part in repository.prefix.split("/")[:-1]:
-        if (found := _ignore_file(base, os.path.join(repository.top, base, IGNORE_FILE))):  # fmt: skip
+        found = _ignore_file(base, os.path.join(repository.top, base, IGNORE_FILE))
+        if found is not None:
             yield found
         base += f"{part}/"
 

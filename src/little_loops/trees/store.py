@@ -12,13 +12,11 @@ import hashlib
 import os
 import stat
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Literal
 
 from little_loops.errors import StoreError
-from little_loops.records import NamedTuple
 from little_loops.system.files import failure, to_json
 from little_loops.trees import files as store_files
 from little_loops.trees import upkeep
@@ -43,6 +41,7 @@ from little_loops.trees.model import (
     Snapshot,
     StoredFile,
 )
+from little_loops.trees.modes import Modes, load_modes, save_modes
 from little_loops.trees.objects import EMPTY_TREE, LINK, PROGRAM, PackSet, PackWriter
 from little_loops.trees.placing import Ground
 from little_loops.trees.reading import (
@@ -67,25 +66,17 @@ from little_loops.trees.start import read_rules
 from little_loops.trees.walk import ContentWalk, dump_seeds, load_seeds
 
 FIRST_PATHS = 20
+MAX_PACKS = 50
+"""Every snapshot that finds something new adds a pack; with too many, looking into them is slow."""
 MOST_PATHS = 1000
+MAX_LISTS = 16
 USUAL_BOUNDS = Bounds()
-USUAL_MODES = (0o100644, 0o100755)
 STATUSES: Mapping[str, Literal["changed", "added", "deleted"]] = {
     "A": "added",
     "D": "deleted",
     "M": "changed",
     "T": "changed",
 }
-
-
-class Modes(NamedTuple):
-    """Permission bits of a snapshot's files: of plain ones and programs, and of the exceptions."""
-
-    usual: tuple[int, ...]
-    odd: Mapping[str, int]
-
-    def of(self, path: str, is_program: bool) -> int:
-        return self.odd.get(path, self.usual[is_program])
 
 
 class TreeStore:
@@ -156,17 +147,19 @@ class TreeStore:
         is looked at, too.
         """
         self._check_rules(rules)
-        walk = self._walk(rules)
         with self.using():
+            walk = self._walk(rules)
             led_to = self._led_to(reference)
             with self._writing() as intake:
                 found = self._look(rules, intake, led_to)
                 guard = store_guard(found, intake.writer).hex()
                 project = walk.take(intake).hex()
                 tree = walk.part(rules.scope).hex()
-            self._lists[guard] = found
+            self._remember(guard, found)
             self._record(rules.run, (project, tree, guard))
             self._save_modes(walk, project)
+        if len(self._packs) > MAX_PACKS:
+            self.pack()
         unstored = self._unstored_in(walk, found)
         return Snapshot(tree, project, guard, unstored, self._left_out(walk))
 
@@ -203,7 +196,7 @@ class TreeStore:
             packed = store_files.read(self.files.place("packed")) or b""
             if packed != self._packed:
                 self._packs.forget()
-                self._walks.clear()
+                self._walks = {run: walk.again() for run, walk in self._walks.items()}
                 self._packed = packed
             self._packs.refresh()
             self._load_unstored()
@@ -278,27 +271,13 @@ class TreeStore:
         return self.files.place("times.json")
 
     def _save_modes(self, walk: ContentWalk, project: str) -> None:
-        """Permission bits that git does not keep, for putting files back."""
-        if self._saved.get(project) == walk.version:
-            return
-        self._saved[project] = walk.version
-        modes = {path: entry[4] for path, entry in walk.files() if stat.S_ISREG(entry[4])}
-        counts = Counter(modes.values())
-        usual = [_most_common(counts, is_program) for is_program in (False, True)]
-        odd = {path: mode for path, mode in modes.items() if mode != usual[bool(mode & 0o100)]}
-        path = self.files.place("modes", project)
-        if odd or usual != list(USUAL_MODES):
-            store_files.replace(path, to_json({"usual": usual, "odd": odd}))
-        else:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
+        if self._saved.get(project) != walk.version:
+            save_modes(self.files.place("modes", project), walk.files())
+            self._saved[project] = walk.version
 
-    def _modes(self, project: str) -> Modes:
-        kept = store_files.read_json(self.files.place("modes", project))
-        try:
-            return Modes(tuple(kept["usual"]), dict(kept["odd"]))
-        except (TypeError, KeyError):
-            return Modes(USUAL_MODES, {})
+    def modes(self, project: str) -> Modes:
+        """All permission bits of a snapshot's files."""
+        return load_modes(self.files.place("modes", project))
 
     # ── comparing ──────────────────────────────────────────────────────────────────────────────
 
@@ -321,9 +300,7 @@ class TreeStore:
         with self.using():
             changes = self._changes(before, after)
         allowed = [scope, *others]
-        return tuple(
-            one.path for one in changes if not any(within(one.path, each) for each in allowed)
-        )[:MOST_PATHS]
+        return tuple(one.path for one in changes if not _is_of(one.path, allowed))[:MOST_PATHS]
 
     def guard_changes(
         self, reference: str, guard: str, *, existing_only: bool = False
@@ -334,6 +311,22 @@ class TreeStore:
         with self.using():
             changes = compare(self.guard(reference), self.guard(guard))
         return tuple(_wanted(changes, existing_only))[:MOST_PATHS]
+
+    def carry(
+        self, rules: Rules, reference: str, guard: str, scopes: Iterable[Sequence[str]]
+    ) -> str:
+        """A reference that has paths of these scopes as they are now: another run changed them."""
+        theirs = [*scopes]
+        if reference == guard or not theirs:
+            return reference
+        with self.using():
+            before, now = self.guard(reference), self.guard(guard)
+            paths = {path: one for path, one in before.paths.items() if not _is_of(path, theirs)}
+            paths |= {path: one for path, one in now.paths.items() if _is_of(path, theirs)}
+            with self._writing() as intake:
+                id = store_guard(before._replace(paths=paths), intake.writer).hex()
+            self._record(rules.run, [id])
+        return id
 
     def committed(self, rules: Rules, reference: str) -> tuple[str, ...]:
         """Protected paths that the commit checked out now has otherwise than their reference.
@@ -390,8 +383,15 @@ class TreeStore:
         found = self._lists.get(id)
         if found is None:
             name = f"{id}:{LIST.decode()}"
-            found = self._lists[id] = decode(read_all(self.git, self.files, [name])[name])
+            found = decode(read_all(self.git, self.files, [name])[name])
+            self._remember(id, found)
         return found
+
+    def _remember(self, id: str, guard: Guard) -> None:
+        self._lists.pop(id, None)
+        self._lists[id] = guard
+        if len(self._lists) > MAX_LISTS:
+            del self._lists[next(iter(self._lists))]
 
     # ── putting back ───────────────────────────────────────────────────────────────────────────
 
@@ -413,7 +413,7 @@ class TreeStore:
             ]
             if not changes:
                 return Restoration(kept=kept)
-            contents = self._contents(before.paths[one.path].id for one in changes if one.kind != "added")  # fmt: skip
+            contents = self._contents(before, [one.path for one in changes if one.kind != "added"])
             with self._ground() as ground:
                 repair = Repair(ground, before, now, contents, cache_test(rules))
                 repair.run(changes)
@@ -444,15 +444,16 @@ class TreeStore:
         except OSError as error:
             raise _failed(error, "open", self.project) from error
 
-    def _contents(self, ids: Iterable[str]) -> dict[str, bytes]:
+    def _contents(self, guard: Guard, paths: Iterable[str]) -> dict[str, bytes]:
+        ids = [guard.paths[path].id for path in paths]
         known = [id for id in ids if id and not self.is_unstored(id)]
         return read_all(self.git, self.files, known)
 
     def put_back(self, rules: Rules, project: str, paths: Sequence[str], patch: str) -> Restoration:
         """Put files back as a snapshot has them; what they were changed to is kept as a patch."""
         self._check_rules(rules)
-        walk = self._walk(rules)
         with self.using():
+            walk = self._walk(rules)
             with self._writing() as intake:
                 kept = walk.take(intake).hex()
             self._record(rules.run, [kept])
@@ -461,7 +462,7 @@ class TreeStore:
             self._write_patch(project, kept, changes, patch)
             before = self.guard_of_tree(project)
             now = self.guard_of_tree(kept)
-            contents = self._contents(before.paths[one.path].id for one in changes if one.status != "A")  # fmt: skip
+            contents = self._contents(before, [one.path for one in changes if one.status != "A"])
             with self._ground() as ground:
                 repair = Repair(ground, before, now, contents, cache_test(rules))
                 repair.run([PathChange(one.path, STATUSES[one.status]) for one in changes])
@@ -481,7 +482,7 @@ class TreeStore:
 
     def guard_of_tree(self, id: str) -> Guard:
         """A snapshot as a list of paths; the permissions of directories are not known."""
-        modes = self._modes(id)
+        modes = self.modes(id)
         found: dict[str, Guarded] = {}
         for one in list_tree(self.git, self.files, id):
             if one.mode == LINK.decode():
@@ -505,7 +506,7 @@ class TreeStore:
     def read(self, id: str, path: str) -> StoredFile | None:
         """A file of a snapshot (`project` or `tree`); None if it was not there."""
         with self.using():
-            return self._read(id, path, self._modes(id))
+            return self._read(id, path, self.modes(id))
 
     def read_guarded(self, guard: str, path: str) -> StoredFile | None:
         """A protected file as a guard has it."""
@@ -570,6 +571,10 @@ class TreeStore:
         return upkeep.prune(self.files, self.git, cap_bytes, frozenset(keep))
 
 
+def _is_of(path: str, scopes: Iterable[Sequence[str]]) -> bool:
+    return any(within(path, scope) for scope in scopes)
+
+
 def _wanted(changes: Iterable[PathChange], existing_only: bool) -> list[PathChange]:
     return [one for one in changes if not existing_only or one.kind != "added"]
 
@@ -582,11 +587,6 @@ def _restoration(paths: Sequence[str], failed: Mapping[str, str], kept: str) -> 
 def _failed(error: OSError, doing: str, path: str) -> StoreError:
     plain = failure(error, doing, path)
     return StoreError(plain.message, plain.help)
-
-
-def _most_common(counts: Counter[int], is_program: bool) -> int:
-    fitting = {mode: count for mode, count in counts.items() if bool(mode & 0o100) is is_program}
-    return max(fitting, key=lambda mode: fitting[mode], default=USUAL_MODES[is_program])
 
 
 def _batches(paths: Sequence[str], size: int = 500) -> Iterator[list[str]]:

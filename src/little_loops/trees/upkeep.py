@@ -15,7 +15,6 @@ from little_loops.trees.objects import TEMPORARY
 from little_loops.trees.reading import ask, unusable
 
 PACK = ["pack-objects", "--quiet", "--revs", "--missing=allow-any", "--delta-base-offset"]
-MAX_ID_LINES = 1 << 22
 
 
 def pack(files: StoreFiles, git: Git) -> None:
@@ -61,8 +60,6 @@ def _repack(files: StoreFiles, git: Git, ids: list[str]) -> None:
         made = ask(git, files, [*PACK, stem], stdin).decode("ascii").strip()
     count = int(store_files.read(files.place("packed")) or b"0")
     store_files.replace(files.place("packed"), b"%d" % (count + 1), sync=True)
-    with suppress(FileNotFoundError):
-        os.unlink(files.place("times.json"))
     for name in before:
         if name != f"pack-{made}":
             _remove_pack(files, name)

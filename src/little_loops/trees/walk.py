@@ -75,6 +75,10 @@ class ContentWalk:
         self._horizon = 0
         self._intake: Intake
 
+    def again(self) -> ContentWalk:
+        """The same, for a store that may have lost something."""
+        return ContentWalk(self._rules, self.seeds())
+
     def take(self, intake: Intake) -> bytes:
         """Look at everything once more; the id of the tree, which is in the intake now."""
         self.look(intake)

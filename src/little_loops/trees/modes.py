@@ -1,0 +1,54 @@
+"""Permission bits of a snapshot's files: git keeps one of them, putting a file back needs all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from little_loops.records import NamedTuple
+from little_loops.system.files import to_json
+from little_loops.trees import files as store_files
+from little_loops.trees.walk import Entry
+
+USUAL_MODES = (0o100644, 0o100755)
+
+
+class Modes(NamedTuple):
+    """Those of plain files and of programs, and the exceptions."""
+
+    usual: tuple[int, ...] = USUAL_MODES
+    odd: Mapping[str, int] = {}
+
+    def of(self, path: str, is_program: bool) -> int:
+        return self.odd.get(path, self.usual[is_program])
+
+
+def save_modes(path: str, found: Iterable[tuple[str, Entry]]) -> None:
+    """Write them to a file, unless they are what they nearly always are."""
+    modes = {name: entry[4] for name, entry in found if stat.S_ISREG(entry[4])}
+    counts = Counter(modes.values())
+    usual = tuple(_most_common(counts, is_program) for is_program in (False, True))
+    odd = {name: mode for name, mode in modes.items() if mode != usual[bool(mode & stat.S_IXUSR)]}
+    if odd or usual != USUAL_MODES:
+        store_files.replace(path, to_json({"usual": usual, "odd": odd}))
+    else:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _most_common(counts: Counter[int], is_program: bool) -> int:
+    fitting = {
+        mode: count for mode, count in counts.items() if bool(mode & stat.S_IXUSR) is is_program
+    }
+    return max(fitting, key=lambda mode: fitting[mode], default=USUAL_MODES[is_program])
+
+
+def load_modes(path: str) -> Modes:
+    kept = store_files.read_json(path)
+    try:
+        return Modes(tuple(kept["usual"]), dict(kept["odd"]))
+    except (TypeError, KeyError):
+        return Modes()
