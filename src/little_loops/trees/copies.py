@@ -218,10 +218,6 @@ class CleanCopy:
     def _to_copy(self, data: bytes) -> bytes:
         return replace_path(data, os.fsencode(self._rules.project), os.fsencode(self.path))
 
-    def in_project_terms(self, data: bytes) -> bytes:
-        """Output of a check with the project's path in the place of the copy's."""
-        return data.replace(os.fsencode(self.path), os.fsencode(self._rules.project))
-
 
 class Hashing(Intake):
     """Gives ids, and keeps nothing."""

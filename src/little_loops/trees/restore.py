@@ -15,8 +15,11 @@ from contextlib import suppress
 from little_loops.trees.guard import Guard, Guarded
 from little_loops.trees.model import PathChange
 from little_loops.trees.placing import OWNER_ALL, Ground
+from little_loops.trees.rules import parents
 
 UNKNOWN_MODE = 0
+Spare = Callable[[str], bool]
+"""Says which paths are another run's."""
 COMPILED_FOLDER = "__pycache__"
 TOO_LARGE = "too large to have been kept"
 
@@ -48,8 +51,10 @@ class Repair:
         for change in wanted:
             if change.kind != "added":
                 self._try(change.path, self._put)
-        for path, one in sorted(self._reference.paths.items(), reverse=True):
-            if one.kind == "dir" and one.mode != UNKNOWN_MODE:
+        paths = [change.path for change in wanted]
+        for path in sorted({*paths, *parents(paths)}, reverse=True):
+            one = self._reference.paths.get(path)
+            if one is not None and one.kind == "dir" and one.mode != UNKNOWN_MODE:
                 self._try(path, self._close_directory)
 
     def _try(self, path: str, step: Callable[[str], None]) -> None:
@@ -145,10 +150,14 @@ def names_in(ground: Ground, path: str) -> list[str]:
         return []
 
 
-def unlock(ground: Ground, reference: Guard) -> None:
+def spare_nothing(path: str) -> bool:
+    return False
+
+
+def unlock(ground: Ground, reference: Guard, spare: Spare) -> None:
     """Open directories that somebody locked: what is in them has to be stored before it is replaced."""
     for path, one in sorted(reference.paths.items()):
-        info = ground.look(path) if one.kind == "dir" else None
+        info = ground.look(path) if one.kind == "dir" and not spare(path) else None
         if info is None or info.st_mode == one.mode or not stat.S_ISDIR(info.st_mode):
             continue
         if info.st_mode & OWNER_ALL != OWNER_ALL:

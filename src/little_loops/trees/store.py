@@ -12,7 +12,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
@@ -57,8 +57,10 @@ from little_loops.trees.restore import (
     TOO_LARGE,
     UNKNOWN_MODE,
     Repair,
+    Spare,
     obstacles,
     remove_caches,
+    spare_nothing,
     unlock,
 )
 from little_loops.trees.rules import Rules, cache_test, head_of, parents, within
@@ -312,22 +314,6 @@ class TreeStore:
             changes = compare(self.guard(reference), self.guard(guard))
         return tuple(_wanted(changes, existing_only))[:MOST_PATHS]
 
-    def carry(
-        self, rules: Rules, reference: str, guard: str, scopes: Iterable[Sequence[str]]
-    ) -> str:
-        """A reference that has paths of these scopes as they are now: another run changed them."""
-        theirs = [*scopes]
-        if reference == guard or not theirs:
-            return reference
-        with self.using():
-            before, now = self.guard(reference), self.guard(guard)
-            paths = {path: one for path, one in before.paths.items() if not _is_of(path, theirs)}
-            paths |= {path: one for path, one in now.paths.items() if _is_of(path, theirs)}
-            with self._writing() as intake:
-                id = store_guard(before._replace(paths=paths), intake.writer).hex()
-            self._record(rules.run, [id])
-        return id
-
     def committed(self, rules: Rules, reference: str) -> tuple[str, ...]:
         """Protected paths that the commit checked out now has otherwise than their reference.
 
@@ -401,16 +387,14 @@ class TreeStore:
         reference: str,
         *,
         existing_only: bool = False,
-        spare: Callable[[str], bool] = lambda _: False,
+        spare: Spare = spare_nothing,
     ) -> Restoration:
         """Put protected paths back as the reference has them, but for those to `spare`."""
         self._check_rules(rules)
         with self.using():
             before = self.guard(reference)
-            now, kept = self._keep(rules, before)
-            changes = [
-                one for one in _wanted(compare(before, now), existing_only) if not spare(one.path)
-            ]
+            now, kept = self._keep(rules, before, spare)
+            changes = _wanted(compare(before, now), existing_only, spare)
             if not changes:
                 return Restoration(kept=kept)
             contents = self._contents(before, [one.path for one in changes if one.kind != "added"])
@@ -420,16 +404,14 @@ class TreeStore:
             with self._writing() as intake:
                 after = self._look(rules, intake, before.led_to)
         failed = repair.failed
-        for one in _wanted(compare(before, after), existing_only):
-            if spare(one.path):
-                continue
+        for one in _wanted(compare(before, after), existing_only, spare):
             failed.setdefault(one.path, "it was changed again while it was put back")
         return _restoration([one.path for one in changes], failed, kept)
 
-    def _keep(self, rules: Rules, before: Guard) -> tuple[Guard, str]:
+    def _keep(self, rules: Rules, before: Guard, spare: Spare) -> tuple[Guard, str]:
         """Store what is about to be replaced."""
         with self._ground() as ground, self._writing() as intake:
-            unlock(ground, before)
+            unlock(ground, before, spare)
             now = self._look(rules, intake, before.led_to)
             in_the_way = obstacles(ground, before, now)
             if in_the_way:
@@ -575,8 +557,12 @@ def _is_of(path: str, scopes: Iterable[Sequence[str]]) -> bool:
     return any(within(path, scope) for scope in scopes)
 
 
-def _wanted(changes: Iterable[PathChange], existing_only: bool) -> list[PathChange]:
-    return [one for one in changes if not existing_only or one.kind != "added"]
+def _wanted(
+    changes: Iterable[PathChange], existing_only: bool, spare: Spare = spare_nothing
+) -> list[PathChange]:
+    return [
+        one for one in changes if (not existing_only or one.kind != "added") and not spare(one.path)
+    ]
 
 
 def _restoration(paths: Sequence[str], failed: Mapping[str, str], kept: str) -> Restoration:
