@@ -570,3 +570,12 @@ def test_a_check_whose_failure_would_be_passed_over_ends_the_run():
         "stale_evidence",
         "`test` no longer passes: exit 1",
     )
+
+
+def test_a_check_is_not_run_again_when_the_time_is_used_up():
+    passed, slow = Says(0, takes_ms=500), Says(0, takes_ms=9000)
+    world = goal(1, agent(src__a="1"), passed, slow, clean=True, loop={"timeout": 3})
+    assert begin(world, evidence="on")[1].reason == "loop_timeout"
+    before = len(world.log)
+    assert go_on(world, [], from_state="done")[1].reason == "loop_timeout"
+    assert "recheck" not in [each["event"] for each in world.log[before:]]

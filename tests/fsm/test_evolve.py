@@ -499,8 +499,8 @@ del OWES["owes"]
         ),
         pytest.param(
             LoopTimeout("failed", "loop_timeout", *ENDS, "fix", RAN_MS),
-            {**ALWAYS, "reason": "loop_timeout", "error": None},
-            id="out of time",
+            {**ALWAYS, "reason": "loop_timeout", "error": None, "phase": "ended"},
+            id="out of time, after the state for that",
         ),
         pytest.param(
             LoopPaused("needs_review", "review", *ENDS, "look"),
@@ -534,6 +534,11 @@ del OWES["owes"]
 )
 def test_an_event_changes_this_and_nothing_else(event, expected):
     assert changes(event) == expected
+
+
+def test_out_of_time_without_a_state_for_that_the_action_can_be_continued():
+    event = LoopTimeout("failed", "loop_timeout", *ENDS, "fix", RAN_MS)
+    assert "phase" not in changes(event, FULL._replace(timed_out_in=None))
 
 
 def test_a_check_without_a_condition_is_judged_by_its_result():

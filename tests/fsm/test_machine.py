@@ -1280,6 +1280,19 @@ def test_without_more_time_a_resume_runs_nothing():
     assert "again" not in world.log[before]
 
 
+def test_a_resume_without_more_time_that_is_killed_runs_nothing_either():
+    """Also where the state for the loop's time could not be entered: there was no money for it."""
+    dear = Says(0, agent="success", cost_usd=9.0, takes_ms=9000)
+    world = ScriptedWorld(timed({"action": "/x"}, max_cost_usd=1), [dear])
+    begin(world)
+    go_on(world, [])
+    cut_after(world, "resume")
+    world.loop = world.loop._replace(max_cost_usd=99.0)
+    before = len(world.log)
+    go_on(world, [])
+    assert [each["event"] for each in world.log[before:]] == ["resume", "loop_timeout"]
+
+
 def test_with_more_time_a_resume_goes_where_it_was_cut():
     world = ScriptedWorld(timed({"action": "x"}), [LONG, 0])
     begin(world)

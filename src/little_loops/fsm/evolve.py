@@ -29,6 +29,7 @@ from little_loops.fsm.events import (
     HostWait,
     Iteration,
     LoopStart,
+    LoopTimeout,
     OutOfScope,
     Recheck,
     ReferenceMoved,
@@ -338,4 +339,10 @@ def _final(run: LoopState, event: FinalEvent) -> LoopState:
     run = run._replace(status=event.status, reason=event.reason, error=message_of(event) or None)
     if isinstance(event, Handoff):
         run = run._replace(wait=None, spawns=False)  # that wait is over
-    return run._replace(phase="ended") if is_final(event.status, event.reason) else run
+    is_over = is_final(event.status, event.reason) or _is_after_handler(run, event)
+    return run._replace(phase="ended") if is_over else run
+
+
+def _is_after_handler(run: LoopState, event: FinalEvent) -> bool:
+    """The state for the loop's time had its chance; a resume without more time changes nothing."""
+    return isinstance(event, LoopTimeout) and run.timed_out_in is not None

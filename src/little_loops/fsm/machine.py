@@ -200,6 +200,8 @@ def _enter(turn: Turn, *, at_limit: bool = False) -> Command:
 def _prove(turn: Turn, due: Command | Judgement | Rerun) -> Command:
     """A success state is not entered before its checks have passed on the tree there is now."""
     if isinstance(due, Rerun):
+        if (ending := exceeded(turn.loop, turn.run, turn.at, due.state)) is not None:
+            return _out_of(turn, ending, due.state)
         note_rerun(turn, due)
         return _act(turn)
     return _route(turn, due) if isinstance(due, Judgement) else due
@@ -531,8 +533,6 @@ def _resume_timed_out(turn: Turn, before: LoopState) -> Command:
     assert before.timed_out_in is not None, "the loop's time was up"
     if time_left_ms(turn.loop, turn.run, turn.at) != 0:
         return _take(turn, Way(before.timed_out_in, "resume"))
-    if before.status == "failed":
-        return EndLeftovers(endings.LOOP_TIMEOUT)
     return _go_on(turn)
 
 
