@@ -38,6 +38,7 @@ from little_loops.runs.claims import holders
 from little_loops.runs.layout import RULES, RUN_JSON
 from little_loops.system import process, process_table
 from little_loops.system.files import to_json
+from little_loops.system.own_command import path_with_own_command
 from little_loops.system.user_state import state_home
 from little_loops.trees import copies, model
 from little_loops.trees.git import Interrupted, find_git
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from little_loops.engine.local_world import LocalWorld
 
 PATCH = "out-of-scope.patch"
+DEFINITIONS = ("/.loops/*.yaml", "/.loops/.config.yaml")
+"""Protected in every run: they decide what the next one believes."""
 SETUP_TAIL = 4096
 SNAPSHOT_S = 600.0
 """How long one look at the tree may take."""
@@ -106,7 +109,7 @@ class RunTrees:
                 self._start.pin()
             self._start.check()
             return _read_rules(read_file(path))
-        protect = protected_by(self.loop)
+        protect = (*protected_by(self.loop), *DEFINITIONS)
         own = self._own_places()
         rules = self.store.rules(self.run_id, (*self.scope, *own.folders), protect)
         if own.ignore:
@@ -233,6 +236,9 @@ def _looking(
 def _snapshot(world: LocalWorld, trees: RunTrees, command: TakeSnapshot) -> SnapshotTaken:
     store, rules = trees.store, trees.rules
     is_first = command.since is None
+    if command.when == "before":
+        # It is first on the action's PATH and inside the project: a place for a false `sh`.
+        path_with_own_command(world.writer.data, None)
     if command.when == "before" and command.reference is not None:
         store.remove_caches(rules, command.reference)
     taken = store.snapshot(rules, command.reference)

@@ -188,7 +188,9 @@ def _here(run: LoopState, trees: Trees, event: CheckResult, record: CheckRecord)
 
 
 def _resume(run: LoopState, trees: Trees, event: Resume) -> Trees:
-    trees = trees._replace(snapshot=None, stalls=0)
+    # What the log says has passed is checked once more before it counts: an agent can write a log.
+    passed = {name: each._replace(after="", clean=None) for name, each in trees.checks.items()}
+    trees = trees._replace(snapshot=None, stalls=0, checks=passed)
     if run.status != "running":  # its end was recorded: whoever changed files since is no agent
         trees = trees._replace(blame=None, moved_by="while the run was paused")
     return trees._replace(finding=None) if event.again else trees

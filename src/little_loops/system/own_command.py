@@ -15,8 +15,23 @@ DIRECTORY = "bin"
 
 
 def path_with_own_command(data: Folder, path: str | None) -> str:
+    """PATH with that directory first; nothing else is in it, whatever an action has put there."""
     with data.make(DIRECTORY) as directory:
+        for name in os.listdir(directory.fd):
+            if name != "ll-loop":
+                _remove(name, directory.fd)
         script = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m little_loops "$@"\n'
         directory.replace("ll-loop", script.encode(), f".ll-loop.{os.urandom(8).hex()}")
         os.chmod("ll-loop", 0o700, dir_fd=directory.fd)
         return f"{directory.path}{os.pathsep}{path or os.defpath}"
+
+
+def _remove(name: str, folder: int) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except IsADirectoryError:
+        from shutil import rmtree  # rare and slow
+
+        rmtree(name, dir_fd=folder)
+    except FileNotFoundError:
+        pass
