@@ -277,3 +277,17 @@ def test_a_filled_in_action_is_masked_and_then_cut(project: Project):
     (started,) = [each for each in project.events("row") if each.get("filled")]
     assert len(started["filled"]) == 4096
     assert "hunter" not in started["filled"]
+
+
+def test_a_run_shows_what_validate_warns_about_once_and_briefly(project: Project):
+    states = "".join(f"  left_{number}: {{action: 'true', next: done}}\n" for number in range(5))
+    project.loop("row", f"name: row\ninitial: done\nstates:\n{states}  done: {{terminal: true}}\n")
+    warnings = "".join(
+        f"warning: state `left_{number}` can never be reached (.loops/row.yaml:{number + 4}, LL301)\n"
+        for number in range(3)
+    )
+    assert project.ll("run", "row").stderr == warnings + (
+        "warning: 2 more; see `ll-loop validate row`\n"
+    )
+    assert project.ll("run", "row", "-q").stderr == ""
+    assert project.ll("run", "row", "--json").stderr == ""

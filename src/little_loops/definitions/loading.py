@@ -12,7 +12,7 @@ from little_loops.authoring.yaml.places import Places, Source
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.evidence_checks import evidence_problems
 from little_loops.definitions.settings import LARGEST, host_given, settled
-from little_loops.errors import DefinitionError, UnknownLoop, UsageError
+from little_loops.errors import DefinitionError, Problem, UnknownLoop, UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
 from little_loops.runs.project import LOOPS, files_named, loop_files, resolve
@@ -24,6 +24,7 @@ class LoopFile(NamedTuple):
     loop: FSMLoop
     path: str
     definition: Definition
+    warnings: tuple[Problem, ...] = ()
 
 
 def read_definition(path: str) -> Definition:
@@ -54,7 +55,7 @@ def load_loop(argument: str, root: str) -> LoopFile:
     if definition.loop is None or any(problem.severity == "error" for problem in problems):
         raise DefinitionError(problems)
     _check_only_one(definition.loop.name, path, root)
-    return LoopFile(settled(definition, root, os.environ), path, definition)
+    return LoopFile(settled(definition, root, os.environ), path, definition, problems)
 
 
 def with_host(found: LoopFile, given: Mapping[str, str], root: str) -> LoopFile:
