@@ -10,6 +10,7 @@ import pytest
 from little_loops.hosts.base import (
     Activity,
     AuthFailed,
+    Done,
     HostEvent,
     Outcome,
     Request,
@@ -56,6 +57,7 @@ def test_the_live_line_of_a_real_turn():
         Usage(100, 1, None),
         Text("I will write it."),
         Activity("Writing src/models.py"),
+        Done("Writing src/models.py", "", ("src/models.py",)),
         Usage(200, 2, None),
         Text("Written."),
         Usage(200, 40, 0.002),

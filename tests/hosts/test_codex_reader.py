@@ -9,6 +9,7 @@ import pytest
 
 from little_loops.hosts.base import (
     Activity,
+    Done,
     HostEvent,
     Outcome,
     Request,
@@ -46,6 +47,7 @@ def test_the_live_line_of_a_real_turn():
     assert events[1:] == [
         Text("I will write it."),
         Activity("Running echo hi > a.txt"),
+        Done("Running echo hi > a.txt", "exit 0"),
         Text("Written."),
         Usage(200, 40, None),
     ]
@@ -73,12 +75,31 @@ def test_its_own_retries():
     ],
 )
 def test_what_the_agent_does(event, line):
-    assert told(event)[1] == [Activity(line)]
+    assert told(event)[1][0] == Activity(line)
+
+
+@pytest.mark.parametrize(
+    ("event", "done"),
+    [
+        (
+            item("file_change", changes=[{"path": "/project/a.py"}, {"path": "/b"}]),
+            Done("Editing a.py, /b", "", ("a.py", "/b")),
+        ),
+        (
+            item("file_change", changes=[{"path": "/project/a.py"}], status="failed"),
+            Done("Editing a.py", "failed"),
+        ),
+        (item("command_execution", command="make", exit_code=2), Done("Running make", "exit 2")),
+        (item("mcp_tool_call", tool="query"), Done("Using query")),
+    ],
+)
+def test_what_the_agent_has_done(event, done):
+    assert told(event)[1][-1] == done
 
 
 def test_what_is_not_shown():
     assert told(item("reasoning", "started"), item("file_change"), {"type": "new.event"})[1] == []
-    assert told(item("command_execution", command="make"), {"type": "error"})[1] == []
+    assert told({"type": "error"})[1] == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from little_loops.terminal.folding import folded
+from little_loops.terminal.folding import fitted, folded
 
 
 @pytest.mark.parametrize(
@@ -169,3 +169,31 @@ def test_nothing_is_lost_but_dots_and_no_row_is_too_long(words, blanks, width):
     assert kept == re.sub(r"[\s·]", "", line)
     if "`" not in line and not line.strip().startswith(("$ ", "next: ", "fix: ")):
         assert all(len(row) <= width for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("line", "rows"),
+    [
+        pytest.param("       | short", ["       | short"], id="fits"),
+        pytest.param(
+            f"       | {'word ' * 12}",
+            ["       | word word word word word word", "       | word word word word word word "],
+            id="at a blank",
+        ),
+        pytest.param(
+            f"       | {'x' * 50}",
+            [f"       | {'x' * 31}", f"       | {'x' * 19}"],
+            id="a long word",
+        ),
+        pytest.param("       | ab" + " " * 60 + "c", ["       | ab", "       | c"], id="blanks"),
+    ],
+)
+def test_what_an_action_printed_hangs_under_its_bar(line: str, rows: list[str]):
+    assert fitted(line, 40).split("\n") == rows
+
+
+def test_a_line_of_ours_is_folded_between_words():
+    assert fitted("[1/20] check → running mypy src/ tests/ tools/...", 40).split("\n") == [
+        "[1/20] check → running mypy src/ tests/",
+        "       tools/...",
+    ]

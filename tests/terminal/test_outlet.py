@@ -97,7 +97,7 @@ def test_a_reader_that_has_gone_changes_no_exit_code(project: Project):
         name: bad
         initial: a
         states:
-          a: {action: exit 3, on_pass: done}
+          a: {action: exit 3, next: done}
           done: {terminal: true}
         """,
     )

@@ -35,7 +35,7 @@ from little_loops.runs.follow import (
     over_when,
     until_it_runs,
 )
-from little_loops.runs.playback import Doing, Item, Printed, Used
+from little_loops.runs.playback import Did, Doing, Item, Printed, Used
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunDetail, RunView, exit_code_of, no_such_run
@@ -118,6 +118,8 @@ def show(items: Iterable[Item], screen: Onlooker) -> None:
                 screen.printed(stream, data)
             case Doing(text):
                 screen.doing(text)
+            case Did(files=files):
+                screen.changed(files)
             case Used(tokens, cost_usd):
                 screen.used(tokens, cost_usd)
             case _:

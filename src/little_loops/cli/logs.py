@@ -11,10 +11,18 @@ import sys
 from codecs import getincrementaldecoder
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from time import sleep
 
 from little_loops.cli.options import OutputArgs, age, flag, operand, positive, value
-from little_loops.cli.picking import Picked, RawLines, first_wanted
+from little_loops.cli.picking import (
+    AgentLines,
+    Part,
+    Picked,
+    RawLines,
+    first_wanted,
+    last_failure,
+)
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK
 from little_loops.fsm.events import Entry
@@ -30,23 +38,27 @@ from little_loops.runs.follow import (
     over_when,
     until_it_runs,
 )
-from little_loops.runs.playback import Item, Printed
+from little_loops.runs.playback import Did, Item, Printed
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView, no_such_run
 from little_loops.system.files import to_json
-from little_loops.terminal.console import ascii_only
+from little_loops.terminal.console import ascii_only, columns_of, talk
 from little_loops.terminal.durations import now_ms
+from little_loops.terminal.folding import fitted
+from little_loops.terminal.pager import paged
 
 EXAMPLES = (
     ("ll-loop logs fix-types", "the last run, or the one under way"),
-    ("ll-loop logs fix-types -f", "and go on until it ends"),
+    ("ll-loop logs fix-types -f", "follow it until it ends"),
     ("ll-loop logs fix-types --state fix --raw", "what the actions of `fix` printed"),
-    ("ll-loop logs fix-types --since 10m", "what went on in the last 10 minutes"),
+    ("ll-loop logs fix-types --failed", "the last action that failed"),
+    ("ll-loop logs fix-types --agent", "what its agents ran and changed"),
+    ("ll-loop logs fix-types --since 10m", "what happened in the last 10 minutes"),
     ("ll-loop logs fix-types --json --tail 5", "its last five events"),
 )
 AT_ONCE = 200
-TWINS = str.maketrans({"→": "->", "✓": "ok", "✗": "FAIL", "…": "..."})
+TWINS = str.maketrans({"→": "->", "✓": "ok", "✗": "FAIL", "…": "...", "·": "-"})
 
 IsOver = Callable[[], bool] | None
 """Whether nothing more will come; none if nobody waits for more."""
@@ -54,11 +66,14 @@ IsOver = Callable[[], bool] | None
 
 class LogsArgs(OutputArgs, verb="logs", summary="What a run has printed.", examples=EXAMPLES):
     loop: str = operand("a loop's name, or NAME@ID")
-    follow: bool = flag("go on until the run ends", "-f")
+    follow: bool = flag("follow the run until it ends", "-f")
     tail: int | None = value("only the last N lines", convert=positive, metavar="N")
     since: float | None = value("only the last 90s, 10m, 2h", convert=age, metavar="TIME")
     state: str | None = value("only the actions of this state", metavar="STATE", names="states")
     raw: bool = flag("only what actions printed")
+    agent: bool = flag("only what agents ran and changed")
+    failed: bool = flag("only the last action that failed")
+    timestamps: bool = flag("with the time of each line", "-t")
     run: str | None = value("an earlier run, as `history` lists it", metavar="STAMP")
 
 
@@ -75,25 +90,54 @@ def main(argv: Sequence[str]) -> int:
     since_ms = None if args.since is None else now_ms() - round(args.since * 1000)
     if args.json:
         _print_events(args, runs, view, since_ms, is_over)
-    elif args.state is None and since_ms is None and not args.raw:
-        _print_log(args, runs, view, is_over)
-    else:
-        _print_part(args, runs, view, since_ms, is_over)
+        return OK
+    out = Rows(None if args.raw else columns_of(sys.stdout))
+    with nullcontext() if args.follow else paged():
+        if _wants_all(args):
+            _print_log(args, runs, view, is_over, out)
+        else:
+            _print_part(args, runs, view, since_ms, is_over, out)
     return OK
+
+
+def _wants_all(args: LogsArgs) -> bool:
+    """The log as it was written; any part of it is told again from the events."""
+    some = (args.state, args.since, args.raw, args.agent, args.failed, args.timestamps)
+    return not any(some)
+
+
+class Rows:
+    """Writes text to stdout, on a terminal in rows that fit it."""
+
+    def __init__(self, width: int | None) -> None:
+        self._width = width
+        self._half = ""
+
+    def write(self, text: str) -> None:
+        if self._width is None:
+            write(text)
+            return
+        *whole, self._half = (self._half + text).split("\n")
+        rows = (fitted(line, self._width) + "\n" for line in whole)
+        write("".join(rows))
+
+    def finish(self) -> None:
+        write(self._half)
 
 
 # ── all of the log ─────────────────────────────────────────────────────────────────────────────
 
 
-def _print_log(args: LogsArgs, runs: Runs, view: RunView, is_over: IsOver) -> None:
+def _print_log(args: LogsArgs, runs: Runs, view: RunView, is_over: IsOver, out: Rows) -> None:
     """As it comes, also half a line: progress is to be seen."""
     decoder = getincrementaldecoder("utf-8")("replace")
     with open_log(runs, view)[1] as log:
         if args.tail is not None:
             log.seek_last_lines(args.tail)
         for piece in _pieces(log, is_over):
-            write(visible(decoder.decode(piece)))
-    write(visible(decoder.decode(b"", True)))
+            out.write(visible(decoder.decode(piece)))
+    out.write(visible(decoder.decode(b"", True)))
+    out.finish()
 
 
 def _pieces(log: GrowingFile, is_over: IsOver) -> Iterator[bytes]:
@@ -109,54 +153,68 @@ def _pieces(log: GrowingFile, is_over: IsOver) -> Iterator[bytes]:
 
 
 def _print_part(
-    args: LogsArgs, runs: Runs, view: RunView, since_ms: int | None, is_over: IsOver
+    args: LogsArgs, runs: Runs, view: RunView, since_ms: int | None, is_over: IsOver, out: Rows
 ) -> None:
-    first = 1
-    if since_ms is not None:
-        first = first_wanted(runs.events(view), since_ms, goes_on=view.is_alive)
+    part = _part(args, runs, view, since_ms)
+    if part is None:
+        talk("no action failed")
+        return
     # A filter comes first: the last lines are the last of those that pass.
     last: deque[str] = deque(maxlen=args.tail)
     with follow(runs, view) as following:
-        picked = _picker(args, view, first, following.machine, last.append)
-        _pick(picked, following.all(), last, at_once=args.tail is None)
+        picked = _picker(args, view, part, following.machine, last.append)
+        _pick(picked, following.all(), last, out, at_once=args.tail is None)
         while is_over is not None:
             over = is_over()
-            _pick(picked, following.news(), last, at_once=True)
+            _pick(picked, following.news(), last, out, at_once=True)
             if over:
                 break
             sleep(POLL_S)
     picked.finish()
-    _flush(last)
+    _flush(last, out.write)
 
 
-def _pick(picked: Picked, items: Iterable[Item], last: deque[str], *, at_once: bool) -> None:
+def _part(args: LogsArgs, runs: Runs, view: RunView, since_ms: int | None) -> Part | None:
+    if args.failed:
+        return last_failure(runs.events(view))
+    if since_ms is None:
+        return Part(state=args.state)
+    first = first_wanted(runs.events(view), since_ms, goes_on=view.is_alive)
+    return Part(first, state=args.state)
+
+
+def _pick(
+    picked: Picked, items: Iterable[Item], last: deque[str], out: Rows, *, at_once: bool
+) -> None:
     for item in items:
         match item:
             case Entry():
                 picked.record(item)
             case Printed(stream, data):
                 picked.printed(stream, data)
+            case Did():
+                picked.did(item)
             case _:
                 continue
         if at_once:
-            _flush(last)
-    _flush(last)
+            _flush(last, out.write)
+    _flush(last, out.write)
 
 
 def _picker(
     args: LogsArgs,
     view: RunView,
-    first: int,
+    part: Part,
     machine: FSMLoop | None,
     write_line: Callable[[str], object],
 ) -> Picked:
-    kind = RawLines if args.raw else Picked
-    return kind(view, machine, write_line, state=args.state, first=first)
+    kind = RawLines if args.raw else AgentLines if args.agent else Picked
+    return kind(view, machine, write_line, part, timestamps=args.timestamps)
 
 
-def _flush(lines: deque[str]) -> None:
+def _flush(lines: deque[str], put: Callable[[str], None]) -> None:
     if lines:
-        write("".join(lines))
+        put("".join(lines))
         lines.clear()
 
 
@@ -171,11 +229,11 @@ def _print_events(
         for line in _wanted(log.records(), args.state, since_ms):
             last.append(line)
             if args.tail is None and len(last) >= AT_ONCE:
-                _flush(last)
-        _flush(last)
+                _flush(last, write)
+        _flush(last, write)
         while is_over is not None:
             over = is_over()
-            _flush(deque(_wanted(log.records(), args.state, since_ms)))
+            _flush(deque(_wanted(log.records(), args.state, since_ms)), write)
             if over:
                 return
             sleep(POLL_S)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable
 
+from little_loops.fsm.actions import action_told, is_agents
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
@@ -19,14 +20,18 @@ from little_loops.fsm.events import (
     FinalEvent,
     LoopStart,
     Resume,
+    StateEnter,
 )
 from little_loops.fsm.schema import FSMLoop
+from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
-from little_loops.reporting.held_end import WithVerdict
-from little_loops.reporting.lines import Teller
+from little_loops.reporting.held_end import HeldEnd, WithVerdict
+from little_loops.reporting.lines import INDENT, Teller
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.reporter import Reporter
+from little_loops.runs.playback import Did
 from little_loops.runs.view import RunView
+from little_loops.terminal.durations import clock_time
 
 DEFAULT_ITERATIONS = 50
 LONGEST_LINE = 1 << 20
@@ -34,17 +39,25 @@ LONGEST_LINE = 1 << 20
 WriteLine = Callable[[str], object]
 
 
+class Part(NamedTuple):
+    """Which part of a run is wanted: from an event on, up to one, and of which state."""
+
+    first: int = 1
+    last: int | None = None
+    state: str | None = None
+
+
 class Picked(Reporter):
-    """The lines of the log from an event on, of one state's actions if one is given."""
+    """The lines of the log for a part of a run."""
 
     def __init__(
         self,
         view: RunView,
         machine: FSMLoop | None,
         write: WriteLine,
+        part: Part,
         *,
-        state: str | None,
-        first: int,
+        timestamps: bool = False,
     ) -> None:
         limit = machine.max_iterations if machine else DEFAULT_ITERATIONS
         # What comes from events and outputs has its secrets hidden already.
@@ -53,15 +66,20 @@ class Picked(Reporter):
         )
         self._limit = limit
         self._write_line = write
-        self._state = state
-        self._first = first
-        self._is_new = False
-        self._is_inside = state is None
+        self._part = part
+        self._is_inside = part.state is None
+        self._is_in_part = False
+        self._timestamps = timestamps
+        self._at_ms = 0
         self._half = ""
 
     def record(self, entry: Entry) -> None:
-        self._is_new = self._is_new or entry.seq >= self._first
+        self._at_ms = entry.wall_ms
+        self._is_in_part = self._part.first <= entry.seq <= (self._part.last or entry.seq)
         super().record(entry)
+
+    def did(self, item: Did) -> None:
+        """What an agent did is in its own list."""
 
     def _tell(self, shown: WithVerdict) -> None:
         event = shown.event
@@ -75,14 +93,14 @@ class Picked(Reporter):
 
     def _look(self, event: Event) -> None:
         """An action belongs to its state, up to the next one; how the run ended to none."""
-        if self._state is not None and isinstance(event, ActionStart):
-            self._is_inside = event.state == self._state
-        elif self._state is not None and isinstance(event, FinalEvent):
+        if self._part.state is not None and isinstance(event, ActionStart):
+            self._is_inside = event.state == self._part.state
+        elif self._part.state is not None and isinstance(event, FinalEvent):
             self._is_inside = False
 
     @property
     def _is_wanted(self) -> bool:
-        return self._is_new and self._is_inside
+        return self._is_in_part and self._is_inside
 
     def printed(self, stream: str, chunk: bytes) -> None:
         if self._is_wanted:
@@ -100,8 +118,32 @@ class Picked(Reporter):
     def _lines(self, text: str) -> None:
         """Whole lines only: what follows is a filter, or the last so many of them."""
         *whole, self._half = (self._half + text).split("\n")
+        when = f"{clock_time(self._at_ms)}  " if self._timestamps else ""
         for line in whole:
-            self._write_line(f"{line}\n")
+            self._write_line(f"{when if line else ''}{line}\n")
+
+
+class AgentLines(Picked):
+    """What agents ran and changed: each action of an agent, and each tool it used."""
+
+    def _look(self, event: Event) -> None:
+        super()._look(event)
+        if isinstance(event, ActionStart):
+            is_agent = is_agents(action_told(event.action, event.action_type))
+            self._is_inside = is_agent and self._part.state in (None, event.state)
+        elif isinstance(event, StateEnter):
+            self._is_inside = False
+        elif isinstance(event, FinalEvent):
+            self._is_inside = self._part.state is None
+
+    def did(self, item: Did) -> None:
+        self.changed(item.files)
+        if self._is_wanted:
+            status = f" ({item.status})" if item.status else ""
+            self._lines(f"{INDENT}- {visible(item.text, newlines=False)}{status}\n")
+
+    def printed(self, stream: str, chunk: bytes) -> None:
+        """What it said is in the log; its last words end its action."""
 
 
 class RawLines(Picked):
@@ -112,15 +154,15 @@ class RawLines(Picked):
         view: RunView,
         machine: FSMLoop | None,
         write: WriteLine,
+        part: Part,
         *,
-        state: str | None,
-        first: int,
+        timestamps: bool = False,
     ) -> None:
-        super().__init__(view, machine, write, state=state, first=first)
+        super().__init__(view, machine, write, part, timestamps=timestamps)
         self._streams: dict[str, TextLines] = {}
 
     def record(self, entry: Entry) -> None:
-        self._is_new = self._is_new or entry.seq >= self._first
+        self._is_in_part = self._part.first <= entry.seq <= (self._part.last or entry.seq)
         if isinstance(entry.event, ActionComplete | ActionInterrupted):
             self.finish()
         self._look(entry.event)
@@ -174,3 +216,27 @@ def first_wanted(entries: Iterable[Entry], since_ms: int, *, goes_on: bool) -> i
         elif isinstance(entry.event, FinalEvent) and is_late and start is not None:
             return start
     return under_way if goes_on and under_way is not None else seq + 1
+
+
+def last_failure(entries: Iterable[Entry]) -> Part | None:
+    """The last action that did not pass, up to what came of it; None if all did."""
+    held, start = HeldEnd(), 1
+    found: Part | None = None
+    for entry in entries:
+        if isinstance(entry.event, ActionStart):
+            start = entry.seq
+        for shown in held.feed(entry.event):
+            if isinstance(shown.event, ActionComplete) and _has_failed(shown):
+                found = Part(start)
+        if found is not None and found.last is None and isinstance(entry.event, StateEnter):
+            found = found._replace(last=entry.seq - 1)
+        if isinstance(entry.event, FinalEvent) and found is not None and found.last is None:
+            found = found._replace(last=entry.seq)
+    return found
+
+
+def _has_failed(shown: WithVerdict) -> bool:
+    result = shown.event.result if isinstance(shown.event, ActionComplete) else None
+    if shown.mark is None and result is not None:
+        return result.exit_code != 0
+    return shown.mark == "bad"

@@ -37,6 +37,7 @@ from little_loops.hosts.base import (
     Activity,
     AuthFailed,
     Cut,
+    Done,
     Host,
     Launch,
     Outcome,
@@ -224,6 +225,8 @@ class AgentTurn:
                 self._onlookers.used(tokens, event.cost_usd)
             elif isinstance(event, Activity):
                 self._onlookers.doing(event.text)
+            elif isinstance(event, Done) and event.files:
+                self._onlookers.changed(event.files)
             elif isinstance(event, Retrying):
                 again = f"Trying again in {event.delay_ms / 1000:.0f} s ({event.why})"
                 self._onlookers.doing(again)

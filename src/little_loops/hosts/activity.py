@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from little_loops.hosts.json_lines import Event, one_line, text_in
 
 WIDTH = 80
+WHOLE = 500
+"""So much of a command is kept for a list of all that was done."""
 
 # Tool: what to say, and the argument that tells most.
 SAYINGS: Mapping[str, tuple[str, str]] = {
@@ -27,9 +29,19 @@ SAYINGS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def doing(tool: str, given: Event, cwd: str) -> str:
+CHANGING = ("Edit", "MultiEdit", "NotebookEdit", "Write")
+"""Tools that change the file they name."""
+
+
+def doing(tool: str, given: Event, cwd: str, width: int = WIDTH) -> str:
     saying, key = SAYINGS.get(tool, (f"Using {tool}", ""))
-    return one_line(f"{saying} {inside(text_in(given, key), cwd)}".strip(), WIDTH)
+    return one_line(f"{saying} {inside(text_in(given, key), cwd)}".strip(), width)
+
+
+def files_changed(tool: str, given: Event, cwd: str) -> tuple[str, ...]:
+    _, key = SAYINGS.get(tool, ("", ""))
+    path = one_line(inside(text_in(given, key), cwd), WHOLE) if tool in CHANGING else ""
+    return (path,) if path else ()
 
 
 def call(tool: str, given: Event, cwd: str) -> str:

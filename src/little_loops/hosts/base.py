@@ -112,6 +112,14 @@ class Activity(NamedTuple):
     text: str
 
 
+class Done(NamedTuple):
+    """A tool that the agent used has ended: what it did, how, and the files it changed."""
+
+    text: str
+    status: str = ""
+    files: tuple[str, ...] = ()
+
+
 class Text(NamedTuple):
     """What the agent itself said, in the main thread; the place for signal lines."""
 
@@ -140,7 +148,7 @@ class AuthFailed(NamedTuple):
     why: str
 
 
-HostEvent = Started | Activity | Text | Usage | Retrying | AuthFailed
+HostEvent = Started | Activity | Done | Text | Usage | Retrying | AuthFailed
 
 
 # How it ended ---------------------------------------------------------------------------------

@@ -10,14 +10,16 @@ Not here: what the ending means (`claude_endings`), building the command line (`
 
 from __future__ import annotations
 
+import re
 from collections import deque
 
 from little_loops.hosts import verdicts
-from little_loops.hosts.activity import call, doing
+from little_loops.hosts.activity import WHOLE, call, doing, files_changed
 from little_loops.hosts.base import (
     Activity,
     AuthFailed,
     Cut,
+    Done,
     Ended,
     HostEvent,
     Outcome,
@@ -48,6 +50,7 @@ from little_loops.hosts.plain import PlainReader
 KEPT_TEXT = 1 << 20
 KEPT_NAMES = 1000
 KEPT_NOTES = 20
+KEPT_TOOLS = 1000
 
 # Two refusals may be an accident; after the third only silence would follow.
 REFUSALS = 3
@@ -55,6 +58,7 @@ REFUSALS = 3
 SYNTHETIC = "<synthetic>"  # the CLI's own words in the place of the model's
 SHELL_ERROR = "<local-command-stderr>"
 STOP_REFUSED = "Stop hook feedback"
+IN_BACKGROUND = "Command running in background"
 
 
 class ClaudeReader:
@@ -72,6 +76,7 @@ class ClaudeReader:
         self._cost_usd: float | None = None
         self._turns: int | None = None
         self._structured: object | None = None
+        self._tools: dict[str, Done] = {}
         self._denials: dict[str, str] = {}
         self._warnings: dict[str, None] = {}
         self._retry_at_ms: int | None = None
@@ -156,9 +161,32 @@ class ClaudeReader:
             happened += self._say(message)
         for block in parts_of(message, "content"):
             if text_in(block, "type") == "tool_use":
-                given = part_of(block, "input")
-                happened.append(Activity(doing(text_in(block, "name"), given, self._request.cwd)))
+                happened.append(self._tool_used(block))
         return tuple(happened)
+
+    def _tool_used(self, block: Event) -> Activity:
+        tool, given, cwd = text_in(block, "name"), part_of(block, "input"), self._request.cwd
+        if len(self._tools) < KEPT_TOOLS:
+            files = files_changed(tool, given, cwd)
+            text = doing(tool, given, cwd, WHOLE)
+            self._tools[text_in(block, "id")[:100]] = Done(
+                text, "exit 0" if tool == "Bash" else "", files
+            )
+        return Activity(doing(tool, given, cwd))
+
+    def _tools_ended(self, message: Event) -> tuple[HostEvent, ...]:
+        """What became of the tools whose results are in this message."""
+        ended: list[HostEvent] = []
+        for block in parts_of(message, "content"):
+            used = self._tools.pop(text_in(block, "tool_use_id")[:100], None)
+            if used is None:
+                continue
+            if block.get("is_error") is True:
+                used = used._replace(status=failure_of(content_text(block)), files=())
+            elif content_text(block).startswith(IN_BACKGROUND):
+                used = used._replace(status="in the background")
+            ended.append(used)
+        return tuple(ended)
 
     def _say(self, message: Event) -> list[HostEvent]:
         """Keep the main thread's last message; it comes as one event for each of its blocks."""
@@ -190,15 +218,17 @@ class ClaudeReader:
         return Usage(read, tokens.output, self._cost_usd)
 
     def _user(self, event: Event) -> tuple[HostEvent, ...]:
+        message = part_of(event, "message")
+        ended = self._tools_ended(message)
         if not in_main_thread(event):
-            return ()
-        said = content_text(part_of(event, "message"))
+            return ended
+        said = content_text(message)
         if event.get("isReplay") is True and SHELL_ERROR in said:
             error = said.replace(SHELL_ERROR, "").replace("</local-command-stderr>", "")
             self._seen = self._seen._replace(shell_error=error.strip()[:2000] or "no message")
         elif event.get("isSynthetic") is True and said.startswith(STOP_REFUSED):
             self._seen = self._seen._replace(stop_refused=True)
-        return ()
+        return ended
 
     def _rate_limit(self, info: Event) -> tuple[HostEvent, ...]:
         rejected = text_in(info, "status") == "rejected"
@@ -286,6 +316,12 @@ def content_text(message: Event) -> str:
     """The text of a message, whose content is a text or a list of blocks."""
     blocks = parts_of(message, "content")
     return text_in(message, "content") or "\n".join(text_in(block, "text") for block in blocks)
+
+
+def failure_of(said: str) -> str:
+    """How a tool failed, by the CLI's own words."""
+    found = re.match(r"(?:Error: )?Exit code (\d{1,3})\b", said)
+    return f"exit {found[1]}" if found else "failed"
 
 
 def usage_of(usage: Event) -> Tokens:

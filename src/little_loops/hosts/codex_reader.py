@@ -11,10 +11,11 @@ import re
 from collections.abc import Mapping
 
 from little_loops.hosts import verdicts
-from little_loops.hosts.activity import inside
+from little_loops.hosts.activity import WHOLE, WIDTH, inside
 from little_loops.hosts.base import (
     Activity,
     Cut,
+    Done,
     Ended,
     Finding,
     HostEvent,
@@ -126,9 +127,12 @@ class CodexReader:
             self._warn(one_line(text_in(item, "message")))
         elif completed and text_in(item, "status") == "declined":
             self._deny(one_line(command_in(text_in(item, "command")), 80))
-        elif not completed or kind == "file_change":  # which is only told when it is done
+        elif completed and kind != "file_change":
+            return _done(item, self._request.cwd)
+        else:
             said = doing(item, self._request.cwd)
-            return (Activity(said),) if said else ()
+            done = _done(item, self._request.cwd) if completed else ()
+            return (Activity(said), *done) if said else ()
         return ()
 
     def _say(self, said: str) -> tuple[HostEvent, ...]:
@@ -244,17 +248,34 @@ def by_message(message: str) -> Finding:
     return Finding("failed", line or "the agent ended with an error")
 
 
-def doing(item: Event, cwd: str) -> str:
+def _done(item: Event, cwd: str) -> tuple[HostEvent, ...]:
+    """What became of a command, a tool or a change of files."""
+    text = doing(item, cwd, WHOLE)
+    if not text:
+        return ()
+    status = "failed" if text_in(item, "status") == "failed" else ""
+    if isinstance(code := item.get("exit_code"), int):
+        status = f"exit {code}"
+    return (Done(text, status, () if status == "failed" else tuple(_paths(item, cwd))),)
+
+
+def _paths(item: Event, cwd: str) -> list[str]:
+    """The files of a change; other items have none."""
+    paths = [inside(text_in(change, "path"), cwd) for change in parts_of(item, "changes")]
+    return [one_line(path, WHOLE) for path in paths]
+
+
+def doing(item: Event, cwd: str, width: int = WIDTH) -> str:
     match text_in(item, "type"):
         case "command_execution":
-            return one_line(f"Running {command_in(text_in(item, 'command'))}", 80)
+            return one_line(f"Running {command_in(text_in(item, 'command'))}", width)
         case "file_change":
-            paths = [inside(text_in(change, "path"), cwd) for change in parts_of(item, "changes")]
-            return one_line(f"Editing {', '.join(paths)}", 80) if paths else ""
+            paths = _paths(item, cwd)
+            return one_line(f"Editing {', '.join(paths)}", width) if paths else ""
         case "mcp_tool_call":
-            return one_line(f"Using {text_in(item, 'tool')}", 80)
+            return one_line(f"Using {text_in(item, 'tool')}", width)
         case "web_search":
-            return one_line(f"Searching the web for {text_in(item, 'query')}", 80)
+            return one_line(f"Searching the web for {text_in(item, 'query')}", width)
         case _:
             return ""
 

@@ -9,7 +9,7 @@ Not here: colours, live lines, widths (`cli`); masking and escaping, which the c
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from little_loops.fsm.colour_codes import without_colours
@@ -57,6 +57,7 @@ INDENT = "       "
 LONGEST = 200
 SAID_ALREADY = ("exit_code", "verdict")
 """Types of condition whose reason says no more than the end of the action did."""
+MAX_FILES = 8
 SHORT = 60
 """The length of a message at the end that a line above has in full."""
 
@@ -82,6 +83,7 @@ class Teller:
         self.check = ""
         self.changed_by = ""
         self.tree = ""
+        self.reported: dict[str, None] = {}
         self.total = Changed()
         self.signs = _ASCII if ascii_only else _UTF8
         self._state = ""
@@ -217,13 +219,26 @@ class Teller:
 
     def _shown_for_it(self, event: FinalEvent) -> list[str]:
         """What was changed, and what a completed run can show for it."""
-        files = [f"Files changed: {changed_text(self.total)}"] if self.total.files else []
+        files = self._files_changed()
         if not isinstance(event, LoopComplete) or event.status != "completed":
             return files
         nothing = ["Nothing was done: the goal was already true"] if event.nothing_done else []
         proof = _PROOF.get(event.evidence or "")
         shown = [proof.format(tree=self.tree[:6], loop=self.loop)] if proof else []
         return [*nothing, *files, *shown]
+
+    def changed(self, paths: Iterable[str]) -> None:
+        """An agent's program says that it has changed these files."""
+        self.reported |= dict.fromkeys(paths)
+
+    def _files_changed(self) -> list[str]:
+        """By the snapshots of the tree; without any, by what the agents' programs reported."""
+        if self.total.files:
+            return [f"Files changed: {changed_text(self.total)}"]
+        if self.tree or not self.reported:
+            return []
+        paths = tuple(self.reported)
+        return [f"Files changed (as the agents report): {listed(paths[:MAX_FILES], len(paths))}"]
 
     def _is_above(self, message: str) -> bool:
         """Whether the line about the action has all of the message but an exit code before it."""

@@ -33,6 +33,9 @@ class Onlooker:
     def doing(self, text: str) -> None:
         """What an agent is doing just now."""
 
+    def changed(self, paths: Sequence[str]) -> None:
+        """An agent's program says that it has changed these files."""
+
     def used(self, tokens: int, cost_usd: float | None) -> None:
         """What an agent has used so far in this turn."""
 
@@ -71,6 +74,9 @@ class Onlookers(Onlooker):
 
     def doing(self, text: str) -> None:
         self._each(lambda one: one.doing(text))
+
+    def changed(self, paths: Sequence[str]) -> None:
+        self._each(lambda one: one.changed(paths))
 
     def used(self, tokens: int, cost_usd: float | None) -> None:
         self._each(lambda one: one.used(tokens, cost_usd))

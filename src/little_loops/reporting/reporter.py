@@ -101,6 +101,9 @@ class Reporter(Onlooker):
     def learn(self, environ: Mapping[str, str]) -> None:
         self._masker.learn(environ)
 
+    def changed(self, paths: Sequence[str]) -> None:
+        self._teller.changed(map(self._masker.mask, paths))
+
     def printed(self, stream: str, chunk: bytes) -> None:
         if not self._output and not self._is_last_state:
             return

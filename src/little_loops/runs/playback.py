@@ -48,7 +48,15 @@ class Used(NamedTuple):
     cost_usd: float | None
 
 
-Item = Entry | Printed | Doing | Used
+class Did(NamedTuple):
+    """A tool that an agent used has ended: what it did, how, and the files it changed."""
+
+    text: str
+    status: str
+    files: tuple[str, ...]
+
+
+Item = Entry | Printed | Doing | Did | Used
 
 
 class Playback:
@@ -163,13 +171,15 @@ class AgentStream:
 
 
 def _items(event: HostEvent) -> Iterator[Item]:
-    from little_loops.hosts.base import Activity, Text, Usage
+    from little_loops.hosts.base import Activity, Done, Text, Usage
 
     match event:
         case Text(text):
             yield Printed("stdout", text.encode("utf-8", "replace") + b"\n")
         case Activity(text):
             yield Doing(text)
+        case Done():
+            yield Did(*event)
         case Usage(tokens_in, tokens_out, cost_usd):
             yield Used(tokens_in + tokens_out, cost_usd)
         case _:

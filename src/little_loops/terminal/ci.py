@@ -94,6 +94,9 @@ class SteadyScreen(Onlooker):
     def printed(self, stream: str, chunk: bytes) -> None:
         self._reporter.printed(stream, chunk)
 
+    def changed(self, paths: Sequence[str]) -> None:
+        self._reporter.changed(paths)
+
     def tick(self) -> float | None:
         if self._every_s is None or not self._state:
             return None
@@ -135,6 +138,9 @@ class GitHubGroups(Onlooker):
 
     def doing(self, text: str) -> None:
         self._screen.doing(text)
+
+    def changed(self, paths: Sequence[str]) -> None:
+        self._screen.changed(paths)
 
     def tick(self) -> float | None:
         return self._screen.tick()

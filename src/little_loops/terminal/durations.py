@@ -51,3 +51,8 @@ def zone(*, utc: bool = False) -> str:
 def moment(then_ms: int) -> str:
     """Date and time in the user's zone."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(then_ms / 1000))
+
+
+def clock_time(then_ms: int) -> str:
+    """The time of day in the user's zone."""
+    return time.strftime("%H:%M:%S", time.localtime(then_ms / 1000))

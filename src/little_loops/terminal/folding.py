@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from little_loops.terminal.tables import cells
+from little_loops.reporting.excerpt import BAR
+from little_loops.terminal.tables import cells, cut
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _COMMANDS = re.compile(r" *(?:next|fix): |\$ ")
@@ -24,6 +25,7 @@ _PART = re.compile(r"( *)(\S+(?: \S+)*)")
 _DOT = "·"
 _BETWEEN_DOTS = re.compile(rf"( *)({_DOT}|[^\s{_DOT}]+(?: [^\s{_DOT}]+)*)")
 _AT_THE_END = re.compile(rf" +{_DOT}$| {{2,}}-$")
+LEAST_ROOM = 20
 SECOND = 5
 """So far in goes what has no room in a second column."""
 SHORT = 8
@@ -35,6 +37,27 @@ COUNTED = 7
 def folded(text: str, width: int) -> str:
     """The text in rows of so many columns, as far as its words let it."""
     return "\n".join(row for line in text.split("\n") for row in _rows(line, width))
+
+
+def fitted(line: str, width: int) -> str:
+    """A line of a log in rows: what an action printed as it is, ours between words."""
+    return wrapped(line, width) if line.startswith(BAR) else folded(line, width)
+
+
+def wrapped(line: str, width: int) -> str:
+    """A line of output in rows, the others under its beginning; broken at a blank if one is near."""
+    lead = BAR if line.startswith(BAR) else line[: len(line) - len(line.lstrip())]
+    room = width - len(lead)
+    if cells(line) <= width or room < LEAST_ROOM:
+        return line
+    rows, rest = [], line[len(lead) :]
+    while cells(rest) > room:
+        row = cut(rest, room, "") or rest[:room]
+        at = row.rfind(" ")
+        row = row[:at] if at > room // 2 else row
+        rows.append(lead + row)
+        rest = rest[len(row) :].lstrip(" ")
+    return "\n".join([*rows, lead + rest])
 
 
 def _rows(line: str, width: int) -> Iterator[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
 from little_loops.fsm.events import ActionComplete, ActionInterrupted, ActionStart, Entry
@@ -22,7 +22,7 @@ from little_loops.reporting.held_end import HeldEnd
 from little_loops.reporting.lines import INDENT
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Onlooker
-from little_loops.terminal.folding import folded
+from little_loops.terminal.folding import folded, wrapped
 from little_loops.terminal.last_line import LastOutput
 from little_loops.terminal.screen import Screen, Span
 from little_loops.terminal.tables import cells, cut
@@ -161,6 +161,9 @@ class LiveScreen(Onlooker):
             self._print(Line(BAR + self._doing))
         self._draw_if_due()
 
+    def changed(self, paths: Sequence[str]) -> None:
+        self._teller.changed(map(self._masker.mask, paths))
+
     def used(self, tokens: int, cost_usd: float | None) -> None:
         cost = "" if cost_usd is None else f" · ${cost_usd:.2f}"
         self._used = f"{_thousands(tokens)} tokens{cost}"
@@ -216,7 +219,9 @@ class LiveScreen(Onlooker):
         text = self._unfinished.pop(stream, "") + text
         whole, _, self._unfinished[stream] = text.rpartition("\n")
         if whole:
-            self._terminal.screen.print(Span(self._writable(whole)))
+            width = self._width()
+            lines = self._writable(whole).split("\n")
+            self._terminal.screen.print(Span("\n".join(wrapped(line, width) for line in lines)))
 
     def _print(self, line: Line) -> None:
         width = self._width()

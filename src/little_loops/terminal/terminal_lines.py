@@ -5,6 +5,8 @@ Not here: the plain lines (`reporting.lines`), colours on a screen and what move
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from little_loops.fsm.actions import Agent, Builtin, Shell, action_told
 from little_loops.fsm.events import (
     ActionComplete,
@@ -68,6 +70,9 @@ class TerminalTeller:
         self._limit = limit
         self._has_begun = False
 
+    def changed(self, paths: Iterable[str]) -> None:
+        self._plain.changed(paths)
+
     def lines(self, event: Event, mark: Mark | None = None) -> list[Line]:
         header = [] if self._has_begun else [self._header(event)]
         self._has_begun = True
@@ -102,7 +107,7 @@ class TerminalTeller:
             case RunWarning():
                 return [Line(line, style=TAKE_CARE, styled=len("warning:")) for line in plain]
             case _ if isinstance(event, FinalEvent):
-                return [*map(Line, plain[:-1]), _last(event, plain[-1])]
+                return [Line(plain[0]), _last(event, plain[1]), *map(Line, plain[2:])]
             case _:
                 return [Line(line) for line in plain]
 

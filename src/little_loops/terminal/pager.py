@@ -1,0 +1,68 @@
+"""Show a long answer page by page, as `git log` does: with `$PAGER`, else with `less`.
+
+What fits on one screen is printed as it is.  Where there is no pager, everything is printed.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+NONE = ("", "cat")
+LESS = ("less",)
+DEFAULTS = {"LESS": "FRX", "LV": "-c"}
+"""Quit if it fits on one screen, pass colours on, leave the screen as it is."""
+
+
+def pager_command(environ: Mapping[str, str]) -> list[str] | None:
+    """The program to use; None for none."""
+    wanted = environ.get("PAGER")
+    try:
+        command = list(LESS) if wanted is None else shlex.split(wanted)
+    except ValueError:  # an unclosed quote
+        return None
+    if not command or " ".join(command) in NONE or environ.get("CI"):
+        return None
+    return command if shutil.which(command[0]) else None
+
+
+@contextmanager
+def paged() -> Iterator[None]:
+    """What is written to stdout meanwhile goes to the pager, if stdout is a terminal."""
+    command = pager_command(os.environ) if sys.stdout.isatty() else None
+    if command is None:
+        yield
+        return
+    import subprocess  # only where there is a pager
+
+    pager = subprocess.Popen(command, stdin=subprocess.PIPE, env={**DEFAULTS, **os.environ})
+    assert pager.stdin is not None, "it was asked for"
+    terminal = os.dup(1)
+    os.dup2(pager.stdin.fileno(), 1)
+    pager.stdin.close()
+    try:
+        with suppress(BrokenPipeError, KeyboardInterrupt):  # the reader has seen enough
+            yield
+            sys.stdout.flush()
+    finally:
+        os.dup2(terminal, 1)  # closes the pipe, so that the pager knows the end
+        os.close(terminal)
+        _wait(pager)
+
+
+def _wait(pager: Popen[bytes]) -> None:
+    """The reader ends it; Ctrl-C is for the pager, which has the terminal."""
+    while True:
+        try:
+            pager.wait()
+        except KeyboardInterrupt:
+            continue
+        return
