@@ -130,8 +130,6 @@ class Stage:
         for name, target in (("bin", self.bin), ("project", self.root)):
             if os.path.isdir(os.path.join(props, name)):
                 shutil.copytree(os.path.join(props, name), target, dirs_exist_ok=True)
-        if os.path.exists(os.path.join(props, "git")):
-            subprocess.run(["git", "init", "-q", "-b", "main"], cwd=self.root, check=True)
         if os.path.exists(os.path.join(self.bin, "agent.sh")):
             shutil.copy(os.path.join(STAND_INS, "claude"), self.bin)
         for folder, _, names in [*os.walk(self.bin), *os.walk(self.root)]:
@@ -140,6 +138,14 @@ class Stage:
                 # Tests and modules of a small project are none of ours: they lie here as texts.
                 os.rename(os.path.join(folder, name), path)
                 _make_runnable(path)
+        if os.path.exists(os.path.join(props, "git")):
+            self._commit()
+
+    def _commit(self) -> None:
+        """Make the project a git repository that has all its files."""
+        for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "Begin"]):
+            allowed = ["--allow-empty"] if words[0] == "commit" else []
+            subprocess.run(["git", *words, *allowed], cwd=self.root, env=self.environ, check=True)
 
     def _program(self, name: str, script: str) -> None:
         path = os.path.join(self.bin, name)
