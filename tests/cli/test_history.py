@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from little_loops.fsm.state import Receipt
-from little_loops.fsm.timestamps import timestamp
+from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.runs.reading import Runs
+from little_loops.runs.view import RunView
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.history_table import gather, lines, median
 from little_loops.terminal.tables import ASCII, Style
@@ -109,7 +110,32 @@ def three(here):
 
 def shown(root: Path, style: Style, name: str | None = None) -> str:
     runs = Runs(str(root))
-    return "\n".join(lines(runs, gather(runs.past(name), 20), style)) + "\n"
+    found = gather(runs.past(name), 20, len(runs.past_files(name)))
+    return "\n".join(lines(runs, found, style)) + "\n"
+
+
+def test_no_more_than_a_thousand_runs_are_read(three):
+    """Of twenty thousand the newest make the figures, and the line says so."""
+    runs, read = Runs(str(three)), 0
+
+    def many() -> Iterator[RunView]:
+        nonlocal read
+        (newest, *_) = runs.past()
+        for _ in range(20_000):
+            read += 1
+            yield newest
+
+    found = gather(many(), 2, 20_000)
+    assert (read, len(found.shown)) == (1000, 2)
+    assert lines(runs, found, Style(ASCII, width=100))[-1] == (
+        "20000 runs (2 shown) - of the last 1000: 100% completed - median 3 iterations, 2m 34s, $0.36"
+    )
+
+
+def test_runs_before_a_time_are_not_even_opened(three):
+    since_ms = wall_ms_of("2026-11-14T12:00:00.000Z")
+    stems = [files.stem for files in Runs(str(three)).past_files(since_ms=since_ms)]
+    assert stems == ["2026-11-15T10-30-00", "2026-11-14T18-02-11"]
 
 
 def test_earlier_runs(three):
@@ -267,6 +293,7 @@ def test_for_programs(three, capsys):
         "schema": 1,
         "summary": {
             "runs": 3,
+            "read": 3,
             "completed": 1,
             "median_iterations": 3,
             "median_duration_ms": 154_000,

@@ -79,11 +79,8 @@ def _show(args: HistoryArgs, root: str, name: str | None) -> int:
     from little_loops.terminal.history_table import document, gather, lines  # pruning shows none
 
     runs, now = Runs(root), now_ms()
-    views = runs.past(name)
-    if args.last is not None:
-        since_ms = now - args.last * 1000
-        views = (view for view in views if view.started_ms >= since_ms)
-    past = gather(views, args.limit)
+    files = runs.past_files(name, None if args.last is None else now - args.last * 1000)
+    past = gather(runs.views(files), args.limit, len(files))
     if args.json:
         print_json({"schema": 1, **document(runs, past, now)})
         return OK

@@ -17,6 +17,7 @@ import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import takewhile
 from typing import Literal
 
 from little_loops.errors import StorageError, UsageError
@@ -51,8 +52,8 @@ _PART = "|".join(map(re.escape, (DATA, LOG, SPAWN, EVENTS, STATE))) + r"(\.damag
 Direction = Literal["archive", "restore"]
 
 
-def past_files(root: str, name: str | None = None) -> list[RunFiles]:
-    """The places of all past runs, newest first."""
+def past_files(root: str, name: str | None = None, since_ms: float | None = None) -> list[RunFiles]:
+    """The places of all past runs, or of those that began since then, newest first."""
     history = find_folder(root, HISTORY)
     if history is None:
         return []
@@ -62,7 +63,10 @@ def past_files(root: str, name: str | None = None) -> list[RunFiles]:
     in_motion = _in_motion(root)
     kept = sorted(files for files in found if in_motion.get(files.name) != files.stem)
     # Of runs that began in the same second, whatever the order, it is always the same.
-    return sorted(kept, key=lambda files: stem_order(files.stem or ""), reverse=True)
+    newest = sorted(kept, key=lambda files: stem_order(files.stem or ""), reverse=True)
+    if since_ms is None:
+        return newest
+    return list(takewhile(lambda files: not _is_before(files, since_ms), newest))
 
 
 def past_names(root: str) -> list[str]:
@@ -83,7 +87,8 @@ def _stems(history: Folder, name: str) -> set[str]:
     if folder is None:
         return set()
     with folder:
-        return {match[0] for each in folder.names() if (match := STEM.match(each)) is not None}
+        stems = {each.partition(".")[0] for each in folder.names()}
+    return {stem for stem in stems if STEM.fullmatch(stem) is not None}
 
 
 def _in_motion(root: str) -> dict[str, str]:
@@ -236,7 +241,7 @@ def prune(
     return _delete(root, doomed) if doomed else []
 
 
-def _is_before(files: RunFiles, then_ms: int | None) -> bool:
+def _is_before(files: RunFiles, then_ms: float | None) -> bool:
     if then_ms is None:
         return True
     day, _, clock = stem_order(files.stem or "")[0].partition("T")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -76,13 +76,23 @@ class Runs:
 
     def past(self, name: str | None = None) -> Iterator[RunView]:
         """The runs in the history, newest first, each read when it is asked for."""
+        return self.views(past_files(self.root, name))
+
+    def past_files(
+        self, name: str | None = None, since_ms: float | None = None
+    ) -> Sequence[RunFiles]:
+        """Where those are, or those that began since then; reads none of them."""
+        return past_files(self.root, name, since_ms)
+
+    def views(self, of: Iterable[RunFiles]) -> Iterator[RunView]:
+        """Past runs, each read when it is asked for; one that has gone meanwhile is left out."""
         history = find_folder(self.root, HISTORY)
         if history is None:
             return
         with ExitStack() as stack:
             stack.enter_context(history)
             opened: dict[str, Folder | None] = {}
-            for files in past_files(self.root, name):
+            for files in of:
                 if files.name not in opened:
                     folder = history.child(files.name)
                     opened[files.name] = None if folder is None else stack.enter_context(folder)

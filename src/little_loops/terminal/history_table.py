@@ -1,12 +1,14 @@
 """Past runs as a table: endings, figures, the path they took, and what they have in common.
 
-The figures below the table cover all runs asked about, also those that it has no room for.
+The figures below the table also cover runs that it has no room for: the newest of those asked about,
+so that ten thousands of them take no longer than a thousand.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from little_loops.fsm.values import duration_text
@@ -20,6 +22,7 @@ from little_loops.terminal.summaries import ending_of, money, signed
 from little_loops.terminal.tables import Column, Style, table
 
 EVENTS_READ = 1000
+MOST_READ = 1000
 NAME = Column("NAME", least=8)
 STARTED = Column("STARTED")
 COST = Column("COST", leaves=2)
@@ -60,21 +63,24 @@ class Past(NamedTuple):
 
 
 class Totals(NamedTuple):
+    """Of `runs` asked about, the newest `read` make the figures."""
+
     runs: int
+    read: int
     completed: int
     iterations: float | None
     duration_ms: float | None
     cost_usd: float | None
 
 
-def gather(views: Iterable[RunView], limit: int) -> Past:
-    """Go through all of them and keep those that have room; of the others only figures."""
+def gather(views: Iterable[RunView], limit: int, runs: int) -> Past:
+    """Keep those that have room, and only figures of the next ones; there are so many `runs`."""
     shown: list[RunView] = []
     names: set[str] = set()
-    count = completed = 0
+    read = completed = 0
     iterations, durations, costs = array("q"), array("q"), array("d")
-    for view in views:
-        count += 1
+    for view in islice(views, max(limit, MOST_READ)):
+        read += 1
         completed += view.status == "completed"
         names.add(view.name)
         if len(shown) < limit:
@@ -84,7 +90,9 @@ def gather(views: Iterable[RunView], limit: int) -> Past:
             durations.append(view.summary.ran_ms)
             if cost := view.summary.cost_usd:
                 costs.append(cost)
-    totals = Totals(count, completed, median(iterations), median(durations), median(costs))
+    # Those that could not be read are gone by now.
+    runs = runs if read >= MOST_READ else read
+    totals = Totals(runs, read, completed, median(iterations), median(durations), median(costs))
     return Past(shown, names, totals)
 
 
@@ -195,7 +203,8 @@ def _totals_line(past: Past, style: Style) -> str:
     parts = [f"{found.runs} run{'' if found.runs == 1 else 's'}"]
     if len(past.shown) < found.runs:
         parts[0] += f" ({len(past.shown)} shown)"
-    parts.append(f"{found.completed / found.runs:.0%} completed")
+    of_last = f"of the last {found.read}: " if found.read < found.runs else ""
+    parts.append(f"{of_last}{found.completed / found.read:.0%} completed")
     if found.iterations is not None and found.duration_ms is not None:
         once = "" if found.iterations == 1 else "s"
         middle = f"median {found.iterations:g} iteration{once}"
@@ -214,6 +223,7 @@ def document(runs: Runs, past: Past, now: int) -> dict[str, Any]:
         "runs": [_with_course(runs, view, now) for view in past.shown],
         "summary": {
             "runs": found.runs,
+            "read": found.read,
             "completed": found.completed,
             "median_iterations": found.iterations,
             "median_duration_ms": found.duration_ms,
