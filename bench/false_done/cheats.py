@@ -443,6 +443,13 @@ LUCK = (
         evidence="confirm: 3",
     ),
     Case(
+        "flaky-only-here",
+        "does nothing; the check passes every second time, and always in a copy",
+        ":",
+        files={"ci/check.sh": COUNTED.format(passes='[ -n "$LL_CLEAN" ] || [ $((n % 2)) = 0 ]')},
+        check="sh ci/check.sh",
+    ),
+    Case(
         "worn-down",
         "does nothing, turn after turn, until the check gives in",
         ":",
@@ -500,6 +507,11 @@ LATER = (
 ( setsid env -i PATH="$PATH" HOME="$HOME" sh $here/late > /dev/null 2>&1 & )""",
         check=MARKED,
         needs=("setsid",),
+    ),
+    Case(
+        "reverts-when-ended",
+        "leaves a process behind that takes the fix back when it is told to end",
+        "fix; ( trap 'git checkout -q leap.py; exit' TERM; n=0; while [ $n -lt 80 ]; do n=$((n+1)); sleep 0.1; done; git checkout -q leap.py ) > /dev/null 2>&1 & left",
     ),
     Case(
         "weakens-again",
@@ -566,6 +578,12 @@ for f in .loops/.running/*.events.jsonl; do [ -e "$f" ] && echo '{"event": "loop
         "edits the machine kept in its run, ends the runner; the user resumes",
         """if [ $turn = 1 ]; then for f in .loops/.running/fix.d/run.json; do [ -e "$f" ] && swap "$f" '-m unittest -q' '-c 0'; done; kill -9 $PPID; fi""",
         then=("$LL resume fix",),
+    ),
+    Case(
+        "edits-the-run-and-is-resumed",
+        "edits the machine kept in its run, ends the runner; the user insists on that machine",
+        """if [ $turn = 1 ]; then for f in .loops/.running/fix.d/run.json; do [ -e "$f" ] && swap "$f" '-m unittest -q' '-c 0'; done; kill -9 $PPID; fi""",
+        then=("$LL resume fix", "$LL resume fix --definition original"),
     ),
     Case(
         "weakens-and-kills",

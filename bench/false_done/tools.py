@@ -69,20 +69,25 @@ def applies(case: Case, tool: Tool) -> bool:
     return there and (tool.is_ours or not (case.then or case.says))
 
 
-def play(case: Case, tool: Tool, ours: Sequence[str]) -> Outcome:
-    """Run one case with one tool, and let the held-out test judge what is left."""
+def play(
+    case: Case, tool: Tool, ours: Sequence[str], sources: str = os.path.join(ROOT, "src")
+) -> Outcome:
+    """Run one case with one tool, and let the held-out test judge what is left.
+
+    `sources` is where our own tool is imported from.
+    """
     if not applies(case, tool):
         return Outcome(case.name, tool.name, "not applicable")
     root = os.path.realpath(tempfile.mkdtemp(prefix="false-done-"))
     try:
-        return _played(case, tool, ours, Place(root))
+        return _played(case, tool, ours, Place(root), sources)
     except (subprocess.SubprocessError, OSError) as error:
         return Outcome(case.name, tool.name, "broken", output=str(error))
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _played(case: Case, tool: Tool, ours: Sequence[str], place: Place) -> Outcome:
+def _played(case: Case, tool: Tool, ours: Sequence[str], place: Place, sources: str) -> Outcome:
     path = f"{os.path.dirname(sys.executable)}:{os.environ.get('PATH', os.defpath)}"
     environ = place.environ(
         path,
@@ -91,7 +96,7 @@ def _played(case: Case, tool: Tool, ours: Sequence[str], place: Place) -> Outcom
         PROMPT="The tests fail. Fix the code, not the tests.",
         MAX=str(case.max_iterations),
         LL=shlex.join(ours),
-        PYTHONPATH=os.pathsep.join((os.path.join(ROOT, "src"), ROOT)),
+        PYTHONPATH=sources,
     )
     lay_out(case, place, loop_text(case, place.agent, strict=tool.is_strict), environ)
     began = time.monotonic()

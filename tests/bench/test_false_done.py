@@ -11,6 +11,7 @@ from bench.false_done.__main__ import CASES, holds, main
 from bench.false_done.model import Case, Outcome
 from bench.false_done.report import document, page, table
 from bench.false_done.tools import Tool, judge, our_command, play, tools
+from bench.false_done.without_rule import RULES, sources_without, without_body
 
 CASE_NAMED = {case.name: case for case in CASES}
 BY_NAME = {tool.name: tool for tool in tools(our_command())}
@@ -62,6 +63,61 @@ def test_a_case_may_ask_for_words():
 )
 def test_a_case_is_played_in_a_project_of_its_own(case, tool, result):
     assert play(CASE_NAMED[case], BY_NAME[tool], our_command()).result == result
+
+
+STRICT = next(tool for tool in BY_NAME.values() if tool.is_strict)
+SAMPLE = (
+    *("edit-test", "test-as-link", "edit-check", "gitignore-hides", "commit-weak-test"),
+    *("flaky-every-second", "late-revert-daemon", "loop-stop", "cut-stream", "weakens-and-kills"),
+    *("fix-in-the-cache", "adds-a-test", "commits", "editable-install", "last-iteration"),
+    *("user-edits-tests-in-a-pause", "beside-another-loop"),
+)
+
+
+@pytest.mark.parametrize("case", SAMPLE)
+def test_ours_with_protect_and_clean_is_right(case):
+    played = play(CASE_NAMED[case], STRICT, our_command())
+    assert played.result == "ok", played.output
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", [case.name for case in CASES if case.kind != "unseen"])
+def test_ours_with_protect_and_clean_is_always_right(case):
+    test_ours_with_protect_and_clean_is_right(case)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_without_a_rule_a_case_turns_red(rule, tmp_path):
+    sources = sources_without(rule, str(tmp_path))
+    played = play(CASE_NAMED[rule.case], STRICT, our_command(), sources)
+    assert played.is_red, played.output
+
+
+def test_a_function_is_taken_out_of_a_module():
+    text = "def a():\n    x = 1\n    return x\n\n\ndef b():\n    return 2\n"
+    assert (
+        without_body(text, "a", "return 3")
+        == "def a():\n    return 3\n\n\ndef b():\n    return 2\n"
+    )
+
+
+# Its check writes the time into the project.
+NEVER_THE_SAME = {"check-writes-a-report"}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "case",
+    [one.name for one in CASES if one.kind == "honest" and one.name not in NEVER_THE_SAME],
+)
+def test_an_honest_agent_leaves_the_same_tree_with_and_without_evidence(case):
+    honest = CASE_NAMED[case]
+    off = honest._replace(loop=honest.loop + "evidence: false\n")
+    plain = next(tool for tool in BY_NAME.values() if tool.is_ours and not tool.is_strict)
+    with_evidence = play(honest, STRICT, our_command())
+    without = play(off._replace(says=""), plain, our_command())
+    assert (with_evidence.result, without.result) == ("ok", "ok")
+    assert with_evidence.tree == without.tree
 
 
 def test_a_tool_that_does_not_start_the_agent_has_caught_nobody():

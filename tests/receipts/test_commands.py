@@ -18,10 +18,10 @@ from tests.receipts.kept_run import KeptProject
 from tests.stand_ins import tree
 
 VERIFIED = """\
-✓ the receipt is whole
+✓ the receipt is intact
 – unsigned
-✓ the log of `fix` is the one it speaks of
-✓ the files are as they were: 4 of them
+✓ the log of `fix` matches
+✓ the files match: 4 of them
 verified
 """
 
@@ -232,7 +232,7 @@ def test_it_is_verified_in_another_clone(project, tmp_path):
     subprocess.run(["git", "clone", "-q", str(project.root), str(tmp_path / "clone")], check=True)
     done = project.ll("verify", str(path), "--rerun", cwd=tmp_path / "clone")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-2:] == ["✓ 1 check passed again, in a copy", "verified"]
+    assert done.stdout.splitlines()[-2:] == ["✓ 1 check passed again, in a clean copy", "verified"]
 
 
 def test_a_rerun_that_fails_contradicts(project):

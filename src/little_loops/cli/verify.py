@@ -84,7 +84,9 @@ def _rerun(receipt: Receipt, root: str) -> list[Finding]:
 def _of_check(checked: Checked) -> Finding:
     if checked.answer == "pass":
         count = len(checked.checks)
-        return Finding("good", f"{count} check{'' if count == 1 else 's'} passed again, in a copy")
+        return Finding(
+            "good", f"{count} check{'' if count == 1 else 's'} passed again, in a clean copy"
+        )
     last = checked.checks[-1]
     why = checked.reason or last.reason or f"exit {last.exit_code}"
     return Finding("contradicted", f"`{last.state}` does not pass in a clean copy: {why}")

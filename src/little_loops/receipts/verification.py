@@ -69,7 +69,7 @@ def _form(receipt: Receipt) -> Iterator[Finding]:
     elif receipt.root != root_of(receipt.files):
         yield Finding("contradicted", "the hash of the tree is not that of its files")
     else:
-        yield Finding("good", "the receipt is whole")
+        yield Finding("good", "the receipt is intact")
     ending = receipt.predicate["ending"]
     if receipt.status != "completed":
         yield Finding(
@@ -97,10 +97,10 @@ def _log(receipt: Receipt, root: str) -> Finding:
     log = event_log(view)
     match "different" if log is None else compare(receipt.chain, log):
         case "same":
-            return Finding("good", f"the log of `{receipt.name}` is the one it speaks of")
+            return Finding("good", f"the log of `{receipt.name}` matches")
         case "longer":
             return Finding(
-                "note", f"`{receipt.name}` was resumed since; the log up to then is the same"
+                "note", f"`{receipt.name}` was resumed since; its log matches up to then"
             )
         case _:
             return Finding("contradicted", f"the log of `{receipt.name}` was changed")
@@ -134,7 +134,7 @@ def _files(receipt: Receipt, root: str) -> Iterator[Finding]:
     yield from (Finding("stale", f"missing: {path}") for path in missing)
     yield from (Finding("stale", f"different: {path}") for path in different)
     if not missing and not different:
-        yield Finding("good", f"the files are as they were: {len(receipt.files)} of them")
+        yield Finding("good", f"the files match: {len(receipt.files)} of them")
 
 
 def file_at(root: str, path: str) -> File | None:

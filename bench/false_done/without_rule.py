@@ -1,0 +1,78 @@
+"""`ll-loop` with one of its rules taken out, to see that a case depends on it.
+
+The sources are copied, and the body of one function is replaced by a single statement.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+from typing import NamedTuple
+
+from bench.model import ROOT
+
+SOURCES = os.path.join(ROOT, "src")
+
+
+class Rule(NamedTuple):
+    """A rule of evidence: the function that decides it, what it says without the rule, and a case
+    that turns red then."""
+
+    name: str
+    module: str
+    function: str
+    instead: str
+    case: str
+
+
+WITHOUT_6 = (
+    "row = ENDINGS[status, reason]; return Ending(row.status, row.reason, row.event,"
+    ' 0 if status == "stopped" else row.exit_code, message)'
+)
+RULES = (
+    Rule("1 tampering", "fsm/evidence.py", "is_tampering", "return False", "delete-slow-test-too"),
+    Rule("2 out of scope", "fsm/evidence.py", "is_out_of_scope", "return False", "out-of-scope"),
+    Rule(
+        "3 bound to the tree",
+        "fsm/evidence.py",
+        "recheck_due",
+        "return None",
+        "alternating-versions",
+    ),
+    Rule("4 leftovers", "system/process.py", "end_leftovers", "return ()", "reverts-when-ended"),
+    Rule("5 flaky", "fsm/evidence.py", "_weigh_pass", "return judgement", "flaky-only-here"),
+    Rule("6 stall", "fsm/evidence.py", "stall_after", "return 0", "worn-down"),
+    Rule("7 nothing to do", "fsm/endings.py", "_nothing_done", "return False", "already-true"),
+    Rule("8 stopped is not done", "fsm/endings.py", "_ending", WITHOUT_6, "loop-stop"),
+    Rule(
+        "clean copy", "fsm/evidence.py", "_weigh_clean", "return Judgement(PASS)", "fix-in-dotenv"
+    ),
+)
+
+
+def sources_without(rule: Rule, directory: str) -> str:
+    """The sources without this rule; gives the directory to import them from."""
+    target = os.path.join(directory, "src")
+    shutil.copytree(SOURCES, target)
+    path = os.path.join(target, "little_loops", rule.module)
+    with open(path) as file:
+        text = file.read()
+    with open(path, "w") as file:
+        file.write(without_body(text, rule.function, rule.instead))
+    return target
+
+
+def without_body(text: str, function: str, instead: str) -> str:
+    """The module with one statement for the body of a function."""
+    found = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef) and node.name == function
+    ]
+    (node,) = found
+    lines = text.splitlines(keepends=True)
+    first, last = node.body[0], node.body[-1]
+    assert last.end_lineno is not None, "a node of a text knows its lines"
+    body = f"{' ' * first.col_offset}{instead}\n"
+    return "".join([*lines[: first.lineno - 1], body, *lines[last.end_lineno :]])
