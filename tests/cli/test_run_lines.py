@@ -203,7 +203,7 @@ def test_colour_codes_are_neither_judged_nor_shown(project: Project):
                ✓ 7 (exit 0)
                `^7$` found
                → use (on_pass)
-        [1/50] use → running test 7 = 7...
+        [1/50] use → running test ${captured.count.output} = 7...
                ✓ (exit 0)
                → stop (on_pass)
         [1/50] stop → running sh stop...
@@ -291,3 +291,26 @@ def test_a_run_shows_what_validate_warns_about_once_and_briefly(project: Project
     )
     assert project.ll("run", "row", "-q").stderr == ""
     assert project.ll("run", "row", "--json").stderr == ""
+
+
+def test_the_values_of_a_script_are_listed_below_it(project: Project):
+    """They never stand in its text, and no line may look as if they did."""
+    project.loop(
+        "row",
+        """\
+        name: row
+        initial: ask
+        states:
+          ask: {action: "printf \\"'; touch owned; '\\"", next: greet}
+          greet: {action: "echo Hello, '${captured.ask.output}'", next: done}
+          done: {terminal: true}
+        """,
+    )
+    shown = project.ll("run", "row", "-v").stdout
+    assert (
+        "[1/50] greet → running echo Hello, '${captured.ask.output}'...\n"
+        "       $ echo Hello, '${captured.ask.output}'\n"
+        "       $ # ${captured.ask.output} is ''\"'\"'; touch owned; '\"'\"''\n"
+        "       | Hello, '; touch owned; '\n"
+    ) in shown
+    assert not (project.root / "owned").exists()

@@ -177,15 +177,15 @@ def test_nothing_is_lost_but_dots_and_no_row_is_too_long(words, blanks, width):
         pytest.param("       | short", ["       | short"], id="fits"),
         pytest.param(
             f"       | {'word ' * 12}",
-            ["       | word word word word word word", "       | word word word word word word "],
+            ["       | word word word word word word", "         word word word word word word "],
             id="at a blank",
         ),
         pytest.param(
             f"       | {'x' * 50}",
-            [f"       | {'x' * 31}", f"       | {'x' * 19}"],
+            [f"       | {'x' * 31}", f"         {'x' * 19}"],
             id="a long word",
         ),
-        pytest.param("       | ab" + " " * 60 + "c", ["       | ab", "       | c"], id="blanks"),
+        pytest.param("       | ab" + " " * 60 + "c", ["       | ab", "         c"], id="blanks"),
     ],
 )
 def test_what_an_action_printed_hangs_under_its_bar(line: str, rows: list[str]):

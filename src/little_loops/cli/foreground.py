@@ -37,7 +37,7 @@ from little_loops.terminal.ci import (
     step_summary,
     without_commands,
 )
-from little_loops.terminal.console import ascii_only, colour_wanted, is_terminal
+from little_loops.terminal.console import ascii_only, colour_wanted, columns_of, is_terminal
 from little_loops.terminal.next_step import next_command
 from little_loops.terminal.outlet import Outlet
 
@@ -111,7 +111,15 @@ class Said(NamedTuple):
 def _line_to(outlet: Outlet, show: Show) -> Callable[[str], None]:
     def say(line: str) -> None:
         if not show.json and not show.quiet:
-            outlet.write(visible(line, newlines=False) + "\n")
+            text = visible(line, newlines=False)
+            columns = columns_of(cast(TextIO, outlet))
+            if columns is not None and len(text) > columns:
+                from little_loops.terminal.folding import (
+                    folded,
+                )  # only where a line may be too long
+
+                text = folded(text, columns)
+            outlet.write(text + "\n")
 
     return say
 

@@ -151,8 +151,9 @@ class LocalWorld:
         *before, last = step.events
         if not isinstance(last.event, ActionStart) or not isinstance(step.command, RunAction):
             return step.events
-        text = shown_text(step.command, self.filled(step.run, step.command), self.values(step.run))
-        if text is None or text == last.event.action:
+        shown, filled = last.event.action, self.filled(step.run, step.command)
+        text = shown_text(shown, step.command, filled, self.values(step.run))
+        if text == shown:
             return step.events
         # Masked, then cut: half a secret would not be recognised.
         text = self.masker.mask(text)

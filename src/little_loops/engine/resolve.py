@@ -33,10 +33,12 @@ from little_loops.templates.render import (
     as_text,
     check_variable,
     lookup_in,
+    references,
     render_agent_text,
     render_shell,
     render_text,
 )
+from little_loops.templates.splice import is_data
 
 LARGE_BYTES = 1 << 20
 """An output of no more than this is read as text to be judged."""
@@ -133,17 +135,27 @@ def fill(command: RunAction, values: Values) -> Filled | str:
         return str(problem)
 
 
-def shown_text(command: RunAction, filled: Filled | str, values: Values) -> str | None:
-    """What is about to run, as people read it: a script with its values in place of references."""
+def shown_text(shown: str, command: RunAction, filled: Filled | str, values: Values) -> str:
+    """What is about to run, as people read it; `shown` is the action with references to data.
+
+    A prompt has its values in it.  A script has not: they are listed below it, as it gets them.
+    """
     if isinstance(filled, str):
-        return None
+        return shown
     match command:
         case RunShell():
-            return _filled_in("action", command.script, values)
+            return "\n".join([shown, *_data_in(command.script, values)])
         case RunAgent():
             return filled.text
         case RunBuiltin():
-            return None
+            return shown
+
+
+def _data_in(script: str, values: Values) -> list[str]:
+    from shlex import quote  # few scripts name data
+
+    named = dict.fromkeys(each.text for each in references(script) if is_data(each))
+    return [f"# {text} is {quote(_filled_in('action', text, values))}" for text in named]
 
 
 def _script(command: RunShell, values: Values, env: dict[str, str]) -> Filled:

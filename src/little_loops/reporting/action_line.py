@@ -42,7 +42,9 @@ def shown_action(event: ActionStart) -> str:
     """The action in one line, however long."""
     if event.label is not None:
         return _flat(event.label)
-    match action_told(event.filled or event.action, event.action_type):
+    is_script = event.action_type == "shell"  # its values do not stand in it
+    text = event.action if is_script else event.filled or event.action
+    match action_told(text, event.action_type):
         case Shell(script):
             return _flat(work_line(script))
         case Agent(text) | Builtin(text):

@@ -45,19 +45,19 @@ def fitted(line: str, width: int) -> str:
 
 
 def wrapped(line: str, width: int) -> str:
-    """A line of output in rows, the others under its beginning; broken at a blank if one is near."""
-    lead = BAR if line.startswith(BAR) else line[: len(line) - len(line.lstrip())]
-    room = width - len(lead)
+    """A line that an action printed, in rows: the others hang under it; broken at a blank if near."""
+    room = width - len(BAR)
     if cells(line) <= width or room < LEAST_ROOM:
         return line
-    rows, rest = [], line[len(lead) :]
+    rows, rest = list[str](), line.removeprefix(BAR)
     while cells(rest) > room:
         row = cut(rest, room, "") or rest[:room]
         at = row.rfind(" ")
         row = row[:at] if at > room // 2 else row
-        rows.append(lead + row)
+        rows.append(row)
         rest = rest[len(row) :].lstrip(" ")
-    return "\n".join([*rows, lead + rest])
+    margin = " " * len(BAR)
+    return BAR + f"\n{margin}".join([*rows, rest])
 
 
 def _rows(line: str, width: int) -> Iterator[str]:
