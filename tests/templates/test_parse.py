@@ -238,6 +238,8 @@ def test_names_are_sorted_by_likeness():
 def test_a_long_list_is_cut():
     assert listed(("a", "b", "c"), most=2) == "`a`, `b` and 1 more"
     assert listed(("a", "b"), most=2) == "`a`, `b`"
+    assert listed(tuple("abcdefghij")).endswith(", `j`")
+    assert listed(tuple("abcdefghijk")).endswith(", `j` and 1 more")
 
 
 def test_a_long_mistake_is_cut():

@@ -113,6 +113,7 @@ def test_what_is_changed(source, expected):
         pytest.param("@cache(1)\ndef f(): ...", id="decorator"),
         pytest.param("__all__ = ['a', 'b']", id="all"),
         pytest.param("Kind = Literal['a', 'b']\nSome = A | B", id="type alias"),
+        pytest.param("Kind: TypeAlias = Literal['a', 'b']", id="annotated type alias"),
         pytest.param("N = TypeVar('N')\nx = cast('A', y)", id="type variable"),
         pytest.param("x = f'a {y} `c'", id="f-string"),
         pytest.param("x = 'no such state'", id="prose"),

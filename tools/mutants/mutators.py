@@ -223,6 +223,8 @@ def _is_left_alone(statement: ast.stmt) -> bool:
         case ast.Assign([ast.Name(name)], value):
             dunder = name.startswith("__") and name.endswith("__")
             return dunder or bool(TYPE_NAME.fullmatch(name) and not isinstance(value, ast.Dict))
+        case ast.AnnAssign(annotation=ast.Name("TypeAlias")):
+            return True
         case ast.FunctionDef():
             return any(_name(each) == "overload" for each in statement.decorator_list)
         case _:

@@ -178,12 +178,62 @@ def test_values_may_stand(script, expected):
         pytest.param('echo $@ "$@"', ["no: dollar"] * 2, id="dollar"),
         pytest.param("for @ in a; do :; done", ["no: name"], id="name of a loop's variable"),
         pytest.param("function @ { :; }", ["no: name"], id="name of a function"),
+        pytest.param(
+            "echo $[ a[1] + @ ] @", ["no: arithmetic", "bare+"], id="old arithmetic with an index"
+        ),
+        pytest.param("echo `a` `echo @@ @`", ["no: backticks"] * 3, id="several backticks"),
+        pytest.param("a && b && @", ["no: command"], id="after two others"),
+        pytest.param("if a; then b; fi; @ c", ["no: command"], id="after an if"),
+        pytest.param("x=(); @", ["no: command"], id="after an empty array"),
         pytest.param("sh <<E\n@\nE", ["no: program (sh)"], id="a program on standard input"),
         pytest.param("sh <<'E'\n@\nE", ["no: literal document (sh)"], id="the same, quoted"),
         pytest.param("bash <<< '@'", ["no: program (bash)"], id="a program in a here-string"),
     ],
 )
 def test_no_value_may_stand(script, expected):
+    assert told(script) == expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BASH_ENV",
+        "ENV",
+        "PROMPT_COMMAND",
+        "PS0",
+        "PS1",
+        "PS2",
+        "PS4",
+        "RANDOM",
+        "SRANDOM",
+        "OPTIND",
+        "HISTCMD",
+        "SECONDS",
+        "LINENO",
+    ],
+)
+def test_variables_that_the_shell_evaluates(name):
+    assert told(f"{name}=@") == [f"no: variable ({name})"]
+
+
+@pytest.mark.parametrize("program", ["sh", "bash", "dash"])
+def test_a_program_within_the_script_is_read_too(program):
+    assert told(f"x=@; {program} -c 'echo $(($x))'") == ["bare, x is arithmetic"]
+    assert told(f"x=@; {program} -c 'echo $(($x))' # $y @")[0] == "bare, x is arithmetic"
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param("echo '' @ '' '@'", ["bare+", "single"], id="nothing in quotes"),
+        pytest.param("x=(a @ b); echo @", ["bare+", "bare+"], id="an array"),
+        pytest.param("cat <(echo @) > >(cat @)", ["bare+", "bare+"], id="process substitution"),
+        pytest.param("for x in @; do echo @; done; echo @", ["bare+"] * 3, id="for"),
+        pytest.param("select x in @; do echo @; done; echo @", ["bare+"] * 3, id="select"),
+        pytest.param("until a; do echo @; done; echo @", ["bare+"] * 2, id="until"),
+    ],
+)
+def test_values_may_stand_in_compound_commands(script, expected):
     assert told(script) == expected
 
 

@@ -333,7 +333,9 @@ def test_the_file_with_what_a_command_printed_is_not_run(program):
         f"error: `{reference}` is the file with the output of a command, and `{name}` would run it "
         "= add `:raw` if whoever writes that output may run commands here"
     )
+    assert told(f"{program} ${{prev.file}}") != []
     assert told(f"{program} ${{loop.run_dir}}/x.sh") == []
+    assert told(f"{program} ${{context.file}}", {"file": "x.sh"}) == []
 
 
 @pytest.mark.parametrize(

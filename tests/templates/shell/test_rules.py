@@ -207,6 +207,18 @@ def told(line: str) -> str:
         ("xargs", ""),
         ("xargs -I {} sh -c @", "@ program sh"),
         ("xargs -I", ""),
+        # several commands of find
+        ("find . -exec sed @ ; -name @", "@ program sed, @"),
+        ("find . -exec jq -n @ + -name @", "@ program jq, @"),
+        ("docker run image dash -c @", "@ program dash"),
+        ("docker run image perl -e @", "@ program perl"),
+        # names
+        ("readarray @", "@ name readarray"),
+        ("mapfile @", "@ name mapfile"),
+        ("getopts ab @", "@ name getopts"),
+        # letters of options
+        ("sed -n@", "-n@ program sed"),
+        ("sed -ne@ x", "-ne@ program sed"),
         # standard input that is handed on
         ("ssh host bash -s", "input bash"),
         ("docker exec -i box sh", "input sh"),
