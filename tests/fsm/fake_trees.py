@@ -22,6 +22,7 @@ class FakeTrees:
         self.stuck: tuple[str, ...] = ()
         self.is_damaged = False
         self.keeps_changing: Mapping[str, str] = {}
+        self.before_end: Mapping[str, str] = {}
 
     def write(self, files: Mapping[str, str | None]) -> None:
         for path, text in files.items():
@@ -31,6 +32,9 @@ class FakeTrees:
                 self.files[path] = text
 
     def taken(self, at: Moment, command: TakeSnapshot) -> SnapshotTaken:
+        if command.when == "end":  # somebody is at work between a check and the end
+            self.write(self.before_end)
+            self.before_end = {}
         project, guard = self._store(self.files), self._store(self._under("tests/"))
         before = self.stored.get(command.since or project, {})
         return SnapshotTaken(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from little_loops.fsm.commands import RunAgent, RunShell
-from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.evidence import wants_evidence
+from little_loops.fsm.schema import Evidence, FSMLoop
 from little_loops.fsm.state import Limits, SignalLine
 from tests.fsm.scripted import Crash, Says, ScriptedWorld, Stop, begin, cut, go_on, told
 
@@ -579,3 +580,79 @@ def test_a_check_is_not_run_again_when_the_time_is_used_up():
     before = len(world.log)
     assert go_on(world, [], from_state="done")[1].reason == "loop_timeout"
     assert "recheck" not in [each["event"] for each in world.log[before:]]
+
+
+REVIEWED: dict[str, Any] = {
+    "review": {"action": "/review", "check": True, "on_pass": "tidy", "on_fail": "review"},
+    "tidy": {"action": "tidy", "next": "done"},
+    "done": {"terminal": True},
+}
+
+
+@pytest.mark.parametrize(
+    ("strict", "reason", "evidence"), [(False, "terminal", "stale"), (True, "stale_evidence", None)]
+)
+def test_a_pass_of_an_agents_check_is_stale_where_files_changed_since(strict, reason, evidence):
+    review = Says(0, verdict="pass", **AGENT)
+    tidy = Says(0, writes={"src/a": "1"})
+    world = goal(review, tidy, loop={"states": REVIEWED, "initial": "review"}, strict=strict)
+    begin(world, evidence="on")
+    last = world.log[-1]
+    assert (last["reason"], last.get("evidence")) == (reason, evidence)
+
+
+def test_after_a_kill_tampering_that_must_fail_ends_the_run():
+    world = goal(1, Crash, tampering="fail")
+    with pytest.raises(Crash):
+        begin(world, evidence="on")
+    world.trees.files["tests/t"] = "1"
+    go_on(world, [])
+    assert world.log[-1]["reason"] == "tampered"
+
+
+@pytest.mark.parametrize(("tampering", "status"), [("restore", "completed"), ("fail", "failed")])
+def test_tests_that_change_between_the_check_and_the_end_are_noticed(tampering, status):
+    world = goal(0, 0, tampering=tampering)
+    world.trees.before_end = {"tests/t": "1"}
+    begin(world, evidence="on")
+    assert world.log[-1]["status"] == status
+    assert world.trees.files["tests/t"] == ("0" if status == "completed" else "1")
+
+
+def test_an_agent_in_the_last_state_may_not_tamper_either():
+    states = {
+        "check": {"action": "t", "check": True, "on_pass": "done"},
+        "done": {"terminal": True, "action": "/report"},
+    }
+    world = goal(0, agent(tests__t="1"), loop={"states": states}, tampering="fail")
+    begin(world, evidence="on")
+    assert (world.log[-1]["status"], world.log[-1]["reason"]) == ("failed", "tampered")
+
+
+def test_what_is_left_out_of_a_snapshot_is_a_warning():
+    world = goal(0)
+    world.trees.warnings = ("`vendor` is not part of the snapshot",)
+    begin(world, evidence="on")
+    assert "warning: `vendor` is not part of the snapshot" in told(world)
+
+
+def test_each_cycle_of_a_maintain_loop_has_evidence_of_its_own():
+    world = goal(0, Stop(15), loop={"maintain": True, "maintain_interval": 5})
+    run, _ = begin(world, evidence="on")
+    assert run.trees is not None
+    assert run.trees.checks == {}
+
+
+@pytest.mark.parametrize(
+    ("action", "wanted"),
+    [
+        pytest.param("/fix", True, id="an agent"),
+        pytest.param("make", False, id="no agent"),
+        pytest.param("${context.missing}", False, id="nobody knows"),
+    ],
+)
+def test_evidence_is_wanted_where_an_agent_works(action: str, wanted: bool):
+    states = {"a": {"action": action, "next": "done"}, "done": {"terminal": True}}
+    loop = FSMLoop.from_dict({"name": "l", "initial": "a", "states": states})
+    assert wants_evidence(loop) is wanted
+    assert wants_evidence(loop._replace(evidence=Evidence(enabled=not wanted))) is not wanted

@@ -9,9 +9,10 @@ Not here: snapshots, restoring and copies (`trees`), when the rules are asked (`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from little_loops.fsm.actions import Agent, Shell, action_of, is_agents
+from little_loops.fsm.actions import Action, Agent, Shell, action_of
 from little_loops.fsm.happenings import PathChange
 from little_loops.fsm.schema import (
     ERROR,
@@ -61,17 +62,7 @@ def wants_evidence(loop: FSMLoop) -> bool:
 
 
 def has_agent(loop: FSMLoop) -> bool:
-    return any(_is_agent(loop, loop.context, name) for name in loop.states)
-
-
-def _is_agent(loop: FSMLoop, context: object, name: str) -> bool:
-    state = loop.states[name]
-    if state.action is None:
-        return False
-    try:
-        return is_agents(action_of(state, author_context(loop.context, state)))
-    except (TemplateError, Unresolved):
-        return False
+    return any(isinstance(_action(loop, loop.context, name), Agent) for name in loop.states)
 
 
 def tampering_of(evidence: Evidence) -> Tampering:
@@ -97,21 +88,21 @@ def known(run: LoopState) -> Trees | None:
 
 
 def is_shell_check(loop: FSMLoop, run: LoopState, name: str) -> bool:
-    return loop.states[name].check and isinstance(_action(loop, run, name), Shell)
+    return loop.states[name].check and isinstance(_action(loop, run.context, name), Shell)
 
 
 def is_observed(loop: FSMLoop, run: LoopState) -> bool:
     """Whether the tree is recorded around the action of the current state."""
     name = run.current_state
-    return loop.states[name].check or isinstance(_action(loop, run, name), Agent)
+    return loop.states[name].check or isinstance(_action(loop, run.context, name), Agent)
 
 
-def _action(loop: FSMLoop, run: LoopState, name: str) -> object:
+def _action(loop: FSMLoop, context: Mapping[str, Any], name: str) -> Action | None:
     state = loop.states[name]
     if state.action is None:
         return None
     try:
-        return action_of(state, author_context(run.context, state))
+        return action_of(state, author_context(context, state))
     except (TemplateError, Unresolved):  # it cannot run at all, which is reported when it is due
         return None
 

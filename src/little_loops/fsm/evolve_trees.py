@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from little_loops.fsm.actions import action_told, is_agents
 from little_loops.fsm.events import (
     ActionComplete,
@@ -130,6 +132,8 @@ def _found(trees: Trees, event: Tampered | OutOfScope | Restored | ReferenceMove
             return _restored(trees, event)
         case ReferenceMoved():
             return trees._replace(reference=None)
+        case _:
+            assert_never(event)
 
 
 def _restored(trees: Trees, event: Restored) -> Trees:

@@ -387,11 +387,10 @@ def _is_on_its_way_to_success(turn: Turn) -> bool:
 
 def _stalled(turn: Turn, judgement: Judgement, judged: Judgement) -> Command:
     """The run ends on its way to the next turn, so that a resume takes it."""
-    way = find_way(turn.loop, turn.run, judged.verdict)
-    if way is not None:
-        here = turn.run.current_state
-        to = here if way.target == CURRENT else way.target
-        turn.note(Transition(here, to, way.reason, way.target == CURRENT))
+    way, here = find_way(turn.loop, turn.run, judged.verdict), turn.run.current_state
+    assert way is not None, "the check has failed before, and that led somewhere"
+    to = here if way.target == CURRENT else way.target
+    turn.note(Transition(here, to, way.reason, way.target == CURRENT))
     return EndLeftovers(endings.failed(STALLED, judgement.reason))
 
 

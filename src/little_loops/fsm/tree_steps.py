@@ -159,10 +159,9 @@ def _snapshot(
 
 def _to_compare(turn: Turn, trees: Trees) -> tuple[str, ...]:
     """The project at the start, and the one that the latest agent's check has passed."""
-    if trees.first is None:
-        return ()
     passed = latest_agent_pass(turn.loop, turn.run, trees)
-    return (trees.first, passed.project) if passed is not None else (trees.first,)
+    given = (trees.first, passed.project if passed is not None else None)
+    return tuple(project for project in given if project is not None)
 
 
 def copy_for(loop_setup: str | None, run: LoopState) -> CleanCopy | None:
