@@ -64,7 +64,10 @@ class RunView(NamedTuple):
         if self.summary is not None:
             return wall_ms_of(self.summary.started_at)
         day, _, clock = (self.files.stem or "")[:19].partition("T")
-        return wall_ms_of(f"{day}T{clock.replace('-', ':')}Z") if day else 0
+        try:
+            return wall_ms_of(f"{day}T{clock.replace('-', ':')}Z") if day else 0
+        except ValueError:  # a file that somebody else has put there
+            return 0
 
     @property
     def updated_ms(self) -> int:
