@@ -104,6 +104,11 @@ OTHER_TYPE = canonical({"_type": "x", "predicateType": "y"}) + b"\n"
             id="type",
         ),
         pytest.param(
+            with_predicate(run={"id": "r1", "name": "../fix", "scope": []}),
+            "'../fix' is not the name of a run",
+            id="name",
+        ),
+        pytest.param(
             with_predicate(log={"lines": -1, "head": ""}), "the number of lines is none", id="lines"
         ),
         pytest.param(

@@ -18,6 +18,7 @@ from little_loops.errors import UsageError
 from little_loops.receipts.canonical import canonical, digest
 from little_loops.receipts.chain import Chain
 from little_loops.records import NamedTuple
+from little_loops.runs.project import is_run_name
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:little-loops:receipt:v1"
@@ -156,6 +157,8 @@ def _check_fields(receipt: Receipt) -> None:
     lists = (*receipt.scope, *receipt.protect, *receipt.protected_paths)
     if not all(isinstance(each, str) for each in (*texts, *lists)):
         raise Malformed("a field has another type than it should")
+    if not is_run_name(receipt.name):
+        raise Malformed(f"{receipt.name!r} is not the name of a run")
     if type(receipt.chain.lines) is not int or receipt.chain.lines < 0:
         raise Malformed("the number of lines is none")
     if not isinstance(receipt.predicate["definition"]["machine"], dict):
