@@ -178,7 +178,14 @@ def test_make_demo_installs_no_development_tools(tmp_path: Path):
     root = Path(__file__).parents[3]
     fresh = f"DEMO_VENV={tmp_path}/demo"
     done = subprocess.run(
-        ["make", "-n", "--no-print-directory", "demo", fresh, f"DEMO_STAMP={tmp_path}/demo/.installed"],
+        [
+            "make",
+            "-n",
+            "--no-print-directory",
+            "demo",
+            fresh,
+            f"DEMO_STAMP={tmp_path}/demo/.installed",
+        ],
         cwd=root,
         capture_output=True,
         text=True,
