@@ -114,19 +114,21 @@ def test_an_agent_edits_a_file_until_the_check_passes(stage: Stage):
 
     ran = stage.ll("run", "loop")
 
-    assert re.sub(r"\d+\.\ds\)$", "…)", ran.stdout.strip()) == "\n".join(
+    assert re.sub(r"\d+\.\ds", "…", ran.stdout.strip()) == "\n".join(
         [
             "[1/50] check → running grep -qx 'x = 1' app.py...",
             "       ✗ (exit 1)",
             "       → fix (on_fail)",
             "[1/50] fix → running make x one...",
             "       ✓ It is one.",
+            "       agent: 3 turns, 360 tokens, less than $0.01",
             "       → check",
             "[2/50] check → running grep -qx 'x = 1' app.py...",
             "       ✓ (exit 0)",
             "       → done (on_pass)",
             "",
-            "Loop completed: done (2 iterations, …)",
+            "Loop completed: done (2 iterations, …, less than $0.01)",
+            "Files changed (as the agents report): app.py",
         ]
     )
     assert (ran.returncode, stage.file("app.py")) == (0, "x = 1\n")
