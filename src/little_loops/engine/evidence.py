@@ -115,8 +115,9 @@ class RunTrees:
         if own.ignore:
             ignored = IgnoreFile(rules.prefix, own.ignore)
             rules = rules._replace(ignore=(*rules.ignore, ignored))
-        _write(path, to_json(rules.to_json()))
-        self._start.pin()
+        data = to_json(rules.to_json())
+        self._start.pin(evidence=data)  # first: a run that has its rules has its pins
+        _write(path, data)
         return rules
 
     @cached_property

@@ -21,9 +21,16 @@ class PinnedStart:
         self._paths = {name: os.path.join(run_dir, name) for name in names}
         self._pins = pins
 
-    def pin(self) -> None:
+    def pin(self, **written: bytes) -> None:
+        """`written` is what the file of that name, without its suffix, is about to hold."""
         os.makedirs(os.path.dirname(self._pins), mode=0o700, exist_ok=True)
-        replace(self._pins, "\n".join(map(_digest, self._paths.values())).encode(), sync=True)
+        digests = [
+            sha256(written[stem]).hexdigest()
+            if (stem := name.partition(".")[0]) in written
+            else _digest(path)
+            for name, path in self._paths.items()
+        ]
+        replace(self._pins, "\n".join(digests).encode(), sync=True)
 
     def check(self) -> None:
         """Raise `StoreError` if one of them is no longer as it was."""
