@@ -101,7 +101,7 @@ def measure(row: Question, repeats: int | None, take: Take) -> Result:
     try:
         if isinstance(row, Gauge):
             return gauged(row, read(row, repeats))
-        with row.around():
+        with row.during():
             return result(row, interleave(row, repeats, take))
     except (NotMeasured, OSError, subprocess.SubprocessError) as problem:
         return Result(row, (), Standing.BROKEN, str(problem))

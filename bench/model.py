@@ -64,7 +64,7 @@ class Row(NamedTuple):
     judged: tuple[Metric, ...] = ("cpu",)
     repeats: int = 20
     others: tuple[Candidate, ...] = ()
-    around: Callable[[], AbstractContextManager[object]] = nullcontext
+    during: Callable[[], AbstractContextManager[object]] = nullcontext
     comparable: bool = True
 
     @property

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from little_loops.cli.background import wish_to
-from little_loops.engine.lifecycle import Wish
+from little_loops.cli.background import request_to
+from little_loops.engine.lifecycle import RunRequest
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from tests.project import DEADLINE_S, Project
 
@@ -132,7 +132,7 @@ def test_a_background_run_loads_neither_yaml_nor_a_terminal(project):
     wanted = {
         "verb": "start",
         "loop": loop.to_dict(),
-        "wish": wish_to(Wish(str(project.root), "one")),
+        "request": request_to(RunRequest(str(project.root), "one")),
     }
     modules = loaded(project, "background-run", given=json.dumps(wanted))
     forbidden = HEAVY | TERMINAL | YAML | STARTING | ELSEWHERE

@@ -32,12 +32,12 @@ from little_loops.fsm.events import (
     RetryWait,
     RunWarning,
     Tampered,
-    Transition,
+    TransitionTaken,
     Tree,
     event_types,
 )
 from little_loops.fsm.state import Result
-from little_loops.reporting.lines import Teller
+from little_loops.reporting.lines import PlainLines
 from tools.markdown import code, sentence, table
 
 EVENTS = event_types()
@@ -73,8 +73,8 @@ SAMPLES: tuple[Event, ...] = (
     Cost("fix", 41_234, 0.18, 7),
     ConditionEval("output_numeric", "fail", "7 is more than 5", "choose"),
     ConditionEval("output_numeric", "error", "expected a number, got `n/a`", "choose"),
-    Transition("check", "fix", "on_fail"),
-    Transition("fix", "check", "next"),
+    TransitionTaken("check", "fix", "on_fail"),
+    TransitionTaken("fix", "check", "next"),
     Iteration(2, 2000),
     Cycle(2, 60_000),
     RetryWait("check", 2, 4000),
@@ -106,7 +106,7 @@ SAMPLES: tuple[Event, ...] = (
     LoopInterrupted("interrupted", "signal", *FAILURE, 2),
     Handoff("awaiting_continuation", "handoff", *FAILURE),
 )
-"""Events that have a line; one that `Teller` shows and that is missing here fails a test."""
+"""Events that have a line; one that `PlainLines` shows and that is missing here fails a test."""
 TREE = "3f9c2ab1d04e"
 BEFORE: dict[type[Event], Event] = {
     Restored: Tampered("fix", 1, ("tests/test_api.py",), "restore", "agent"),
@@ -248,7 +248,7 @@ def _meanings() -> Iterator[tuple[str, str]]:
 
 
 def plain_lines(event: Event) -> list[str]:
-    teller = Teller("fix-types", 20)
+    teller = PlainLines("fix-types", 20)
     if type(event) in BEFORE:
         teller.lines(BEFORE[type(event)])
     return [line for line in teller.lines(event) if line]

@@ -241,10 +241,12 @@ def fields_page() -> Iterator[str]:
 
 def _state_part() -> Iterator[str]:
     yield from ("## A state", "", *STATE_INTRO.splitlines(), "")
-    ways = tuple(field for field in STATE.fields if field.name in TRANSITIONS)
-    yield from fields_table(tuple(map(_of_a_state, (f for f in STATE.fields if f not in ways))))
+    transitions = tuple(field for field in STATE.fields if field.name in TRANSITIONS)
+    yield from fields_table(
+        tuple(map(_of_a_state, (f for f in STATE.fields if f not in transitions)))
+    )
     yield from ("### Transitions and ends", "")
-    yield from fields_table(ways)
+    yield from fields_table(transitions)
     yield from ("### Words of one's own", "", *ON_WORD.splitlines())
     yield ", ".join(map(code, RESERVED_WORDS)) + "."
     yield ""

@@ -61,9 +61,9 @@ class Variant(NamedTuple):
 
     @property
     def environ(self) -> dict[str, str]:
-        around = {"TERM": "xterm-256color"}
-        around |= {} if self.colour else {"NO_COLOR": "1"}
-        return around | ({} if self.utf8 else {"PYTHONIOENCODING": "ascii"})
+        environment = {"TERM": "xterm-256color"}
+        environment |= {} if self.colour else {"NO_COLOR": "1"}
+        return environment | ({} if self.utf8 else {"PYTHONIOENCODING": "ascii"})
 
 
 TERMINALS = tuple(
@@ -127,9 +127,9 @@ class Theatre(Stage):
 
     @property
     def environ(self) -> dict[str, str]:
-        around = {**super().environ, "PATH": self.bin, "PYTHONDONTWRITEBYTECODE": "1"}
-        del around["COLUMNS"]
-        return around
+        environment = {**super().environ, "PATH": self.bin, "PYTHONDONTWRITEBYTECODE": "1"}
+        del environment["COLUMNS"]
+        return environment
 
     def prepare(self, script: str) -> None:
         """Run a script that nobody sees."""

@@ -243,10 +243,10 @@ class Stage:
 
         for process in psutil.process_iter():
             try:
-                around = process.environ()
+                environment = process.environ()
             except psutil.Error:
                 continue
-            if around.get("HOME") == self.home and process.pid != os.getpid():
+            if environment.get("HOME") == self.home and process.pid != os.getpid():
                 process.kill()
 
 

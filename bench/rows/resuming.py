@@ -63,7 +63,7 @@ def resumed(setting: Setting, size: int) -> Row:
         bar=1.2,
         beyond=1.1,
         repeats=setting.by_scale(quick=5, normal=12, full=30),
-        around=partial(paused, setting, project, size),
+        during=partial(paused, setting, project, size),
         comparable=False,
     )
 

@@ -53,10 +53,10 @@ def rows(setting: Setting) -> list[Question]:
         row("status", alone, status),
         row("list --running", alone, running),
         row(f"status, {count} unfinished runs{before}", crowd, status)._replace(
-            around=unfinished, comparable=False
+            during=unfinished, comparable=False
         ),
         row(f"list --running, {count} of them{before}", crowd, running)._replace(
-            around=living, comparable=False
+            during=living, comparable=False
         ),
     ]
 

@@ -62,7 +62,7 @@ def row(
         bar,
         beyond,
         repeats=setting.by_scale(quick=3, normal=10, full=20),
-        around=partial(projects, (ours, theirs), state, size),
+        during=partial(projects, (ours, theirs), state, size),
         comparable=False,
     )
 

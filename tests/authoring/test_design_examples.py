@@ -173,12 +173,12 @@ def test_each_fragment_is_valid_in_a_machine(text: str, expected: list[str]) -> 
 
 
 def test_two_on_error_in_one_state_are_an_error() -> None:
-    around = dedent("""\
+    surrounding = dedent("""\
           deploy: {action: "true", next: check}
           fix: {action: "true", next: check}
           alert: {terminal: true}
     """)
-    text = f"initial: check\n{example('fragment-on-error-twice')}{indent(around, '  ')}"
+    text = f"initial: check\n{example('fragment-on-error-twice')}{indent(surrounding, '  ')}"
     assert [line for line in said(text) if line.startswith("LL0")] == [
         "LL012 9: the key `on_error` is given twice"
     ]

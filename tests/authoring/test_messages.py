@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from little_loops.authoring.messages import did_you_mean, distance, listed, quoted, shown, suggest
 
-WAYS = ["on_pass", "on_fail", "on_error", "on_timeout", "next", "action"]
+TRANSITIONS = ["on_pass", "on_fail", "on_error", "on_timeout", "next", "action"]
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_quoted(text: str, expected: str) -> None:
     ],
 )
 def test_suggest(name: str, meant: str | None) -> None:
-    assert suggest(name, WAYS) == meant
-    assert did_you_mean(name, WAYS) == (f"did you mean `{meant}`?" if meant else None)
+    assert suggest(name, TRANSITIONS) == meant
+    assert did_you_mean(name, TRANSITIONS) == (f"did you mean `{meant}`?" if meant else None)
 
 
 @pytest.mark.parametrize(

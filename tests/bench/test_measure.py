@@ -61,12 +61,12 @@ def test_what_a_row_needs_is_there_while_it_is_measured():
     seen: list[int] = []
 
     @contextmanager
-    def around() -> Iterator[None]:
+    def during() -> Iterator[None]:
         seen.append(len(clock.taken))
         yield
         seen.append(len(clock.taken))
 
-    measure(ROW._replace(around=around), 1, clock)
+    measure(ROW._replace(during=during), 1, clock)
     assert seen == [0, 8]
 
 

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 _PIECE = re.compile(r"\x1b\[(\?25[lh]|[0-9;]*[A-Za-z])|\r|\n|[^\x00-\x1f\x7f-\x9f]|(.)", re.DOTALL)
 
 
-class Paper:
+class ExcerptWidth:
     """As wide as it is told, as long as it takes; `reflows` as most terminals do today."""
 
     def __init__(self, width: int = 80) -> None:
@@ -25,7 +25,7 @@ class Paper:
         self.styles: set[str] = set()
 
     @classmethod
-    def showing(cls, written: str, width: int = 80) -> Paper:
+    def showing(cls, written: str, width: int = 80) -> ExcerptWidth:
         paper = cls(width)
         paper.write(written)
         return paper

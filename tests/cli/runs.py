@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from little_loops.cli.main import main
-from little_loops.engine.lifecycle import Ran, Wish, start
-from little_loops.engine.local_world import Surroundings
+from little_loops.engine.lifecycle import RunOutcome, RunRequest, start
+from little_loops.engine.local_world import Services
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
@@ -68,7 +68,7 @@ SLOW: dict[str, Any] = {
 }
 
 
-class Said(NamedTuple):
+class LineWriters(NamedTuple):
     code: int
     out: str
     err: str
@@ -78,10 +78,10 @@ class Said(NamedTuple):
         return json.loads(self.out)
 
 
-def ran(root: Path, loop: Mapping[str, Any], name: str | None = None, **wish: Any) -> Ran:
+def ran(root: Path, loop: Mapping[str, Any], name: str | None = None, **request: Any) -> RunOutcome:
     """Run a loop to its end, in this process."""
-    wanted = Wish(str(root), name or loop["name"], **wish)
-    return start(FSMLoop.from_dict(loop), wanted, Surroundings(_environ()))
+    wanted = RunRequest(str(root), name or loop["name"], **request)
+    return start(FSMLoop.from_dict(loop), wanted, Services(_environ()))
 
 
 def _environ() -> dict[str, str]:
@@ -201,7 +201,7 @@ def tree(root: Path) -> dict[str, tuple[int, int, int]]:
     return found
 
 
-def ll(capsys: Any, *words: str) -> Said:
+def ll(capsys: Any, *words: str) -> LineWriters:
     """The command, in this process."""
     capsys.readouterr()
     try:
@@ -209,4 +209,4 @@ def ll(capsys: Any, *words: str) -> Said:
     finally:
         sys.stdout.flush()
     said = capsys.readouterr()
-    return Said(code, said.out, said.err)
+    return LineWriters(code, said.out, said.err)

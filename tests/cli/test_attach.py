@@ -14,7 +14,7 @@ import pexpect
 import pytest
 
 from little_loops.cli.main import main
-from tests.cli.paper import Paper
+from tests.cli.paper import ExcerptWidth
 from tests.cli.runs import QUICK, SLOW, crashed, damaged, ll, ran
 from tests.cli.runs import under_way as running
 from tests.project import Project, until
@@ -212,7 +212,7 @@ class Screen:
     @property
     def left(self) -> str:
         """What stands on the terminal after all of it."""
-        return timeless(Paper.showing(self.written, self._width).text)
+        return timeless(ExcerptWidth.showing(self.written, self._width).text)
 
 
 def test_ctrl_c_detaches_and_the_run_goes_on(project):

@@ -341,7 +341,7 @@ def test_as_json(project):
         "host": "codex",
         "action": "Look at ${captured.start.output:-nothing}",
         "condition": None,
-        "ways": {"next": "done"},
+        "transitions": {"next": "done"},
         "end": None,
         "unknown_until_run": ["${captured.start.output:-nothing}"],
         "problems": [],

@@ -56,7 +56,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "ran_ms": 4 * SECOND,
     },
 }
-WAYS = {
+TRANSITIONS = {
     "2026-11-15T10-30-00": "measure apply measure apply measure done",
     "2026-11-14T18-02-11": "measure apply " * 10,
     "2026-11-14T09-00-00": "measure apply",
@@ -104,7 +104,9 @@ def began(stamp: str) -> str:
 @pytest.fixture
 def three(here):
     for stamp, fields in reversed(RUNS.items()):
-        past(here, "fix-types", state(started_at=began(stamp), **fields), entered(WAYS[stamp]))
+        past(
+            here, "fix-types", state(started_at=began(stamp), **fields), entered(TRANSITIONS[stamp])
+        )
     return here
 
 
@@ -209,7 +211,7 @@ def test_times_are_those_of_the_user(three, in_berlin, capsys, words, started):
 
 def test_the_course_of_a_metric(here):
     run = state(started_at=began("2026-11-15T10-30-00"), status="completed", reason="terminal")
-    past(here, "fix-types", run, entered(WAYS["2026-11-15T10-30-00"], (12, 4, 0)))
+    past(here, "fix-types", run, entered(TRANSITIONS["2026-11-15T10-30-00"], (12, 4, 0)))
     text = shown(here, Style(), "fix-types")
     assert text.splitlines()[0].endswith("  PATH       METRIC    RUN")
     assert text.splitlines()[1].endswith("  m a m a m  12 █▃▁ 0  2026-11-15T10-30-00")
@@ -287,7 +289,7 @@ def test_for_programs(three, capsys):
     document = ll(capsys, "history", "fix-types", "--json", "--limit", "1").json
     [one] = document.pop("runs")
     assert one["archived_as"] == "2026-11-15T10-30-00"
-    assert [visit["state"] for visit in one["path"]] == WAYS["2026-11-15T10-30-00"].split()
+    assert [visit["state"] for visit in one["path"]] == TRANSITIONS["2026-11-15T10-30-00"].split()
     assert one["measurements"] == []
     assert document == {
         "schema": 1,

@@ -20,8 +20,8 @@ def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "project")
     Path("plan.md").write_text("1. parser\n")
-    around = {"LL_RUN_DIR": tmp_path / "run", "LL_RUN_ID": "run-1", "LL_LOOP": "implement"}
-    for name, value in around.items():
+    environment = {"LL_RUN_DIR": tmp_path / "run", "LL_RUN_ID": "run-1", "LL_LOOP": "implement"}
+    for name, value in environment.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("LL_ITERATION", "1")
     monkeypatch.setenv("LL_ITERATION_LIMIT", "5")

@@ -8,7 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.runs import QUICK, SLOW, Said, crashed, damaged, held, ll, ran, saved, state, told
+from tests.cli.runs import (
+    QUICK,
+    SLOW,
+    LineWriters,
+    crashed,
+    damaged,
+    held,
+    ll,
+    ran,
+    saved,
+    state,
+    told,
+)
 from tests.cli.runs import under_way as running
 
 
@@ -36,7 +48,7 @@ def timeless(text: str) -> str:
     ],
 )
 def test_it_waits_and_ends_as_the_run(loop, code, line, here, capsys):
-    found: list[Said] = []
+    found: list[LineWriters] = []
     with running(here, loop):
         waiter = threading.Thread(target=lambda: found.append(ll(capsys, "wait", "slow")))
         waiter.start()

@@ -33,11 +33,11 @@ def run(project: Project, step: str, **env: str) -> Any:
     ll_loop = path / "ll-loop"
     ll_loop.write_text(f'#!/bin/sh\nexec {" ".join(project.argv())} "$@"\n')
     ll_loop.chmod(0o755)
-    around = project.environ(**env)
+    environment = project.environ(**env)
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", STEPS[step]["run"]],
         cwd=project.root,
-        env={**around, "PATH": f"{path}{os.pathsep}{around['PATH']}"},
+        env={**environment, "PATH": f"{path}{os.pathsep}{environment['PATH']}"},
         capture_output=True,
         text=True,
         check=False,

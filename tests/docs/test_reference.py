@@ -13,7 +13,7 @@ from little_loops.authoring.codes import catalogue
 from little_loops.authoring.fields.table import CONDITIONS, HOST, LOOP, OWN, RETRY, STATE
 from little_loops.cli.commands import VERBS
 from little_loops.fsm.events import KINDS, event_types
-from little_loops.reporting.lines import Teller
+from little_loops.reporting.lines import PlainLines
 from tests.entries import event as stand_in
 from tools.pages import ROOT, Page
 from tools.reference import SCHEMA, current, generated
@@ -67,7 +67,7 @@ def test_every_field_of_an_event_has_a_meaning() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_event_has_a_sample_or_no_line(kind: str) -> None:
     if not any(type(event) is KINDS[kind] for event in SAMPLES):
-        assert Teller("x", 1).lines(stand_in(kind)) == []
+        assert PlainLines("x", 1).lines(stand_in(kind)) == []
 
 
 def test_every_sample_has_a_line() -> None:

@@ -22,7 +22,7 @@ from tests.simulation.command import (
     GONE,
     START,
     At,
-    Said,
+    LineWriters,
     assert_in_words,
     command,
     dies,
@@ -89,7 +89,7 @@ def finish(project: Project) -> None:
     assert_story(project)
 
 
-def go_on(project: Project, at: At | None = None) -> Said:
+def go_on(project: Project, at: At | None = None) -> LineWriters:
     """Resume; where nothing was ever recorded there is nothing to resume, so run."""
     said = command(project, "resume", "chain", at=at)
     return command(project, "run", "chain", at=at) if "there is no run" in said.err else said

@@ -118,7 +118,7 @@ def test_spawned_sessions_come_to_rest(project):
     loop: dict[str, Any] = {"on_handoff": "spawn", "max_continuations": 2}
     env = stage(project, [HANDS_OFF], resumes=3, **loop)
     assert project.ll("run", "port", env=env).returncode == 4
-    until(lambda: is_quiet(project), "end of all sessions")
+    until(lambda: started(project)["session"] >= 2 and is_quiet(project), "end of all sessions")
     assert started(project)["session"] == 2
     state = project.state("port")
     assert (state["status"], state["wait"]) == ("awaiting_continuation", None)

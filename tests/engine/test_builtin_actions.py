@@ -13,7 +13,7 @@ import pytest
 from little_loops.authoring.library import compile_paradigm
 from little_loops.engine.action_process import Workplace
 from little_loops.engine.builtin_actions import run_builtin
-from little_loops.engine.drive import Acted
+from little_loops.engine.drive import ActionOutcome
 from little_loops.engine.executor import FSMExecutor
 from little_loops.engine.persistent_executor import PersistentExecutor
 from little_loops.engine.resolve import Filled
@@ -29,7 +29,7 @@ INPUTS = {"metadata": "meta.json", "plan": "plan.md"}
 RELAY = {"paradigm": "relay", "name": "implement", "agent": "work", "commit": False, **INPUTS}
 
 
-def prepared(project: Path, deadline_ms: int | None = None, **more: Any) -> Acted:
+def prepared(project: Path, deadline_ms: int | None = None, **more: Any) -> ActionOutcome:
     """Prepare a turn in a project whose git never answers."""
     programs, run_dir = project.parent / "bin", project.parent / "run"
     for directory in (programs, run_dir):

@@ -20,7 +20,7 @@ from tests.engine.test_boundaries import ENOUGH, assert_story, finish, log, thre
 from tests.project import Project
 from tests.simulation.command import (
     At,
-    Said,
+    LineWriters,
     assert_in_words,
     command,
     fails,
@@ -72,7 +72,7 @@ def sweep(make: Make, code: int, rows: Iterable[int], *, for_good: bool) -> Swep
     return swept
 
 
-def assert_answered(project: Project, said: Said, *, may_speak: bool = True) -> None:
+def assert_answered(project: Project, said: LineWriters, *, may_speak: bool = True) -> None:
     """Done, or said in words why not."""
     assert_in_words(said)
     if said.code == 0:

@@ -62,7 +62,7 @@ def state_file(place: Path) -> LoopState:
 # ── a runner that raises ───────────────────────────────────────────────────────────────────────
 
 
-class Broken:
+class ContractBroken:
     def run(self, action: str, **_: Any) -> ActionResult:
         raise RuntimeError("no connection")
 
@@ -70,7 +70,7 @@ class Broken:
 @both
 def test_a_runner_that_raises_gives_the_verdict_error(make: Make, tmp_path: Path):
     events: list[dict[str, Any]] = []
-    made = make(loop(), tmp_path, action_runner=Broken(), event_callback=events.append)
+    made = make(loop(), tmp_path, action_runner=ContractBroken(), event_callback=events.append)
     assert made.run().terminated_by == "error"
     assert events[-1]["error"] == "the action runner raised RuntimeError: no connection"
     if make is on_disk:
@@ -82,7 +82,7 @@ def test_a_runner_that_raises_gives_the_verdict_error(make: Make, tmp_path: Path
 @pytest.mark.parametrize("action", ["work", "/work"])
 def test_that_error_is_routed_like_any_other(make: Make, action: str, tmp_path: Path):
     machine = loop(action, work={"on_error": "repaired"})
-    assert make(machine, tmp_path, action_runner=Broken()).run().final_state == "repaired"
+    assert make(machine, tmp_path, action_runner=ContractBroken()).run().final_state == "repaired"
 
 
 # ── a machine that nobody checked ──────────────────────────────────────────────────────────────

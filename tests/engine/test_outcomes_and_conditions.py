@@ -25,7 +25,15 @@ from tests.project import Project
 pytestmark = pytest.mark.untraced  # the pure modules have rows of their own
 
 LONG = "All of this was looked at.\n" * 2_600  # more than an event holds
-WAYS = ("on_pass", "on_fail", "on_error", "on_timeout", "on_target", "on_progress", "on_stall")
+TRANSITIONS = (
+    "on_pass",
+    "on_fail",
+    "on_error",
+    "on_timeout",
+    "on_target",
+    "on_progress",
+    "on_stall",
+)
 
 
 class Row(NamedTuple):
@@ -126,13 +134,13 @@ class Stage:
         program.chmod(0o755)
         self.program = program
 
-    def state(self, number: int, case: Case, part: Part, **ways: Any) -> dict[str, Any]:
+    def state(self, number: int, case: Case, part: Part, **transitions: Any) -> dict[str, Any]:
         (self.parts / f"{number}.out").write_bytes(part.stdout)
         (self.parts / f"{number}.err").write_text(part.stderr)
         end = f"kill -{part.signal} $$" if part.signal else f"exit {part.exit_code}"
         (self.parts / f"{number}.sh").write_text("exec sleep 60\n" if part.hangs else f"{end}\n")
         action = {"action": f"/LL_CASE_{number}", "action_type": part.action_type}
-        return {**action, "condition": case.row.condition, **ways}
+        return {**action, "condition": case.row.condition, **transitions}
 
     def run(self, states: dict[str, Any]) -> list[dict[str, Any]]:
         """The events of a run of these states, the first of which is where it begins."""
@@ -164,8 +172,8 @@ def chained(stage: Stage, chosen: list[Case], play: Callable[[Case], Part], **mo
     states: dict[str, Any] = {}
     for number, case in enumerate(chosen):
         to = f"c{number + 1}" if number + 1 < len(chosen) else "end"
-        ways = dict.fromkeys(WAYS, to)
-        states[f"c{number}"] = stage.state(number, case, play(case), **ways, **more)
+        transitions = dict.fromkeys(TRANSITIONS, to)
+        states[f"c{number}"] = stage.state(number, case, play(case), **transitions, **more)
     return states
 
 
@@ -220,7 +228,7 @@ def test_what_an_agent_left_is_its_own_words_and_beside_them_its_stream(host, st
         "action": "mkdir kept\n" + "".join(KEEP % ((n,) * 6) for n in range(len(chosen))),
         "next": "end",
     }
-    for name in WAYS:
+    for name in TRANSITIONS:
         states[f"c{len(chosen) - 1}"][name] = "keep"
     events = staged.run(states)
     assert events[-1]["status"] == "completed", events[-1]
@@ -361,9 +369,14 @@ def test_by_the_command_line(name, length, project: Project):
     program.write_text(f"#!/bin/sh\ncat >/dev/null\ncat {project.home}/stream\n")
     program.chmod(0o755)
     good, bad = row.verdicts
-    ways = {f"on_{good}": "good", f"on_{bad}": "bad"}
+    transitions = {f"on_{good}": "good", f"on_{bad}": "bad"}
     states = {
-        "ask": {"action": "look", "action_type": "prompt", "condition": row.condition, **ways},
+        "ask": {
+            "action": "look",
+            "action_type": "prompt",
+            "condition": row.condition,
+            **transitions,
+        },
         "good": {"terminal": True},
         "bad": {
             "terminal": True,

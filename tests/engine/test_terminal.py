@@ -15,7 +15,7 @@ import pexpect
 import psutil
 import pytest
 
-from tests.cli.paper import Paper
+from tests.cli.paper import ExcerptWidth
 from tests.project import Project, until
 
 LIMIT_S = 40
@@ -87,8 +87,8 @@ class Screen:
         return self._written.getvalue()
 
     @property
-    def paper(self) -> Paper:
-        return Paper.showing(self.written, self.width)
+    def paper(self) -> ExcerptWidth:
+        return ExcerptWidth.showing(self.written, self.width)
 
     @property
     def text(self) -> str:

@@ -125,7 +125,7 @@ CONTEXT = {"note": f"it's {VALUE}", "say": f"printf %s 'said: {VALUE}'"}
 QUICK = [name for name in PLACES if "python" not in name and "jq" not in name]
 
 
-class Ran(NamedTuple):
+class RunOutcome(NamedTuple):
     exit_code: int
     output: str
 
@@ -134,7 +134,7 @@ class Ran(NamedTuple):
 def run(tmp_path: Path):
     """Run a script of ours in a real shell; afterwards nothing of a value may have run."""
 
-    def run(script: Script, shell: str) -> Ran:
+    def run(script: Script, shell: str) -> RunOutcome:
         done = subprocess.run(
             [SHELLS[shell], "-c", script.text],
             env={"PATH": PATH, "LC_ALL": "C.UTF-8", **script.env},
@@ -145,7 +145,7 @@ def run(tmp_path: Path):
             check=False,
         )
         assert not (tmp_path / CANARY).exists(), script
-        return Ran(done.returncode, done.stdout.decode())
+        return RunOutcome(done.returncode, done.stdout.decode())
 
     return run
 
@@ -399,7 +399,7 @@ fi
 )
 def test_the_forms_of_the_design(action, output, shell, run):
     context = {"target_dir": "src/", "metric_cmd": "echo mypy ${context.target_dir}"}
-    assert run(render_shell(action, DESIGN, context, shell), shell) == Ran(0, output)
+    assert run(render_shell(action, DESIGN, context, shell), shell) == RunOutcome(0, output)
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -249,9 +249,9 @@ def told(world: ScriptedWorld) -> str:
             case "transition":
                 lines.append(f"{record['from']} -> {record['to']} ({record['reason']})")
             case "iteration" | "cycle" | "retry_wait" | "host_wait" | "handoff_detected":
-                lines.append(_told_apart(record))
+                lines.append(_distinguished(record))
             case "action_interrupted" | "resume" | "warning" | "report" | "signal":
-                lines.append(_told_apart(record))
+                lines.append(_distinguished(record))
             case "tampered" | "out_of_scope" | "restored" | "reference_moved" | "recheck":
                 lines.append(_told_of_tree(record))
             case name if "status" in record:
@@ -261,7 +261,7 @@ def told(world: ScriptedWorld) -> str:
     return "\n".join(lines)
 
 
-def _told_apart(record: dict[str, Any]) -> str:
+def _distinguished(record: dict[str, Any]) -> str:
     match record["event"]:
         case "iteration":
             return f"iteration {record['iteration']}" + _wait_text(record)

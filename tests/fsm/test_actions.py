@@ -12,7 +12,7 @@ from little_loops.fsm.actions import (
     Agent,
     Builtin,
     Shell,
-    action_told,
+    action_of_event,
     is_agents,
     is_shells,
     parse_action,
@@ -42,7 +42,7 @@ def test_each_action(action: Action, word: ActionType, text: str, sign: str, who
     assert (is_shells(action), is_agents(action)) == (who == "script", who == "agent")
     read = parse_action(text, word)
     assert (read, type(read)) == (action, type(action))
-    assert action_told(text, word) == action
+    assert action_of_event(text, word) == action
 
 
 def test_every_word_is_some_actions():
@@ -51,7 +51,7 @@ def test_every_word_is_some_actions():
 
 
 def test_a_type_of_a_newer_version_is_shown_as_a_command():
-    assert action_told("x", "dance") == Shell("x")
+    assert action_of_event("x", "dance") == Shell("x")
 
 
 @pytest.mark.parametrize("world", [local_world, runner_world, scripted], ids=lambda it: it.__name__)

@@ -32,7 +32,7 @@ from little_loops.fsm.events import (
     LoopStart,
     PartialResult,
     RunWarning,
-    Transition,
+    TransitionTaken,
     UnknownEvent,
 )
 from little_loops.fsm.happenings import Happening, Moment, Started, StopAsked, WaitOver
@@ -122,7 +122,7 @@ def test_every_kind_of_event_has_its_name():
             id="part of a result",
         ),
         pytest.param(
-            Transition("a", "b", "next"),
+            TransitionTaken("a", "b", "next"),
             '{"event": "transition", "from": "a", "to": "b", "reason": "next"}',
             id="a key that Python keeps to itself",
         ),

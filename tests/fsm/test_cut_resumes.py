@@ -12,7 +12,7 @@ from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits
 from tests.fsm.scripted import Crash, Says, ScriptedWorld, Stop, begin, go_on, rebuilt
-from tests.fsm.test_laws import never_twice, ways
+from tests.fsm.test_laws import never_twice, transitions
 
 STATES: dict[str, Any] = {
     "check": {"action": "check", "on_pass": "look", "on_fail": "fix", "on_interrupt": "undo"},
@@ -93,7 +93,7 @@ def test_a_resume_that_is_cut_at_its_first_event(
 
 
 def _path(of: ScriptedWorld, known: int) -> list[tuple[str, str]]:
-    return [(left, entered) for left, entered, _ in ways(of.log[known:])]
+    return [(left, entered) for left, entered, _ in transitions(of.log[known:])]
 
 
 def test_where_a_cut_resume_was_headed_is_not_in_the_definition_any_more():

@@ -37,7 +37,7 @@ from little_loops.fsm.events import (
     SignalFound,
     StateEnter,
     Tampered,
-    Transition,
+    TransitionTaken,
     Tree,
     UnknownEvent,
 )
@@ -318,7 +318,7 @@ del OWES["owes"]
             id="a measurement that says nothing of a stall",
         ),
         pytest.param(
-            Transition("fix", "test", "on_pass", retry=True, loop_timeout="fix", passed=True),
+            TransitionTaken("fix", "test", "on_pass", retry=True, loop_timeout="fix", passed=True),
             {
                 **ALWAYS,
                 "phase": "moving",

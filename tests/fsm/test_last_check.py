@@ -9,8 +9,8 @@ import pytest
 
 from little_loops.authoring.load import load
 from little_loops.fsm.commands import RunAgent, RunShell
-from little_loops.fsm.last_check import way_to_judgement
-from little_loops.fsm.schema import FSMLoop, Way
+from little_loops.fsm.last_check import path_to_check
+from little_loops.fsm.schema import FSMLoop, Transition
 from little_loops.fsm.state import Limits, LoopState
 from tests.fsm.scripted import Crash, Says, ScriptedWorld, begin, go_on, told
 
@@ -245,5 +245,5 @@ def test_where_a_kept_result_is_judged(is_kept, target, expected):
     }
     loop = FSMLoop.from_dict({"name": "l", "initial": "kept", "states": machine})
     run = LoopState("r", "l", "kept", "", "")
-    found = way_to_judgement(loop, run, Way(target, "next")).target
+    found = path_to_check(loop, run, Transition(target, "next")).target
     assert found == (expected if is_kept else target)

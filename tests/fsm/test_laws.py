@@ -161,14 +161,14 @@ def test_a_stop_before_an_action_loses_nothing(loop, script, stop_at):
     begin(stopped)
     if stopped.log[-1]["event"] == "loop_interrupted":
         go_on(stopped, script[stop_at:])
-    assert ways(stopped.log) == ways(unbroken.log)
+    assert transitions(stopped.log) == transitions(unbroken.log)
 
 
 def complete(log: list[dict[str, Any]]) -> list[tuple[str, int]]:
     return [(r["state"], r["exit_code"]) for r in log if r["event"] == "action_complete"]
 
 
-def ways(log: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+def transitions(log: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     return [(r["from"], r["to"], r["reason"]) for r in log if r["event"] == "transition"]
 
 

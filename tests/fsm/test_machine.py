@@ -560,7 +560,7 @@ def told_lines(world: ScriptedWorld) -> list[str]:
 
 class TestInterrupts:
     @pytest.mark.parametrize(
-        ("wish", "script", "expected"),
+        ("requested", "script", "expected"),
         [
             pytest.param(
                 {},
@@ -599,8 +599,8 @@ class TestInterrupts:
             ),
         ],
     )
-    def test_after_a_crash(self, wish, script, expected):
-        states = {**CHECK_FIX, "fix": {**CHECK_FIX["fix"], **wish}}
+    def test_after_a_crash(self, requested, script, expected):
+        states = {**CHECK_FIX, "fix": {**CHECK_FIX["fix"], **requested}}
         world = ScriptedWorld(loop(states), [1, Crash])
         crash_and_go_on(world, script)
         assert told(world) == is_told(expected)
@@ -1032,7 +1032,7 @@ def test_a_resume_elsewhere_waits_for_nothing():
 
 
 @pytest.mark.parametrize(
-    ("settings", "first", "wish", "again"),
+    ("settings", "first", "requested", "again"),
     [
         pytest.param({}, Says(2), {}, True, id="it failed"),
         pytest.param({}, Says(2), {"from_state": "fix"}, None, id="but elsewhere"),
@@ -1046,10 +1046,10 @@ def test_a_resume_elsewhere_waits_for_nothing():
         pytest.param({"timeout": 2}, Says(0, takes_ms=9000), {}, None, id="its time is over"),
     ],
 )
-def test_a_state_that_failed_is_said_to_run_once_more(settings, first, wish, again):
+def test_a_state_that_failed_is_said_to_run_once_more(settings, first, requested, again):
     world = ScriptedWorld(loop(CHECK_FIX, **settings), [first])
     begin(world)
-    go_on(world, [0, 0], **wish)
+    go_on(world, [0, 0], **requested)
     resumed = next(record for record in world.log if record["event"] == "resume")
     assert resumed.get("again") is again
 
@@ -1304,13 +1304,13 @@ def test_with_more_time_a_resume_goes_where_it_was_cut():
     ]
 
 
-@pytest.mark.parametrize("wish", ["$current", "fix", "$error"])
-def test_killed_in_the_state_for_the_loops_time(wish):
-    world = ScriptedWorld(timed({"action": "x"}, on_interrupt=wish), [LONG, Crash])
+@pytest.mark.parametrize("requested", ["$current", "fix", "$error"])
+def test_killed_in_the_state_for_the_loops_time(requested):
+    world = ScriptedWorld(timed({"action": "x"}, on_interrupt=requested), [LONG, Crash])
     crash_and_go_on(world, [0])
     assert told(world).splitlines()[-1] == OUT_OF_TIME
     starts = [each["state"] for each in world.log if each["event"] == "action_start"]
-    assert starts == (["fix", "late", "late"] if wish == "$current" else ["fix", "late"])
+    assert starts == (["fix", "late", "late"] if requested == "$current" else ["fix", "late"])
 
 
 # ── logs that are cut between two events that belong together ──────────────────────────────────

@@ -8,7 +8,7 @@ import pytest
 
 from little_loops.fsm.commands import Job, RunShell
 from little_loops.fsm.happenings import Moment
-from little_loops.fsm.next_action import HANDLER_TIMEOUT_MS, Due, action_due
+from little_loops.fsm.next_action import HANDLER_TIMEOUT_MS, PlannedAction, action_due
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Result
 from little_loops.templates.render import Unresolved
@@ -16,7 +16,7 @@ from little_loops.templates.render import Unresolved
 NOW = Moment(1_000_000, 4_000)
 
 
-def due(state: dict[str, Any], loop: dict[str, Any] | None = None, **run: Any) -> Due:
+def due(state: dict[str, Any], loop: dict[str, Any] | None = None, **run: Any) -> PlannedAction:
     states = {"a": {"action": "x", "next": "end", **state}, "end": {"terminal": True}}
     fields = {"name": "l", "initial": "a", "states": states, **(loop or {})}
     before = {"step": 3, "attempt": 1, "iteration": 2, "ran_ms": 1_000, **run}

@@ -17,12 +17,12 @@ from little_loops.fsm.schema import (
     OutputNumeric,
     Retry,
     StateConfig,
+    Transition,
     VerdictWords,
-    Way,
     condition_from_dict,
     effective_condition,
     outcome_of,
-    ways,
+    transitions,
 )
 
 FULL = FSMLoop(
@@ -83,15 +83,15 @@ def test_ways_fold_next_and_every_other_field_into_one_table():
     state = StateConfig(
         action="x", next="n", on_fail="f", on_error="e", on_words={"maybe": "m"}, route={"no": "r"}
     )
-    assert ways(state) == {
-        "pass": Way("n", "next"),
-        "fail": Way("f", "on_fail"),
-        "target": Way("n", "next"),
-        "progress": Way("n", "next"),
-        "stall": Way("n", "next"),
-        "error": Way("e", "on_error"),
-        "maybe": Way("m", "on_maybe"),
-        "no": Way("r", "route"),
+    assert transitions(state) == {
+        "pass": Transition("n", "next"),
+        "fail": Transition("f", "on_fail"),
+        "target": Transition("n", "next"),
+        "progress": Transition("n", "next"),
+        "stall": Transition("n", "next"),
+        "error": Transition("e", "on_error"),
+        "maybe": Transition("m", "on_maybe"),
+        "no": Transition("r", "route"),
     }
 
 

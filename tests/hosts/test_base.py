@@ -11,13 +11,14 @@ from little_loops.fsm.schema import HostOptions
 from little_loops.hosts.base import (
     HOST_NAMES,
     SESSION_VARIABLES,
-    WAYS,
+    TRANSITIONS,
     HostVerdict,
     Kind,
     Launch,
     Outcome,
     Probe,
     Tokens,
+    agent_result_of,
     argv_with_files,
     ask_version,
     check_options,
@@ -25,7 +26,6 @@ from little_loops.hosts.base import (
     file_place,
     host_named,
     verdict_of,
-    way_of,
 )
 
 # The kind; the verdict where pass and fail part; the verdict where there is one way on.
@@ -60,7 +60,9 @@ def test_where_an_ending_leads(kind, asked, not_asked):
 
 
 def test_every_kind_leads_somewhere():
-    assert set(WAYS) == set(get_args(Kind)) == {kind for kind, _, _ in VERDICTS} | {"success"}
+    assert (
+        set(TRANSITIONS) == set(get_args(Kind)) == {kind for kind, _, _ in VERDICTS} | {"success"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ def test_every_kind_leads_somewhere():
 )
 def test_a_success_is_judged_by_what_the_agent_said(said, asked, verdict):
     outcome = Outcome("success", "why", verdict=said)
-    assert way_of(outcome) == "success"
+    assert agent_result_of(outcome) == "success"
     assert tuple(verdict_of(outcome, asked)) == verdict
 
 

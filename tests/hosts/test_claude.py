@@ -6,7 +6,7 @@ import pytest
 
 from little_loops.fsm.schema import HostOptions
 from little_loops.hosts.base import Request
-from little_loops.hosts.claude import HOST, OUT_OF_SIGHT
+from little_loops.hosts.claude import HIDDEN_TOOLS, HOST
 from little_loops.hosts.verdicts import schema_for
 
 ID = "11111111-1111-4111-8111-111111111111"
@@ -74,7 +74,7 @@ def test_the_command_line(options, flags):
     assert tuple(word for word in argv if word not in HIDDEN) == (*ALWAYS, *flags)
 
 
-HIDDEN = [f"--disallowedTools={name}" for name in OUT_OF_SIGHT]
+HIDDEN = [f"--disallowedTools={name}" for name in HIDDEN_TOOLS]
 
 
 def test_tools_that_work_out_of_sight_are_denied_unless_the_loop_allows_them():

@@ -76,7 +76,7 @@ ROWS: dict[Kind, Row] = {
 """All but `cancelled`, which has a test of its own."""
 
 
-def play(project: Project, scene: str, ways: str, timeout_s: int | None = None) -> None:
+def play(project: Project, scene: str, transitions: str, timeout_s: int | None = None) -> None:
     """A project whose agent ends like this, and a loop with these ways."""
     ending = endings("claude")[scene]
     stream = STREAMS / "claude" / f"{scene}.jsonl"
@@ -94,7 +94,7 @@ def play(project: Project, scene: str, ways: str, timeout_s: int | None = None) 
     options = json.dumps({"permission_mode": "plan", "max_wait": "1s"})
     action = f"action: {ending['action']}, action_type: {ending['kind']}"
     timeout = f", timeout: {timeout_s}s" if timeout_s else ""
-    states = f"  ask: {{{action}, {ways}{timeout}}}\n{ENDS}"
+    states = f"  ask: {{{action}, {transitions}{timeout}}}\n{ENDS}"
     project.loop("asks", f"name: asks\ninitial: ask\nhost: {options}\nstates:\n{states}")
 
 
@@ -108,15 +108,15 @@ def where_it_led(project: Project) -> str:
 
 
 @pytest.mark.parametrize(
-    "ways", [pytest.param(BRANCHES, id="asked"), pytest.param(ALONE, id="alone")]
+    "transitions", [pytest.param(BRANCHES, id="asked"), pytest.param(ALONE, id="alone")]
 )
 @pytest.mark.parametrize("kind", ROWS)
-def test_where_it_leads(project: Project, kind: Kind, ways: str):
+def test_where_it_leads(project: Project, kind: Kind, transitions: str):
     row = ROWS[kind]
-    play(project, row.scene, ways, row.timeout_s)
+    play(project, row.scene, transitions, row.timeout_s)
     project.ll("run", "asks", env=environ(project))
     [ended] = [each for each in project.events("asks") if each["event"] == "action_complete"]
-    asked = ways == BRANCHES
+    asked = transitions == BRANCHES
     expected = "success" if kind == "no_verdict" and not asked else kind
     assert ended["kind"] == expected, ended
     assert where_it_led(project) == (row.asked if asked else row.alone)

@@ -382,8 +382,8 @@ def test_a_killed_runner_is_resumed_and_its_agent_ended_first(stage: Stage):
 
 
 def test_an_agent_that_takes_too_long_is_ended_with_its_tool(stage: Stage):
-    ways = "timeout: 5s, on_timeout: not_done, on_pass: done"
-    stage.loop("loop", one_turn(mode="bypassPermissions").replace("on_pass: done", ways))
+    transitions = "timeout: 5s, on_timeout: not_done, on_pass: done"
+    stage.loop("loop", one_turn(mode="bypassPermissions").replace("on_pass: done", transitions))
     stage.play(Rule("go", bash("python3 -c 'import time; time.sleep(602)'"), Say("never said")))
 
     ran = stage.ll("run", "loop", "--allow-skip-permissions")

@@ -15,11 +15,11 @@ LIMIT_S = 300.0
 
 def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     # pip's own settings say where packages come from.
-    around = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
         argv,
         cwd=cwd,
-        env=around | {"TERM": "dumb", "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        env=environment | {"TERM": "dumb", "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from little_loops.engine.action_output import kept_output
-from little_loops.engine.drive import Acted
-from little_loops.engine.lifecycle import Ran, Wish, resume, start
-from little_loops.engine.local_world import Surroundings
+from little_loops.engine.drive import ActionOutcome
+from little_loops.engine.lifecycle import RunOutcome, RunRequest, resume, start
+from little_loops.engine.local_world import Services
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.commands import Job, RunAction
 from little_loops.fsm.schema import FSMLoop
@@ -54,7 +54,7 @@ class Answering:
         self.stop = stop
         self.ran: list[str] = []
 
-    def act(self, run: LoopState, command: RunAction) -> Acted:
+    def act(self, run: LoopState, command: RunAction) -> ActionOutcome:
         self.ran.append(command.job.state)
         answer = self.answers.pop(0) if self.answers else {}
         self.clock.now_ms += 1000
@@ -62,11 +62,11 @@ class Answering:
             raise Killed
         if answer == "stop":
             self.stop.ask(TERM)
-            return Acted(Result(None, 1000, signal=TERM, cut_by="stop"))
+            return ActionOutcome(Result(None, 1000, signal=TERM, cut_by="stop"))
         assert isinstance(answer, Mapping)
         return self._acted(answer, command.job)
 
-    def _acted(self, answer: Mapping[str, Any], job: Job) -> Acted:
+    def _acted(self, answer: Mapping[str, Any], job: Job) -> ActionOutcome:
         told = dict(answer)
         line = told.pop("line", None)
         raw = told.pop("output", "").encode()
@@ -75,13 +75,13 @@ class Answering:
         with data:
             kept = kept_output(RunOutput(data).keep(job.step, job.attempt, raw, "out"))
         fields = {"exit_code": 0, "duration_ms": 1000, **kept, **told}
-        return Acted(Result(**fields), SignalLine(*line) if line else None)
+        return ActionOutcome(Result(**fields), SignalLine(*line) if line else None)
 
 
 class Played(NamedTuple):
     """What came of it: an ending, an error in words, or nothing because the process is gone."""
 
-    ran: Ran | None
+    ran: RunOutcome | None
     error: LittleLoopsError | None
     actions: list[str]
 
@@ -101,13 +101,15 @@ def play(
     stop.cut_in_wait = cut_in_wait
     answering = Answering(root, answers, clock, stop)
     performers = played_by(answering.act)
-    around = Surroundings({}, stop=stop, performers=performers, clock=clock.of_run)
-    wish = Wish(root, NAME, limits=Limits(**(limits or {})))
+    services = Services({}, stop=stop, performers=performers, clock=clock.of_run)
+    request = RunRequest(root, NAME, limits=Limits(**(limits or {})))
     disk = Disk(root)
     disk.fault = dies_before_writing(disk, dies_before)
     try:
         with descriptors_closed(), heard(disk):
-            ran = resume(None, wish, around) if loop is None else start(loop, wish, around)
+            ran = (
+                resume(None, request, services) if loop is None else start(loop, request, services)
+            )
         return Played(ran, None, answering.ran)
     except Killed:
         return Played(None, None, answering.ran)

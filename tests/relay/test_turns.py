@@ -14,7 +14,7 @@ import pytest
 from little_loops.fsm import endings
 from little_loops.fsm.commands import Ending
 from little_loops.relay.call import Done
-from little_loops.relay.run_end import Closing, close_relay
+from little_loops.relay.run_end import RunEndReport, close_relay
 from little_loops.relay.turns import perform
 from tests.relay.conftest import Project, call_in
 
@@ -81,7 +81,7 @@ class Runner:
     def leave(self, **metadata: object) -> None:
         self.project.write(METADATA, json.dumps(metadata))
 
-    def end(self, ending: Ending) -> Closing:
+    def end(self, ending: Ending) -> RunEndReport:
         """The run ends so; what the engine does then."""
         return close_relay("implement-886", str(self.project.root), str(self.run_dir), ending)
 
@@ -226,7 +226,7 @@ def test_at_the_limit_the_end_of_the_run_brings_the_report(runner, project):
     runner.turn(status="partial", partial_progress=progress(1, 4))
     runner.turn(status="partial", partial_progress=progress(2, 4), errors=["slow"])
     one, two = short(project)
-    assert runner.end(endings.failed("max_iterations", "")) == Closing(
+    assert runner.end(endings.failed("max_iterations", "")) == RunEndReport(
         dedent(f"""\
         relay implement-886: 2 turns, session sess_123_abc
         - turn 1: partial, 1 of 4 phases complete, committed {one}
@@ -449,7 +449,7 @@ def test_a_pause_leaves_everything_for_whoever_goes_on(tasked, project):
     tasked.prepare()
     tasked.leave(status="partial")
     for ending in (endings.HANDED_OFF, endings.REVIEW, endings.interrupted(2)):
-        assert tasked.end(ending) == Closing()
+        assert tasked.end(ending) == RunEndReport()
     assert statuses(project) == ("implementing", "IMPLEMENTING")
     assert (project.root / METADATA).exists()
     assert len(tasked.beside) == 2
@@ -493,17 +493,17 @@ def test_a_completed_task_whose_commit_is_refused(tasked, project):
 def test_when_the_run_has_ended_nothing_is_left_beside_the_plan(runner, project, run_dir):
     runner.turn(status="partial")
     runner.turn(status="implemented")
-    assert runner.end(endings.COMPLETED) == Closing()
+    assert runner.end(endings.COMPLETED) == RunEndReport()
     assert os.listdir(project.root / "specs/886") == ["plan.md"]
     assert (run_dir / "metadata-turn-1.json").read_text() == '{"status": "partial"}'
     assert (run_dir / "metadata-turn-2.json").read_text() == '{"status": "implemented"}'
-    assert runner.end(endings.COMPLETED) == Closing()
+    assert runner.end(endings.COMPLETED) == RunEndReport()
 
 
 def test_a_run_that_ends_before_a_turn_was_settled_has_nothing_to_report(runner):
-    assert runner.end(endings.failed("error", "")) == Closing()
+    assert runner.end(endings.failed("error", "")) == RunEndReport()
     runner.prepare()
-    assert runner.end(endings.failed("auth", "")) == Closing()
+    assert runner.end(endings.failed("auth", "")) == RunEndReport()
     assert runner.beside == {}
 
 

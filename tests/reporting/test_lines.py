@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from little_loops.fsm.events import HostWait
-from little_loops.reporting.lines import Teller
+from little_loops.reporting.lines import PlainLines
 from tests.entries import event
 
 REFUSED = {"agent": "wait", "reason": "a rate limit was reached"}
@@ -29,14 +29,14 @@ def row(name: str, kind: str, told: str, **fields: Any):
     ],
 )  # fmt: skip
 def test_an_action_ends_with_what_it_said(kind: str, fields: dict[str, Any], told: str) -> None:
-    teller = Teller("demo", 9)
+    teller = PlainLines("demo", 9)
     teller.lines(event("action_start", action_type=kind))
     assert teller.lines(event("action_complete", **fields)) == [f"       {told}"]
 
 
 def test_a_wait_of_an_earlier_version_does_not_say_how_long():
     wait = HostWait("fix", "usage limit reached", 5)
-    assert Teller("demo", 9).lines(wait) == ["       waiting: usage limit reached"]
-    assert Teller("demo", 9).lines(wait._replace(wait_ms=5000)) == [
+    assert PlainLines("demo", 9).lines(wait) == ["       waiting: usage limit reached"]
+    assert PlainLines("demo", 9).lines(wait._replace(wait_ms=5000)) == [
         "       waiting 5.0s: usage limit reached"
     ]

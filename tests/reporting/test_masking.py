@@ -199,8 +199,8 @@ def test_a_piece_of_a_secret_is_hidden_where_a_text_was_cut(text, shown):
 
 
 @given(st.integers(0, len(LONG)), st.integers(0, len(LONG)), st.text("xyz ", max_size=10))
-def test_whatever_was_cut_off_no_more_than_a_short_piece_is_left(start, end, around):
-    left = Masker({"API_KEY": LONG}).mask_excerpt(f"{around}{LONG[start:end]}{around}")
+def test_whatever_was_cut_off_no_more_than_a_short_piece_is_left(start, end, surrounding):
+    left = Masker({"API_KEY": LONG}).mask_excerpt(f"{surrounding}{LONG[start:end]}{surrounding}")
     pieces = (LONG[at : at + LONG_PIECE] for at in range(len(LONG) - LONG_PIECE + 1))
     beginning, ending = LONG[:LONG_PIECE], LONG[-LONG_PIECE:]
     is_cut_at_both_ends = start > 0 and end < len(LONG)

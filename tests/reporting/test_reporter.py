@@ -8,9 +8,9 @@ import pytest
 
 from little_loops.cli.foreground import JsonScreen, LastLine
 from little_loops.fsm.events import ActionStart
-from little_loops.reporting.lines import Teller
+from little_loops.reporting.lines import PlainLines
 from little_loops.reporting.masking import Masker
-from little_loops.reporting.observers import Callback, Onlookers
+from little_loops.reporting.observers import Callback, Observers
 from little_loops.reporting.reporter import Reporter
 from tests.entries import entry
 
@@ -32,7 +32,7 @@ class Written(list[str]):
     """Each write; those of the warnings marked."""
 
     def reporter(self, kind: type[Reporter] = Reporter) -> Reporter:
-        teller = Teller("demo", 9)
+        teller = PlainLines("demo", 9)
         return kind(self.append, teller, Masker({}), output=True, warn=self.warn)
 
     def warn(self, text: str) -> None:
@@ -134,7 +134,7 @@ def test_an_onlooker_that_wants_them_singly_gets_them_singly_and_one_that_fails_
         heard.append("fails")
         raise RuntimeError
 
-    both = Onlookers([Callback(fails), Callback(lambda record: heard.append(record["event"]))])
+    both = Observers([Callback(fails), Callback(lambda record: heard.append(record["event"]))])
     both.records(STEP[:2])
     both.records(STEP[2:])
     assert heard == ["fails", "action_complete", "transition", "state_enter", "action_start"]

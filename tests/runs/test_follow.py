@@ -15,7 +15,7 @@ from little_loops.fsm.state import LoopState
 from little_loops.reporting.masking import Masker
 from little_loops.runs.follow import RECENT_BYTES, Following, follow
 from little_loops.runs.output_files import RunOutput, rescue
-from little_loops.runs.playback import Did, Doing, Item, Printed, Used
+from little_loops.runs.playback import AgentActivity, Item, Printed, ToolEnded, UsageSoFar
 from little_loops.runs.reading import Runs
 from little_loops.runs.storage import create
 from tests.entries import whole
@@ -99,11 +99,11 @@ def story(items: list[Item]) -> list[str]:
                 told.append(type(event).__name__)
             case Printed(stream, data):
                 told.append(f"{stream}: {data.decode()}")
-            case Doing(text):
+            case AgentActivity(text):
                 told.append(f"doing: {text}")
-            case Did(text):
+            case ToolEnded(text):
                 told.append(f"did: {text}")
-            case Used(tokens):
+            case UsageSoFar(tokens):
                 told.append(f"used: {tokens}")
     return told
 

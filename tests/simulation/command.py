@@ -61,7 +61,7 @@ def projects() -> Iterator[Callable[[], Project]]:
                 project.end_actions()
 
 
-class Said(NamedTuple):
+class LineWriters(NamedTuple):
     """What a command said; `reached` is the operation before which it happened, if it did."""
 
     code: int
@@ -135,7 +135,7 @@ def fails(code: int) -> Happens:
     return happens
 
 
-class Begun:
+class BackgroundRun:
     """A command under way."""
 
     def __init__(
@@ -154,17 +154,17 @@ class Begun:
                 os.read(gate, 1)
             _be_the_command(project, words, at, *(file.fileno() for file in self._files))
 
-    def said(self) -> Said:
+    def said(self) -> LineWriters:
         """Wait for its end, and hear what it said."""
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         with self._stack:
             out, err, note = (_text(file) for file in self._files)
-        return Said(code, out, err, note or None)
+        return LineWriters(code, out, err, note or None)
 
 
-def command(project: Project, *words: str, at: At | None = None) -> Said:
+def command(project: Project, *words: str, at: At | None = None) -> LineWriters:
     """Run `ll-loop` with these words; what it said, and with which code it ended."""
-    return Begun(project, words, at).said()
+    return BackgroundRun(project, words, at).said()
 
 
 def operations(project: Project, *words: str) -> list[str]:
@@ -204,7 +204,7 @@ def _be_the_command(
         os._exit(code)
 
 
-def assert_in_words(said: Said) -> None:
+def assert_in_words(said: LineWriters) -> None:
     """No traceback, no bug in the tool; an error says what, and ends with a code of its own."""
     assert "Traceback" not in said.err, said.err
     assert said.code != 70, said.err

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from little_loops.engine.drive import Acted, Performers
-from little_loops.engine.lifecycle import Ran, Wish, resume, start
-from little_loops.engine.local_world import LocalWorld, Surroundings
+from little_loops.engine.drive import ActionOutcome, Performers
+from little_loops.engine.lifecycle import RunOutcome, RunRequest, resume, start
+from little_loops.engine.local_world import LocalWorld, Services
 from little_loops.engine.resolve import fill
 from little_loops.errors import LittleLoopsError, StorageError
 from little_loops.fsm.commands import RunAction, RunAgent, RunBuiltin, RunShell
@@ -28,7 +28,7 @@ from tests.simulation.machines import Deed, Key, key_of
 START_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
 NAME = "sim"
 
-Doing = Callable[[Key], Deed]
+AgentActivity = Callable[[Key], Deed]
 
 
 class Clock:
@@ -54,13 +54,13 @@ class Stop(StopFlag):
         return bool(self.count)
 
 
-def played_by(act: Callable[[LoopState, RunAction], Acted]) -> Performers:
+def played_by(act: Callable[[LoopState, RunAction], ActionOutcome]) -> Performers:
     """Performers for actions that are made up; what cannot be filled in never gets there."""
 
     def perform(world: LocalWorld, run: LoopState, command: RunAction) -> ActionEnded:
         filled = fill(command, world.values(run))
         if isinstance(filled, str):
-            return world.ended(Acted(Result(None, 0, failure=filled)))
+            return world.ended(ActionOutcome(Result(None, 0, failure=filled)))
         return world.ended(act(run, command))
 
     return dict.fromkeys((RunShell, RunAgent, RunBuiltin), perform)
@@ -84,7 +84,7 @@ class Played:
         self.cue = cue
         self.begun = 0
 
-    def act(self, run: LoopState, command: RunAction) -> Acted:
+    def act(self, run: LoopState, command: RunAction) -> ActionOutcome:
         self.begun += 1
         key = key_of(run, command)
         cue = self.cue if self.cue is not None and self.cue.number == self.begun else None
@@ -99,17 +99,19 @@ class Played:
         if cue is not None:
             if isinstance(cue.what, int):
                 self.world.stop.ask(cue.what)
-                return Acted(Result(None, took, signal=15, cut_by="stop"))
+                return ActionOutcome(Result(None, took, signal=15, cut_by="stop"))
             self.world.disk.kill(cue.what)
         if late:
-            return Acted(Result(None, took, signal=15, cut_by=command.job.deadline_of))
-        return Acted(Result(deed.exit_code, took, deed.output.removesuffix("\n")), deed.line)
+            return ActionOutcome(Result(None, took, signal=15, cut_by=command.job.deadline_of))
+        return ActionOutcome(
+            Result(deed.exit_code, took, deed.output.removesuffix("\n")), deed.line
+        )
 
 
 class Ended(NamedTuple):
     """How a segment ended: by itself, with an error in words, or with its process gone."""
 
-    ran: Ran | None = None
+    ran: RunOutcome | None = None
     error: LittleLoopsError | None = None
     gone: type[BaseException] | None = None
 
@@ -117,7 +119,7 @@ class Ended(NamedTuple):
 class Simulation:
     """One run on one disk: its segments, and the actions begun in all of them."""
 
-    def __init__(self, loop: FSMLoop, doing: Doing, disk: Disk) -> None:
+    def __init__(self, loop: FSMLoop, doing: AgentActivity, disk: Disk) -> None:
         self.loop = loop
         self.doing = doing
         self.disk = disk
@@ -131,8 +133,8 @@ class Simulation:
         assert (key, command.job.attempt) not in self.begun, f"{key}: two attempts of one number"
         self.begun.append((key, command.job.attempt))
 
-    def wish(self) -> Wish:
-        return Wish(self.disk.root, NAME)
+    def request(self) -> RunRequest:
+        return RunRequest(self.disk.root, NAME)
 
     def segment(
         self,
@@ -145,7 +147,7 @@ class Simulation:
         """The life of one process."""
         self.stop.close()
         self.stop = Stop(self.clock)
-        around = Surroundings(
+        services = Services(
             {},
             stop=self.stop,
             performers=played_by(Played(self, cue).act),
@@ -155,8 +157,8 @@ class Simulation:
         with descriptors_closed(), heard(self.disk):
             try:
                 if is_resume:
-                    return Ended(ran=resume(definition, self.wish(), around))
-                return Ended(ran=start(self.loop, self.wish(), around))
+                    return Ended(ran=resume(definition, self.request(), services))
+                return Ended(ran=start(self.loop, self.request(), services))
             except (Killed, PowerCut) as end:
                 return Ended(gone=type(end))
             except LittleLoopsError as error:

@@ -26,7 +26,7 @@ from little_loops.runs.reading import Runs
 from little_loops.runs.stored_run import StoredRun, current, look
 from little_loops.system.files import SYNC, WRITE
 from tests.entries import log_of as records_of
-from tests.fsm.test_laws import never_twice, ways
+from tests.fsm.test_laws import never_twice, transitions
 from tests.simulation.disk import Disk, Fault, Killed, PowerCut, heard
 from tests.simulation.engine import NAME, Cue, Ended, Simulation, is_about_storage
 from tests.simulation.machines import Key, Nature, machine
@@ -295,7 +295,7 @@ def completions(log: list[Record]) -> list[tuple[Key, int | None, str | None]]:
 
 
 def _own_ways(log: list[Record]) -> list[tuple[str, str, str]]:
-    return ways(log)
+    return transitions(log)
 
 
 def _ending(log: list[Record]) -> tuple[str, str, str]:

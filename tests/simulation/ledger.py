@@ -42,7 +42,7 @@ FINAL = (
 )
 
 
-class Broken(AssertionError):
+class ContractBroken(AssertionError):
     """A law that did not hold."""
 
     def __init__(self, law: int, what: str) -> None:
@@ -79,7 +79,7 @@ class Ledger:
 
     def hold(self, law: int, is_kept: bool, what: str) -> None:
         if not is_kept and law in self.laws:
-            raise Broken(law, what)
+            raise ContractBroken(law, what)
 
     def redefine(self, loop: FSMLoop) -> None:
         self._allowed = self._given or loop.max_continuations
@@ -167,7 +167,7 @@ class Ledger:
         self._continues = False
 
     def handed_off(self, took_ms: int, ran_ms: int) -> None:
-        is_quick = self._handoffs > 0 and took_ms < QUICK_MS and self._goes_on_alone()
+        is_quick = self._handoffs > 0 and took_ms < QUICK_MS and self._survives_parent()
         self._gap = None
         if is_quick:
             least = min(1000 << self._quick, LONGEST_SPACING_MS)
@@ -178,7 +178,7 @@ class Ledger:
         self._continues = True
         self._unanswered = True
 
-    def _goes_on_alone(self) -> bool:
+    def _survives_parent(self) -> bool:
         """Else the handoff brings the run to rest, even if a crash keeps it from saying so."""
         return self.loop.on_handoff in ("continue", "spawn") and self._handoffs < self._allowed
 

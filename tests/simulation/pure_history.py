@@ -48,7 +48,7 @@ from little_loops.fsm.state import Judgement, Limits, LoopState, Result
 from little_loops.system.waiting import wait_until
 from tests.fsm.fake_trees import FakeTrees
 from tests.simulation.budget_loops import Nature, Turn, budget_loop, redefined
-from tests.simulation.ledger import FINAL, LAWS, Broken, Ledger
+from tests.simulation.ledger import FINAL, LAWS, ContractBroken, Ledger
 
 START_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
 DAY_MS = 86_400_000
@@ -129,10 +129,10 @@ class World:
             self.run = rebuilt(self.log, self.loop)
             self.ran_ms = self.run.ran_ms if self.run is not None else 0
             return None
-        except Broken:
+        except ContractBroken:
             raise
         except Exception as error:
-            raise Broken(7, f"a bug: {error!r}") from error
+            raise ContractBroken(7, f"a bug: {error!r}") from error
 
     def redefine(self, loop: FSMLoop) -> None:
         """The file was changed, and `resume --definition current` takes it as it is now."""

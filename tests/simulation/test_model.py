@@ -314,8 +314,12 @@ class AnyOrder(RuleBasedStateMachine):
         return ended
 
     def _cue(self, accident: Accident) -> Cue | None:
-        ways: dict[str, type[BaseException] | int] = {"kill": Killed, "cut": PowerCut, "stop": 15}
-        way = ways.get(accident.what)
+        transitions: dict[str, type[BaseException] | int] = {
+            "kill": Killed,
+            "cut": PowerCut,
+            "stop": 15,
+        }
+        way = transitions.get(accident.what)
         return None if way is None else Cue(accident.number, way)
 
     def _fault(self, accident: Accident) -> Fault | None:

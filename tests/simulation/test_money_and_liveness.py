@@ -20,8 +20,8 @@ import pytest
 from little_loops.fsm.endings import ENDINGS
 from little_loops.fsm.events import KINDS
 from little_loops.fsm.schema import FSMLoop, StateConfig
-from little_loops.fsm.state import AgentWay, LoopState, Receipt
-from tests.simulation.ledger import LAWS, Broken, Ledger
+from little_loops.fsm.state import AgentResult, LoopState, Receipt
+from tests.simulation.ledger import LAWS, ContractBroken, Ledger
 from tests.simulation.pure_history import ACCIDENTS, Figures, play
 
 pytestmark = pytest.mark.untraced  # the pure modules have rows of their own
@@ -44,7 +44,7 @@ def play_all(seeds: Sequence[int], prefixes: int) -> Figures:
     for seed in seeds:
         try:
             played = play(seed, prefixes=prefixes)
-        except Broken as broken:
+        except ContractBroken as broken:
             broken.add_note(f"seed {seed}: pytest {__name__.replace('.', '/')}.py --seed {seed}")
             raise
         total = Figures(*map(sum, zip(total, played, strict=True)))
@@ -77,7 +77,7 @@ ACTORS = {
     *("max_iterations", "timeout", "max_continuations"),
     *ACCIDENTS,
     *KINDS,
-    *(f"action_complete: {way}" for way in get_args(AgentWay)),
+    *(f"action_complete: {way}" for way in get_args(AgentResult)),
     *("action_complete: action", "action_complete: silence", "action_complete: loop"),
     *("action_interrupted: crash", "action_interrupted: stop"),
     *("signal: handoff", "signal: error", "signal: stop"),
@@ -208,7 +208,7 @@ def test_what_breaks_a_law(law, entries):
     book = Ledger(LOOP)
     for entry in before:
         entry(book)
-    with pytest.raises(Broken) as found:
+    with pytest.raises(ContractBroken) as found:
         last(book)
     assert found.value.law == law
     # By the other laws alone there is nothing to say against it.

@@ -12,7 +12,7 @@ import pytest
 
 from tests.engine.test_races import holding
 from tests.project import Project, until
-from tests.simulation.command import Begun, command, in_memory
+from tests.simulation.command import BackgroundRun, command, in_memory
 
 RACERS = 20
 ROUNDS = 100
@@ -31,14 +31,14 @@ def race(project: Project, rounds: int) -> list[int]:
     for _ in range(rounds):
         for name in ("go_on", "order"):
             (project.root / name).unlink(missing_ok=True)
-        racers = [Begun(project, ("run", f"r{number}")) for number in range(RACERS)]
+        racers = [BackgroundRun(project, ("run", f"r{number}")) for number in range(RACERS)]
         lost = [racer for racer in racers if not wins(racer, project)]
         assert len(lost) == RACERS - 1
         winners.append(len(project.file("order").split()))
     return winners
 
 
-def wins(racer: Begun, project: Project) -> bool:
+def wins(racer: BackgroundRun, project: Project) -> bool:
     """Is it the one that was let in?  The others have ended by themselves."""
     until(lambda: has_ended(racer.pid) or is_alone(project), "end of the race")
     if not has_ended(racer.pid):

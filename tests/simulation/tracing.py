@@ -16,13 +16,13 @@ from functools import cache
 from typing import NamedTuple
 
 from tests.project import Project
-from tests.simulation.command import Begun, Said
+from tests.simulation.command import BackgroundRun, LineWriters
 
 ATTACH_S = 20.0
 
 
 class Traced(NamedTuple):
-    said: Said
+    said: LineWriters
     lines: list[str]
 
     @property
@@ -35,7 +35,7 @@ def traced(project: Project, words: Sequence[str], options: Sequence[str]) -> Tr
     """Run `ll-loop` under strace with these options."""
     reading, writing = os.pipe()
     with tempfile.NamedTemporaryFile("r", suffix=".strace") as notes:
-        begun = Begun(project, tuple(words), gate=reading)
+        begun = BackgroundRun(project, tuple(words), gate=reading)
         argv = ["strace", "-qq", "-o", notes.name, *options, "-p", str(begun.pid)]
         with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as tracer:
             _await_tracer(begun.pid, tracer)

@@ -365,21 +365,20 @@ def test_a_value_that_would_be_an_option_is_refused_when_it_comes(value):
 
 
 @pytest.mark.parametrize(
-    ("text", "way_out"),
+    ("text", "fix"),
     [
         ("${captured.n.output}", "read it from the file `${captured.n.file}`"),
         ("${prev.stderr}", "read it from the file `${prev.stderr_file}`"),
         ("${loop.continuation}", "write it into a file, and give the action the file's name"),
     ],
 )
-def test_what_no_process_can_be_given(text, way_out):
+def test_what_no_process_can_be_given(text, fix):
     fits = 128 * 1024 - len("LL_V1=\0")
     assert render_shell(f"echo {text}", lambda _: "ä" * (fits // 2), {}).env
     with pytest.raises(TooLarge) as caught:
         render_shell(f"echo {text}", lambda _: "x" * (fits + 1), {})
     assert str(caught.value) == (
-        f"`{text}` is 131066 bytes long, and a shell action can be given less than 128 KiB: "
-        f"{way_out}"
+        f"`{text}` is 131066 bytes long, and a shell action can be given less than 128 KiB: {fix}"
     )
     assert len(render_shell(f"echo {text}", lambda _: "x" * fits, {}).env["LL_V1"]) == fits
 

@@ -9,9 +9,9 @@ import pytest
 
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.events import Entry
-from little_loops.reporting.lines import Teller
+from little_loops.reporting.lines import PlainLines
 from little_loops.reporting.masking import Masker
-from little_loops.reporting.observers import Onlooker
+from little_loops.reporting.observers import Observer
 from little_loops.terminal.ci import (
     GitHubGroups,
     SteadyScreen,
@@ -47,7 +47,7 @@ class Steady:
         self.text = ""
         self.screen = SteadyScreen(
             self.write,
-            Teller("fix", 20, ascii_only=ascii_only),
+            PlainLines("fix", 20, ascii_only=ascii_only),
             Masker({}),
             output=verbose,
             every_s=every_s,
@@ -115,7 +115,7 @@ def test_never():
 # GitHub
 
 
-class Lines(Onlooker):
+class Lines(Observer):
     def __init__(self, steady: Steady) -> None:
         self.steady = steady
 

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from little_loops.fsm.endings import ENDINGS
 from little_loops.fsm.events import KINDS
 from little_loops.fsm.schema import FSMLoop, HostOptions
-from little_loops.reporting.lines import Teller
+from little_loops.reporting.lines import PlainLines
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.reporter import Reporter
 from little_loops.terminal.last_line import WINDOW, LastOutput
 from little_loops.terminal.live import Hints, LiveScreen, Terminal
 from little_loops.terminal.screen import Screen
 from little_loops.terminal.tables import cut
-from little_loops.terminal.terminal_lines import TerminalTeller
-from tests.cli.paper import Paper
+from little_loops.terminal.terminal_lines import TerminalLines
+from tests.cli.paper import ExcerptWidth
 from tests.entries import entry
 from tests.fsm.records import records
 
@@ -63,7 +63,7 @@ class Stage:
         self.is_ours = True
         self.is_stopping = False
         self.at_s = 100.0
-        self.paper = Paper(width)
+        self.paper = ExcerptWidth(width)
         self._raw = io.BytesIO()
         self._stream = io.TextIOWrapper(self._raw, encoding=encoding, newline="")
         self._encoding = encoding
@@ -73,7 +73,7 @@ class Stage:
                 lambda: (self.width, self.height),
                 lambda: self.is_ours,
             ),
-            TerminalTeller(loop, 20, ascii_only=encoding == "ascii"),
+            TerminalLines(loop, 20, ascii_only=encoding == "ascii"),
             Masker({"API_TOKEN": SECRET}),
             Hints(LOG, lambda: self.is_stopping),
             verbose=verbose,
@@ -245,7 +245,7 @@ def test_endings(fields, line):
     stage.tell(kind, final_state="build", iterations=1, duration_ms=200, **fields)
     assert stage.look().splitlines()[2:] == [line]
     piped: list[str] = []
-    reporter = Reporter(piped.append, Teller("fix-types", 20), Masker({}), output=False)
+    reporter = Reporter(piped.append, PlainLines("fix-types", 20), Masker({}), output=False)
     reporter.record(entry(kind, final_state="build", iterations=1, duration_ms=200, **fields))
     assert "".join(piped).splitlines() == ["", line], "a pipe gets the same sentence"
 
@@ -484,7 +484,7 @@ every_kind: list[Any] = list(KINDS.values())
 )
 def test_every_event_can_be_shown(event, mark):
     stage = Stage(width=200)
-    for line in TerminalTeller(LOOP, 20, detailed=True).lines(event, mark):
+    for line in TerminalLines(LOOP, 20, detailed=True).lines(event, mark):
         stage.screen._print(line)
     assert stage.look().startswith("fix-types · convergence · up to 20 iterations")
 

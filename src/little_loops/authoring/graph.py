@@ -39,7 +39,7 @@ class Arrow(NamedTuple):
     target: str
 
 
-class Signs(NamedTuple):
+class Symbols(NamedTuple):
     start: str = "▶"
     end: str = "■"
     more: str = "├"
@@ -50,7 +50,7 @@ class Signs(NamedTuple):
     dot: str = "·"
 
 
-ASCII = Signs(">", "#", "|-", "`-", "->", "^", "...", "-")
+ASCII = Symbols(">", "#", "|-", "`-", "->", "^", "...", "-")
 
 
 def arrows(state: StateConfig) -> list[Arrow]:
@@ -63,17 +63,17 @@ def arrows(state: StateConfig) -> list[Arrow]:
 
 def handlers(loop: FSMLoop) -> list[Arrow]:
     """The ways that any state has, unless it says otherwise."""
-    wish = None if loop.on_interrupt == CURRENT else loop.on_interrupt
-    all_three = {"error": loop.on_error, "timeout": loop.on_timeout, "interrupt": wish}
+    request = None if loop.on_interrupt == CURRENT else loop.on_interrupt
+    all_three = {"error": loop.on_error, "timeout": loop.on_timeout, "interrupt": request}
     return [Arrow(label, to) for label, to in all_three.items() if to is not None]
 
 
 def as_text(loop: FSMLoop, *, ascii_only: bool = False) -> str:
     """The whole loop for a terminal, without a newline at the end."""
-    return "\n".join(_lines(loop, ASCII if ascii_only else Signs()))
+    return "\n".join(_lines(loop, ASCII if ascii_only else Symbols()))
 
 
-def _lines(loop: FSMLoop, signs: Signs) -> Iterator[str]:
+def _lines(loop: FSMLoop, signs: Symbols) -> Iterator[str]:
     width = min(WIDEST, max([NARROWEST, *(len(name) for name in loop.states)])) + 2
     rows = {name: row for row, name in enumerate(loop.states)}
     ends, actions = outcomes(loop), _actions(loop, signs)
@@ -92,7 +92,7 @@ def _lines(loop: FSMLoop, signs: Signs) -> Iterator[str]:
 
 
 def _arrow_lines(
-    found: list[Arrow], rows: Mapping[str, int], row: int, signs: Signs
+    found: list[Arrow], rows: Mapping[str, int], row: int, signs: Symbols
 ) -> Iterator[str]:
     width = max((len(arrow.label) for arrow in found), default=0) + 2
     for arrow in found:
@@ -101,13 +101,13 @@ def _arrow_lines(
         yield f"    {branch} {arrow.label:<{width}}{signs.to} {arrow.target}{back}"
 
 
-def _actions(loop: FSMLoop, signs: Signs) -> dict[str, str]:
+def _actions(loop: FSMLoop, signs: Symbols) -> dict[str, str]:
     """What each state does, in a few words, with the author's own values in it."""
     filling = Filling(loop)
     return {name: _action(loop, name, action, signs) for name, action in filling.actions.items()}
 
 
-def _action(loop: FSMLoop, name: str, action: Action, signs: Signs) -> str:
+def _action(loop: FSMLoop, name: str, action: Action, signs: Symbols) -> str:
     lines = text_of(action).strip().splitlines() or [""]
     text = visible(lines[0][: LONGEST_ACTION + 1])
     if len(lines) > 1 or len(text) > LONGEST_ACTION:
@@ -125,7 +125,7 @@ def as_mermaid(loop: FSMLoop) -> str:
     """A `stateDiagram-v2`; the states have ids of ours, since some words are Mermaid's own."""
     ids = _ids(loop)
     lines = ["stateDiagram-v2"]
-    actions = _actions(loop, Signs())
+    actions = _actions(loop, Symbols())
     for name in loop.states:
         said = "\n".join([name, *filter(None, [actions.get(name)])])
         lines.append(f'    state "{_mermaid(said)}" as {ids[name]}')
@@ -143,7 +143,7 @@ def as_dot(loop: FSMLoop) -> str:
     """A graph for `dot`."""
     ids = _ids(loop)
     lines = [f"digraph {_dot(loop.name)} {{", "    rankdir=TB;", "    node [shape=box];"]
-    ends, actions = outcomes(loop), _actions(loop, Signs())
+    ends, actions = outcomes(loop), _actions(loop, Symbols())
     for name, state in loop.states.items():
         said = [name, *filter(None, [ends.get(name), actions.get(name)])]
         shape = ", peripheries=2" if state.terminal else ""

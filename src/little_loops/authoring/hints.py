@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from little_loops.authoring.filling import Filling
 from little_loops.fsm.actions import Shell
-from little_loops.fsm.schema import FAIL, PASS, TARGET, FSMLoop, outcome_of, ways
+from little_loops.fsm.schema import FAIL, PASS, TARGET, FSMLoop, outcome_of, transitions
 
 
 def hints(loop: FSMLoop) -> list[str]:
@@ -28,7 +28,7 @@ def hints(loop: FSMLoop) -> list[str]:
 def _deciding(loop: FSMLoop) -> Iterator[str]:
     """The states whose pass leads to success, and whose failure leads elsewhere."""
     for name, state in loop.states.items():
-        table = ways(state)
+        table = transitions(state)
         passed, failed = table.get(PASS) or table.get(TARGET), table.get(FAIL)
         if state.terminal or passed is None or (failed and failed.target == passed.target):
             continue

@@ -44,7 +44,7 @@ MOST_NODES = 50_000
 MOST_LEVELS = 50
 STATES_MADE_OF = {"goal": "tools", "imperative": "steps", "invariants": "constraints"}
 """The field that decides which states there are; the other paradigms have always the same."""
-_OF_WHAT_IS_NOT_THERE = ("LL101", "LL107", "LL119")
+_FOLLOW_UP_CODES = ("LL101", "LL107", "LL119")
 
 
 class Definition(NamedTuple):
@@ -121,9 +121,7 @@ def _new(found: Iterable[Problem], told: Sequence[Problem]) -> list[Problem]:
     if not told:
         return list(found)
     known = {each.place for each in told}
-    return [
-        each for each in found if each.place not in known and each.code not in _OF_WHAT_IS_NOT_THERE
-    ]
+    return [each for each in found if each.place not in known and each.code not in _FOLLOW_UP_CODES]
 
 
 def _variables_given_twice(root: Map, reader: Reader) -> None:

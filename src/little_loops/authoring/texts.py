@@ -20,7 +20,7 @@ from little_loops.records import NamedTuple
 Path = tuple[str | int, ...]
 TEMPLATED = ("source", "target", "pattern", "path", "tolerance")
 """The fields of a condition that may be templates."""
-WAYS = (
+TRANSITIONS = (
     "next",
     "on_pass",
     "on_fail",
@@ -120,7 +120,7 @@ def plain_texts(loop: FSMLoop) -> Iterator[Text]:
 
 def _plain_of(name: str, state: StateConfig) -> Iterator[Text]:
     at = ("states", name)
-    for field in (*WAYS, "on_interrupt", "on_maintain", "capture", "cwd"):
+    for field in (*TRANSITIONS, "on_interrupt", "on_maintain", "capture", "cwd"):
         yield from _strings(getattr(state, field), (*at, field), name)
     for word, target in state.on_words.items():
         yield Text(target, (*at, f"on_{word}"), name)

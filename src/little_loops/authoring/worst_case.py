@@ -9,7 +9,7 @@ from little_loops.authoring.checks.flow import flow_of
 from little_loops.authoring.messages import shown
 from little_loops.authoring.texts import conditions
 from little_loops.fsm.conditions import reading
-from little_loops.fsm.schema import FAILURE_WAYS, FSMLoop, OutputContains, outcome_of
+from little_loops.fsm.schema import FAILURE_TRANSITIONS, FSMLoop, OutputContains, outcome_of
 from little_loops.fsm.values import author_context, duration_text
 from little_loops.templates.render import splice
 
@@ -44,7 +44,7 @@ def outcomes(loop: FSMLoop) -> dict[str, str]:
     for name, state in loop.states.items():
         if state.terminal:
             usual = outcome_of(name, state, None)
-            bad = sorted(entered[name] & FAILURE_WAYS) if state.outcome is None else []
+            bad = sorted(entered[name] & FAILURE_TRANSITIONS) if state.outcome is None else []
             otherwise = f", failure when entered by {' or '.join(bad)}"
             found[name] = usual + (otherwise if bad and usual == "success" else "")
     return found

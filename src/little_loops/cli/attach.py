@@ -23,9 +23,9 @@ from little_loops.errors import OK
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.events import Entry
 from little_loops.fsm.schema import FSMLoop
-from little_loops.reporting.lines import Teller
+from little_loops.reporting.lines import PlainLines
 from little_loops.reporting.masking import Masker
-from little_loops.reporting.observers import Onlooker
+from little_loops.reporting.observers import Observer
 from little_loops.reporting.reporter import Reporter
 from little_loops.runs.follow import (
     POLL_S,
@@ -35,7 +35,7 @@ from little_loops.runs.follow import (
     over_when,
     until_it_runs,
 )
-from little_loops.runs.playback import Did, Doing, Item, Printed, Used
+from little_loops.runs.playback import AgentActivity, Item, Printed, ToolEnded, UsageSoFar
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunDetail, RunView, exit_code_of, no_such_run
@@ -91,7 +91,7 @@ def _watch(args: AttachArgs, runs: Runs, view: RunView) -> bool:
         following = stack.enter_context(follow(runs, view, RECENT_BYTES))
         screen, runs_since = _screen(args, view, following.machine, stack)
         show(following.begin(), screen)
-        runs_since(_under_way_s(following))
+        runs_since(_elapsed_s(following))
         while not seen_enough():
             over = is_over()
             show(following.news(), screen)
@@ -103,24 +103,24 @@ def _watch(args: AttachArgs, runs: Runs, view: RunView) -> bool:
     return False
 
 
-def _under_way_s(following: Following) -> float:
+def _elapsed_s(following: Following) -> float:
     """How long the action has been running that is running."""
     began_ms = following.began_ms
     return 0.0 if began_ms is None else max(now_ms() - began_ms, 0) / 1000
 
 
-def show(items: Iterable[Item], screen: Onlooker) -> None:
+def show(items: Iterable[Item], screen: Observer) -> None:
     for item in items:
         match item:
             case Entry():
                 screen.record(item)
             case Printed(stream, data):
                 screen.printed(stream, data)
-            case Doing(text):
+            case AgentActivity(text):
                 screen.doing(text)
-            case Did(files=files):
+            case ToolEnded(files=files):
                 screen.changed(files)
-            case Used(tokens, cost_usd):
+            case UsageSoFar(tokens, cost_usd):
                 screen.used(tokens, cost_usd)
             case _:
                 assert_never(item)
@@ -146,14 +146,14 @@ def _ctrl_c() -> Iterator[Callable[[], bool]]:
 
 def _screen(
     args: AttachArgs, view: RunView, machine: FSMLoop | None, stack: ExitStack
-) -> tuple[Onlooker, Callable[[float], None]]:
+) -> tuple[Observer, Callable[[float], None]]:
     """Whoever shows the run, and a way to tell it how long its action has been running."""
     given = view.summary.limits.max_iterations if view.summary else None
     limit = given or (machine.max_iterations if machine else DEFAULT_ITERATIONS)
     if machine is None or args.json or args.quiet or not live_wanted(os.environ):
         return _plain_screen(args, view.loop, limit), lambda _: None
     from little_loops.terminal.live import Hints, LiveScreen, terminal  # only a terminal
-    from little_loops.terminal.terminal_lines import TerminalTeller  # only on a terminal
+    from little_loops.terminal.terminal_lines import TerminalLines  # only on a terminal
 
     class Watching(Hints):
         def that_fits(self, room: int, dot: str) -> str:
@@ -162,7 +162,7 @@ def _screen(
 
     screen = LiveScreen(
         terminal(sys.stdout, colour=colour_wanted(sys.stdout, args.color)),
-        TerminalTeller(
+        TerminalLines(
             machine,
             limit,
             ascii_only=ascii_only(sys.stdout),
@@ -177,12 +177,12 @@ def _screen(
     return screen, lambda seconds: screen.stood_still(-seconds)
 
 
-def _plain_screen(args: AttachArgs, loop: str, limit: int) -> Onlooker:
+def _plain_screen(args: AttachArgs, loop: str, limit: int) -> Observer:
     if args.json:
         return JsonScreen(write)
     if args.quiet > 1:
-        return Onlooker()
-    teller = Teller(
+        return Observer()
+    teller = PlainLines(
         loop,
         limit,
         ascii_only=ascii_only(sys.stdout),

@@ -1,4 +1,4 @@
-"""The hidden verb that carries a background run: reads a wish, says when it has begun, runs.
+"""The hidden verb that carries a background run: reads a request, reports that it started, runs.
 
 It loads neither YAML nor a terminal: the machine comes ready-made.
 """
@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from little_loops.engine.lifecycle import Ran, Wish, resume, start
-from little_loops.engine.local_world import Surroundings
+from little_loops.engine.lifecycle import RunOutcome, RunRequest, resume, start
+from little_loops.engine.local_world import Services
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, LoopState
@@ -28,28 +28,28 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it outlives its terminal
     stop = StopFlag()
     listen(stop)
-    wish = wish_from(wanted["wish"])
-    files = RunFiles(wish.root, wish.name)
+    request = request_from(wanted["request"])
+    files = RunFiles(request.root, request.name)
 
     def ready(run: LoopState) -> None:
         _errors_to(files.log)
         parent.ready(run.run, files.log)
 
-    around = Surroundings(os.environ, owns_process=True, stop=stop, say=parent.say, ready=ready)
-    os.chdir(wish.root)
+    services = Services(os.environ, owns_process=True, stop=stop, say=parent.say, ready=ready)
+    os.chdir(request.root)
     try:
-        return _carry_out(wanted, wish, around).ending.exit_code
+        return _carry_out(wanted, request, services).ending.exit_code
     except LittleLoopsError as error:
         parent.failed(error)
         raise
 
 
-def _carry_out(wanted: dict[str, Any], wish: Wish, around: Surroundings) -> Ran:
+def _carry_out(wanted: dict[str, Any], request: RunRequest, services: Services) -> RunOutcome:
     loop = None if wanted["loop"] is None else FSMLoop.from_dict(wanted["loop"])
     if wanted["verb"] == "resume":
-        return resume(loop, wish, around)
+        return resume(loop, request, services)
     assert loop is not None, "a start brings its machine"
-    return start(loop, wish, around)
+    return start(loop, request, services)
 
 
 def _errors_to(log: str) -> None:
@@ -59,13 +59,13 @@ def _errors_to(log: str) -> None:
     os.close(descriptor)
 
 
-def wish_to(wish: Wish) -> dict[str, Any]:
-    return {**wish._asdict(), "limits": wish.limits._asdict()}
+def request_to(request: RunRequest) -> dict[str, Any]:
+    return {**request._asdict(), "limits": request.limits._asdict()}
 
 
-def wish_from(data: dict[str, Any]) -> Wish:
+def request_from(data: dict[str, Any]) -> RunRequest:
     scope = data["scope"]
-    return Wish(
+    return RunRequest(
         **{
             **data,
             "started_in": tuple(data["started_in"]),

@@ -5,27 +5,27 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from little_loops.cli.background import wish_to
+from little_loops.cli.background import request_to
 from little_loops.cli.foreground import Show
-from little_loops.engine.lifecycle import Wish, asked_from
+from little_loops.engine.lifecycle import RunRequest, nested_request
 from little_loops.fsm.schema import FSMLoop
 from little_loops.reporting.escape import visible
 from little_loops.system.detached import launch
 from little_loops.terminal.console import print_json, say, talk
 
 
-def start_in_background(verb: str, loop: FSMLoop | None, wish: Wish, show: Show) -> int:
+def start_in_background(verb: str, loop: FSMLoop | None, request: RunRequest, show: Show) -> int:
     wanted: dict[str, Any] = {
         "verb": verb,
         "loop": None if loop is None else loop.to_dict(),
-        "wish": wish_to(asked_from(wish, os.environ)),
+        "request": request_to(nested_request(request, os.environ)),
     }
     quiet = show.json or show.quiet > 0
     begun = launch(wanted, os.environ, (lambda line: None) if quiet else say)
     log = visible(os.path.relpath(begun.log), newlines=False)
     if show.json:
-        print_json({"schema": 1, "name": wish.name, **begun._asdict()})
+        print_json({"schema": 1, "name": request.name, **begun._asdict()})
     elif not show.quiet:
-        say(f"{wish.name} runs in the background (pid {begun.pid}), log {log}")
-        talk(f"next: ll-loop attach {wish.name}   or   ll-loop stop {wish.name}")
+        say(f"{request.name} runs in the background (pid {begun.pid}), log {log}")
+        talk(f"next: ll-loop attach {request.name}   or   ll-loop stop {request.name}")
     return 0

@@ -33,7 +33,7 @@ def skip_permissions(
 ) -> bool:
     """Whether agents of this run may skip permission prompts; raises where nobody agreed to it."""
     is_there = _check_programs(loop, context, root)
-    wanted = actions_to_agree_to(loop, context, root)
+    wanted = actions_needing_consent(loop, context, root)
     if not wanted:
         return False
     check_root_user(wanted)
@@ -43,7 +43,7 @@ def skip_permissions(
     if not is_there:
         return False  # no question about an agent that is not there
     if not can_ask():
-        raise _nobody_agreed(wanted, trust)
+        raise _without_consent(wanted, trust)
     _ask(wanted, trust)
     agree(root, wanted, timestamp(wall_ms()), os.environ)
     return True
@@ -60,7 +60,7 @@ def _check_programs(loop: FSMLoop, context: Mapping[str, Any], root: str) -> boo
     return False
 
 
-def actions_to_agree_to(
+def actions_needing_consent(
     loop: FSMLoop, context: Mapping[str, Any], root: str
 ) -> tuple[AgentAction, ...]:
     """The agent actions of a loop that run without permission prompts, as they are written now."""
@@ -81,12 +81,12 @@ def _of_state(
         return None  # it will never run
     match action:
         case Agent():
-            return _to_agree_to(loop, state, context, action.text.strip(), root)
+            return _needing_consent(loop, state, context, action.text.strip(), root)
         case Shell() | Builtin():
             return None
 
 
-def _to_agree_to(
+def _needing_consent(
     loop: FSMLoop, state: StateConfig, context: Mapping[str, Any], text: str, root: str
 ) -> AgentAction | None:
     from little_loops.hosts.base import host_named  # only agents pay for hosts
@@ -133,7 +133,7 @@ def described(action: AgentAction, trust: Trust) -> list[str]:
     ]
 
 
-def _nobody_agreed(wanted: Sequence[AgentAction], trust: Trust) -> UsageError:
+def _without_consent(wanted: Sequence[AgentAction], trust: Trust) -> UsageError:
     from little_loops.hosts.json_lines import one_line  # only to refuse
 
     missing = [action for action in wanted if action not in trust.actions]

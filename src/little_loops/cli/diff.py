@@ -15,7 +15,7 @@ from little_loops.receipts.versions import Span, span_of, spans
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
-from little_loops.terminal.console import colour_wanted, print_json, say_as_it_is, talk
+from little_loops.terminal.console import colour_wanted, print_json, print_unchanged, talk
 
 STEPS = re.compile(r"(\d+)(?:\.\.(\d+))?")
 TINTS = {"+": "\x1b[32m", "-": "\x1b[31m", "@": "\x1b[36m"}
@@ -76,7 +76,7 @@ def _print(args: DiffArgs, span: Span, text: bytes, *, titled: bool) -> None:
     """On a terminal nothing may drive it; elsewhere it is what git can read again."""
     if titled and not args.quiet:
         by = f" ({span.host})" if span.host else ""
-        say_as_it_is(f"step {span.first}: {span.state}{by}")
+        print_unchanged(f"step {span.first}: {span.state}{by}")
     if not sys.stdout.isatty() and not colour_wanted(sys.stdout, args.color):
         sys.stdout.flush()
         sys.stdout.buffer.write(text)
@@ -84,7 +84,7 @@ def _print(args: DiffArgs, span: Span, text: bytes, *, titled: bool) -> None:
     colour = colour_wanted(sys.stdout, args.color)
     for line in visible(text.decode("utf-8", "replace")).splitlines():
         tint = TINTS.get(line[:1], "") if colour else ""
-        say_as_it_is(f"{tint}{line}{PLAIN}" if tint else line)
+        print_unchanged(f"{tint}{line}{PLAIN}" if tint else line)
 
 
 def _as_json(span: Span, text: bytes) -> dict[str, object]:

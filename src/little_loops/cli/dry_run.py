@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from little_loops.authoring.filling import Filling
-from little_loops.cli.consent import ALLOW, actions_to_agree_to
+from little_loops.cli.consent import ALLOW, actions_needing_consent
 from little_loops.cli.run import RunArgs, most_iterations
 from little_loops.definitions.evidence_plan import EvidencePlan, evidence_plan
 from little_loops.definitions.loading import LoopFile, context_overrides
@@ -65,7 +65,7 @@ class Conflict(NamedTuple):
                 return f"'{self.name}' is {self.doing} (pid {self.pid}) and works on {self.scope}"
 
 
-class HostSeen(NamedTuple):
+class HostInfo(NamedTuple):
     name: str
     program: str
     path: str | None
@@ -79,7 +79,7 @@ class Plan(NamedTuple):
     run: str
     states: list[Described]
     conflicts: list[Conflict]
-    hosts: list[HostSeen]
+    hosts: list[HostInfo]
     before: str | None
     environment: Mapping[str, bool]
     warnings: int
@@ -156,18 +156,16 @@ def _unfinished(root: str, name: str) -> str | None:
 # Agents.
 
 
-def hosts_of(loop: FSMLoop, trust: Trust, allowed: str | None) -> list[HostSeen]:
+def hosts_of(loop: FSMLoop, trust: Trust, allowed: str | None) -> list[HostInfo]:
     """The agent CLIs the loop needs, each way of asking them once."""
     agents = Filling(loop).agents
     options = dict.fromkeys(
-        _what_matters(loop.host.under(loop.states[name].host))
-        for name in loop.states
-        if name in agents
+        _relevant(loop.host.under(loop.states[name].host)) for name in loop.states if name in agents
     )
     return [_seen(loop, each, trust, allowed) for each in options]
 
 
-def _what_matters(options: HostOptions) -> HostOptions:
+def _relevant(options: HostOptions) -> HostOptions:
     return HostOptions(
         name=options.host,
         permission_mode=options.permission_mode,
@@ -175,12 +173,12 @@ def _what_matters(options: HostOptions) -> HostOptions:
     )
 
 
-def _seen(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str | None) -> HostSeen:
+def _seen(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str | None) -> HostInfo:
     name = options.host
     program = options.command[0] if options.command else name
     # Looked for, never started: not even for its version.
     path = shutil.which(program)
-    return HostSeen(name, program, path, _permissions(loop, options, trust, allowed))
+    return HostInfo(name, program, path, _permissions(loop, options, trust, allowed))
 
 
 def _permissions(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str | None) -> str:
@@ -190,7 +188,7 @@ def _permissions(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str
     if allowed is not None:
         return f"skip, allowed by {allowed}"
     wanted = [
-        action for action in actions_to_agree_to(loop, {}, trust.project) if action.host == name
+        action for action in actions_needing_consent(loop, {}, trust.project) if action.host == name
     ]
     if not trust.covers(wanted):
         return "skip, which nobody has agreed to yet: ll-loop trust"

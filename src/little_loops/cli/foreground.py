@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from errno import EIO, EPIPE
 from typing import TYPE_CHECKING, TextIO, cast
 
-from little_loops.engine.lifecycle import Ran
-from little_loops.engine.local_world import Surroundings
+from little_loops.engine.lifecycle import RunOutcome
+from little_loops.engine.local_world import Services
 from little_loops.errors import SIGNALLED, WaitStopped
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import Ending
@@ -20,9 +20,9 @@ from little_loops.fsm.state import LoopState
 from little_loops.fsm.values import written_env
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
-from little_loops.reporting.lines import Teller
+from little_loops.reporting.lines import PlainLines
 from little_loops.reporting.masking import Masker
-from little_loops.reporting.observers import Onlooker, Onlookers
+from little_loops.reporting.observers import Observer, Observers
 from little_loops.reporting.reporter import Reporter
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import find_project
@@ -65,17 +65,17 @@ class Outlets(NamedTuple):
 
 
 def carry_out(
-    loop: FSMLoop, name: str, show: Show, begin: Callable[[Surroundings], Ran], *, limit: int
+    loop: FSMLoop, name: str, show: Show, begin: Callable[[Services], RunOutcome], *, limit: int
 ) -> int:
     stop = ForegroundStop()
     restore = listen(stop)
     to = Outlets(Outlet(sys.stdout), Outlet(sys.stderr))
-    said = Said(_line_to(to.out, show), _line_to(to.err, show))
+    said = LineWriters(_line_to(to.out, show), _line_to(to.err, show))
     hint = None
     try:
         with screen_for(loop, name, show, limit, stop, to) as screen:
-            around = Surroundings(os.environ, stop, [screen], *said, owns_process=True)
-            ran = begin(around)
+            services = Services(os.environ, stop, [screen], *said, owns_process=True)
+            ran = begin(services)
         hint = next_step(name, ran.run, ran.ending)
     except WaitStopped as stopped:
         stopped.exit_code = SIGNALLED + (stop.signal or 0)
@@ -101,7 +101,7 @@ def _not_shown(out: Outlet) -> str | None:
     return f"stdout: {(out.refused.strerror or str(out.refused)).lower()}"
 
 
-class Said(NamedTuple):
+class LineWriters(NamedTuple):
     """Ways to say a line that is no event."""
 
     say: Callable[[str], None]
@@ -153,12 +153,12 @@ class ForegroundStop(StopFlag):
 @contextmanager
 def screen_for(
     loop: FSMLoop, name: str, show: Show, limit: int, stop: ForegroundStop, to: Outlets
-) -> Iterator[Onlooker]:
+) -> Iterator[Observer]:
     """Whoever tells the user about the run; when this is left, the terminal is in order."""
     summary = step_summary(loop.name, os.environ)
     if show.json or show.quiet or not live_wanted(os.environ):
         screen = _plain_screen(loop, show, limit, to)
-        yield Onlookers([screen, *summary]) if summary else screen
+        yield Observers([screen, *summary]) if summary else screen
         return
     stop.screen = live = _live_screen(loop, name, show, limit, stop, to.out)
     try:
@@ -177,12 +177,12 @@ def live_wanted(environ: Mapping[str, str]) -> bool:
     return is_terminal(sys.stdout) and not environ.get("CI") and not by_agent
 
 
-def _plain_screen(loop: FSMLoop, show: Show, limit: int, to: Outlets) -> Onlooker:
+def _plain_screen(loop: FSMLoop, show: Show, limit: int, to: Outlets) -> Observer:
     if show.json:
         return JsonScreen(to.out.write)
     if show.quiet > 1:
-        return Onlooker()
-    teller = Teller(
+        return Observer()
+    teller = PlainLines(
         loop.name,
         limit,
         ascii_only=ascii_only(sys.stdout),
@@ -211,7 +211,7 @@ def _live_screen(
     loop: FSMLoop, name: str, show: Show, limit: int, stop: StopFlag, out: Outlet
 ) -> LiveScreen:
     from little_loops.terminal.live import Hints, LiveScreen, terminal  # only a terminal
-    from little_loops.terminal.terminal_lines import TerminalTeller  # only on a terminal
+    from little_loops.terminal.terminal_lines import TerminalLines  # only on a terminal
 
     log = os.path.relpath(RunFiles(find_project(os.getcwd()), name).log)
     return LiveScreen(
@@ -220,7 +220,7 @@ def _live_screen(
             colour=colour_wanted(sys.stdout, show.color),
             is_behind=lambda: out.is_behind,
         ),
-        TerminalTeller(
+        TerminalLines(
             loop,
             limit,
             ascii_only=ascii_only(sys.stdout),
@@ -233,7 +233,7 @@ def _live_screen(
     )
 
 
-class JsonScreen(Onlooker):
+class JsonScreen(Observer):
     """The events as they are written to the log, byte for byte."""
 
     def __init__(self, write: Callable[[str], object]) -> None:

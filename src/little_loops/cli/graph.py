@@ -10,10 +10,10 @@ from little_loops.authoring.graph import as_dot, as_mermaid, as_text
 from little_loops.cli.options import OutputArgs, operand, value
 from little_loops.definitions.loading import load_loop
 from little_loops.errors import OK
-from little_loops.fsm.schema import FSMLoop, ways
+from little_loops.fsm.schema import FSMLoop, transitions
 from little_loops.runs.project import find_project
 from little_loops.terminal import paint
-from little_loops.terminal.console import ascii_only, print_json, say, say_as_it_is
+from little_loops.terminal.console import ascii_only, print_json, print_unchanged, say
 
 
 class GraphArgs(
@@ -36,9 +36,9 @@ def main(argv: Sequence[str]) -> int:
         case "json":
             print_json(document(loop))
         case "mermaid":
-            say_as_it_is(as_mermaid(loop).rstrip("\n"))
+            print_unchanged(as_mermaid(loop).rstrip("\n"))
         case "dot":
-            say_as_it_is(as_dot(loop).rstrip("\n"))
+            print_unchanged(as_dot(loop).rstrip("\n"))
         case _:
             say(as_text(loop, ascii_only=ascii_only(sys.stdout)).rstrip("\n"), paint.graph)
     return OK
@@ -52,7 +52,10 @@ def document(loop: FSMLoop) -> dict[str, object]:
         "states": {
             name: {
                 "terminal": state.terminal,
-                "ways": {verdict: way._asdict() for verdict, way in ways(state).items()},
+                "transitions": {
+                    verdict: transition._asdict()
+                    for verdict, transition in transitions(state).items()
+                },
             }
             for name, state in loop.states.items()
         },

@@ -38,7 +38,7 @@ from little_loops.runs.follow import (
     over_when,
     until_it_runs,
 )
-from little_loops.runs.playback import Did, Item, Printed
+from little_loops.runs.playback import Item, Printed, ToolEnded
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView, no_such_run
@@ -192,7 +192,7 @@ def _pick(
                 picked.record(item)
             case Printed(stream, data):
                 picked.printed(stream, data)
-            case Did():
+            case ToolEnded():
                 picked.did(item)
             case _:
                 continue

@@ -41,13 +41,13 @@ class Entry(NamedTuple):
     errors: int = 0
     warnings: int = 0
     wrong: str | None = None
-    way_out: str = ""
+    fix: str = ""
     last: RunView | None = None
 
 
 def loops_of(root: str) -> list[Entry]:
     """Every loop with a file, then the runs that have none."""
-    from_files = _told_apart([_entry(path) for path in loop_files(root)])
+    from_files = _distinguished([_entry(path) for path in loop_files(root)])
     runs = _runs_by_loop(Runs(root), {entry.name for entry in from_files})
     entries = []
     for entry in from_files:
@@ -66,13 +66,13 @@ def _entry(path: str) -> Entry:
     try:
         definition = read_definition(path)
     except UsageError as error:
-        return Entry(stem, path, wrong="unreadable", way_out=error.message)
+        return Entry(stem, path, wrong="unreadable", fix=error.message)
     errors = _count(definition, "error")
     loop = definition.loop
     if loop is None or errors:
         wrong = f"invalid ({_plural(errors, 'error')})"
-        way_out = f"ll-loop validate {stem}" if is_loop_name(stem) else "rename the file"
-        return Entry(stem, path, errors=errors, wrong=wrong, way_out=way_out)
+        fix = f"ll-loop validate {stem}" if is_loop_name(stem) else "rename the file"
+        return Entry(stem, path, errors=errors, wrong=wrong, fix=fix)
     return Entry(
         loop.name,
         path,
@@ -90,7 +90,7 @@ def _plural(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _told_apart(entries: Sequence[Entry]) -> list[Entry]:
+def _distinguished(entries: Sequence[Entry]) -> list[Entry]:
     """One line for a source and its compiled form; a complaint for other files of one name."""
     kept = []
     for entry in entries:
@@ -104,7 +104,7 @@ def _told_apart(entries: Sequence[Entry]) -> list[Entry]:
             continue
         others = [shown_path(each.path or "") for each in same if each.path != entry.path]
         wrong = f"same name as {' and '.join(others)}"
-        kept.append(entry._replace(wrong=wrong, way_out="give one of them another name"))
+        kept.append(entry._replace(wrong=wrong, fix="give one of them another name"))
     return kept
 
 
@@ -157,11 +157,11 @@ def _row(entry: Entry, style: Style, now: int, verbose: int) -> list[str]:
     last, about = _last(entry, style, now, verbose), visible(entry.description, newlines=False)
     if entry.wrong is not None:
         complaint = visible(f"{style.signs.bad} {entry.wrong}", newlines=False)
-        way_out = visible(entry.way_out, newlines=False)
+        fix = visible(entry.fix, newlines=False)
         if entry.last is not None and entry.last.is_alive:
-            about = f"{complaint}: {way_out}"
+            about = f"{complaint}: {fix}"
         else:
-            last, about = complaint, way_out
+            last, about = complaint, fix
     elif entry.path is None:
         about = "its file is gone"
     return [visible(entry.name), paradigm, last, about]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable
 
-from little_loops.fsm.actions import action_told, is_agents
+from little_loops.fsm.actions import action_of_event, is_agents
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
@@ -26,10 +26,10 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.held_end import HeldEnd, WithVerdict
-from little_loops.reporting.lines import INDENT, Teller
+from little_loops.reporting.lines import INDENT, PlainLines
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.reporter import Reporter
-from little_loops.runs.playback import Did
+from little_loops.runs.playback import ToolEnded
 from little_loops.runs.view import RunView
 from little_loops.terminal.durations import clock_time
 
@@ -62,7 +62,7 @@ class Picked(Reporter):
         limit = machine.max_iterations if machine else DEFAULT_ITERATIONS
         # What comes from events and outputs has its secrets hidden already.
         super().__init__(
-            self._lines, Teller(view.loop, limit, commands=True), Masker({}), output=True
+            self._lines, PlainLines(view.loop, limit, commands=True), Masker({}), output=True
         )
         self._limit = limit
         self._write_line = write
@@ -78,7 +78,7 @@ class Picked(Reporter):
         self._is_in_part = self._part.first <= entry.seq <= (self._part.last or entry.seq)
         super().record(entry)
 
-    def did(self, item: Did) -> None:
+    def did(self, item: ToolEnded) -> None:
         """What an agent did is in its own list."""
 
     def _tell(self, shown: WithVerdict) -> None:
@@ -129,14 +129,14 @@ class AgentLines(Picked):
     def _look(self, event: Event) -> None:
         super()._look(event)
         if isinstance(event, ActionStart):
-            is_agent = is_agents(action_told(event.action, event.action_type))
+            is_agent = is_agents(action_of_event(event.action, event.action_type))
             self._is_inside = is_agent and self._part.state in (None, event.state)
         elif isinstance(event, StateEnter):
             self._is_inside = False
         elif isinstance(event, FinalEvent):
             self._is_inside = self._part.state is None
 
-    def did(self, item: Did) -> None:
+    def did(self, item: ToolEnded) -> None:
         self.changed(item.files)
         if self._is_wanted:
             status = f" ({item.status})" if item.status else ""

@@ -19,7 +19,7 @@ from little_loops.cli.options import (
 )
 from little_loops.definitions.loading import context_overrides, with_host
 from little_loops.definitions.run_names import run_named
-from little_loops.engine.lifecycle import Wish, resume
+from little_loops.engine.lifecycle import RunRequest, resume
 from little_loops.errors import DefinitionError, UsageError
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.schema import FSMLoop
@@ -90,24 +90,28 @@ def continue_run(args: ResumeArgs) -> int:
     machine = loop or before.loop
     if args.from_state is not None and args.from_state not in machine.states:
         raise UsageError(f"there is no state `{args.from_state}`")
-    wish = wish_of(args, root, machine, before)
+    request = request_of(args, root, machine, before)
     show = Show(args.json, args.quiet, args.verbose, args.color)
     if before.damage and not args.quiet:
         talk(f"warning: {visible(before.damage, newlines=False)}")
     if args.background:
         from little_loops.cli.background_start import start_in_background  # rarely asked for
 
-        return start_in_background("resume", loop, wish, show)
+        return start_in_background("resume", loop, request, show)
     limits = (args.max_iterations, before.run.limits.max_iterations, machine.max_iterations)
     limit = next(value for value in limits if value is not None)
     return carry_out(
-        machine, args.loop, show, lambda around: resume(loop, wish, around, before), limit=limit
+        machine,
+        args.loop,
+        show,
+        lambda services: resume(loop, request, services, before),
+        limit=limit,
     )
 
 
-def wish_of(args: ResumeArgs, root: str, loop: FSMLoop, before: StoredRun) -> Wish:
+def request_of(args: ResumeArgs, root: str, loop: FSMLoop, before: StoredRun) -> RunRequest:
     context = context_overrides(args.context, loop)
-    return Wish(
+    return RunRequest(
         root=root,
         name=args.loop,
         context=context,

@@ -19,7 +19,7 @@ from little_loops.cli.options import (
     value,
 )
 from little_loops.definitions.loading import LoopFile, context_overrides, load_loop, with_host
-from little_loops.engine.lifecycle import Wish, start, unfinished
+from little_loops.engine.lifecycle import RunRequest, start, unfinished
 from little_loops.errors import Problem, UsageError
 from little_loops.fsm.schema import HOST_NAMES, FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits
@@ -85,23 +85,27 @@ def main(argv: Sequence[str]) -> int:
 
         return dry_run(found, args, root)
     name = run_name(found.loop.name, args.id)
-    wanted = "fresh" if args.fresh else _asked_what_to_do(root, name)
+    wanted = "fresh" if args.fresh else _menu_choice(root, name)
     if wanted == "resume":
         return _resume(args, name)
     args.fresh = wanted == "fresh"
     if not args.quiet and not args.json:
         _show_warnings(found.warnings, args.loop)
-    wish = wish_of(args, root, found)
-    if found.loop.evidence.protect and wish.evidence and not args.quiet:
+    request = request_of(args, root, found)
+    if found.loop.evidence.protect and request.evidence and not args.quiet:
         _warn_of_unmatched(found.loop, root)
     show = Show(args.json, args.quiet, args.verbose, args.color)
     if args.background:
         from little_loops.cli.background_start import start_in_background  # rarely asked for
 
-        return start_in_background("start", found.loop, wish, show)
-    limit = wish.limits.max_iterations or found.loop.max_iterations
+        return start_in_background("start", found.loop, request, show)
+    limit = request.limits.max_iterations or found.loop.max_iterations
     return carry_out(
-        found.loop, wish.name, show, lambda around: start(found.loop, wish, around), limit=limit
+        found.loop,
+        request.name,
+        show,
+        lambda services: start(found.loop, request, services),
+        limit=limit,
     )
 
 
@@ -119,9 +123,9 @@ def _show_warnings(problems: Sequence[Problem], loop: str) -> None:
         talk(f"warning: {more} more; see `ll-loop validate {loop}`")
 
 
-def wish_of(args: RunArgs, root: str, found: LoopFile) -> Wish:
+def request_of(args: RunArgs, root: str, found: LoopFile) -> RunRequest:
     context = context_overrides(args.context, found.loop, found.definition.places)
-    return Wish(
+    return RunRequest(
         root=root,
         name=run_name(found.loop.name, args.id),
         context=context,
@@ -171,7 +175,7 @@ def most_iterations(args: RunArgs, loop: FSMLoop) -> int | None:
     return turn_limit(args.max_iterations, args.no_loop, os.environ)
 
 
-def _asked_what_to_do(root: str, name: str) -> Literal["", "resume", "fresh"]:
+def _menu_choice(root: str, name: str) -> Literal["", "resume", "fresh"]:
     """If a run of this name is unfinished, ask the person at the terminal; "" if there is none."""
     if not can_ask() or Runs(root).is_alive(name) == "running":
         return ""

@@ -99,7 +99,7 @@ def stop_run(runs: Runs, name: str) -> Stopped:
     before = runs.view(name)
     if before is None or before.holder is None:
         ended = _end_orphans(before)
-        line = f"{name} is not running ({_how(before)})" + (f"; ended {ended}" if ended else "")
+        line = f"{name} is not running ({_method(before)})" + (f"; ended {ended}" if ended else "")
         return Stopped(name, before, False, line)
     began = time.monotonic()
     was_killed = stop(runs.root, before.holder, plan_for(runs.machine(before)))
@@ -107,7 +107,7 @@ def stop_run(runs: Runs, name: str) -> Stopped:
     if was_killed:
         _end_orphans(view)
     took = duration_text(round((time.monotonic() - began) * 1000))
-    if before.status == "queued" and not _has_begun(view, asked_ms):
+    if before.status == "queued" and not _has_started(view, asked_ms):
         view = None  # what is there is an earlier run, or what it was to continue
     became = "it did not answer and was killed" if was_killed else outcome(view)
     line = f"{name}: asked to stop (pid {before.holder.pid}), {became}   {took}"
@@ -132,11 +132,11 @@ def _end_orphans(view: RunView | None) -> str:
     return ", ".join(f"{one.name} (pid {one.pid})" for one in ended)
 
 
-def _how(view: RunView | None) -> str:
+def _method(view: RunView | None) -> str:
     return "has not run yet" if view is None else since(view, now_ms())
 
 
-def _has_begun(view: RunView | None, asked_ms: int) -> bool:
+def _has_started(view: RunView | None, asked_ms: int) -> bool:
     """Whether it came out of the queue after all, when it was asked to stop."""
     return view is not None and view.summary is not None and view.updated_ms >= asked_ms
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from little_loops.cli.consent import actions_to_agree_to, described
+from little_loops.cli.consent import actions_needing_consent, described
 from little_loops.cli.options import OutputArgs, flag, operand
 from little_loops.definitions.loading import load_loop, read_definition
 from little_loops.definitions.settings import settled
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
         wanted = dict.fromkeys(
             action
             for loop in _loops(args.loop, root)
-            for action in actions_to_agree_to(loop, {}, root)
+            for action in actions_needing_consent(loop, {}, root)
         )
         agree(root, wanted, timestamp(wall_ms()), os.environ)
     return _show(root, json=args.json)

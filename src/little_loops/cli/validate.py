@@ -19,7 +19,7 @@ from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project, loop_files
 from little_loops.terminal import paint
-from little_loops.terminal.console import print_json, say, say_as_it_is
+from little_loops.terminal.console import print_json, print_unchanged, say
 from little_loops.terminal.problems import annotation, as_dict, paper_of, render_all
 
 EXAMPLES = (
@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
             print_json(document(checked, strict=args.strict))
         case "github":
             for problem in (problem for each in checked for problem in each.problems):
-                say_as_it_is(annotation(_as_strict(problem) if args.strict else problem))
+                print_unchanged(annotation(_as_strict(problem) if args.strict else problem))
         case _:
             report(checked, args)
     return OK if all(each.is_good(args.strict) for each in checked) else USAGE

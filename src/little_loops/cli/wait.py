@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
         if ended is not None:
             return _tell_end(args, name, ended)
         if until is not None and time.monotonic() >= until:
-            return _tell_on(args, name, doing or "running")
+            return _forward(args, name, doing or "running")
         time.sleep(POLL_S)
 
 
@@ -56,7 +56,7 @@ def _ended(runs: Runs, name: str) -> RunDetail | None:
     return None if found.view.is_alive else found
 
 
-def _tell_on(args: WaitArgs, name: str, status: str) -> int:
+def _forward(args: WaitArgs, name: str, status: str) -> int:
     if args.json:
         print_json({"schema": 1, "name": name, "status": status, "event": None})
     elif not args.quiet:

@@ -25,7 +25,7 @@ def evidence_problems(
     """What is written down about evidence and cannot be done, or changes nothing."""
     loop = definition.loop
     assert loop is not None, "only a valid loop has evidence"
-    if not _speaks_of_it(definition, loop):
+    if not _mentions_it(definition, loop):
         return ()
     if repository_of(root) is None:
         return tuple(_without_git(definition, loop))
@@ -34,7 +34,7 @@ def evidence_problems(
     return tuple(_without_effect(definition, loop))
 
 
-def _speaks_of_it(definition: Definition, loop: FSMLoop) -> bool:
+def _mentions_it(definition: Definition, loop: FSMLoop) -> bool:
     routed = any(getattr(state, field) for state in loop.states.values() for field in TRANSITIONS)
     return definition.places.has("evidence") or loop.scope_writes == "enforce" or routed
 

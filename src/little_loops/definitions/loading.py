@@ -73,7 +73,7 @@ def with_host(found: LoopFile, given: Mapping[str, str], root: str) -> LoopFile:
 def find_loop(argument: str, root: str) -> str:
     paths = resolve(argument, root, name_of, cwd=os.getcwd())
     if not paths:
-        raise UnknownLoop(f"there is no loop `{argument}`", _what_there_is(argument, root))
+        raise UnknownLoop(f"there is no loop `{argument}`", _available(argument, root))
     if len(paths) > 1 and not _one_is_compiled(paths):
         raise _ambiguous(argument, paths)
     return paths[0]
@@ -133,7 +133,7 @@ def _ambiguous(name: str, paths: Sequence[str]) -> UsageError:
     )
 
 
-def _what_there_is(argument: str, root: str) -> str:
+def _available(argument: str, root: str) -> str:
     stems = [os.path.splitext(os.path.basename(path))[0] for path in loop_files(root)]
     if not stems:
         return (

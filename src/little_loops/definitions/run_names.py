@@ -15,7 +15,7 @@ def run_named(argument: str, root: str) -> str:
         return argument
     name = loop_name_of(argument, root)
     if name is None:
-        raise UsageError(f"there is no loop or run `{argument}`", what_there_is(root))
+        raise UsageError(f"there is no loop or run `{argument}`", available(root))
     return name
 
 
@@ -33,7 +33,7 @@ def loop_name_of(argument: str, root: str) -> str | None:
         return None
 
 
-def what_there_is(root: str) -> str:
+def available(root: str) -> str:
     runs = [view.name for view in Runs(root).list()]
     stems = [os.path.splitext(os.path.basename(path))[0] for path in loop_files(root)]
     known = ", ".join(f"`{name}`" for name in sorted({*runs, *stems})[:20])

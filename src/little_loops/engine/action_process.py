@@ -19,7 +19,7 @@ from little_loops.fsm.signals import SIGNALS
 from little_loops.fsm.state import CutBy, LoopState, SignalLine
 from little_loops.fsm.variables import SESSION_VARIABLES
 from little_loops.records import NamedTuple
-from little_loops.reporting.observers import Onlooker
+from little_loops.reporting.observers import Observer
 from little_loops.runs.layout import CONTINUE
 from little_loops.system import process
 from little_loops.system.files import failure
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from little_loops.system.process_tree import Plan
 
 CONTINUATION_CAP = 8 << 10
-UNTOLD = ("", "Ready for fresh session")
+EMPTY_NOTES = ("", "Ready for fresh session")
 """Handoff texts that say nothing: the continuation is in a file, then."""
 
 
@@ -50,7 +50,7 @@ class Workplace(NamedTuple):
     run_dir: str
     environ: Mapping[str, str]
     stop: StopFlag | None = None
-    onlookers: Onlooker = Onlooker()
+    onlookers: Observer = Observer()
     output: RunOutput | None = None
     skip_permissions: bool = False
     on_started: Callable[[int], None] | None = None
@@ -139,7 +139,7 @@ class Notes(NamedTuple):
 
     def signal_line(self, marker: str, payload: str) -> SignalLine:
         kind = SIGNALS.get(marker, marker)
-        if kind == "handoff" and payload in UNTOLD:
+        if kind == "handoff" and payload in EMPTY_NOTES:
             payload = self._written() or payload
         return SignalLine(kind, payload)
 

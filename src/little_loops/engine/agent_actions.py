@@ -26,13 +26,13 @@ from little_loops.engine.action_process import (
     run_program,
     write_file,
 )
-from little_loops.engine.drive import Acted
+from little_loops.engine.drive import ActionOutcome
 from little_loops.engine.resolve import Filled
 from little_loops.errors import StorageError
 from little_loops.fsm.commands import RunAgent
 from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.spending import LOST
-from little_loops.fsm.state import AgentWay, LoopState, Result, SignalLine
+from little_loops.fsm.state import AgentResult, LoopState, Result, SignalLine
 from little_loops.hosts.base import (
     Activity,
     AuthFailed,
@@ -46,9 +46,9 @@ from little_loops.hosts.base import (
     Retrying,
     Text,
     Usage,
+    agent_result_of,
     argv_with_files,
     host_named,
-    way_of,
 )
 from little_loops.hosts.base import environment as with_launch
 from little_loops.hosts.programs import find_program
@@ -67,11 +67,11 @@ JUST_PASSED_MS = 10_000
 """An agent may take so long to end that the reset it names has passed: then it is asked at once."""
 RESTORED = "Protected files that must not be changed were restored"
 READY = "Ready for fresh session"
-GARNISHED = re.compile(rf"[\s*_`'\"]*{READY}[\s*_`'\".!]*", re.IGNORECASE)
+READY_LINE = re.compile(rf"[\s*_`'\"]*{READY}[\s*_`'\".!]*", re.IGNORECASE)
 """The words that say the notes are in a file, as models write them: in bold, with a full stop."""
 
 
-def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) -> Acted:
+def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) -> ActionOutcome:
     notes = hand_over(at, command.job.continuation)
     env = environment(at, run, command.job, filled.env)
     host = host_named(command.host.host)
@@ -80,16 +80,16 @@ def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) 
     launch = host.build(request)
     argv, why_not = _argv(at, launch, env)
     if why_not:
-        return Acted(Result(None, 0, failure=why_not))
+        return ActionOutcome(Result(None, 0, failure=why_not))
     turn = AgentTurn(at, host.reader(request))
     streams = Streams(at, command.job, turn.hear, is_agent=True)
     ended, cut = _run(at, command, host, argv, with_launch(launch, env), streams, launch.stdin)
     raw = streams.result(ended, "none" if cut == "host" else cut)
     if isinstance(ended, process.CannotStart):
-        return Acted(raw)
+        return ActionOutcome(raw)
     outcome = turn.outcome(ended, raw, cut)
     result = _result(at, command, raw, outcome)
-    return Acted(result, _signal(notes, turn, result), (*outcome.warnings, *_left(ended)))
+    return ActionOutcome(result, _signal(notes, turn, result), (*outcome.warnings, *_left(ended)))
 
 
 def _left(ended: process.Ended) -> Iterator[str]:
@@ -263,12 +263,12 @@ def _kept(data: Folder, name: str) -> Iterator[bytes]:
 
 
 def _result(at: Workplace, command: RunAgent, raw: Result, outcome: Outcome) -> Result:
-    way: AgentWay = way_of(outcome) or "error"
+    agent_result: AgentResult = agent_result_of(outcome) or "error"
     return raw._replace(
         **kept_text(at, command.job, outcome.text),
-        exit_code=_exit_code(way, outcome),
+        exit_code=_exit_code(agent_result, outcome),
         signal=None,
-        agent=way,
+        agent=agent_result,
         kind=outcome.kind,
         reason=outcome.reason,
         verdict=outcome.verdict,
@@ -277,26 +277,26 @@ def _result(at: Workplace, command: RunAgent, raw: Result, outcome: Outcome) -> 
         tokens=outcome.tokens.total,
         cost_usd=outcome.cost_usd,
         turns=outcome.turns,
-        retry_at_ms=_still_to_come(outcome.retry_at_ms),
+        retry_at_ms=_remaining(outcome.retry_at_ms),
     )
 
 
-def _still_to_come(reset_ms: int | None) -> int | None:
+def _remaining(reset_ms: int | None) -> int | None:
     """A reset long past names no time to wait for: growing waits, then, and no hammering."""
     past = reset_ms is not None and reset_ms + JUST_PASSED_MS < wall_ms()
     return None if past else reset_ms
 
 
-def _exit_code(way: AgentWay, outcome: Outcome) -> int:
-    if way == "success":
+def _exit_code(agent_result: AgentResult, outcome: Outcome) -> int:
+    if agent_result == "success":
         return EXIT_CODES.get(outcome.verdict or "pass", 0)
-    return EXIT_CODES["fail"] if way == "fail" else ERROR_EXIT
+    return EXIT_CODES["fail"] if agent_result == "fail" else ERROR_EXIT
 
 
 def _signal(notes: Notes, turn: AgentTurn, result: Result) -> SignalLine | None:
     found = turn.scanner.found
     if found is not None:
-        payload = READY if GARNISHED.fullmatch(found.payload) else found.payload
+        payload = READY if READY_LINE.fullmatch(found.payload) else found.payload
         return notes.signal_line(found.kind, payload)
     if result.agent == "handoff":
         return notes.signal_line("CONTEXT_HANDOFF", "")

@@ -9,7 +9,7 @@ import time
 
 from little_loops.engine.action_output import Streams
 from little_loops.engine.action_process import Workplace, environment
-from little_loops.engine.drive import Acted
+from little_loops.engine.drive import ActionOutcome
 from little_loops.engine.resolve import Filled
 from little_loops.fsm.commands import Job, RunBuiltin
 from little_loops.fsm.state import CutBy, LoopState, SignalLine
@@ -18,7 +18,9 @@ from little_loops.relay.turns import perform
 from little_loops.system.process import Ended
 
 
-def run_builtin(at: Workplace, run: LoopState, command: RunBuiltin, filled: Filled) -> Acted:
+def run_builtin(
+    at: Workplace, run: LoopState, command: RunBuiltin, filled: Filled
+) -> ActionOutcome:
     streams = Streams(at, command.job)
     began = time.monotonic()
     call = _call(at, run, command.job, filled, streams, began)
@@ -34,7 +36,7 @@ def run_builtin(at: Workplace, run: LoopState, command: RunBuiltin, filled: Fill
     if done.structured is not None:
         result = result._replace(structured=done.structured)
     failed = None if done.error is None else SignalLine("error", done.error)
-    return Acted(result._replace(wait_ms=done.wait_ms), failed, done.warnings)
+    return ActionOutcome(result._replace(wait_ms=done.wait_ms), failed, done.warnings)
 
 
 def _call(

@@ -22,7 +22,7 @@ from little_loops.fsm.events import (
     ConditionEval,
     Entry,
     LoopError,
-    Transition,
+    TransitionTaken,
 )
 from little_loops.fsm.happenings import (
     ActionEnded,
@@ -185,7 +185,7 @@ class CheckWorld:
                 self._update(exit_code=result.exit_code, output=_printed(self.at.run_dir, result))
             case ConditionEval(reason=reason):
                 self._update(reason=reason)
-            case Transition(to=to):
+            case TransitionTaken(to=to):
                 self._update(verdict="fail" if to == NOT_PASSED else "pass")
             case LoopError(error=error, reason=why) if why != "terminal":
                 self._update(reason=error)

@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping
 
 from little_loops.engine.action_process import Workplace, inherited
-from little_loops.engine.drive import Acted
+from little_loops.engine.drive import ActionOutcome
 from little_loops.engine.resolve import Filled
 from little_loops.engine.runner_world import ActionResult
 from little_loops.engine.shell_actions import run_shell
-from little_loops.fsm.actions import Agent, Builtin, Shell, action_told
+from little_loops.fsm.actions import Agent, Builtin, Shell, action_of_event
 from little_loops.fsm.commands import Job, RunAgent, RunShell
 from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.state import FileRef, LoopState, Result
@@ -44,7 +44,7 @@ class DefaultActionRunner:
 
 def _act(
     at: Workplace, text: str, action_type: str, deadline_ms: int | None, filled: Filled
-) -> Acted:
+) -> ActionOutcome:
     job = Job(
         state="action",
         step=1,
@@ -58,7 +58,7 @@ def _act(
         deadline_ms=deadline_ms,
         deadline_of="action",
     )
-    match action_told(text, action_type):
+    match action_of_event(text, action_type):
         case Shell():
             return run_shell(at, RUN, RunShell(job, text, "sh"), filled)
         case Agent(is_slash=is_slash):
@@ -66,7 +66,7 @@ def _act(
 
             return run_agent(at, RUN, RunAgent(job, text, is_slash, HostOptions(), ""), filled)
         case Builtin(name):
-            return Acted(Result(None, 0, failure=f"`{name}` is an action of a run's own"))
+            return ActionOutcome(Result(None, 0, failure=f"`{name}` is an action of a run's own"))
 
 
 def _told(directory: str, result: Result) -> ActionResult:

@@ -37,7 +37,7 @@ Performer = Callable[[Any, LoopState, Any], Happening]
 Performers = Mapping[type[Command], Performer]
 
 
-class Acted(NamedTuple):
+class ActionOutcome(NamedTuple):
     """What came of an action."""
 
     result: Result

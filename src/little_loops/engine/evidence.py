@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from little_loops.engine.action_output import Streams
 from little_loops.engine.action_process import Workplace, cut_by, environment, run_program
-from little_loops.engine.drive import Acted
+from little_loops.engine.drive import ActionOutcome
 from little_loops.engine.pinned_start import PinnedStart, read_file
 from little_loops.engine.resolve import Filled
 from little_loops.errors import StorageError, StoreError
@@ -224,7 +224,7 @@ def _looking(
     """A stop ends it early, unless the run is ending anyway."""
     trees = world.trees
     try:
-        stop = None if command.ending is not None else world.around.stop
+        stop = None if command.ending is not None else world.services.stop
         trees.store.git = trees.store.git.bounded(SNAPSHOT_S)._replace(stop=stop)
         return look(trees)
     except Interrupted as cut:
@@ -293,7 +293,7 @@ def _warnings(taken: model.Snapshot, is_first: bool) -> tuple[str, ...]:
 
 def run_in_copy(
     trees: RunTrees, at: Workplace, run: LoopState, command: RunShell, filled: Filled
-) -> Acted:
+) -> ActionOutcome:
     assert command.copy is not None, "only a check in a clean copy comes here"
     copy = trees.copy
     trees.store.git = trees.store.git.bounded(SNAPSHOT_S)._replace(stop=at.stop)
@@ -302,7 +302,7 @@ def run_in_copy(
             return _run_held(trees, at, run, command, command.copy, filled)
     except StoreError as error:
         help = f" ({error.help})" if error.help else ""
-        return Acted(Result(None, 0, failure=f"no clean copy: {error.message}{help}"))
+        return ActionOutcome(Result(None, 0, failure=f"no clean copy: {error.message}{help}"))
 
 
 def _run_held(
@@ -312,7 +312,7 @@ def _run_held(
     command: RunShell,
     wanted: CleanCopy,
     filled: Filled,
-) -> Acted:
+) -> ActionOutcome:
     copy, job = trees.copy, command.job
     path = copy.lay_out(
         wanted.project,
@@ -323,14 +323,14 @@ def _run_held(
     there = at._replace(project=path)
     env = copy.environment(environment(at, run, job, filled.env))
     if wanted.setup is not None and (why_not := _set_up(there, command, wanted.setup, env)):
-        return Acted(Result(None, 0, failure=why_not))
+        return ActionOutcome(Result(None, 0, failure=why_not))
     streams = Streams(at, job)
     shown = InProjectTerms(streams, path, at.project)
     argv = [command.shell, "-c", filled.text]
     plan = ((SIGTERM, job.kill_grace_s),)
     ended = run_program(there, job, argv, env, shown, plan=plan)
     shown.close()
-    return Acted(streams.result(ended, cut_by(job, ended)))
+    return ActionOutcome(streams.result(ended, cut_by(job, ended)))
 
 
 def _set_up(there: Workplace, command: RunShell, setup: str, env: Mapping[str, str]) -> str | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from little_loops.engine.action_process import Workplace, inherited
 from little_loops.engine.drive import drive, new_run
-from little_loops.engine.local_world import LocalWorld, SessionNote, Surroundings
+from little_loops.engine.local_world import LocalWorld, Services, SessionNote
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.endings import not_resumable
@@ -28,9 +28,9 @@ from little_loops.fsm.state import UNFINISHED, Limits, LoopState, Result
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.fsm.values import written_env
 from little_loops.records import NamedTuple
-from little_loops.reporting.lines import Teller
+from little_loops.reporting.lines import PlainLines
 from little_loops.reporting.masking import Masker
-from little_loops.reporting.observers import Onlookers
+from little_loops.reporting.observers import Observers
 from little_loops.reporting.reporter import Reporter
 from little_loops.runs import storage
 from little_loops.runs.claims import Claim, alive, claim, nested_in, nesting
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 ARCHIVED = ("completed", "failed", "stopped")
 
 
-class Wish(NamedTuple):
+class RunRequest(NamedTuple):
     """What is asked of a run; plain data, so that it can travel to a background process."""
 
     root: str
@@ -69,12 +69,12 @@ class Wish(NamedTuple):
     started_in: tuple[str, ...] = ()  # the runs around the action that started it
 
 
-def asked_from(wish: Wish, environ: Mapping[str, str]) -> Wish:
+def nested_request(request: RunRequest, environ: Mapping[str, str]) -> RunRequest:
     """With the runs around the process that asks: they cannot end while it waits for the start."""
-    return wish._replace(started_in=nesting(environ).runs)
+    return request._replace(started_in=nesting(environ).runs)
 
 
-class Ran(NamedTuple):
+class RunOutcome(NamedTuple):
     run: LoopState
     ending: Ending
     files: RunFiles
@@ -83,45 +83,45 @@ class Ran(NamedTuple):
 # ── starting ───────────────────────────────────────────────────────────────────────────────────
 
 
-def start(loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
+def start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome:
     """Run a loop from its beginning."""
-    return _hand_on(_start(loop, wish, around), loop, wish, around)
+    return _hand_on(_start(loop, request, services), loop, request, services)
 
 
-def _start(loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
+def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome:
     run_id = new_run_id()
-    if wish.queue:
-        _refuse_early(wish)
+    if request.queue:
+        _refuse_early(request)
     with ExitStack() as stack:
-        stack.enter_context(_claim(loop, wish.scope or loop.scope, wish, around, run_id))
-        _make_room(wish)
-        clock = _clock(around, 0)
+        stack.enter_context(_claim(loop, request.scope or loop.scope, request, services, run_id))
+        _make_room(request)
+        clock = _clock(services, 0)
         run = new_run(
             loop,
             run_id,
             clock.now(),
-            context=wish.context,
-            scope=wish.scope,
-            limits=wish.limits,
-            evidence=_evidence(loop, wish, around),
+            context=request.context,
+            scope=request.scope,
+            limits=request.limits,
+            evidence=_evidence(loop, request, services),
         )
         kept = {"run": run_id, "loop": loop.to_dict(), "context": dict(run.context)}
-        if wish.host:
-            kept["host"] = dict(wish.host)
-        writer = storage.create(wish.root, wish.name, kept)
+        if request.host:
+            kept["host"] = dict(request.host)
+        writer = storage.create(request.root, request.name, kept)
         stack.callback(writer.close)
-        return _carry_out(loop, run, Started(clock.now()), wish, around, writer, clock)
+        return _carry_out(loop, run, Started(clock.now()), request, services, writer, clock)
 
 
-def _evidence(loop: FSMLoop, wish: Wish, around: Surroundings) -> str | None:
+def _evidence(loop: FSMLoop, request: RunRequest, services: Services) -> str | None:
     """`on`, or why the run keeps no evidence; nobody asks where no agent works."""
     if not (wants_evidence(loop) or loop.evidence.enabled is False):
         return None
     from little_loops.engine.evidence import evidence_for  # loops without agents pay nothing
 
-    kept = evidence_for(loop, wish.root, around.environ, wanted=wish.evidence)
+    kept = evidence_for(loop, request.root, services.environ, wanted=request.evidence)
     if kept not in ("on", "off", None):
-        around.warn(f"warning: no evidence is kept of what agents change: {kept}")
+        services.warn(f"warning: no evidence is kept of what agents change: {kept}")
     return kept
 
 
@@ -131,38 +131,38 @@ def new_run_id() -> str:
 
 
 def _claim(
-    loop: FSMLoop, scope: tuple[str, ...], wish: Wish, around: Surroundings, run_id: str
+    loop: FSMLoop, scope: tuple[str, ...], request: RunRequest, services: Services, run_id: str
 ) -> Claim:
     return claim(
-        wish.root,
-        wish.name,
-        resolve_scope(wish.root, scope),
+        request.root,
+        request.name,
+        resolve_scope(request.root, scope),
         run_id,
         loop=loop.name,
         started_at=timestamp(wall_ms()),
-        outer=nesting(around.environ).runs,
-        queue=wish.queue,
-        within=wish.started_in,
-        say=around.say,
-        stop=around.stop,
+        outer=nesting(services.environ).runs,
+        queue=request.queue,
+        within=request.started_in,
+        say=services.say,
+        stop=services.stop,
     )
 
 
-def _make_room(wish: Wish) -> None:
+def _make_room(request: RunRequest) -> None:
     """Put an old run of this name into the history; one that is unfinished only if told to."""
-    before = None if wish.fresh else current(wish.root, wish.name)
+    before = None if request.fresh else current(request.root, request.name)
     if before is not None and before.run.status in UNFINISHED:
-        raise unfinished(wish.name, before.run)
-    _end_orphans_of(RunFiles(wish.root, wish.name))
-    archive(wish.root, wish.name)
+        raise unfinished(request.name, before.run)
+    _end_orphans_of(RunFiles(request.root, request.name))
+    archive(request.root, request.name)
 
 
-def _refuse_early(wish: Wish) -> None:
+def _refuse_early(request: RunRequest) -> None:
     """Nobody waits in the queue for a run that will then not be started."""
-    if alive(wish.root, wish.name) is None and not wish.fresh:
-        before = current(wish.root, wish.name)
+    if alive(request.root, request.name) is None and not request.fresh:
+        before = current(request.root, request.name)
         if before is not None and before.run.status in UNFINISHED:
-            raise unfinished(wish.name, before.run)
+            raise unfinished(request.name, before.run)
 
 
 def _end_orphans_of(files: RunFiles) -> None:
@@ -184,42 +184,46 @@ def unfinished(name: str, run: LoopState) -> UsageError:
 
 
 def resume(
-    loop: FSMLoop | None, wish: Wish, around: Surroundings, before: StoredRun | None = None
-) -> Ran:
+    loop: FSMLoop | None, request: RunRequest, services: Services, before: StoredRun | None = None
+) -> RunOutcome:
     """Continue the newest run of that name; by `loop`, or as it was started.
 
     `before` is that run, where the caller has read it already.
     """
-    before = before or find(wish.root, wish.name)
-    return _hand_on(_resume(loop, wish, around, before), loop or before.loop, wish, around)
+    before = before or find(request.root, request.name)
+    return _hand_on(
+        _resume(loop, request, services, before), loop or before.loop, request, services
+    )
 
 
-def _resume(loop: FSMLoop | None, wish: Wish, around: Surroundings, before: StoredRun) -> Ran:
-    scope = wish.scope or before.run.scope
+def _resume(
+    loop: FSMLoop | None, request: RunRequest, services: Services, before: StoredRun
+) -> RunOutcome:
+    scope = request.scope or before.run.scope
     with ExitStack() as stack:
-        stack.enter_context(_claim(before.loop, scope, wish, around, before.run.run))
+        stack.enter_context(_claim(before.loop, scope, request, services, before.run.run))
         stored = take_over(before)
         run, machine = stored.run, loop or stored.loop
         if run.status in ARCHIVED and not_resumable(machine, run):
-            archive(wish.root, wish.name)  # it was killed before it could put itself away
-        check_resumable(wish.name, machine, run)
+            archive(request.root, request.name)  # it was killed before it could put itself away
+        check_resumable(request.name, machine, run)
         writer = storage.reopen(
-            wish.root, wish.name, stored.stamps, has_snapshot=stored.has_snapshot
+            request.root, request.name, stored.stamps, has_snapshot=stored.has_snapshot
         )
         stack.callback(writer.close)
         if loop is not None:
             writer.keep({**stored.start, "loop": loop.to_dict()})
         orphans = _end_orphans(run, machine, writer)
-        clock = _clock(around, run.ran_ms + _ran_on_ms(run, stored.files))
-        context = {**_changed_context(before, loop), **wish.context}
+        clock = _clock(services, run.ran_ms + _ran_on_ms(run, stored.files))
+        context = {**_changed_context(before, loop), **request.context}
         lost = _lost_turn(run, machine, writer)
-        happening = Resumed(clock.now(), orphans, wish.from_state, wish.limits, context, lost)
+        happening = Resumed(clock.now(), orphans, request.from_state, request.limits, context, lost)
         return _carry_out(
             machine,
             run,
             happening,
-            wish,
-            around,
+            request,
+            services,
             writer,
             clock,
             is_redefined=loop is not None,
@@ -236,10 +240,10 @@ def _lost_turn(run: LoopState, loop: FSMLoop, writer: RunWriter) -> Result | Non
     return reported(writer.data, options, run.step, run.attempt)
 
 
-def _clock(around: Surroundings, before_ms: int) -> RunClock:
-    clock = around.clock(before_ms)
-    if around.stop is not None:
-        clock.leave_out(around.stop.stood_still_ms)
+def _clock(services: Services, before_ms: int) -> RunClock:
+    clock = services.clock(before_ms)
+    if services.stop is not None:
+        clock.leave_out(services.stop.stood_still_ms)
     return clock
 
 
@@ -288,27 +292,27 @@ def _carry_out(
     loop: FSMLoop,
     run: LoopState,
     happening: Happening,
-    wish: Wish,
-    around: Surroundings,
+    request: RunRequest,
+    services: Services,
     writer: RunWriter,
     clock: RunClock,
     *,
     is_redefined: bool = False,
-) -> Ran:
-    masker = Masker({**around.environ, **written_env(loop)})
-    if around.owns_process:
+) -> RunOutcome:
+    masker = Masker({**services.environ, **written_env(loop)})
+    if services.owns_process:
         process_tree.adopt_orphans()
     with ExitStack() as stack:
         log = writer.open_log()
         stack.callback(os.close, log)
-        onlookers = Onlookers([_log_keeper(log, loop, run, masker), *around.onlookers])
+        onlookers = Observers([_log_keeper(log, loop, run, masker), *services.onlookers])
 
         def workplace() -> Workplace:
             session = SessionNote(writer.data)
             stack.callback(session.close)
             output = RunOutput(writer.data, masker)
             stack.callback(output.close)
-            return _workplace(run.run, wish, around, writer, onlookers, output, session)
+            return _workplace(run.run, request, services, writer, onlookers, output, session)
 
         if run.seq:
             rescue(writer.data, run.step, run.attempt)
@@ -319,57 +323,57 @@ def _carry_out(
             opened = RunTrees(
                 loop,
                 run,
-                wish.root,
+                request.root,
                 writer.files.data,
-                around.environ,
+                services.environ,
                 is_redefined=is_redefined,
             )
             stack.callback(opened.close)
             return opened
 
-        world = LocalWorld(loop, writer, workplace, clock, masker, onlookers, around, trees)
+        world = LocalWorld(loop, writer, workplace, clock, masker, onlookers, services, trees)
         run, ending = drive(loop, run, happening, world)
     writer.save(run, sync=True)
-    past = _put_away(wish, around) if run.status in ARCHIVED else None
-    return Ran(run, ending, past or writer.files)
+    past = _put_away(request, services) if run.status in ARCHIVED else None
+    return RunOutcome(run, ending, past or writer.files)
 
 
-def _put_away(wish: Wish, around: Surroundings) -> RunFiles | None:
+def _put_away(request: RunRequest, services: Services) -> RunFiles | None:
     """Into the history; where that fails the run has ended all the same."""
     try:
-        return archive(wish.root, wish.name)
+        return archive(request.root, request.name)
     except StorageError as error:
-        around.warn(f"warning: the run was not put into the history: {error.message}")
+        services.warn(f"warning: the run was not put into the history: {error.message}")
         return None
 
 
 def _workplace(
     run_id: str,
-    wish: Wish,
-    around: Surroundings,
+    request: RunRequest,
+    services: Services,
     writer: RunWriter,
-    onlookers: Onlookers,
+    onlookers: Observers,
     output: RunOutput,
     session: SessionNote,
 ) -> Workplace:
-    path = path_with_own_command(writer.data, around.environ.get("PATH"))
-    nested = nested_in(run_id, nesting(around.environ))
+    path = path_with_own_command(writer.data, services.environ.get("PATH"))
+    nested = nested_in(run_id, nesting(services.environ))
     return Workplace(
-        wish.root,
+        request.root,
         writer.files.data,
-        inherited({**around.environ, **nested, "PATH": path}),
-        stop=around.stop,
+        inherited({**services.environ, **nested, "PATH": path}),
+        stop=services.stop,
         onlookers=onlookers,
         output=output,
-        skip_permissions=wish.skip_permissions,
+        skip_permissions=request.skip_permissions,
         on_started=session.keep,
-        scanner=around.scanner,
+        scanner=services.scanner,
     )
 
 
-def _hand_on(ran: Ran, loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
+def _hand_on(ran: RunOutcome, loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome:
     """Where the ending asks for a fresh session, start it now that the claim is given up."""
-    if not ran.ending.spawn or (around.performers and around.handoff is None):
+    if not ran.ending.spawn or (services.performers and services.handoff is None):
         return ran
     # Only a handoff starts sessions.
     from little_loops.engine.handoff_handler import SPAWNING
@@ -377,9 +381,9 @@ def _hand_on(ran: Ran, loop: FSMLoop, wish: Wish, around: Surroundings) -> Ran:
 
     options = loop.host.under(loop.states[ran.run.current_state].host)
     # It is the same run that goes on: what was agreed to for it still holds.
-    agreed = {"LL_ALLOW_SKIP_PERMISSIONS": "1"} if wish.skip_permissions else {}
-    spawner = Spawner(ran.files, options, {**around.environ, **agreed}, ran.run.seq)
-    handler = (around.handoff or SPAWNING).started_by(spawner.start)
+    agreed = {"LL_ALLOW_SKIP_PERMISSIONS": "1"} if request.skip_permissions else {}
+    spawner = Spawner(ran.files, options, {**services.environ, **agreed}, ran.run.seq)
+    handler = (services.handoff or SPAWNING).started_by(spawner.start)
     handler.handle(ran.files.name, ran.run.continuation_prompt)
     return ran
 
@@ -388,5 +392,5 @@ def _log_keeper(log: int, loop: FSMLoop, run: LoopState, masker: Masker) -> Repo
     def write(text: str) -> None:
         os.write(log, text.encode("utf-8", "replace"))
 
-    teller = Teller(loop.name, iterations_allowed(loop, run), commands=True)
+    teller = PlainLines(loop.name, iterations_allowed(loop, run), commands=True)
     return Reporter(write, teller, masker, output=True)

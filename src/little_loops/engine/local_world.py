@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from little_loops.engine.action_output import Trimmer
 from little_loops.engine.action_process import Workplace
-from little_loops.engine.drive import Acted, Performer, Performers
+from little_loops.engine.drive import ActionOutcome, Performer, Performers
 from little_loops.engine.resolve import Filled, Values, fill, judge_now, shown_text
 from little_loops.engine.shell_actions import run_shell
 from little_loops.fsm.codec import to_record
@@ -49,7 +49,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Result
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import Masker, looks_secret
-from little_loops.reporting.observers import Onlooker
+from little_loops.reporting.observers import Observer
 from little_loops.runs.layout import SESSION
 from little_loops.runs.storage import RunWriter
 from little_loops.system import process_tree
@@ -63,12 +63,12 @@ if TYPE_CHECKING:
     from little_loops.engine.evidence import RunTrees
     from little_loops.engine.handoff_handler import HandoffHandler
 
-HEARD_TOGETHER_S = 0.2
+SHARED_SIGNAL_WINDOW_S = 0.2
 MAX_FILLED = 4096
 """Characters of a filled-in action that its event keeps."""
 
 
-class Surroundings(NamedTuple):
+class Services(NamedTuple):
     """What a run needs of the process it is in.
 
     `owns_process`: nothing else goes on in it, so that every orphan below it is the run's.
@@ -79,7 +79,7 @@ class Surroundings(NamedTuple):
 
     environ: Mapping[str, str]
     stop: StopFlag | None = None
-    onlookers: Sequence[Onlooker] = ()
+    onlookers: Sequence[Observer] = ()
     say: Callable[[str], None] = lambda _: None
     warn: Callable[[str], None] = lambda _: None
     ready: Callable[[LoopState], None] = lambda _: None
@@ -100,19 +100,19 @@ class LocalWorld:
         make_workplace: Callable[[], Workplace],
         clock: RunClock,
         masker: Masker,
-        onlookers: Onlooker,
-        around: Surroundings,
+        onlookers: Observer,
+        services: Services,
         open_trees: Callable[[], RunTrees],
     ) -> None:
         self.loop = loop
         self.writer = writer
         self.clock = clock
         self.masker = masker
-        self.around = around
+        self.services = services
         self.onlookers = onlookers
         self.run_dir = writer.files.data
         self.is_ready = False
-        self.performers = {**PERFORM, **around.performers}
+        self.performers = {**PERFORM, **services.performers}
         self._make_workplace = make_workplace
         self._filled: tuple[RunAction, Filled | str] | None = None
         self._open_trees = open_trees
@@ -139,7 +139,7 @@ class LocalWorld:
         self.writer.save(run)
         if not self.is_ready:
             self.is_ready = True
-            self.around.ready(run)
+            self.services.ready(run)
 
     def perform(self, run: LoopState, command: Command) -> Happening:
         if (asked := self.stop_asked()) and not _ends_run(command):
@@ -171,7 +171,7 @@ class LocalWorld:
 
     def values(self, run: LoopState) -> Values:
         """What templates may name at this moment of the run."""
-        return Values(self.loop, run, self.around.environ, self.run_dir)
+        return Values(self.loop, run, self.services.environ, self.run_dir)
 
     def learn(self, environ: Mapping[str, str]) -> None:
         """Secrets among the variables of an action are known once their values are filled in."""
@@ -180,12 +180,12 @@ class LocalWorld:
             self.onlookers.learn(environ)
 
     def stop_asked(self) -> StopAsked | None:
-        stop = self.around.stop
+        stop = self.services.stop
         if stop is None or stop.signal is None:
             return None
         return StopAsked(self.clock.now(), stop.signal)
 
-    def ended(self, acted: Acted) -> ActionEnded:
+    def ended(self, acted: ActionOutcome) -> ActionEnded:
         self._trimmer.count(acted.result)
         return ActionEnded(self.clock.now(), *acted, self._stopped_by(acted.result))
 
@@ -195,10 +195,10 @@ class LocalWorld:
         A shutdown, or the stop of a run around this one, signals the action and its runner at
         once: whichever hears it first, the action was interrupted and did not fail.
         """
-        stop = self.around.stop
+        stop = self.services.stop
         if stop is None:
             return None
-        together = result.signal in STOPS and stop.wait(HEARD_TOGETHER_S)
+        together = result.signal in STOPS and stop.wait(SHARED_SIGNAL_WINDOW_S)
         return stop.signal if together or result.cut_by == "stop" else None
 
 
@@ -250,18 +250,18 @@ def _builtin(world: LocalWorld, run: LoopState, command: RunBuiltin) -> ActionEn
     return _act(world, run, command, run_builtin)
 
 
-Ran = TypeVar("Ran", RunShell, RunAgent, RunBuiltin)
+Act = TypeVar("Act", RunShell, RunAgent, RunBuiltin)
 
 
 def _act(
     world: LocalWorld,
     run: LoopState,
-    command: Ran,
-    act: Callable[[Workplace, LoopState, Ran, Filled], Acted],
+    command: Act,
+    act: Callable[[Workplace, LoopState, Act, Filled], ActionOutcome],
 ) -> ActionEnded:
     filled = world.filled(run, command)
     if isinstance(filled, str):
-        return world.ended(Acted(Result(None, 0, failure=filled)))
+        return world.ended(ActionOutcome(Result(None, 0, failure=filled)))
     return world.ended(act(world.workplace, run, command, filled))
 
 
@@ -272,7 +272,7 @@ def _judge(world: LocalWorld, run: LoopState, command: Judge) -> Happening:
 
 
 def _wait(world: LocalWorld, run: LoopState, command: Wait) -> Happening:
-    stop = world.around.stop
+    stop = world.services.stop
     if wait_until(command, world.clock, stop, world.onlookers.tick) and stop is not None:
         return StopAsked(world.clock.now(), stop.signal or 0)
     return WaitOver(world.clock.now())
@@ -295,7 +295,7 @@ def _end_processes(world: LocalWorld, run: LoopState) -> tuple[str, ...]:
     # All that is below us: also an orphan that left its session and cleared its environment.
     roots = [os.getpid()] if process_tree.is_adopting() else []
     ended = process_tree.sweep(
-        run.run, (), world.loop.kill_grace, roots=roots, stop=world.around.stop
+        run.run, (), world.loop.kill_grace, roots=roots, stop=world.services.stop
     )
     return tuple(f"{member.name} (pid {member.pid})" for member in ended)
 

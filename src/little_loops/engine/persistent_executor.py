@@ -14,8 +14,8 @@ from little_loops.engine.action_output import kept_output
 from little_loops.engine.drive import Performers
 from little_loops.engine.executor import ExecutionResult, Stoppable, handled_by, result_of
 from little_loops.engine.handoff_handler import HandoffBehavior, HandoffHandler
-from little_loops.engine.lifecycle import Ran, Wish, resume, start
-from little_loops.engine.local_world import LocalWorld, Surroundings
+from little_loops.engine.lifecycle import RunOutcome, RunRequest, resume, start
+from little_loops.engine.local_world import LocalWorld, Services
 from little_loops.engine.runner_world import ActionRunner, EventCallback, RunnerActions
 from little_loops.fsm.commands import Job, RunAgent, RunShell
 from little_loops.fsm.happenings import ActionEnded
@@ -60,19 +60,21 @@ class PersistentExecutor(Stoppable):
         """Continue the newest run of this name."""
         return self._carry_out(resume)
 
-    def _carry_out(self, begin: Callable[[FSMLoop, Wish, Surroundings], Ran]) -> ExecutionResult:
+    def _carry_out(
+        self, begin: Callable[[FSMLoop, RunRequest, Services], RunOutcome]
+    ) -> ExecutionResult:
         loop = handled_by(self.fsm, self.handoff_handler)
         try:
-            ran = begin(loop, Wish(self.root, self.fsm.name), self._surroundings())
+            ran = begin(loop, RunRequest(self.root, self.fsm.name), self._surroundings())
         finally:
             self._stop.reset()
         # A session was started when the claim was given up.
         handler = None if ran.ending.spawn else self.handoff_handler
         return result_of(ran.run, ran.ending, handler)
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> Services:
         told = [] if self.event_callback is None else [Callback(self.event_callback)]
-        return Surroundings(
+        return Services(
             os.environ,
             self._stop,
             onlookers=told,

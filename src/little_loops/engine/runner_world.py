@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from little_loops.engine.drive import Acted, Performers
+from little_loops.engine.drive import ActionOutcome, Performers
 from little_loops.engine.resolve import Values, fill, judge_now, without_newline
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import (
@@ -38,7 +38,7 @@ from little_loops.fsm.happenings import (
 )
 from little_loops.fsm.machine import Step
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import AgentWay, CutBy, LoopState, Result, SignalLine
+from little_loops.fsm.state import AgentResult, CutBy, LoopState, Result, SignalLine
 from little_loops.records import NamedTuple
 from little_loops.system.clock import RunClock
 from little_loops.system.stops import StopFlag
@@ -163,10 +163,10 @@ class RunnerActions:
         self.detector = detector
         self.keep = keep
 
-    def act(self, command: RunShell | RunAgent, values: Values) -> Acted:
+    def act(self, command: RunShell | RunAgent, values: Values) -> ActionOutcome:
         filled = fill(command, values)
         if isinstance(filled, str):
-            return Acted(Result(None, 0, failure=filled))
+            return ActionOutcome(Result(None, 0, failure=filled))
         match command:
             case RunShell():
                 return self._run(command.job, "shell", filled.text, filled.env)
@@ -175,14 +175,14 @@ class RunnerActions:
                 acted = self._run(command.job, kind, filled.text, filled.env)
                 return acted._replace(result=_as_agent(acted.result))
 
-    def _run(self, job: Job, kind: str, text: str, env: Mapping[str, str]) -> Acted:
+    def _run(self, job: Job, kind: str, text: str, env: Mapping[str, str]) -> ActionOutcome:
         timeout = None if job.deadline_ms is None else job.deadline_ms / 1000
         began = time.monotonic()
         try:
             done = self.runner.run(text, timeout=timeout, action_type=kind, env=env)
         except Exception as error:  # it is a stranger's code: what it does is the action's result
             took_ms = round((time.monotonic() - began) * 1000)
-            return Acted(Result(None, took_ms, failure=_raised(error)))
+            return ActionOutcome(Result(None, took_ms, failure=_raised(error)))
         result = Result(
             done.exit_code,
             done.duration_ms,
@@ -190,7 +190,7 @@ class RunnerActions:
             cut_by=_cut_by(job, done),
             **self.keep(job, done.output),
         )
-        return Acted(result, self._signal(done.output))
+        return ActionOutcome(result, self._signal(done.output))
 
     def _signal(self, output: str) -> SignalLine | None:
         found = self.detector.detect_first(output) if self.detector is not None else None
@@ -208,12 +208,15 @@ def _cut_by(job: Job, done: ActionResult) -> CutBy:
     return job.deadline_of if done.timed_out else "none"
 
 
-AGENT_ENDS: dict[int, tuple[AgentWay, str | None]] = {0: ("success", "pass"), 1: ("fail", "fail")}
+AGENT_ENDS: dict[int, tuple[AgentResult, str | None]] = {
+    0: ("success", "pass"),
+    1: ("fail", "fail"),
+}
 
 
 def _as_agent(result: Result) -> Result:
     """A runner of the user's own tells only an exit code: 0 pass, 1 fail, else error."""
     if result.failure is not None:
         return result
-    way, verdict = AGENT_ENDS.get(result.exit_code or 0, ("error", None))
-    return result._replace(agent=way, verdict=verdict, reason=f"exit {result.exit_code}")
+    agent_result, verdict = AGENT_ENDS.get(result.exit_code or 0, ("error", None))
+    return result._replace(agent=agent_result, verdict=verdict, reason=f"exit {result.exit_code}")

@@ -12,13 +12,13 @@ from little_loops.engine.action_process import (
     hand_over,
     run_program,
 )
-from little_loops.engine.drive import Acted
+from little_loops.engine.drive import ActionOutcome
 from little_loops.engine.resolve import Filled
 from little_loops.fsm.commands import RunShell
 from little_loops.fsm.state import LoopState
 
 
-def run_shell(at: Workplace, run: LoopState, command: RunShell, filled: Filled) -> Acted:
+def run_shell(at: Workplace, run: LoopState, command: RunShell, filled: Filled) -> ActionOutcome:
     job, scanner = command.job, at.scanner()
     notes = hand_over(at, job.continuation)
     streams = Streams(at, job, scanner.feed)
@@ -27,4 +27,6 @@ def run_shell(at: Workplace, run: LoopState, command: RunShell, filled: Filled) 
     ended = run_program(at, job, argv, env, streams, plan=((SIGTERM, job.kill_grace_s),))
     result = streams.result(ended, cut_by(job, ended))
     found = scanner.found
-    return Acted(result, None if found is None else notes.signal_line(found.kind, found.payload))
+    return ActionOutcome(
+        result, None if found is None else notes.signal_line(found.kind, found.payload)
+    )

@@ -57,7 +57,7 @@ def parse_action(text: str, declared: ActionType | None) -> Action:
             assert_never(declared)
 
 
-def action_told(text: str, action_type: str) -> Action:
+def action_of_event(text: str, action_type: str) -> Action:
     """The action of an event; one of a newer version's types is shown as a command."""
     declared: Any = action_type
     return parse_action(text, declared if declared in TYPES else "shell")

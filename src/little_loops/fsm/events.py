@@ -119,7 +119,7 @@ class SignalFound(NamedTuple):
     payload: Masked[str]
 
 
-class Transition(NamedTuple):
+class TransitionTaken(NamedTuple):
     """A transition was taken."""
 
     from_: str
@@ -385,7 +385,7 @@ Event = (
     | ActionInterrupted
     | ConditionEval
     | SignalFound
-    | Transition
+    | TransitionTaken
     | Iteration
     | Cycle
     | RetryWait
@@ -425,7 +425,7 @@ KINDS: dict[str, type[Event]] = {
     "action_interrupted": ActionInterrupted,
     "condition_eval": ConditionEval,
     "signal": SignalFound,
-    "transition": Transition,
+    "transition": TransitionTaken,
     "iteration": Iteration,
     "cycle": Cycle,
     "retry_wait": RetryWait,

@@ -41,7 +41,7 @@ from little_loops.fsm.events import (
     SignalFound,
     StateEnter,
     Tampered,
-    Transition,
+    TransitionTaken,
     Tree,
     UnknownEvent,
     message_of,
@@ -121,7 +121,7 @@ def _changed(run: LoopState, event: Event, entry: Entry) -> LoopState:
             return _action(run, event)
         case ConditionEval() | CheckResult() | Recheck():
             return _judging(run, event)
-        case Transition():
+        case TransitionTaken():
             return _transition(run, event)
         case Iteration() | Cycle() | RetryWait() | HostWait() | HandoffDetected():
             return _waiting(run, event, entry)
@@ -236,7 +236,7 @@ def _recheck(run: LoopState, event: Recheck) -> LoopState:
     )
 
 
-def _transition(run: LoopState, event: Transition) -> LoopState:
+def _transition(run: LoopState, event: TransitionTaken) -> LoopState:
     return run._replace(
         phase="moving",
         move=Move(event.to, event.reason, event.retry, event.passed),

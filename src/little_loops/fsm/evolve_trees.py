@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from little_loops.fsm.actions import action_told, is_agents
+from little_loops.fsm.actions import action_of_event, is_agents
 from little_loops.fsm.events import (
     ActionComplete,
     ActionStart,
@@ -18,7 +18,7 @@ from little_loops.fsm.events import (
     Resume,
     StateEnter,
     Tampered,
-    Transition,
+    TransitionTaken,
     Tree,
 )
 from little_loops.fsm.evidence import (
@@ -66,7 +66,7 @@ def _moved(run: LoopState, trees: Trees, event: Event) -> Trees:
         case Recheck():
             headed = run.move or trees.headed
             return trees._replace(place=event.place, headed=headed, finding=None)
-        case Transition():
+        case TransitionTaken():
             return trees._replace(place="here", headed=None, finding=None)
         case StateEnter():
             return trees._replace(unsettled=0)
@@ -77,7 +77,7 @@ def _moved(run: LoopState, trees: Trees, event: Event) -> Trees:
 
 
 def _action_start(trees: Trees, event: ActionStart) -> Trees:
-    by_agent = is_agents(action_told(event.action, event.action_type))
+    by_agent = is_agents(action_of_event(event.action, event.action_type))
     blame: Blame | None = "agent" if by_agent else "check" if event.is_check else None
     return trees._replace(
         before=trees.tree if trees.snapshot is not None else None,

@@ -41,12 +41,12 @@ def _rest(turn: Turn) -> Ending | None:
         times = f"{allowed} handoff{'' if allowed == 1 else 's'}"
         message = f"more than {times} in a row in `{run.current_state}`"
         return endings.HANDED_OFF._replace(message=message)
-    if not _goes_on_alone(turn):
+    if not _survives_parent(turn):
         return endings.HANDED_OFF
     return _spent(turn)
 
 
-def _goes_on_alone(turn: Turn) -> bool:
+def _survives_parent(turn: Turn) -> bool:
     """`continue`, or `spawn` for an agent: what a command printed never starts a session."""
     by_agent = turn.result.agent is not None
     return turn.loop.on_handoff == "continue" or (turn.loop.on_handoff == "spawn" and by_agent)

@@ -7,7 +7,7 @@ as that only judges or ends; anything else ends the run at its limit.
 from __future__ import annotations
 
 from little_loops.fsm.limits import iterations_allowed
-from little_loops.fsm.schema import CURRENT, PASS, TARGET, FSMLoop, Way, ways
+from little_loops.fsm.schema import CURRENT, PASS, TARGET, FSMLoop, Transition, transitions
 from little_loops.fsm.state import LoopState, Move
 
 
@@ -29,17 +29,17 @@ def has_passed(run: LoopState, verdict: str) -> bool:
     return run.at_limit and verdict in (PASS, TARGET)
 
 
-def way_to_judgement(loop: FSMLoop, run: LoopState, way: Way) -> Way:
+def path_to_check(loop: FSMLoop, run: LoopState, transition: Transition) -> Transition:
     """Where a result that is kept for a later state is judged: straight there, no step between."""
     if not loop.states[run.current_state].capture_exit:
-        return way
-    name, seen = way.target, {run.current_state, CURRENT}
+        return transition
+    name, seen = transition.target, {run.current_state, CURRENT}
     while name not in seen:
-        state, passed = loop.states[name], ways(loop.states[name]).get(PASS)
+        state, passed = loop.states[name], transitions(loop.states[name]).get(PASS)
         if state.action is None and not state.terminal:
-            return way._replace(target=name)
+            return transition._replace(target=name)
         if passed is None:
             break
         seen.add(name)
         name = passed.target
-    return way
+    return transition

@@ -28,7 +28,7 @@ from little_loops.fsm.events import (
     RetryWait,
     RunWarning,
     StateEnter,
-    Transition,
+    TransitionTaken,
 )
 from little_loops.fsm.evidence import Rerun, known
 from little_loops.fsm.handoffs import after_handoff, hand_off
@@ -45,7 +45,7 @@ from little_loops.fsm.happenings import (
     StoreFailed,
     WaitOver,
 )
-from little_loops.fsm.last_check import has_passed, is_used_up, may_judge, way_to_judgement
+from little_loops.fsm.last_check import has_passed, is_used_up, may_judge, path_to_check
 from little_loops.fsm.limits import exceeded, iterations_allowed, time_left_ms, wait_for
 from little_loops.fsm.next_action import action_due
 from little_loops.fsm.record_events import (
@@ -57,7 +57,7 @@ from little_loops.fsm.record_events import (
     note_not_begun,
     note_resume,
 )
-from little_loops.fsm.routing import find_way
+from little_loops.fsm.routing import find_transition
 from little_loops.fsm.schema import (
     AS_ERROR,
     CURRENT,
@@ -70,9 +70,9 @@ from little_loops.fsm.schema import (
     TYPE_OF,
     Condition,
     FSMLoop,
-    Way,
+    Transition,
     effective_condition,
-    ways,
+    transitions,
 )
 from little_loops.fsm.signals import SIGNALS
 from little_loops.fsm.state import FORMAT, Judgement, LoopState, Move, Result
@@ -268,7 +268,7 @@ def _cannot_act(turn: Turn, why: str) -> Command:
     if turn.state.terminal:
         turn.note(RunWarning(message, turn.run.current_state))
         return end_in_terminal(turn) or _arrive(turn)
-    if find_way(turn.loop, turn.run, ERROR) is not None:
+    if find_transition(turn.loop, turn.run, ERROR) is not None:
         # The run goes on elsewhere, and no other event would tell why.
         turn.note(RunWarning(message, turn.run.current_state))
     return _route(turn, Judgement(ERROR, message))
@@ -357,19 +357,19 @@ def _route(turn: Turn, judgement: Judgement, *, by_condition: bool = False) -> C
 def _follow(turn: Turn, judgement: Judgement, judged: Judgement) -> Command:
     """`judged` is the verdict before the rules of evidence had their say."""
     if (headed := _proved(turn, judgement)) is not None:
-        return _take(turn, Way(headed.target, headed.reason), passed=headed.passed)
-    way = find_way(turn.loop, turn.run, judgement.verdict)
-    if way is None and judgement.verdict == STALLED:
+        return _take(turn, Transition(headed.target, headed.reason), passed=headed.passed)
+    transition = find_transition(turn.loop, turn.run, judgement.verdict)
+    if transition is None and judgement.verdict == STALLED:
         return _stalled(turn, judgement, judged)
-    if way is None:
-        return _no_way(turn, judgement)
-    if way.reason == "next" and _is_on_its_way_to_success(turn):
+    if transition is None:
+        return _no_transition(turn, judgement)
+    if transition.reason == "next" and _leads_to_success(turn):
         # It was asked whether the tree there is now passes, and `next` would not hear the answer.
         message = f"`{turn.run.current_state}` no longer passes: {judgement.reason}"
         return EndLeftovers(endings.failed("stale_evidence", message))
     if has_passed(turn.run, judgement.verdict):
-        return _take(turn, way_to_judgement(turn.loop, turn.run, way), passed=True)
-    return _take(turn, way)
+        return _take(turn, path_to_check(turn.loop, turn.run, transition), passed=True)
+    return _take(turn, transition)
 
 
 def _proved(turn: Turn, judgement: Judgement) -> Move | None:
@@ -380,17 +380,17 @@ def _proved(turn: Turn, judgement: Judgement) -> Move | None:
     return trees.headed
 
 
-def _is_on_its_way_to_success(turn: Turn) -> bool:
+def _leads_to_success(turn: Turn) -> bool:
     trees = known(turn.run)
     return trees is not None and trees.headed is not None and not turn.state.capture_exit
 
 
 def _stalled(turn: Turn, judgement: Judgement, judged: Judgement) -> Command:
     """The run ends on its way to the next turn, so that a resume takes it."""
-    way, here = find_way(turn.loop, turn.run, judged.verdict), turn.run.current_state
-    assert way is not None, "the check has failed before, and that led somewhere"
-    to = here if way.target == CURRENT else way.target
-    turn.note(Transition(here, to, way.reason, way.target == CURRENT))
+    transition, here = find_transition(turn.loop, turn.run, judged.verdict), turn.run.current_state
+    assert transition is not None, "the check has failed before, and that led somewhere"
+    to = here if transition.target == CURRENT else transition.target
+    turn.note(TransitionTaken(here, to, transition.reason, transition.target == CURRENT))
     return EndLeftovers(endings.failed(STALLED, judgement.reason))
 
 
@@ -408,21 +408,21 @@ def _evaluated(run: LoopState, condition: Condition, judgement: Judgement) -> Co
     )
 
 
-def _take(turn: Turn, way: Way, *, passed: bool = False) -> Command:
+def _take(turn: Turn, transition: Transition, *, passed: bool = False) -> Command:
     here = turn.run.current_state
-    again = way.target == CURRENT
-    to = here if again else way.target
-    turn.note(Transition(here, to, way.reason, again, passed=passed))
+    again = transition.target == CURRENT
+    to = here if again else transition.target
+    turn.note(TransitionTaken(here, to, transition.reason, again, passed=passed))
     return _arrive(turn)
 
 
-def _no_way(turn: Turn, judgement: Judgement) -> Command:
+def _no_transition(turn: Turn, judgement: Judgement) -> Command:
     verdict = judgement.verdict
     if verdict in (ERROR, TIMEOUT, *PROOF_VERDICTS):
         message = _with_last_words(turn, judgement.reason) or verdict
         return EndLeftovers(endings.failed(verdict, message))
     message = f"no transition for the verdict `{verdict}`"
-    if verdict in ways(turn.state):  # it led to `$current`
+    if verdict in transitions(turn.state):  # it led to `$current`
         message += " after the last `retry`"
     message += f" ({judgement.reason})"
     return EndLeftovers(endings.failed("no_transition", message))
@@ -491,7 +491,7 @@ def _time_is_up(turn: Turn, next_state: str) -> Command:
     if handler is None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
     here = turn.run.current_state
-    turn.note(Transition(here, handler, "on_timeout", loop_timeout=next_state))
+    turn.note(TransitionTaken(here, handler, "on_timeout", loop_timeout=next_state))
     return _enter(turn)
 
 
@@ -514,28 +514,28 @@ def _resume(turn: Turn, resumed: Resumed) -> Command:
         return _take(turn, target)
     if before.timed_out_in is not None:
         return _resume_timed_out(turn, before)
-    return _go_on(turn)
+    return _continue_run(turn)
 
 
-def _resume_target(turn: Turn, resumed: Resumed) -> Way | None:
+def _resume_target(turn: Turn, resumed: Resumed) -> Transition | None:
     """The state that was asked for, by this resume or by one that was cut before it went there."""
     run = turn.run
     if resumed.from_state is not None:
-        return Way(resumed.from_state, "resume")
+        return Transition(resumed.from_state, "resume")
     if run.status == "needs_review":
-        return Way(turn.state.next or turn.loop.initial, "next")
-    return None if run.resume_to is None else Way(run.resume_to, "resume")
+        return Transition(turn.state.next or turn.loop.initial, "next")
+    return None if run.resume_to is None else Transition(run.resume_to, "resume")
 
 
 def _resume_timed_out(turn: Turn, before: LoopState) -> Command:
     """With more time where it was going; without, the `on_timeout` state comes to its end."""
     assert before.timed_out_in is not None, "the loop's time was up"
     if time_left_ms(turn.loop, turn.run, turn.at) != 0:
-        return _take(turn, Way(before.timed_out_in, "resume"))
-    return _go_on(turn)
+        return _take(turn, Transition(before.timed_out_in, "resume"))
+    return _continue_run(turn)
 
 
-def _go_on(turn: Turn) -> Command:
+def _continue_run(turn: Turn) -> Command:
     """From wherever the run was cut; every prefix of a log is a place to go on from."""
     run = turn.run
     match run.phase:
@@ -576,9 +576,9 @@ def _act_if_allowed(turn: Turn) -> Command:
 
 
 def _after_interrupt(turn: Turn) -> Command:
-    wish = turn.state.on_interrupt or turn.loop.on_interrupt
-    if wish == CURRENT:
+    request = turn.state.on_interrupt or turn.loop.on_interrupt
+    if request == CURRENT:
         return _act_if_allowed(turn)
-    if wish == AS_ERROR or turn.run.timed_out_in is not None:
+    if request == AS_ERROR or turn.run.timed_out_in is not None:
         return _route(turn, Judgement(ERROR, "the action was interrupted"))
-    return _take(turn, Way(wish, "on_interrupt"))
+    return _take(turn, Transition(request, "on_interrupt"))

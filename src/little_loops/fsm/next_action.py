@@ -24,7 +24,7 @@ from little_loops.templates.render import lookup_in, references, show, splice
 HANDLER_TIMEOUT_MS = 60_000
 
 
-class Due(NamedTuple):
+class PlannedAction(NamedTuple):
     """The command for an action, and the action as people are shown it."""
 
     command: RunAction
@@ -36,7 +36,7 @@ class Due(NamedTuple):
         return self.command.session_id if isinstance(self.command, RunAgent) else None
 
 
-def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> Due:
+def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> PlannedAction:
     """Raises `Unresolved` or `TemplateError` when a text names what is not there."""
     state = loop.states[run.current_state]
     run = run._replace(attempt=run.attempt + 1, ran_ms=at.ran_ms)
@@ -45,7 +45,7 @@ def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> Due:
     action = parse_action(splice(state.action, context), state.action_type)
     job = _job(loop, run, context, at)
     shown = _shown(text_of(action), [*job.context.values(), *job.env.values()], loop, run)
-    return Due(_command(action, job, loop, run), action, shown)
+    return PlannedAction(_command(action, job, loop, run), action, shown)
 
 
 def _command(action: Action, job: Job, loop: FSMLoop, run: LoopState) -> RunAction:

@@ -26,7 +26,7 @@ from little_loops.templates.splice import spliced
 LOOPS = ".loops"
 TEST_NAMES = frozenset({"test", "tests", "spec", "__tests__", "e2e"})
 _PACKAGE = ("package.json",)
-TOLD_BY: Mapping[str, tuple[str, ...]] = {
+REPORTED_BY: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("make", "gmake"), ("Makefile", "makefile", "GNUmakefile")),
     **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bun"), _PACKAGE),
     "tox": ("tox.ini",),
@@ -36,7 +36,19 @@ TOLD_BY: Mapping[str, tuple[str, ...]] = {
 _RUNS_FILES = frozenset({"node", "ruby", "php", "deno", "bun", "tsx", "ts-node", "zsh", "ksh"})
 """Interpreters beside those the shell reader knows; their first operand is a file."""
 _TAKES_NAMES = frozenset(
-    {*TOLD_BY, "cargo", "go", "just", "rake", "mvn", "gradle", "gradlew", "dotnet", "mix", "swift"}
+    {
+        *REPORTED_BY,
+        "cargo",
+        "go",
+        "just",
+        "rake",
+        "mvn",
+        "gradle",
+        "gradlew",
+        "dotnet",
+        "mix",
+        "swift",
+    }
 )
 """Programs for which a bare `test` is a thing to do, not a directory."""
 _RUN_THE_REST = {"uv": "run", "poetry": "run", "pipenv": "run", "hatch": "run", "pdm": "run"}
@@ -127,8 +139,8 @@ def _told_by(command: Command, first: int, name: str) -> Iterator[str]:
     texts = [word.text for word in command[first + 1 :]]
     options = dict(pairwise(texts))
     directory = options.get("-C") or options.get("--prefix") or "."
-    given = options.get("-f") or options.get("-c") if name in TOLD_BY else None
-    for path in (given,) if given is not None else TOLD_BY.get(name, ()):
+    given = options.get("-f") or options.get("-c") if name in REPORTED_BY else None
+    for path in (given,) if given is not None else REPORTED_BY.get(name, ()):
         yield f"{directory}/{path}"
 
 

@@ -17,7 +17,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.happenings import ActionEnded, LeftoversEnded, Resumed
 from little_loops.fsm.limits import time_left_ms
-from little_loops.fsm.schema import Way
+from little_loops.fsm.schema import Transition
 from little_loops.fsm.spending import LOST, used
 from little_loops.fsm.state import LoopState, Receipt, Result, WaitKind
 from little_loops.fsm.turn import Turn
@@ -70,7 +70,7 @@ def _interrupted(run: LoopState, cause: Literal["stop", "crash"]) -> ActionInter
     return ActionInterrupted(run.current_state, run.attempt, cause)
 
 
-def note_resume(turn: Turn, resumed: Resumed, target: Way | None) -> None:
+def note_resume(turn: Turn, resumed: Resumed, target: Transition | None) -> None:
     run = turn.run
     wait, wait_ms = (None, 0) if target is not None else _wait_left(turn)
     turn.note(

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from little_loops.fsm.schema import CURRENT, ERROR, TIMEOUT, FSMLoop, StateConfig, Way, ways
+from little_loops.fsm.schema import (
+    CURRENT,
+    ERROR,
+    TIMEOUT,
+    FSMLoop,
+    StateConfig,
+    Transition,
+    transitions,
+)
 from little_loops.fsm.state import LoopState
 
 
-def find_way(loop: FSMLoop, run: LoopState, verdict: str) -> Way | None:
+def find_transition(loop: FSMLoop, run: LoopState, verdict: str) -> Transition | None:
     """The one router: the state's own way, else the loop's handler for errors and timeouts."""
     state = loop.states[run.current_state]
-    way = ways(state).get(verdict)
-    if way is not None and way.target == CURRENT and _retries_used_up(state, run):
-        way = ways(_without_current(state)).get(verdict)
-    if way is not None:
-        return way
+    transition = transitions(state).get(verdict)
+    if transition is not None and transition.target == CURRENT and _retries_used_up(state, run):
+        transition = transitions(_without_current(state)).get(verdict)
+    if transition is not None:
+        return transition
     handlers = {ERROR: loop.on_error, TIMEOUT: loop.on_timeout}
     handler = handlers.get(verdict)
     # An error in the handler itself ends the run; otherwise it would go round for ever.
     if handler is None or handler == run.current_state:
         return None
-    return Way(handler, f"on_{verdict}")
+    return Transition(handler, f"on_{verdict}")
 
 
 def _retries_used_up(state: StateConfig, run: LoopState) -> bool:

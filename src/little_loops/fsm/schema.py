@@ -298,24 +298,26 @@ class FSMLoop(NamedTuple):
         return cls(**fields)
 
 
-class Way(NamedTuple):
+class Transition(NamedTuple):
     """Where a verdict leads, and the field that says so."""
 
     target: str
     reason: str
 
 
-def ways(state: StateConfig) -> dict[str, Way]:
+def transitions(state: StateConfig) -> dict[str, Transition]:
     """Every verdict this state has a place for: `next` first, then what `on_…` says instead."""
-    table: dict[str, Way] = {}
+    table: dict[str, Transition] = {}
     if state.next is not None:
-        table = {verdict: Way(state.next, "next") for verdict in SOFT_VERDICTS}
+        table = {verdict: Transition(state.next, "next") for verdict in SOFT_VERDICTS}
     for verdict in (*SOFT_VERDICTS, ERROR, TIMEOUT, *PROOF_VERDICTS):
         target = getattr(state, f"on_{verdict}")
         if target is not None:
-            table[verdict] = Way(target, f"on_{verdict}")
-    table.update({word: Way(target, f"on_{word}") for word, target in state.on_words.items()})
-    table.update({word: Way(target, "route") for word, target in state.route.items()})
+            table[verdict] = Transition(target, f"on_{verdict}")
+    table.update(
+        {word: Transition(target, f"on_{word}") for word, target in state.on_words.items()}
+    )
+    table.update({word: Transition(target, "route") for word, target in state.route.items()})
     return table
 
 
@@ -327,7 +329,7 @@ def effective_condition(state: StateConfig) -> Condition | None:
 
 
 FAILURE_WORDS = frozenset({"fail", "failed", "failure", "error", "abort", "aborted"})
-FAILURE_WAYS = frozenset(
+FAILURE_TRANSITIONS = frozenset(
     {"on_stall", "on_error", "on_timeout", "on_rejected"}
     | {f"on_{verdict}" for verdict in PROOF_VERDICTS}
 )
@@ -338,7 +340,7 @@ def outcome_of(name: str, state: StateConfig, entered_by: str | None) -> Outcome
     if state.outcome is not None:
         return state.outcome
     words = name.lower().replace("-", "_").split("_")
-    failed = entered_by in FAILURE_WAYS or not FAILURE_WORDS.isdisjoint(words)
+    failed = entered_by in FAILURE_TRANSITIONS or not FAILURE_WORDS.isdisjoint(words)
     return "failure" if failed else "success"
 
 

@@ -38,7 +38,7 @@ UNFINISHED = ("running", "interrupted", "awaiting_continuation", "needs_review")
 Phase = Literal["moving", "entered", "running", "interrupted", "judging", "judged", "ended"]
 WaitKind = Literal["backoff", "retry", "maintain", "host", "handoff"]
 CutBy = Literal["none", "action", "silence", "loop", "stop"]
-AgentWay = Literal["success", "fail", "error", "handoff", "wait", "auth", "billing"]
+AgentResult = Literal["success", "fail", "error", "handoff", "wait", "auth", "billing"]
 
 
 class FileRef(NamedTuple):
@@ -82,7 +82,7 @@ class Result(NamedTuple):
     cut_by: CutBy = "none"
     failure: Masked[str | None] = None
     wait_ms: int = 0
-    agent: AgentWay | None = None
+    agent: AgentResult | None = None
     kind: str | None = None
     reason: Masked[str | None] = None
     verdict: str | None = None

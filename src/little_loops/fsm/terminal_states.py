@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from little_loops.fsm import endings
 from little_loops.fsm.commands import EndLeftovers
-from little_loops.fsm.events import Cycle, RunWarning, Transition
-from little_loops.fsm.schema import FAILURE_WAYS, PASS, outcome_of
+from little_loops.fsm.events import Cycle, RunWarning, TransitionTaken
+from little_loops.fsm.schema import FAILURE_TRANSITIONS, PASS, outcome_of
 from little_loops.fsm.state import Judgement
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.verdicts import judge_action
@@ -38,7 +38,7 @@ def end_in_terminal(turn: Turn) -> EndLeftovers | None:
     if not loop.maintain:
         return EndLeftovers(endings.COMPLETED)
     target = state.on_maintain or loop.initial
-    turn.note(Transition(run.current_state, target, MAINTAIN))
+    turn.note(TransitionTaken(run.current_state, target, MAINTAIN))
     note_cycle(turn)
     return None
 
@@ -50,7 +50,7 @@ def note_cycle(turn: Turn) -> None:
 
 def _way_in(entered_by: str | None) -> str:
     """What makes a failure of a state whose name does not say so."""
-    return f"entered by `{entered_by}`" if entered_by in FAILURE_WAYS else ""
+    return f"entered by `{entered_by}`" if entered_by in FAILURE_TRANSITIONS else ""
 
 
 def _last_said(turn: Turn) -> str:

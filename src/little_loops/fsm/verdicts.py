@@ -1,4 +1,4 @@
-"""What the end of an action means: a judgement, or the wish to have one made.
+"""What the end of an action means: a judgement, or a request for one.
 
 What is small and certain is judged in place.  A pattern, a jq path, a template or an output that
 lies in a file leaves as a `Judge` command: those need files, the environment or a time bound.
@@ -24,7 +24,7 @@ from little_loops.fsm.schema import (
     StateConfig,
     VerdictWords,
     effective_condition,
-    ways,
+    transitions,
 )
 from little_loops.fsm.state import Judgement, LoopState, Result
 from little_loops.fsm.values import seconds_text
@@ -60,12 +60,12 @@ def asks_verdict(state: StateConfig) -> tuple[str, ...] | None:
         return condition.words
     if condition is not None or state.terminal:
         return None
-    return (PASS, FAIL) if state.capture_exit or not goes_on_regardless(state) else None
+    return (PASS, FAIL) if state.capture_exit or not continues_after_failure(state) else None
 
 
-def goes_on_regardless(state: StateConfig) -> bool:
+def continues_after_failure(state: StateConfig) -> bool:
     """Pass and fail lead to the same place: the way is `next` alone."""
-    table = ways(state)
+    table = transitions(state)
     passed, failed = table.get(PASS), table.get(FAIL)
     return passed is not None and failed is not None and passed.target == failed.target
 
@@ -87,7 +87,7 @@ def _judge_agent(state: StateConfig, run: LoopState, result: Result) -> Judgemen
     if result.agent == "error":
         return Judgement(ERROR, reason)
     if result.agent == "fail":
-        alone = condition is None and not state.capture_exit and goes_on_regardless(state)
+        alone = condition is None and not state.capture_exit and continues_after_failure(state)
         return Judgement(ERROR if alone else FAIL, reason)
     if condition is not None:
         return _ask(condition, run, run.current_state)

@@ -21,7 +21,7 @@ _HOME = {
     "environment": "base",
     "host_named": "base",
     "verdict_of": "base",
-    "way_of": "base",
+    "agent_result_of": "base",
 }
 
 __all__ = list(_HOME)

@@ -22,7 +22,7 @@ from typing import Final, Literal, Protocol
 from little_loops.errors import UsageError
 from little_loops.fsm.schema import HOST_NAMES as HOST_NAMES
 from little_loops.fsm.schema import HostOptions
-from little_loops.fsm.state import AgentWay, CutBy
+from little_loops.fsm.state import AgentResult, CutBy
 from little_loops.fsm.variables import SESSION_VARIABLES as SESSION_VARIABLES
 from little_loops.hosts.verdicts import NO_VERDICT
 from little_loops.records import NamedTuple
@@ -232,7 +232,7 @@ class Ended(NamedTuple):
 
 
 # None: our own doing, which the engine knows better than the host.
-WAYS: Final[Mapping[Kind, AgentWay | None]] = {
+TRANSITIONS: Final[Mapping[Kind, AgentResult | None]] = {
     "cancelled": None,
     "timed_out": None,
     "not_started": "error",
@@ -262,25 +262,25 @@ class HostVerdict(NamedTuple):
     reason: str
 
 
-def way_of(outcome: Outcome) -> AgentWay | None:
+def agent_result_of(outcome: Outcome) -> AgentResult | None:
     """Where this ending leads; None if we cut the turn ourselves."""
-    return WAYS[outcome.kind]
+    return TRANSITIONS[outcome.kind]
 
 
 def verdict_of(outcome: Outcome, asked: bool) -> HostVerdict:
     """The verdict of an ending.  `asked`: pass and fail lead to different states, so a verdict was
     asked for; otherwise there is one way on, and any end but success is an error."""
-    way = way_of(outcome)
-    if way is None:
+    agent_result = agent_result_of(outcome)
+    if agent_result is None:
         verdict = "interrupt" if outcome.kind == "cancelled" else "timeout"
-    elif way == "success":
+    elif agent_result == "success":
         if asked and outcome.verdict is None:
             return HostVerdict("error", NO_VERDICT)
         verdict = outcome.verdict if asked and outcome.verdict else "pass"
-    elif way == "fail" and not asked:
+    elif agent_result == "fail" and not asked:
         verdict = "error"
     else:
-        verdict = way
+        verdict = agent_result
     return HostVerdict(verdict, outcome.reason)
 
 

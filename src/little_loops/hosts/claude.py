@@ -53,7 +53,7 @@ MAX_RETRIES = "2"
 
 
 # Tools that take work out of the loop's sight: it goes on after the turn, or in another tree.
-OUT_OF_SIGHT = ("CronCreate", "EnterWorktree", "Monitor", "ScheduleWakeup", "Workflow")
+HIDDEN_TOOLS = ("CronCreate", "EnterWorktree", "Monitor", "ScheduleWakeup", "Workflow")
 
 
 class ClaudeHost:
@@ -106,7 +106,7 @@ class ClaudeHost:
     def _permissions(self, request: Request) -> list[str]:
         # One rule an option: a rule may hold commas and blanks of its own.
         rules = [f"--allowedTools={rule}" for rule in request.allow]
-        hidden = [name for name in OUT_OF_SIGHT if name not in request.allow]
+        hidden = [name for name in HIDDEN_TOOLS if name not in request.allow]
         rules += [f"--disallowedTools={rule}" for rule in (*request.deny, *hidden)]
         if not self.needs_consent(request.permission_mode):
             return [f"--permission-mode={request.permission_mode}", *rules]

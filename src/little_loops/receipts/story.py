@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from little_loops.fsm.actions import action_told, is_agents
+from little_loops.fsm.actions import action_of_event, is_agents
 from little_loops.fsm.events import (
     ActionComplete,
     ActionStart,
@@ -82,7 +82,7 @@ class Story:
             "attempt": event.attempt,
             "started": timestamp(at_ms),
         }
-        if is_agents(action_told(event.action, event.action_type)):
+        if is_agents(action_of_event(event.action, event.action_type)):
             state = self.machine.states.get(event.state)
             host = self.machine.host.under(state.host if state else None)
             self._action |= {"host": host.host, "model": host.model}

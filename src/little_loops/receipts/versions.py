@@ -15,7 +15,7 @@ from little_loops.receipts.run_trees import RunTrees
 from little_loops.receipts.story import Story
 from little_loops.records import NamedTuple
 from little_loops.trees.model import StoredFile
-from little_loops.trees.placing import Ground
+from little_loops.trees.placing import OpenDirectory
 
 
 class Span(NamedTuple):
@@ -107,7 +107,7 @@ def put_back(trees: RunTrees, file: StoredFile) -> str:
             f"`{file.path}` is not in the snapshot that was just taken, so it would be lost",
             "move it away first",
         )
-    with Ground(store.project) as ground:
+    with OpenDirectory(store.project) as ground:
         if file.kind == "link":
             ground.link(file.path, os.fsdecode(file.data))
         else:

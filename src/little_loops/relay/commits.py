@@ -28,7 +28,7 @@ LARGEST_HASHED = 64 << 20
 COMMIT_TIMEOUT_S = 1800.0  # hooks may run a whole test suite
 LOCK = "index.lock"
 LOCK_WAITS_S = (0.1, 0.2, 0.4, 0.8)
-UNDER_WAY = {
+IN_PROGRESS = {
     "MERGE_HEAD": "merge",
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",
@@ -118,7 +118,7 @@ def _no_work_tree(answer: Answer) -> bool:
 
 def ready(repository: Repository) -> None:
     """Find out before an agent works for an hour that its work could not be committed."""
-    _nothing_under_way(repository)
+    _check_no_operation_in_progress(repository)
     answer = _ask(repository, ["var", "GIT_COMMITTER_IDENT"])
     if answer.code != 0:
         raise NotCommitted(
@@ -127,8 +127,8 @@ def ready(repository: Repository) -> None:
         )
 
 
-def _nothing_under_way(repository: Repository) -> None:
-    for name, what in UNDER_WAY.items():
+def _check_no_operation_in_progress(repository: Repository) -> None:
+    for name, what in IN_PROGRESS.items():
         if os.path.exists(os.path.join(repository.git_dir, name)):
             raise NotCommitted(
                 f"the repository is in the middle of a {what}",
@@ -235,7 +235,7 @@ def commit(
     mine = [change for change in mine if not change.path.endswith("/")]
     if not mine:
         return Committed(_made_before(repository, message), left)
-    _nothing_under_way(repository)
+    _check_no_operation_in_progress(repository)
     return Committed(_commit(repository, mine, message), left)
 
 

@@ -21,7 +21,7 @@ LONGEST_PATH = 512
 MOST_ITEMS = 50
 
 
-class Broken(Exception):
+class ContractBroken(Exception):
     """The contract is broken; the message says where."""
 
 
@@ -30,7 +30,7 @@ def read_text(text: str) -> Metadata | Unusable:
     try:
         data = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
         return _metadata(data)
-    except Broken as broken:
+    except ContractBroken as broken:
         return Unusable(f"the metadata file breaks its contract: {broken}")
     except (ValueError, RecursionError) as problem:
         return Unusable(f"the metadata file is not JSON: {one_line(str(problem))}")
@@ -48,17 +48,17 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(data) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise Broken(f"`{one_line(twice, 60)}` stands there twice")
+        raise ContractBroken(f"`{one_line(twice, 60)}` stands there twice")
     return data
 
 
 def _no_number(name: str) -> Any:
-    raise Broken(f"{name} is no number of JSON")
+    raise ContractBroken(f"{name} is no number of JSON")
 
 
 def _metadata(data: Any) -> Metadata:
     if not isinstance(data, dict):
-        raise Broken(f"expected an object, found {_kind(data)}")
+        raise ContractBroken(f"expected an object, found {_kind(data)}")
     artifacts = _items(data, "artifacts", "path")  # first: `_summary_among` trusts them
     return Metadata(
         status=_status(data),
@@ -74,12 +74,12 @@ def _metadata(data: Any) -> Metadata:
 def _status(data: Mapping[str, Any]) -> Any:
     status = data.get("status")
     if status is None:
-        raise Broken("`status` is missing")
+        raise ContractBroken("`status` is missing")
     if not isinstance(status, str):
-        raise Broken(f"`status` is {_kind(status)}, not a text")
+        raise ContractBroken(f"`status` is {_kind(status)}, not a text")
     if status not in STATUSES:
         known = ", ".join(f"`{each}`" for each in STATUSES)
-        raise Broken(f"unknown status `{one_line(status, 60)}`, known are {known}")
+        raise ContractBroken(f"unknown status `{one_line(status, 60)}`, known are {known}")
     return status
 
 
@@ -88,11 +88,11 @@ def _progress(data: Mapping[str, Any]) -> Progress:
     if progress is None:
         return Progress()
     if not isinstance(progress, dict):
-        raise Broken(f"`partial_progress` is {_kind(progress)}, not an object")
+        raise ContractBroken(f"`partial_progress` is {_kind(progress)}, not an object")
     completed = _count(progress, "phases_completed")
     total = _count(progress, "phases_total")
     if completed is not None and total is not None and completed > total:
-        raise Broken(f"{completed} phases completed of {total}")
+        raise ContractBroken(f"{completed} phases completed of {total}")
     stage = one_line(_text(progress, "stage"))
     return Progress(completed, total, stage, _path(progress, "handoff_path"))
 
@@ -109,7 +109,7 @@ def _items(data: Mapping[str, Any], name: str, key: str) -> tuple[str, ...]:
     if items is None:
         return ()
     if not isinstance(items, list):
-        raise Broken(f"`{name}` is {_kind(items)}, not a list")
+        raise ContractBroken(f"`{name}` is {_kind(items)}, not a list")
     texts = [_item(name, item, key) for item in items[:MOST_ITEMS]]
     return tuple(text for text in texts if text)
 
@@ -117,7 +117,7 @@ def _items(data: Mapping[str, Any], name: str, key: str) -> tuple[str, ...]:
 def _item(name: str, item: Any, key: str) -> str:
     text = item.get(key) if isinstance(item, dict) else item
     if not isinstance(text, str):
-        raise Broken(f"`{name}` holds {_kind(item)}, not a text or an object with `{key}`")
+        raise ContractBroken(f"`{name}` holds {_kind(item)}, not a text or an object with `{key}`")
     return one_line(text)
 
 
@@ -132,7 +132,7 @@ def _summary_among(data: Mapping[str, Any]) -> str:
 def _flag(data: Mapping[str, Any], name: str) -> bool:
     flag = data.get(name)
     if flag is not None and not isinstance(flag, bool):
-        raise Broken(f"`{name}` is {_kind(flag)}, not true or false")
+        raise ContractBroken(f"`{name}` is {_kind(flag)}, not true or false")
     return bool(flag)
 
 
@@ -141,16 +141,16 @@ def _count(data: Mapping[str, Any], name: str) -> int | None:
     if count is None:
         return None
     if not isinstance(count, int) or isinstance(count, bool):
-        raise Broken(f"`{name}` is {_kind(count)}, not a whole number")
+        raise ContractBroken(f"`{name}` is {_kind(count)}, not a whole number")
     if not 0 <= count < 1_000_000:
-        raise Broken(f"`{name}` is out of range")
+        raise ContractBroken(f"`{name}` is out of range")
     return count
 
 
 def _path(data: Mapping[str, Any], name: str) -> str:
     path = _text(data, name)
     if len(path) > LONGEST_PATH or not path.isprintable():
-        raise Broken(f"`{name}` is no path: {one_line(path, 60)}")
+        raise ContractBroken(f"`{name}` is no path: {one_line(path, 60)}")
     return path
 
 
@@ -159,7 +159,7 @@ def _text(data: Mapping[str, Any], name: str) -> str:
     if text is None:
         return ""
     if not isinstance(text, str):
-        raise Broken(f"`{name}` is {_kind(text)}, not a text")
+        raise ContractBroken(f"`{name}` is {_kind(text)}, not a text")
     return text
 
 

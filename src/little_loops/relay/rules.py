@@ -278,14 +278,14 @@ def remarks(end: TurnEnd, before: Sequence[Turn]) -> list[str]:
     completed, reached = end.progress.completed, _reached(before)
     if completed < reached:
         said.append(f"the phases went back from {reached} to {completed}")
-    elif end.status == "partial" and completed == reached and _stood_still(before):
+    elif end.status == "partial" and completed == reached and _made_no_progress(before):
         said.append(f"no phase was completed for two turns, still {completed}")
     if missing := phases_missing(end, before):
         said.append(f"reported implemented with {missing} complete: treated as partial")
     return said
 
 
-def _stood_still(before: Sequence[Turn]) -> bool:
+def _made_no_progress(before: Sequence[Turn]) -> bool:
     """The turn before did not complete a phase, either."""
     told = [turn for turn in before if turn.completed is not None]
     return bool(told) and (told[-1].completed or 0) <= _reached(told[:-1])

@@ -23,28 +23,28 @@ from little_loops.relay.tasks import write_status
 ENDED = ("completed", "failed", "stopped")
 
 
-class Closing(NamedTuple):
+class RunEndReport(NamedTuple):
     """What there is to say at the end of a run."""
 
     report: str = ""
     warnings: tuple[str, ...] = ()
 
 
-def close_relay(loop: str, project: str, run_dir: str, ending: Ending) -> Closing:
+def close_relay(loop: str, project: str, run_dir: str, ending: Ending) -> RunEndReport:
     """`ending` may be a pause: then everything stays for whoever continues."""
     if ending.status not in ENDED:
-        return Closing()
+        return RunEndReport()
     try:
         relay = record.load(run_dir)
         if not relay.metadata:  # no turn was prepared
-            return Closing()
+            return RunEndReport()
         _clear_away(relay, project, run_dir)
         if ending.reason == "terminal":  # a state of the relay's own has done the rest
-            return Closing()
+            return RunEndReport()
         text = _final_report(loop, run_dir, relay, ending)
-        return Closing(text, _release_task(relay, project))
+        return RunEndReport(text, _release_task(relay, project))
     except LittleLoopsError as problem:
-        return Closing(warnings=(f"the relay's files were not tidied up: {problem.message}",))
+        return RunEndReport(warnings=(f"the relay's files were not tidied up: {problem.message}",))
 
 
 def _clear_away(relay: Relay, project: str, run_dir: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from little_loops.fsm.actions import Agent, Builtin, Shell, action_told
+from little_loops.fsm.actions import Agent, Builtin, Shell, action_of_event
 from little_loops.fsm.events import ActionStart
 
 MAX_SHOWN = 80
@@ -44,7 +44,7 @@ def shown_action(event: ActionStart) -> str:
         return _flat(event.label)
     is_script = event.action_type == "shell"  # its values do not stand in it
     text = event.action if is_script else event.filled or event.action
-    match action_told(text, event.action_type):
+    match action_of_event(text, event.action_type):
         case Shell(script):
             return _flat(work_line(script))
         case Agent(text) | Builtin(text):

@@ -24,7 +24,7 @@ from little_loops.fsm.events import (
     RunWarning,
     SignalFound,
     Tampered,
-    Transition,
+    TransitionTaken,
     Tree,
 )
 from little_loops.fsm.schema import PROOF_VERDICTS
@@ -84,7 +84,7 @@ def _judged(event: Event) -> Mark | None:
             return _mark_of(verdict)
         case CheckResult(verdict=verdict):
             return _mark_of(verdict)
-        case Transition(reason=reason) if reason not in NO_VERDICT:
+        case TransitionTaken(reason=reason) if reason not in NO_VERDICT:
             return _mark_of(reason.removeprefix("on_"))
         case LoopError(reason=reason) if reason in REDO:
             return "bad"  # the run ends because of it

@@ -42,7 +42,7 @@ from little_loops.fsm.events import (
     RunWarning,
     StateEnter,
     Tampered,
-    Transition,
+    TransitionTaken,
     Tree,
     message_of,
 )
@@ -55,14 +55,14 @@ from little_loops.reporting.held_end import Mark
 
 INDENT = "       "
 LONGEST = 200
-SAID_ALREADY = ("exit_code", "verdict")
+ALREADY_REPORTED = ("exit_code", "verdict")
 """Types of condition whose reason says no more than the end of the action did."""
 MAX_FILES = 8
 SHORT = 60
 """The length of a message at the end that a line above has in full."""
 
 
-class Teller:
+class PlainLines:
     """Turns events into lines; remembers only what the next line needs to say."""
 
     def __init__(
@@ -129,7 +129,7 @@ class Teller:
         if self.detailed or event.result == "error":
             self._shown = reason
             return [f"{INDENT}{event.result}: {reason}"]
-        return [] if event.type in SAID_ALREADY else [f"{INDENT}{reason}"]
+        return [] if event.type in ALREADY_REPORTED else [f"{INDENT}{reason}"]
 
     def _cost(self, event: Cost) -> list[str]:
         used = [f"{event.turns} turn{'' if event.turns == 1 else 's'}"] if event.turns else []
@@ -141,7 +141,7 @@ class Teller:
     def _action_interrupted(self, event: ActionInterrupted) -> list[str]:
         return [f"{INDENT}{self.signs['bad']} interrupted ({event.cause})"]
 
-    def _transition(self, event: Transition) -> list[str]:
+    def _transition(self, event: TransitionTaken) -> list[str]:
         why = "" if event.reason == "next" else f" ({event.reason})"
         return [f"{INDENT}{self.signs['to']} {event.to}{why}"]
 
@@ -285,33 +285,33 @@ _BEFORE: Mapping[WaitKind, str] = {
 _UTF8 = {"to": "→", "good": "✓", "bad": "✗", "neutral": "·"}
 _ASCII = {"to": "->", "good": "ok", "bad": "FAIL", "neutral": "-"}
 
-_TELL: Mapping[type, Callable[[Teller, Any], list[str]]] = {
-    StateEnter: Teller._state_enter,
-    ActionStart: Teller._action_start,
-    ActionInterrupted: Teller._action_interrupted,
-    ConditionEval: Teller._condition_eval,
-    Cost: Teller._cost,
-    Transition: Teller._transition,
-    Iteration: Teller._iteration,
-    Cycle: Teller._cycle,
-    RetryWait: Teller._retry_wait,
-    HostWait: Teller._host_wait,
-    HandoffDetected: Teller._handoff_detected,
-    RunWarning: Teller._warning,
-    Tree: Teller._tree,
-    Tampered: Teller._tampered,
-    OutOfScope: Teller._out_of_scope,
-    Restored: Teller._restored,
-    ReferenceMoved: Teller._reference_moved,
-    Recheck: Teller._recheck,
-    Report: Teller._report,
-    Resume: Teller._resume,
-    LoopComplete: Teller._last,
-    LoopError: Teller._last,
-    LoopTimeout: Teller._last,
-    LoopPaused: Teller._last,
-    LoopInterrupted: Teller._last,
-    Handoff: Teller._last,
+_TELL: Mapping[type, Callable[[PlainLines, Any], list[str]]] = {
+    StateEnter: PlainLines._state_enter,
+    ActionStart: PlainLines._action_start,
+    ActionInterrupted: PlainLines._action_interrupted,
+    ConditionEval: PlainLines._condition_eval,
+    Cost: PlainLines._cost,
+    TransitionTaken: PlainLines._transition,
+    Iteration: PlainLines._iteration,
+    Cycle: PlainLines._cycle,
+    RetryWait: PlainLines._retry_wait,
+    HostWait: PlainLines._host_wait,
+    HandoffDetected: PlainLines._handoff_detected,
+    RunWarning: PlainLines._warning,
+    Tree: PlainLines._tree,
+    Tampered: PlainLines._tampered,
+    OutOfScope: PlainLines._out_of_scope,
+    Restored: PlainLines._restored,
+    ReferenceMoved: PlainLines._reference_moved,
+    Recheck: PlainLines._recheck,
+    Report: PlainLines._report,
+    Resume: PlainLines._resume,
+    LoopComplete: PlainLines._last,
+    LoopError: PlainLines._last,
+    LoopTimeout: PlainLines._last,
+    LoopPaused: PlainLines._last,
+    LoopInterrupted: PlainLines._last,
+    Handoff: PlainLines._last,
 }
 
 

@@ -13,7 +13,7 @@ from little_loops.fsm.codec import to_record
 from little_loops.fsm.events import Entry
 
 
-class Onlooker:
+class Observer:
     """Sees nothing, says nothing; override what is of interest."""
 
     def record(self, entry: Entry) -> None:
@@ -44,7 +44,7 @@ class Onlooker:
         return None
 
 
-class Callback(Onlooker):
+class Callback(Observer):
     """A function that wants the events as they are written."""
 
     def __init__(self, function: Callable[[dict[str, Any]], None]) -> None:
@@ -54,10 +54,10 @@ class Callback(Onlooker):
         self._function(to_record(entry))
 
 
-class Onlookers(Onlooker):
+class Observers(Observer):
     """All of them as one."""
 
-    def __init__(self, all_of_them: Iterable[Onlooker]) -> None:
+    def __init__(self, all_of_them: Iterable[Observer]) -> None:
         self._all = list(all_of_them)
 
     def record(self, entry: Entry) -> None:
@@ -86,7 +86,7 @@ class Onlookers(Onlooker):
         self._each(lambda one: pauses.append(one.tick()))
         return min((pause for pause in pauses if pause is not None), default=None)
 
-    def _each(self, tell: Callable[[Onlooker], None]) -> None:
+    def _each(self, tell: Callable[[Observer], None]) -> None:
         for one in tuple(self._all):
             try:
                 tell(one)

@@ -22,18 +22,18 @@ from little_loops.fsm.state import Result
 from little_loops.reporting.escape import visible
 from little_loops.reporting.excerpt import BAR, Excerpt
 from little_loops.reporting.held_end import HeldEnd, WithVerdict
-from little_loops.reporting.lines import Teller, is_verdict, output_of
+from little_loops.reporting.lines import PlainLines, is_verdict, output_of
 from little_loops.reporting.masking import Masker
-from little_loops.reporting.observers import Onlooker
+from little_loops.reporting.observers import Observer
 
 MOST_LINES = 20
 
 
-class Reporter(Onlooker):
+class Reporter(Observer):
     def __init__(
         self,
         write: Callable[[str], object],
-        teller: Teller,
+        teller: PlainLines,
         masker: Masker,
         *,
         output: bool,

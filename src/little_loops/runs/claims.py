@@ -71,9 +71,9 @@ def nesting(environ: Mapping[str, str]) -> Nesting:
     return Nesting(tuple(environ.get("LL_CLAIM", "").split()), int(text))
 
 
-def nested_in(run_id: str, around: Nesting) -> dict[str, str]:
+def nested_in(run_id: str, outer: Nesting) -> dict[str, str]:
     """What the actions of a run are told, so that a run started in one knows where it is."""
-    return {"LL_CLAIM": " ".join([*around.runs, run_id]), "LL_DEPTH": str(around.depth + 1)}
+    return {"LL_CLAIM": " ".join([*outer.runs, run_id]), "LL_DEPTH": str(outer.depth + 1)}
 
 
 def holders(root: str) -> list[Holder]:
@@ -172,13 +172,13 @@ def claim(
     folder = make_folder(root, RUNNING)
     try:
         wanted = this_process(name, scope, run_id, loop=loop, started_at=started_at, outer=outer)
-        return _claim(_Desk(folder, root, queue, (*outer, *within)), wanted, say, stop)
+        return _claim(_ClaimsFile(folder, root, queue, (*outer, *within)), wanted, say, stop)
     except BaseException:
         folder.close()
         raise
 
 
-class _Desk(NamedTuple):
+class _ClaimsFile(NamedTuple):
     """Where claims are decided."""
 
     folder: Folder
@@ -187,7 +187,9 @@ class _Desk(NamedTuple):
     within: tuple[str, ...]
 
 
-def _claim(desk: _Desk, wanted: Holder, say: Callable[[str], None], stop: Stop | None) -> Claim:
+def _claim(
+    desk: _ClaimsFile, wanted: Holder, say: Callable[[str], None], stop: Stop | None
+) -> Claim:
     with guarded(desk.folder):
         live = _live(desk.folder, desk.root)
         wanted = _placed(wanted, live)
@@ -203,7 +205,7 @@ def _claim(desk: _Desk, wanted: Holder, say: Callable[[str], None], stop: Stop |
 
 
 def _wait(
-    desk: _Desk,
+    desk: _ClaimsFile,
     wanted: Holder,
     number: int,
     blocker: Blocker,
@@ -237,26 +239,26 @@ def _stopped(stop: Stop | None) -> bool:
 def _placed(wanted: Holder, live: list[Holder]) -> Holder:
     """A run inside another works within its scope: `.` in there means all of that scope."""
     known = {holder.run_id: holder for holder in live}
-    around = [known[run_id] for run_id in wanted.outer if run_id in known]
-    if not around:
+    outer = [known[run_id] for run_id in wanted.outer if run_id in known]
+    if not outer:
         return wanted._replace(outer=())
-    room = around[-1].scope
+    room = outer[-1].scope
     scope: dict[str, None] = {}
     for path in wanted.scope:
         below = [each for each in room if contains(path, each)]
         inside = any(contains(each, path) for each in room)
         scope.update(dict.fromkeys([path] if inside or not below else below))
-    return wanted._replace(scope=tuple(scope), outer=tuple(holder.run_id for holder in around))
+    return wanted._replace(scope=tuple(scope), outer=tuple(holder.run_id for holder in outer))
 
 
-Doing = Literal["running", "waiting to run", "killed", "killed elsewhere"]
+AgentActivity = Literal["running", "waiting to run", "killed", "killed elsewhere"]
 
 
 class Blocker(NamedTuple):
     """A run that has to end before another one can start; `left` names what outlived its runner."""
 
     holder: Holder
-    doing: Doing
+    doing: AgentActivity
     left: str = ""
 
 
@@ -276,7 +278,7 @@ def blockers(
 
 
 def _blocker(
-    desk: _Desk, wanted: Holder, live: list[Holder], number: int | None = None
+    desk: _ClaimsFile, wanted: Holder, live: list[Holder], number: int | None = None
 ) -> Blocker | None:
     """Who has to end first: a living run, else one that came earlier and waits."""
     for holder in sorted(live, key=lambda each: (len(each.outer), each.name)):
@@ -320,7 +322,7 @@ def _left_behind(folder: Folder, root: str, wanted: Holder) -> Iterator[Blocker]
                 yield Blocker(holder, "killed", names)
 
 
-def _waits_for_itself(desk: _Desk, blocker: Blocker, live: list[Holder]) -> bool:
+def _waits_for_itself(desk: _ClaimsFile, blocker: Blocker, live: list[Holder]) -> bool:
     """Whether an action around us would have to end first, while it waits for us to begin."""
     if blocker.holder.run_id in desk.within:
         return True
@@ -328,32 +330,38 @@ def _waits_for_itself(desk: _Desk, blocker: Blocker, live: list[Holder]) -> bool
     return is_inside and blocker.doing == "waiting to run"  # it may itself wait for that action
 
 
-def _check_may_wait(desk: _Desk, wanted: Holder, blocker: Blocker, live: list[Holder]) -> None:
-    message, ways = _in_words(desk, wanted, blocker)
+def _check_may_wait(
+    desk: _ClaimsFile, wanted: Holder, blocker: Blocker, live: list[Holder]
+) -> None:
+    message, transitions = _in_words(desk, wanted, blocker)
     if blocker.doing == "killed elsewhere":
-        raise ConflictError(message, ways)
+        raise ConflictError(message, transitions)
     if not _may_wait(wanted, blocker.holder):
-        raise ConflictError(message, f"{ways}; a run inside another waits for none outside of it")
+        raise ConflictError(
+            message, f"{transitions}; a run inside another waits for none outside of it"
+        )
     if desk.may_queue and _waits_for_itself(desk, blocker, live):
-        raise ConflictError(message, f"{ways}; a run cannot wait for the action that starts it")
+        raise ConflictError(
+            message, f"{transitions}; a run cannot wait for the action that starts it"
+        )
     if not desk.may_queue:
-        raise ConflictError(message, f"{ways}; `--queue` waits for it")
+        raise ConflictError(message, f"{transitions}; `--queue` waits for it")
 
 
-def _in_words(desk: _Desk, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+def _in_words(desk: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     """Why it cannot start, and the ways out."""
     match blocker.doing:
         case "killed":
             return _orphan(desk, wanted, blocker)
         case "killed elsewhere":
-            return _out_of_sight(wanted, blocker)
+            return _hidden(wanted, blocker)
         case _ if wanted.name == blocker.holder.name:
             return _already(wanted, blocker)
         case _:
             return _overlap(desk, wanted, blocker)
 
 
-def _orphan(desk: _Desk, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+def _orphan(desk: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     its, theirs = blocker.holder.name, show_scope(desk.root, blocker.holder.scope)
     return (
         f"Cannot start '{wanted.name}' - loop '{its}' was killed, and its action still runs",
@@ -364,7 +372,7 @@ def _orphan(desk: _Desk, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     )
 
 
-def _out_of_sight(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+def _hidden(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     its, host = blocker.holder.name, blocker.holder.host
     who = "it" if its == wanted.name else f"loop '{its}'"
     return (
@@ -385,7 +393,7 @@ def _already(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     return message, f"`ll-loop status {name}` shows it, `ll-loop stop {name}` ends it"
 
 
-def _overlap(desk: _Desk, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+def _overlap(desk: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     mine, its = wanted.name, blocker.holder.name
     ours, theirs = (show_scope(desk.root, each.scope) for each in (wanted, blocker.holder))
     process = _process(wanted, blocker.holder)
@@ -449,7 +457,7 @@ def _ticket_name(number: int) -> str:
     return f"{number:012}"
 
 
-def _draw(desk: _Desk, wanted: Holder) -> _OwnTicket:
+def _draw(desk: _ClaimsFile, wanted: Holder) -> _OwnTicket:
     """Queue up behind everybody; the guard is ours, so the number is too."""
     queue = desk.folder.make(QUEUE)
     descriptor = None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from little_loops.errors import StorageError
 from little_loops.fsm.codec import from_record
-from little_loops.fsm.events import Entry, StateEnter, Transition, UnknownEvent
+from little_loops.fsm.events import Entry, StateEnter, TransitionTaken, UnknownEvent
 from little_loops.fsm.plain import WrongShape
 from little_loops.runs.folders import event_log
 from little_loops.runs.journal import Record, Records, offset_of, seq_of, tail
@@ -70,7 +70,7 @@ def entries_of_step(files: RunFiles, step: int) -> Iterator[Entry]:
 def state_in(entry: Entry) -> str | None:
     """The state that an event is about, if it is about one."""
     match entry.event:
-        case Transition(from_=state):
+        case TransitionTaken(from_=state):
             return state
         case UnknownEvent(fields=fields):
             own = fields.get("state")

@@ -12,7 +12,7 @@ from little_loops.fsm.events import (
     Entry,
     Event,
     StateEnter,
-    Transition,
+    TransitionTaken,
 )
 from little_loops.records import NamedTuple
 
@@ -55,7 +55,9 @@ def _verdict(event: Event) -> str | None:
             return "interrupted"
         case ConditionEval(result=verdict):
             return verdict
-        case Transition(reason=reason) if reason.startswith("on_") and reason not in _NO_VERDICTS:
+        case TransitionTaken(reason=reason) if (
+            reason.startswith("on_") and reason not in _NO_VERDICTS
+        ):
             return reason.removeprefix("on_")
         case _:
             return None

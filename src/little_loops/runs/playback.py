@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from little_loops.fsm.actions import action_told, is_agents
+from little_loops.fsm.actions import action_of_event, is_agents
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
@@ -35,20 +35,20 @@ class Printed(NamedTuple):
     data: bytes
 
 
-class Doing(NamedTuple):
+class AgentActivity(NamedTuple):
     """What an agent was doing at that moment."""
 
     text: str
 
 
-class Used(NamedTuple):
+class UsageSoFar(NamedTuple):
     """What an agent had used so far in its turn."""
 
     tokens: int
     cost_usd: float | None
 
 
-class Did(NamedTuple):
+class ToolEnded(NamedTuple):
     """A tool that an agent used has ended: what it did, how, and the files it changed."""
 
     text: str
@@ -56,7 +56,7 @@ class Did(NamedTuple):
     files: tuple[str, ...]
 
 
-Item = Entry | Printed | Doing | Did | Used
+Item = Entry | Printed | AgentActivity | ToolEnded | UsageSoFar
 
 
 class Playback:
@@ -103,7 +103,7 @@ class Playback:
     @property
     def _is_agent(self) -> bool:
         action = self._action
-        return action is not None and is_agents(action_told(action.action, action.action_type))
+        return action is not None and is_agents(action_of_event(action.action, action.action_type))
 
     def _begin(self, start: ActionStart) -> None:
         self._action = start
@@ -177,10 +177,10 @@ def _items(event: HostEvent) -> Iterator[Item]:
         case Text(text):
             yield Printed("stdout", text.encode("utf-8", "replace") + b"\n")
         case Activity(text):
-            yield Doing(text)
+            yield AgentActivity(text)
         case Done():
-            yield Did(*event)
+            yield ToolEnded(*event)
         case Usage(tokens_in, tokens_out, cost_usd):
-            yield Used(tokens_in + tokens_out, cost_usd)
+            yield UsageSoFar(tokens_in + tokens_out, cost_usd)
         case _:
             pass

@@ -37,14 +37,14 @@ class RunClock:
         self._wall = wall
         self._steady = steady
         self._began_ms = steady()
-        self._stood_still: Milliseconds = lambda: 0
+        self._made_no_progress: Milliseconds = lambda: 0
 
     def leave_out(self, stood_still: Milliseconds) -> None:
         """What that counts, Ctrl-Z, is no running time."""
-        self._stood_still = stood_still
+        self._made_no_progress = stood_still
 
     def ran_ms(self) -> int:
-        since_ms = self._steady() - self._began_ms - self._stood_still()
+        since_ms = self._steady() - self._began_ms - self._made_no_progress()
         return self._before_ms + max(since_ms, 0)
 
     def now(self) -> Moment:

@@ -1,10 +1,10 @@
 """Start a run as a process of its own, and come back only when it has really begun.
 
-The wish travels as JSON through the new process's standard input; answers come back, a line each,
+The request travels as JSON through the new process's standard input; answers come back, a line each,
 through its standard output until it is ready or has failed.  After that nobody listens, and the
 process lives on: in a session of its own, whatever becomes of the terminal.
 
-Not here: what the process does with the wish (`cli.background`).
+Not here: what the process does with the request (`cli.background`).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     import subprocess
 
 VERB = "background-run"
-OF_THE_OUTER_RUN = ("LL_RUN_ID", "LL_STEP_ID", "LL_ATTEMPT", "LL_ITERATION", "LL_LOOP")
-ALSO_OF_THE_OUTER_RUN = ("LL_RUN_DIR", "LL_CLAIM", "LL_CONTINUATION")
+OUTER_RUN = ("LL_RUN_ID", "LL_STEP_ID", "LL_ATTEMPT", "LL_ITERATION", "LL_LOOP")
+OUTER_RUN_EXTRAS = ("LL_RUN_DIR", "LL_CLAIM", "LL_CONTINUATION")
 
 
-class Begun(NamedTuple):
+class BackgroundRun(NamedTuple):
     pid: int
     run: str
     log: str
 
 
-class NotBegun(LittleLoopsError):
+class NotStarted(LittleLoopsError):
     """The new process could not start its run; the message and the exit code are its own."""
 
     def __init__(self, message: str, help: str | None, exit_code: int) -> None:
@@ -42,8 +42,8 @@ class NotBegun(LittleLoopsError):
 
 
 def launch(
-    wish: Mapping[str, Any], environ: Mapping[str, str], say: Callable[[str], None]
-) -> Begun:
+    request: Mapping[str, Any], environ: Mapping[str, str], say: Callable[[str], None]
+) -> BackgroundRun:
     import subprocess  # the new process is here too, and has no need of it
 
     child = subprocess.Popen(
@@ -59,7 +59,7 @@ def launch(
     assert child.stdout is not None, "it is a pipe"
     try:
         with child.stdin:
-            child.stdin.write(json.dumps(wish).encode())
+            child.stdin.write(json.dumps(request).encode())
         with child.stdout:
             return _answer(child, say)
     except KeyboardInterrupt:
@@ -68,23 +68,23 @@ def launch(
         raise
     except BrokenPipeError:
         child.wait()
-        raise NotBegun("the background process ended at once", None, 1) from None
+        raise NotStarted("the background process ended at once", None, 1) from None
     finally:
         child.returncode = child.returncode or 0  # it is not to be waited for
 
 
-def _answer(child: subprocess.Popen[bytes], say: Callable[[str], None]) -> Begun:
+def _answer(child: subprocess.Popen[bytes], say: Callable[[str], None]) -> BackgroundRun:
     assert child.stdout is not None, "it is a pipe"
     for line in child.stdout:
         said = json.loads(line)
         if "say" in said:
             say(said["say"])
         elif "error" in said:
-            raise NotBegun(said["error"], said["help"], said["exit_code"])
+            raise NotStarted(said["error"], said["help"], said["exit_code"])
         else:
-            return Begun(child.pid, said["run"], said["log"])
+            return BackgroundRun(child.pid, said["run"], said["log"])
     code = child.wait()
-    raise NotBegun(f"the background process ended before it began (exit {code})", None, 1)
+    raise NotStarted(f"the background process ended before it began (exit {code})", None, 1)
 
 
 def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -92,7 +92,7 @@ def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
     Its depth stays, so that a loop which starts itself again comes to an end.
     """
-    outer = (*OF_THE_OUTER_RUN, *ALSO_OF_THE_OUTER_RUN)
+    outer = (*OUTER_RUN, *OUTER_RUN_EXTRAS)
     own = {name: value for name, value in environ.items() if name not in outer}
     return {**own, "LL_DETACHED": "1"}
 

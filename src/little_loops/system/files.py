@@ -92,10 +92,10 @@ def sync_all(descriptor: int) -> None:
 
 def failure(error: OSError, doing: str, path: str) -> StorageError:
     reason = (error.strerror or str(error)).lower()
-    return StorageError(f"cannot {doing} `{path}`: {reason}", _WAYS_OUT.get(error.errno or 0))
+    return StorageError(f"cannot {doing} `{path}`: {reason}", _FIXES.get(error.errno or 0))
 
 
-_WAYS_OUT = {
+_FIXES = {
     errno.ENOSPC: "free some space on that disk",
     errno.EDQUOT: "free some of your quota on that disk",
     errno.EROFS: "that disk is mounted read-only",

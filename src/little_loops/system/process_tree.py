@@ -105,7 +105,7 @@ def members(
         born = known.get(process.session)
         return born is not None and (leader is None or leader.created <= born)
 
-    return _pick(seen, belongs, _stranger_to(run_id, seen, marks_at), system)
+    return _pick(seen, belongs, _is_unrelated_to(run_id, seen, marks_at), system)
 
 
 def _has(marks: Mapping[str, str], token: Mapping[str, str]) -> bool:
@@ -129,7 +129,7 @@ def action_members(leader: int, env: Mapping[str, str], *, system: System = SYST
         is_earlier = tells and not has_token and their.get(RUN_ID) == token[RUN_ID]
         return has_token or (not is_earlier and _adopted_since(seen.get(leader), process))
 
-    is_stranger = _stranger_to(env.get(RUN_ID), seen, marks)
+    is_stranger = _is_unrelated_to(env.get(RUN_ID), seen, marks)
     return _pick(seen, belongs, lambda one: one.pid != leader and is_stranger(one), system)
 
 
@@ -139,7 +139,7 @@ def _adopted_since(leader: Process | None, process: Process) -> bool:
     return is_ours and leader is not None and process.created >= leader.created
 
 
-def _stranger_to(
+def _is_unrelated_to(
     run_id: str | None, seen: Mapping[int, Process], marks: Callable[[int], Mapping[str, str]]
 ) -> Callable[[Process], bool]:
     """What a run may never end: itself, its workers, what started it, runs on their own."""

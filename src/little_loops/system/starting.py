@@ -88,7 +88,7 @@ def _may_spawn(program: str, cwd: str, ends: Sequence[int]) -> bool:
         and os.path.isabs(program)
         and min(ends) > 2  # one among the first three would be overwritten
         and _is_here(cwd)
-        and _keeps_to_itself(os.getpid())
+        and _is_self_contained(os.getpid())
     )
 
 
@@ -100,7 +100,7 @@ def _is_here(directory: str) -> bool:
 
 
 @cache
-def _keeps_to_itself(_pid: int) -> bool:
+def _is_self_contained(_pid: int) -> bool:
     """Have no child inherit what our caller had left open; done once, of our own nothing is."""
     try:
         for descriptor in map(int, os.listdir("/proc/self/fd")):

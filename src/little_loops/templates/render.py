@@ -45,8 +45,8 @@ from little_loops.templates.parse import (
 )
 from little_loops.templates.shell.positions import HOLE, Place, Refusal
 from little_loops.templates.splice import (
+    AuthorValue,
     NotANumber,
-    Own,
     Spliced,
     Unresolved,
     as_text,
@@ -229,10 +229,10 @@ def _text_of(piece: Spliced, lookup: Lookup) -> str:
             return words[0]
 
 
-def _words_of(piece: Reference | Own, lookup: Lookup) -> list[str]:
+def _words_of(piece: Reference | AuthorValue, lookup: Lookup) -> list[str]:
     """The words a value is to become: as many as it has with `:words`, else one."""
     modifier = _reference(piece).modifier
-    if isinstance(piece, Own):
+    if isinstance(piece, AuthorValue):
         words = [_joined(part, lookup) for part in piece.parts]
         is_list = piece.is_list
     else:
@@ -264,11 +264,11 @@ def _checked(reference: Reference, text: str) -> str:
     return found
 
 
-def _reference(piece: Reference | Own) -> Reference:
-    return piece.reference if isinstance(piece, Own) else piece
+def _reference(piece: Reference | AuthorValue) -> Reference:
+    return piece.reference if isinstance(piece, AuthorValue) else piece
 
 
-def _is_inert(piece: Reference | Own) -> bool:
+def _is_inert(piece: Reference | AuthorValue) -> bool:
     """Whether a value is inserted as it is, wherever it stands."""
     return not is_data(piece) and _reference(piece).modifier in (None, *NUMBERS)
 
@@ -321,7 +321,7 @@ def render_shell(
     refused = [each for each in _judged(standing) if not each.warning]
     if refused:
         raise Refused(refused)
-    cargo = _Cargo()
+    cargo = _EnvironmentValues()
     parts = []
     for piece, place, following in standing:
         match piece:
@@ -349,7 +349,9 @@ def check_variable(name: str, text: str, context: Mapping[str, object]) -> list[
         return []
     from little_loops.templates.shell.refusals import judged
 
-    pieces = (piece for piece in spliced(text, context) if isinstance(piece, Reference | Own))
+    pieces = (
+        piece for piece in spliced(text, context) if isinstance(piece, Reference | AuthorValue)
+    )
     place = Place("bare", "variable", name)
     return [said for piece in pieces for said in judged(piece, place) if not said.warning]
 
@@ -395,7 +397,7 @@ def _marks(pieces: Sequence[Spliced]) -> list[str]:
 
 
 def _depends_on_place(piece: Spliced, following: str) -> bool:
-    if isinstance(piece, Reference | Own) and _is_inert(piece):
+    if isinstance(piece, Reference | AuthorValue) and _is_inert(piece):
         return following in ("<", ">")
     return not isinstance(piece, str)
 
@@ -408,7 +410,7 @@ def _judged(standing: Iterable[_Standing]) -> Iterator[Refusal]:
             yield from judged(piece, place)
 
 
-class _Cargo:
+class _EnvironmentValues:
     """The values on their way into the environment, each under the name of its variable."""
 
     def __init__(self) -> None:
@@ -427,7 +429,11 @@ class _Cargo:
 
 
 def _in_script(
-    piece: Reference | Own, place: Place, following: str, lookup: Lookup, cargo: _Cargo
+    piece: Reference | AuthorValue,
+    place: Place,
+    following: str,
+    lookup: Lookup,
+    cargo: _EnvironmentValues,
 ) -> str:
     reference = _reference(piece)
     if place.quote == "comment":

@@ -51,7 +51,7 @@ class NotANumber(LittleLoopsError):
         super().__init__(f"`{reference.text}` is not {wanted}: {shown if text else 'it is empty'}")
 
 
-class Own(NamedTuple):
+class AuthorValue(NamedTuple):
     """An author's value that is to be one word, words, or a number: each part is spliced by itself."""
 
     reference: Reference
@@ -61,7 +61,7 @@ class Own(NamedTuple):
     length: int
 
 
-Spliced: TypeAlias = str | Escape | Reference | Own
+Spliced: TypeAlias = str | Escape | Reference | AuthorValue
 
 
 def as_text(value: object) -> str:
@@ -118,7 +118,7 @@ def written(piece: Spliced) -> str:
     match piece:
         case str():
             return piece
-        case Own():
+        case AuthorValue():
             return piece.reference.text
         case _:
             return piece.text
@@ -126,7 +126,7 @@ def written(piece: Spliced) -> str:
 
 def is_data(piece: Spliced) -> bool:
     match piece:
-        case Own():
+        case AuthorValue():
             return piece.is_data
         case Reference():
             return classify(piece) == "data"
@@ -136,7 +136,7 @@ def is_data(piece: Spliced) -> bool:
 
 def _length(piece: Spliced) -> int:
     """How long a piece is at least; a chain of values must not grow without end."""
-    return piece.length if isinstance(piece, Own) else len(written(piece))
+    return piece.length if isinstance(piece, AuthorValue) else len(written(piece))
 
 
 def _names_in(values: object, name: str) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ class _Splicer:
         if reference.modifier not in (None, "raw"):
             pieces = [piece for part in parts for piece in part]
             data = reference.modifier not in NUMBERS and any(is_data(piece) for piece in pieces)
-            return (Own(reference, parts, is_list, data, sum(map(_length, pieces))),)
+            return (AuthorValue(reference, parts, is_list, data, sum(map(_length, pieces))),)
         return tuple(_moved(piece, reference) for piece in parts[0])
 
 
@@ -235,7 +235,7 @@ def _moved(piece: Spliced, to: Reference) -> Spliced:
     match piece:
         case str():
             return piece
-        case Own():
+        case AuthorValue():
             moved = piece.reference._replace(start=to.start, end=to.end)
             return piece._replace(reference=moved)
         case _:

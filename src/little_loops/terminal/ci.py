@@ -29,9 +29,9 @@ from little_loops.fsm.events import (
 from little_loops.fsm.state import Result
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
-from little_loops.reporting.lines import INDENT, Teller, last_line, signal_name
+from little_loops.reporting.lines import INDENT, PlainLines, last_line, signal_name
 from little_loops.reporting.masking import Masker
-from little_loops.reporting.observers import Onlooker
+from little_loops.reporting.observers import Observer
 from little_loops.reporting.reporter import Reporter
 
 HEARTBEAT = "LL_HEARTBEAT"
@@ -51,13 +51,13 @@ def heartbeat_s(environ: Mapping[str, str]) -> float | None:
     return seconds if 0 < seconds < float("inf") else None
 
 
-class SteadyScreen(Onlooker):
+class SteadyScreen(Observer):
     """A run's plain lines; an action that keeps silent is told of."""
 
     def __init__(
         self,
         write: Write,
-        teller: Teller,
+        teller: PlainLines,
         masker: Masker,
         *,
         output: bool,
@@ -111,10 +111,10 @@ class SteadyScreen(Onlooker):
         self._last = self._now()
 
 
-class GitHubGroups(Onlooker):
+class GitHubGroups(Observer):
     """Folds each iteration in GitHub's view of a log; what comes last stays in sight."""
 
-    def __init__(self, write: Write, screen: Onlooker, max_iterations: int) -> None:
+    def __init__(self, write: Write, screen: Observer, max_iterations: int) -> None:
         self._write = write
         self._screen = screen
         self._max_iterations = max_iterations
@@ -177,7 +177,7 @@ class Row(NamedTuple):
     took: str
 
 
-class StepSummary(Onlooker):
+class StepSummary(Observer):
     """A table of the run for the page GitHub shows of a job."""
 
     def __init__(self, loop: str, path: str) -> None:
@@ -239,6 +239,6 @@ def on_github(environ: Mapping[str, str]) -> bool:
     return environ.get("GITHUB_ACTIONS") == "true"
 
 
-def step_summary(loop: str, environ: Mapping[str, str]) -> list[Onlooker]:
+def step_summary(loop: str, environ: Mapping[str, str]) -> list[Observer]:
     path = environ.get(SUMMARY, "")
     return [StepSummary(loop, path)] if on_github(environ) and os.path.isabs(path) else []

@@ -62,7 +62,7 @@ def talk(text: str) -> None:
     _write(sys.stderr, text, problems)
 
 
-def say_as_it_is(text: str) -> None:
+def print_unchanged(text: str) -> None:
     """An answer for programs too: lines stay as long as they are."""
     _put(sys.stdout, text)
 

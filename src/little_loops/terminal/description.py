@@ -27,7 +27,7 @@ from little_loops.templates.render import (
     lookup_in,
     show,
 )
-from little_loops.templates.splice import Own, Spliced
+from little_loops.templates.splice import AuthorValue, Spliced
 from little_loops.terminal.console import columns_of
 
 WIDEST = 80
@@ -44,7 +44,7 @@ class Described(NamedTuple):
     sign: str
     host: str | None
     action: str | None
-    ways: Mapping[str, str]
+    transitions: Mapping[str, str]
     condition: Mapping[str, Any] | None
     settings: tuple[str, ...]
     end: str | None
@@ -67,7 +67,7 @@ def _state(filling: Filling, name: str, end: str | None, mask: Mask) -> Describe
         sign="" if action is None else prompt_sign(action, host),
         host=host if name in filling.agents else None,
         action=None if state.action is None else mask(_shown(filling, name, state.action)),
-        ways=written_ways(state),
+        transitions=written_transitions(state),
         condition=state.to_dict().get("condition"),
         settings=tuple(_settings(state)),
         end=end,
@@ -76,14 +76,14 @@ def _state(filling: Filling, name: str, end: str | None, mask: Mask) -> Describe
     )
 
 
-def written_ways(state: StateConfig) -> dict[str, str]:
+def written_transitions(state: StateConfig) -> dict[str, str]:
     """Field → target, as the author wrote them."""
     words = {**{f"on_{word}": to for word, to in state.on_words.items()}, **state.route}
     fields = {name: getattr(state, name) for name in VERDICT_FIELDS}
     return words | {name: to for name, to in fields.items() if to is not None}
 
 
-def any_state_ways(loop: FSMLoop) -> dict[str, str]:
+def any_state_transitions(loop: FSMLoop) -> dict[str, str]:
     """The loop's own handlers."""
     interrupt = None if loop.on_interrupt == CURRENT else loop.on_interrupt
     written = {"on_error": loop.on_error, "on_timeout": loop.on_timeout, "on_interrupt": interrupt}
@@ -146,7 +146,7 @@ def _references(filling: Filling, name: str) -> Iterator[Reference]:
 
 def _inside(pieces: Iterable[Spliced]) -> Iterator[Reference]:
     for piece in pieces:
-        if isinstance(piece, Own):
+        if isinstance(piece, AuthorValue):
             yield from (reference for part in piece.parts for reference in _inside(part))
         elif isinstance(piece, Reference):
             yield piece
@@ -206,15 +206,15 @@ def header(loop: FSMLoop, dot: str, to: str, *more: str) -> str:
 def state_lines(
     loop: FSMLoop, states: Iterable[Described], dot: str, to: str, widest: int = WIDEST
 ) -> Iterator[str]:
-    any_ways = any_state_ways(loop)
-    names = [*loop.states, *(["any state"] if any_ways else [])]
+    any_transitions = any_state_transitions(loop)
+    names = [*loop.states, *(["any state"] if any_transitions else [])]
     width = max(NARROWEST_NAME, *(len(name) for name in names)) + 2
     for state in states:
         what, *more = _state_text(state, dot, to, widest - width - 2)
         yield f"  {state.name:<{width}}{what}".rstrip()
         yield from (f"  {'':<{width}}{line}".rstrip() for line in more)
-    if any_ways:
-        for number, line in enumerate(_ways_text(any_ways, to, widest - width - 2)):
+    if any_transitions:
+        for number, line in enumerate(_transitions_text(any_transitions, to, widest - width - 2)):
             yield f"  {'' if number else 'any state':<{width}}{line}"
 
 
@@ -230,20 +230,20 @@ def _state_text(state: Described, dot: str, to: str, room: int) -> Iterator[str]
     if state.settings:
         yield visible(f" {dot} ".join(state.settings), newlines=False)
     yield from (f"cannot run: {visible(problem, newlines=False)}" for problem in state.problems)
-    yield from _ways_text(state.ways, to, room)
+    yield from _transitions_text(state.transitions, to, room)
     if state.end is not None:
         yield f"end ({state.end})"
 
 
-def _ways_text(ways: Mapping[str, str], to: str, room: int) -> Iterator[str]:
+def _transitions_text(transitions: Mapping[str, str], to: str, room: int) -> Iterator[str]:
     line = ""
-    for field, target in ways.items():
-        way = f"{field} {to} {target}"
-        if line and len(line) + 4 + len(way) > room:
+    for field, target in transitions.items():
+        transition = f"{field} {to} {target}"
+        if line and len(line) + 4 + len(transition) > room:
             yield line
-            line = way
+            line = transition
         else:
-            line = f"{line}    {way}" if line else way
+            line = f"{line}    {transition}" if line else transition
     if line:
         yield line
 
@@ -306,7 +306,7 @@ def states_json(loop: FSMLoop, states: Iterable[Described]) -> list[dict[str, ob
             "host": state.host,
             "action": state.action,
             "condition": state.condition,
-            "ways": dict(state.ways),
+            "transitions": dict(state.transitions),
             "end": state.end,
             "unknown_until_run": list(state.unknown),
             "problems": list(state.problems),

@@ -40,7 +40,7 @@ RUN = Column("RUN")
 MOST_LEGENDS = 3
 
 
-class Course(NamedTuple):
+class PathSummary(NamedTuple):
     """The path a run took, as far as a bounded end of its log tells."""
 
     path: list[Visit]
@@ -48,10 +48,10 @@ class Course(NamedTuple):
     is_whole: bool
 
 
-def course_of(runs: Runs, view: RunView) -> Course:
+def course_of(runs: Runs, view: RunView) -> PathSummary:
     entries = runs.last_events(view, EVENTS_READ)
     is_whole = not entries or entries[0].seq == 1
-    return Course(visits(entries), measurements(entries), is_whole)
+    return PathSummary(visits(entries), measurements(entries), is_whole)
 
 
 class Past(NamedTuple):
@@ -166,7 +166,10 @@ PATH = 5
 
 
 def _spell_paths(
-    rows: Sequence[list[str]], shown: Sequence[RunView], courses: Sequence[Course], style: Style
+    rows: Sequence[list[str]],
+    shown: Sequence[RunView],
+    courses: Sequence[PathSummary],
+    style: Style,
 ) -> dict[str, dict[str, str]]:
     """A state has the same letters in every run of its loop: loop → state → letters."""
     states: dict[str, list[str]] = {}

@@ -21,12 +21,12 @@ from little_loops.reporting.excerpt import BAR, Excerpt
 from little_loops.reporting.held_end import HeldEnd
 from little_loops.reporting.lines import INDENT
 from little_loops.reporting.masking import Masker
-from little_loops.reporting.observers import Onlooker
+from little_loops.reporting.observers import Observer
 from little_loops.terminal.folding import folded, wrapped
 from little_loops.terminal.last_line import LastOutput
 from little_loops.terminal.screen import Screen, Span
 from little_loops.terminal.tables import cells, cut
-from little_loops.terminal.terminal_lines import QUIET, Line, TerminalTeller, live_lines
+from little_loops.terminal.terminal_lines import QUIET, Line, TerminalLines, live_lines
 
 TICK_S = 0.1
 REDRAW_S = 0.05
@@ -102,11 +102,11 @@ class Drawn(NamedTuple):
     line_cells: tuple[int, ...]
 
 
-class LiveScreen(Onlooker):
+class LiveScreen(Observer):
     def __init__(
         self,
         terminal: Terminal,
-        teller: TerminalTeller,
+        teller: TerminalLines,
         masker: Masker,
         hints: Hints,
         *,

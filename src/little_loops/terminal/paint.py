@@ -105,7 +105,7 @@ _DESCRIPTION = _rules(
     r"(?P<yellow>\d+ warnings?): .*",
 )
 _TARGET = re.compile(r"(?<=(?: →|->) )[\w$-]+")
-_WAYS = re.compile(r" +(?:\w+ (?:→|->) \S+(?: {4}|$))+")
+_TRANSITIONS = re.compile(r" +(?:\w+ (?:→|->) \S+(?: {4}|$))+")
 
 
 def description(text: str) -> str:
@@ -113,7 +113,9 @@ def description(text: str) -> str:
     header, *lines = text.split("\n")
     name, dot, more = header.partition(" ")
     painted = [_line(line, _DESCRIPTION) for line in lines]
-    targets = [_TARGET.sub(_as_target, line) if _WAYS.fullmatch(line) else line for line in painted]
+    targets = [
+        _TARGET.sub(_as_target, line) if _TRANSITIONS.fullmatch(line) else line for line in painted
+    ]
     return "\n".join([f"{styled(name, 'bold')}{dot}{more}", *targets])
 
 

@@ -19,19 +19,19 @@ MOST_PRINTED = 100
 TAB = 4
 
 
-class Paper(NamedTuple):
+class ExcerptWidth(NamedTuple):
     """What an excerpt is written on: so many columns, and how what is left out is marked."""
 
     widest: int = 102
     cut: str = "…"
 
 
-def paper_of(stream: TextIO) -> Paper:
-    widest = min(columns_of(stream) or Paper().widest, Paper().widest)
-    return Paper(widest, "..." if ascii_only(stream) else "…")
+def paper_of(stream: TextIO) -> ExcerptWidth:
+    widest = min(columns_of(stream) or ExcerptWidth().widest, ExcerptWidth().widest)
+    return ExcerptWidth(widest, "..." if ascii_only(stream) else "…")
 
 
-def render(problem: Problem, paper: Paper = Paper()) -> str:  # noqa: B008
+def render(problem: Problem, paper: ExcerptWidth = ExcerptWidth()) -> str:  # noqa: B008
     """The problem as people read it, over several lines."""
     lines = [f"{problem.severity}[{problem.code}]: {_one_line(problem.message)}"]
     place = problem.place
@@ -47,7 +47,7 @@ def render(problem: Problem, paper: Paper = Paper()) -> str:  # noqa: B008
 
 def render_all(
     problems: Sequence[Problem],
-    paper: Paper = Paper(),  # noqa: B008
+    paper: ExcerptWidth = ExcerptWidth(),  # noqa: B008
     most: int = MOST_PRINTED,
 ) -> str:
     """All of a file's problems, a blank line between them; beyond `most` only their number."""
@@ -98,7 +98,7 @@ def position(place: Place) -> str:
     return f"{_one_line(place.file)}:{place.line}:{place.column}"
 
 
-def _excerpt(place: Place, width: int, paper: Paper) -> list[str]:
+def _excerpt(place: Place, width: int, paper: ExcerptWidth) -> list[str]:
     gutter = f"{' ' * (width + 1)}|"
     room = paper.widest - len(gutter) - 1 - len(paper.cut)
     text, start, length = _cells(place, room, paper.cut)

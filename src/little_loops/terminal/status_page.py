@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from little_loops.fsm.actions import action_told, prompt_sign
+from little_loops.fsm.actions import action_of_event, prompt_sign
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
@@ -176,7 +176,7 @@ def _iteration(run: RunSummary, limit: int | None) -> str:
 
 
 def _doing(action: ActionStart, detail: RunDetail, style: Style, now: int) -> list[str]:
-    what = action_told(action.action, action.action_type)
+    what = action_of_event(action.action, action.action_type)
     sign = prompt_sign(what, _host(detail.machine, action.state))
     text = visible(f"{sign}{shown_action(action)}", newlines=False)
     if style.width is not None:
@@ -203,10 +203,10 @@ def _host(machine: FSMLoop | None, name: str) -> str:
 
 
 def _path(detail: RunDetail, style: Style) -> str:
-    way = visits(detail.entries)[-VISITS:]
-    if detail.view.status == "running" and way and _action(detail):
-        way[-1] = way[-1]._replace(verdict="under way")
-    words = [_visited(visit, style) for visit in way]
+    path = visits(detail.entries)[-VISITS:]
+    if detail.view.status == "running" and path and _action(detail):
+        path[-1] = path[-1]._replace(verdict="under way")
+    words = [_visited(visit, style) for visit in path]
     if style.width is not None:
         while len(words) > 1 and cells("  ".join(words)) > style.width - LABEL - 2:
             words.pop(0)

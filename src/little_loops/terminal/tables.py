@@ -20,7 +20,7 @@ NARROWEST = 20
 LEAST = 8
 
 
-class Signs(NamedTuple):
+class Symbols(NamedTuple):
     good: str = "✓"
     bad: str = "✗"
     warn: str = "!"
@@ -33,8 +33,8 @@ class Signs(NamedTuple):
     to: str = "→"
 
 
-ASCII = Signs("ok", "FAIL", "warn", "*", "...", "-", "-", "x", "...", "->")
-_OURS = dict.fromkeys(map(ord, "".join(Signs())))
+ASCII = Symbols("ok", "FAIL", "warn", "*", "...", "-", "-", "x", "...", "->")
+_OURS = dict.fromkeys(map(ord, "".join(Symbols())))
 _GREEN, _RED, _YELLOW, _CYAN, _DIM = 32, 31, 33, 36, 2
 _TINTS = {"good": _GREEN, "bad": _RED, "warn": _YELLOW, "running": _CYAN}
 
@@ -42,7 +42,7 @@ _TINTS = {"good": _GREEN, "bad": _RED, "warn": _YELLOW, "running": _CYAN}
 class Style(NamedTuple):
     """How to print on one stream; `width` is None where a line may be as long as it likes."""
 
-    signs: Signs = Signs()
+    signs: Symbols = Symbols()
     colour: bool = False
     width: int | None = None
 
@@ -59,7 +59,7 @@ class Style(NamedTuple):
 
 
 def style_for(stream: TextIO, color: str | None) -> Style:
-    signs = ASCII if ascii_only(stream) else Signs()
+    signs = ASCII if ascii_only(stream) else Symbols()
     return Style(signs, colour_wanted(stream, color), width_of(stream))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from little_loops.fsm.actions import Agent, Builtin, Shell, action_told
+from little_loops.fsm.actions import Agent, Builtin, Shell, action_of_event
 from little_loops.fsm.events import (
     ActionComplete,
     ActionStart,
@@ -24,7 +24,7 @@ from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.amounts import times_text
 from little_loops.reporting.held_end import Mark
-from little_loops.reporting.lines import INDENT, Teller
+from little_loops.reporting.lines import INDENT, PlainLines
 
 GOOD, BAD, TAKE_CARE, QUIET, LOUD = "green", "red", "yellow", "dim", "bold"
 
@@ -38,7 +38,7 @@ class Line(NamedTuple):
     styled: int | None = None
 
 
-class Signs(NamedTuple):
+class Symbols(NamedTuple):
     good: str = "✓"
     bad: str = "✗"
     take_care: str = "!"
@@ -47,10 +47,10 @@ class Signs(NamedTuple):
     spinner: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
-ASCII = Signs("ok", "FAIL", "warn", "-", "...", "|/-\\")
+ASCII = Symbols("ok", "FAIL", "warn", "-", "...", "|/-\\")
 
 
-class TerminalTeller:
+class TerminalLines:
     """Turns events into lines for a terminal."""
 
     def __init__(
@@ -62,25 +62,25 @@ class TerminalTeller:
         commands: bool = False,
         detailed: bool = False,
     ) -> None:
-        self.signs = ASCII if ascii_only else Signs()
+        self.signs = ASCII if ascii_only else Symbols()
         self._loop = loop
-        self._plain = Teller(
+        self._plain = PlainLines(
             loop.name, limit, ascii_only=ascii_only, commands=commands, detailed=detailed
         )
         self._limit = limit
-        self._has_begun = False
+        self._has_started = False
 
     def changed(self, paths: Iterable[str]) -> None:
         self._plain.changed(paths)
 
     def lines(self, event: Event, mark: Mark | None = None) -> list[Line]:
-        header = [] if self._has_begun else [self._header(event)]
-        self._has_begun = True
+        header = [] if self._has_started else [self._header(event)]
+        self._has_started = True
         return header + self._styled(event, self._plain.lines(event, mark))
 
     def prints_text(self, event: ActionStart) -> bool:
         """Whether the action that begins prints for people; most agents print JSON."""
-        match action_told(event.action, event.action_type):
+        match action_of_event(event.action, event.action_type):
             case Agent():
                 state = self._loop.states.get(event.state)
                 return self._loop.host.under(state.host if state else None).host == "command"
@@ -136,7 +136,7 @@ def ending_style(status: str, reason: str) -> str:
             return TAKE_CARE
 
 
-def live_lines(signs: Signs, elapsed_s: float, doing: str, hint: str) -> list[str]:
+def live_lines(signs: Symbols, elapsed_s: float, doing: str, hint: str) -> list[str]:
     """What moves while an action runs."""
     frame = signs.spinner[int(elapsed_s * 10) % len(signs.spinner)]
     elapsed = duration_text(int(elapsed_s) * 1000) if elapsed_s >= 10 else f"{int(elapsed_s)}s"

@@ -33,7 +33,7 @@ from little_loops.trees.copy_plan import Content, Layout, Planner
 from little_loops.trees.files import COPIES, key_of
 from little_loops.trees.git import Git
 from little_loops.trees.objects import object_id
-from little_loops.trees.placing import Ground
+from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.reading import read_objects
 from little_loops.trees.restore import TOO_LARGE
 from little_loops.trees.rules import GIT, TOO_DEEP, Rules, is_too_deep
@@ -117,7 +117,7 @@ class CleanCopy:
         self._done = None
         refuse_twins(layout.contents, self._base)
         actual = dict(walk.files())
-        with Ground(self.path) as ground:
+        with OpenDirectory(self.path) as ground:
             self._clear(ground, walk, actual, layout)
             missing = {
                 path: one
@@ -148,7 +148,7 @@ class CleanCopy:
 
     def _clear(
         self,
-        ground: Ground,
+        ground: OpenDirectory,
         walk: CopyWalk,
         actual: Mapping[str, Entry],
         layout: Layout,
@@ -171,7 +171,7 @@ class CleanCopy:
             if info is not None and stat.S_ISLNK(info.st_mode) and path not in wanted:
                 ground.remove(path)
 
-    def _fill(self, ground: Ground, missing: Mapping[str, Content]) -> None:
+    def _fill(self, ground: OpenDirectory, missing: Mapping[str, Content]) -> None:
         stored: dict[str, list[str]] = {}
         for path, one in sorted(missing.items()):
             if one.kind == "dir":
@@ -190,7 +190,7 @@ class CleanCopy:
         with self._store.using():
             read_objects(self._store.git, self._store.files, stored, take)
 
-    def _copy_large(self, ground: Ground, path: str, one: Content) -> None:
+    def _copy_large(self, ground: OpenDirectory, path: str, one: Content) -> None:
         """What was too large to be kept is taken from the project, if it still is the same."""
         full = os.path.join(self._rules.project, path)
         with open(os.open(full, READ), "rb") as source:
@@ -259,7 +259,7 @@ def _is_so(entry: Entry | None, one: Content) -> bool:
     return entry[5].hex() == one.id and (one.kind == "link" or entry[4] == one.mode)
 
 
-def _put(ground: Ground, path: str, one: Content, data: bytes) -> None:
+def _put(ground: OpenDirectory, path: str, one: Content, data: bytes) -> None:
     if one.kind == "link":
         ground.link(path, os.fsdecode(data))
     else:

@@ -14,7 +14,7 @@ from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
 from little_loops.trees import files as store_files
 from little_loops.trees.git import Git
-from little_loops.trees.placing import Ground
+from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.rules import GIT, Rules
 
 SHA1_CHARS = 40
@@ -58,7 +58,7 @@ class CopyRepository:
         if self._made is not None and self._made == (checkout, _stamps(place)):
             return
         self._made = None
-        with Ground(self._top) as ground:
+        with OpenDirectory(self._top) as ground:
             ground.remove_all(GIT)
             for path, data in _files(self._rules, checkout).items():
                 ground.write(f"{GIT}/{path}", data, FILE_MODE)
@@ -147,7 +147,7 @@ def _literal(path: bytes) -> bytes:
     return re.sub(rb"([\\*?\[ ])", rb"\\\1", path)
 
 
-def _add_index(git: Git, ground: Ground, commit: str, kept: str) -> None:
+def _add_index(git: Git, ground: OpenDirectory, commit: str, kept: str) -> None:
     """The index of the commit, read once for every commit."""
     saved = os.path.join(kept, "index")
     data = store_files.read(saved) if store_files.read(f"{saved}.of") == commit.encode() else None

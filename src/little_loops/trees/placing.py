@@ -24,11 +24,11 @@ OWNER_ALL = 0o700
 FOLDER_MODE = 0o777
 
 
-class InTheWay(OSError):
+class PathBlocked(OSError):
     """Something else lies where a directory is needed."""
 
 
-class Ground:
+class OpenDirectory:
     """A directory held open, below which paths are changed."""
 
     def __init__(self, path: str) -> None:
@@ -51,7 +51,7 @@ class Ground:
         try:
             with self.above(path) as (folder, name):
                 return os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError, PermissionError, InTheWay):
+        except (FileNotFoundError, NotADirectoryError, PermissionError, PathBlocked):
             return None
 
     def write(self, path: str, data: bytes, mode: int) -> None:
@@ -132,7 +132,7 @@ class Ground:
         for name in self.names(path):
             info = self.look(f"{path}/{name}")
             if info is None or not stat.S_ISDIR(info.st_mode):
-                raise InTheWay(errno.ENOTEMPTY, "a directory with other content is in the way")
+                raise PathBlocked(errno.ENOTEMPTY, "a directory with other content is in the way")
             yield from self._folders(f"{path}/{name}")
 
     def names(self, path: str) -> list[str]:
@@ -181,7 +181,7 @@ class Ground:
             return open_folder(part, here)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                raise InTheWay(errno.ENOTDIR, f"`{part}` is not a directory") from error
+                raise PathBlocked(errno.ENOTDIR, f"`{part}` is not a directory") from error
             raise
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from little_loops.trees.guard import Guard, Guarded
 from little_loops.trees.model import PathChange
-from little_loops.trees.placing import OWNER_ALL, Ground
+from little_loops.trees.placing import OWNER_ALL, OpenDirectory
 from little_loops.trees.rules import parents
 
 UNKNOWN_MODE = 0
@@ -29,7 +29,7 @@ class Repair:
 
     def __init__(
         self,
-        ground: Ground,
+        ground: OpenDirectory,
         reference: Guard,
         now: Guard,
         contents: Mapping[str, bytes],
@@ -143,18 +143,18 @@ class Repair:
         self._ground.remove_empty(path)
 
 
-def names_in(ground: Ground, path: str) -> list[str]:
+def names_in(ground: OpenDirectory, path: str) -> list[str]:
     try:
         return ground.names(path)
     except OSError:
         return []
 
 
-def spare_nothing(path: str) -> bool:
+def kill_everything(path: str) -> bool:
     return False
 
 
-def unlock(ground: Ground, reference: Guard, spare: Spare) -> None:
+def unlock(ground: OpenDirectory, reference: Guard, spare: Spare) -> None:
     """Open directories that somebody locked: what is in them has to be stored before it is replaced."""
     for path, one in sorted(reference.paths.items()):
         info = ground.look(path) if one.kind == "dir" and not spare(path) else None
@@ -165,7 +165,7 @@ def unlock(ground: Ground, reference: Guard, spare: Spare) -> None:
                 ground.set_mode(path, OWNER_ALL)
 
 
-def obstacles(ground: Ground, reference: Guard, now: Guard) -> list[str]:
+def obstacles(ground: OpenDirectory, reference: Guard, now: Guard) -> list[str]:
     """What lies in the place of protected paths, or of a directory above them, unprotected itself."""
     found: set[str] = set()
     for path, one in reference.paths.items():
@@ -183,7 +183,9 @@ def obstacles(ground: Ground, reference: Guard, now: Guard) -> list[str]:
     return sorted(found - now.paths.keys())
 
 
-def remove_caches(ground: Ground, protected: Guard, is_cache: Callable[[str], bool]) -> list[str]:
+def remove_caches(
+    ground: OpenDirectory, protected: Guard, is_cache: Callable[[str], bool]
+) -> list[str]:
     """Remove caches in protected directories, and compiled files beside protected ones."""
     folders = {path for path, one in protected.paths.items() if one.kind == "dir"}
     beside = {path.rpartition("/")[0] for path in protected.paths} - folders

@@ -43,7 +43,7 @@ from little_loops.trees.model import (
 )
 from little_loops.trees.modes import Modes, load_modes, save_modes
 from little_loops.trees.objects import EMPTY_TREE, LINK, PROGRAM, PackSet, PackWriter
-from little_loops.trees.placing import Ground
+from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.reading import (
     RawChange,
     ask,
@@ -58,9 +58,9 @@ from little_loops.trees.restore import (
     UNKNOWN_MODE,
     Repair,
     Spare,
+    kill_everything,
     obstacles,
     remove_caches,
-    spare_nothing,
     unlock,
 )
 from little_loops.trees.rules import Rules, cache_test, head_of, parents, within
@@ -387,7 +387,7 @@ class TreeStore:
         reference: str,
         *,
         existing_only: bool = False,
-        spare: Spare = spare_nothing,
+        spare: Spare = kill_everything,
     ) -> Restoration:
         """Put protected paths back as the reference has them, but for those to `spare`."""
         self._check_rules(rules)
@@ -420,9 +420,9 @@ class TreeStore:
         self._record(rules.run, [kept])
         return now, kept
 
-    def _ground(self) -> Ground:
+    def _ground(self) -> OpenDirectory:
         try:
-            return Ground(self.project)
+            return OpenDirectory(self.project)
         except OSError as error:
             raise _failed(error, "open", self.project) from error
 
@@ -558,7 +558,7 @@ def _is_of(path: str, scopes: Iterable[Sequence[str]]) -> bool:
 
 
 def _wanted(
-    changes: Iterable[PathChange], existing_only: bool, spare: Spare = spare_nothing
+    changes: Iterable[PathChange], existing_only: bool, spare: Spare = kill_everything
 ) -> list[PathChange]:
     return [
         one for one in changes if (not existing_only or one.kind != "added") and not spare(one.path)

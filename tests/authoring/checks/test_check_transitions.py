@@ -6,7 +6,7 @@ import pytest
 
 from tests.authoring.telling import row, told
 
-WAYS = [
+TRANSITIONS = [
     row(
         "a state nothing leads to",
         """\
@@ -352,6 +352,6 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize(("source", "expected"), WAYS)
+@pytest.mark.parametrize(("source", "expected"), TRANSITIONS)
 def test_each_problem_has_its_words_and_its_place(source: str, expected: str) -> None:
     assert told(source) == expected

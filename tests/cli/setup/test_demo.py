@@ -69,9 +69,14 @@ def test_settings_and_a_run_around_it_do_not_change_it(project: Project, scratch
     own = project.home / ".config" / "little-loops"
     own.mkdir(parents=True)
     (own / "config.yaml").write_text("on_handoff: terminate\n")
-    around = {"LL_ON_HANDOFF": "terminate", "LL_DEPTH": "16", "LL_CLAIM": "x", "LL_TIMEOUT": "1"}
-    around |= {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(project.home / "summary")}
-    done = project.ll("demo", "--no-wait", env={**environ(scratch), **around})
+    environment = {
+        "LL_ON_HANDOFF": "terminate",
+        "LL_DEPTH": "16",
+        "LL_CLAIM": "x",
+        "LL_TIMEOUT": "1",
+    }
+    environment |= {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(project.home / "summary")}
+    done = project.ll("demo", "--no-wait", env={**environ(scratch), **environment})
     assert (done.returncode, acts(done.stdout)) == (0, PLAY)
     assert not (project.home / "summary").exists()
 

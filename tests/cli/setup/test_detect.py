@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from little_loops.cli.setup.detect import look_around
+from little_loops.cli.setup.detect import read_environment
 from little_loops.cli.setup.init import fitting, has_module, in_words
 from tests.stand_ins import lay_out, no_modules, nothing
 
@@ -181,7 +181,7 @@ def all_modules(python: str, module: str) -> bool:
     ],
 )
 def test_it_sees_what_a_project_is_made_of(tmp_path, files, seen, commands):
-    found = look_around(str(lay_out(tmp_path, files)), everything, all_modules)
+    found = read_environment(str(lay_out(tmp_path, files)), everything, all_modules)
     told = tuple(None if check is None else check.command for check in found.checks)
     assert (in_words(found, "·"), told) == (f"{seen} · claude, codex", commands)
 
@@ -248,7 +248,7 @@ def test_it_sees_what_a_project_is_made_of(tmp_path, files, seen, commands):
     ],
 )
 def test_found_is_only_what_is_installed(tmp_path, files, here, modules, seen, names):
-    found = look_around(
+    found = read_environment(
         str(lay_out(tmp_path, files)),
         lambda name: f"/bin/{name}" if name in here.split() else None,
         lambda python, module: module in modules.split(),
@@ -265,7 +265,7 @@ def test_a_python_is_asked_for_its_modules():
 
 def test_it_sees_git_and_agents(tmp_path):
     (tmp_path / ".git").mkdir()
-    found = look_around(str(tmp_path), everything, all_modules)
+    found = read_environment(str(tmp_path), everything, all_modules)
     assert in_words(found, "-") == "no project files - git - claude, codex"
 
 
@@ -281,5 +281,5 @@ def test_it_sees_git_and_agents(tmp_path):
     ],
 )
 def test_it_offers_what_fits(tmp_path, files, names):
-    found = look_around(str(lay_out(tmp_path, files)), nothing, no_modules)
+    found = read_environment(str(lay_out(tmp_path, files)), nothing, no_modules)
     assert fitting(found) == names.split()

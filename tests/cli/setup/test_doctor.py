@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from little_loops import __version__
-from little_loops.cli.setup.checkup import Finding, Patient, examine, size_text
+from little_loops.cli.setup.checkup import CheckupInputs, Finding, examine, size_text
 from little_loops.cli.setup.doctor import TIMED_OUT, page, summary, version_of
 from little_loops.definitions.trust import AgentAction, agree
 from little_loops.terminal.tables import ASCII, Style
@@ -53,13 +53,13 @@ def patient(
     euid: int = 1000,
     encoding: str = "utf-8",
     environ: Mapping[str, str] | None = None,
-) -> Patient:
+) -> CheckupInputs:
     own = {"HOME": str(project.home), **(environ or {})}
     root = str(project.root)
-    return Patient(root, own, answers.which, answers.run, euid, encoding)
+    return CheckupInputs(root, own, answers.which, answers.run, euid, encoding)
 
 
-def found(one: Patient, *ids: str) -> list[Finding]:
+def found(one: CheckupInputs, *ids: str) -> list[Finding]:
     """What is said under these ids; without any, what is not well."""
     everything = examine(one)
     if not ids:

@@ -12,7 +12,7 @@ import pexpect
 import pytest
 
 from little_loops.authoring.load import load
-from little_loops.cli.setup.detect import look_around
+from little_loops.cli.setup.detect import read_environment
 from little_loops.cli.setup.init import TEMPLATES, fill, filled, main
 from little_loops.fsm.schema import Evidence
 from tests.project import Project
@@ -27,7 +27,7 @@ VALID = "   (valid; its first line is for your editor)"
 @pytest.mark.parametrize("kind", PROJECTS)
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_every_template_is_valid_in_every_kind_of_project(tmp_path, name, kind, agent):
-    found = look_around(str(lay_out(tmp_path, PROJECTS[kind])), nothing, no_modules)
+    found = read_environment(str(lay_out(tmp_path, PROJECTS[kind])), nothing, no_modules)
     agents = () if agent == "none" else (agent,)
     text = filled(name, found._replace(agents=agents))
     read = load(text, "x.yaml", "x")

@@ -21,7 +21,7 @@ from little_loops.fsm.schema import (
     effective_condition,
 )
 from little_loops.templates.render import Escape, Reference
-from little_loops.templates.splice import Own, written
+from little_loops.templates.splice import AuthorValue, written
 
 MOST_FILTERS = 100
 """A jq filter takes 2 ms to compile; a loop with more of them finds out about the rest by running."""
@@ -81,7 +81,9 @@ def _settled(of: Inspection, state: str, text: str) -> str | None:
     if "${" not in text:
         return text
     found = of.filled(state, text)
-    if not isinstance(found, tuple) or any(isinstance(each, Reference | Own) for each in found):
+    if not isinstance(found, tuple) or any(
+        isinstance(each, Reference | AuthorValue) for each in found
+    ):
         return None
     return "".join("${" if isinstance(each, Escape) else written(each) for each in found)
 

@@ -23,7 +23,7 @@ from little_loops.templates.render import (
     check_held,
     check_variable,
 )
-from little_loops.templates.splice import Own, is_data
+from little_loops.templates.splice import AuthorValue, is_data
 
 
 def check_environment(of: Inspection) -> Iterator[Problem]:
@@ -87,6 +87,6 @@ def _environment(of: Inspection, name: str, script: str) -> Mapping[str, Text]:
 def _data_in(of: Inspection, name: str, each: Text) -> Reference | None:
     filled = of.filled(name, each.text) if "${" in each.text else None
     for piece in filled if isinstance(filled, tuple) else ():
-        if isinstance(piece, Own | Reference) and is_data(piece):
-            return piece.reference if isinstance(piece, Own) else piece
+        if isinstance(piece, AuthorValue | Reference) and is_data(piece):
+            return piece.reference if isinstance(piece, AuthorValue) else piece
     return None

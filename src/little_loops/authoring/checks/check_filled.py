@@ -23,7 +23,7 @@ from little_loops.templates.render import (
     Unresolved,
     check_shell,
 )
-from little_loops.templates.splice import Own, Spliced, is_data, value_at, written
+from little_loops.templates.splice import AuthorValue, Spliced, is_data, value_at, written
 
 NEVER_EMPTY = ("action", "source", "pattern", "path")
 MOST_LEXED = 150_000
@@ -108,7 +108,7 @@ def is_script(of: Inspection, each: Text) -> bool:
 
 
 def _is_delicate(piece: Spliced) -> bool:
-    return isinstance(piece, Own | Escape) or is_data(piece)
+    return isinstance(piece, AuthorValue | Escape) or is_data(piece)
 
 
 def _shell(of: Inspection, each: Text, script: str) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from little_loops.authoring.checks.inspection import Inspection
 from little_loops.authoring.messages import shown
-from little_loops.authoring.texts import WAYS
+from little_loops.authoring.texts import TRANSITIONS
 from little_loops.errors import Problem
 from little_loops.fsm.schema import AS_ERROR, CURRENT, StateConfig
 
@@ -24,7 +24,7 @@ def check_targets(of: Inspection) -> Iterator[Problem]:
     for field in ("on_error", "on_timeout", "on_interrupt"):
         yield from _target(of, getattr(loop, field), f"`{field}`", (field,))
     for name, state in loop.states.items():
-        for field in (*WAYS, "on_interrupt", "on_maintain"):
+        for field in (*TRANSITIONS, "on_interrupt", "on_maintain"):
             where = f"`{field}` of state `{name}`"
             yield from _target(of, getattr(state, field), where, ("states", name, field))
         for word, target in state.on_words.items():
@@ -50,7 +50,7 @@ def check_endings(of: Inspection) -> Iterator[Problem]:
     """What belongs to terminal states stands there and nowhere else."""
     for name, state in of.loop.states.items():
         if state.terminal:
-            yield from _ways_out_of_the_end(of, name, state)
+            yield from _transitions_of_terminal(of, name, state)
             continue
         if of.gaps.in_state(name, "terminal"):
             continue
@@ -72,8 +72,8 @@ def check_endings(of: Inspection) -> Iterator[Problem]:
             )
 
 
-def _ways_out_of_the_end(of: Inspection, name: str, state: StateConfig) -> Iterator[Problem]:
-    written = [field for field in WAYS if getattr(state, field) is not None]
+def _transitions_of_terminal(of: Inspection, name: str, state: StateConfig) -> Iterator[Problem]:
+    written = [field for field in TRANSITIONS if getattr(state, field) is not None]
     written += [f"on_{word}" for word in state.on_words]
     written += ["route"] if state.route else []
     for field in written:

@@ -15,7 +15,7 @@ from little_loops.authoring.texts import Text, templates
 from little_loops.errors import Problem
 from little_loops.records import NamedTuple
 from little_loops.templates.render import Reference
-from little_loops.templates.splice import Own, Spliced
+from little_loops.templates.splice import AuthorValue, Spliced
 
 PREV = ".prev"
 """Stands for `prev`, which any action sets; no capture can be called that."""
@@ -92,7 +92,7 @@ def _flat(pieces: tuple[Spliced, ...]) -> Iterator[Reference]:
     for piece in pieces:
         if isinstance(piece, Reference):
             yield piece
-        elif isinstance(piece, Own):
+        elif isinstance(piece, AuthorValue):
             start, end = piece.reference.start, piece.reference.end
             for part in piece.parts:
                 for inner in _flat(part):
@@ -116,8 +116,8 @@ def _skipped(of: Inspection, wanted: Wanted, state: str, path: list[str]) -> Pro
         message = f"`prev` may have no value: state `{state}` may come before any action"
     else:
         message = f"state `{state}` may come before anything is captured as `{wanted.name}`"
-    way = " → ".join(f"`{name}`" for name in path)
-    help = f"it does on the way {way}; " if len(path) > 1 else ""
+    transition = " → ".join(f"`{name}`" for name in path)
+    help = f"it does on the way {transition}; " if len(path) > 1 else ""
     snippet = wanted.text.text[wanted.span[0] : wanted.span[1]]
     if snippet.startswith("${") and not snippet.startswith("${context."):
         bare = snippet.removesuffix("}")

@@ -10,7 +10,7 @@ from little_loops.errors import Problem
 from little_loops.fsm.schema import (
     CURRENT,
     FAIL,
-    FAILURE_WAYS,
+    FAILURE_TRANSITIONS,
     PASS,
     PROGRESS,
     SOFT_VERDICTS,
@@ -20,7 +20,7 @@ from little_loops.fsm.schema import (
     StateConfig,
     effective_condition,
     outcome_of,
-    ways,
+    transitions,
 )
 
 WHEN = {
@@ -59,7 +59,7 @@ def check_outcomes(of: Inspection) -> Iterator[Problem]:
     for edge in (edge for edges in of.flow.edges.values() for edge in edges):
         reasons.setdefault(edge.target, set()).add(edge.reason)
     for name, state in of.loop.states.items():
-        only_failed = reasons.get(name, set()) - FAILURE_WAYS == {"on_fail"}
+        only_failed = reasons.get(name, set()) - FAILURE_TRANSITIONS == {"on_fail"}
         by_name = state.terminal and state.outcome is None and name != of.loop.initial
         if only_failed and by_name and outcome_of(name, state, "on_fail") == "success":
             yield of.warning(
@@ -86,7 +86,7 @@ def _unasked(of: Inspection, state: StateConfig, verdicts: tuple[str, ...]) -> s
     """What is wrong with these verdicts, if the paradigm goes by others."""
     own = [verdict for verdict in SOFT_VERDICTS if f"on_{verdict}" in _reasons(state)]
     asked = f"a loop of paradigm `{of.loop.paradigm}` goes by {_and(own or [PASS, FAIL])} here"
-    if any(verdict not in ways(state) for verdict in verdicts):
+    if any(verdict not in transitions(state) for verdict in verdicts):
         return f"this condition answers {_and(verdicts)}, but {asked}"
     if own and own[0] not in verdicts:
         return f"this condition never answers `{own[0]}`, but {asked}"
@@ -94,7 +94,7 @@ def _unasked(of: Inspection, state: StateConfig, verdicts: tuple[str, ...]) -> s
 
 
 def _reasons(state: StateConfig) -> set[str]:
-    return {way.reason for way in ways(state).values()}
+    return {transition.reason for transition in transitions(state).values()}
 
 
 def _and(verdicts: Sequence[str]) -> str:
@@ -124,7 +124,7 @@ def check_verdicts(of: Inspection) -> Iterator[Problem]:
         if not state.terminal and not of.gaps.unsure(name):
             verdicts = possible_verdicts(state, agent=name in of.agents)
             if not of.compiled:  # what a paradigm made is no author's to mend: `check_made`
-                yield from _without_way(of, name, state, verdicts)
+                yield from _without_transition(of, name, state, verdicts)
                 yield from _without_verdict(of, name, state, verdicts)
             yield from _without_timeout(of, name, state)
     loop = of.loop
@@ -142,10 +142,10 @@ def _is_bounded(each: FSMLoop | StateConfig) -> bool:
     return each.timeout is not None or each.idle_timeout is not None
 
 
-def _without_way(
+def _without_transition(
     of: Inspection, name: str, state: StateConfig, verdicts: tuple[str, ...]
 ) -> Iterator[Problem]:
-    table = ways(state)
+    table = transitions(state)
     missing = [verdict for verdict in verdicts if verdict not in table]
     if missing == list(verdicts):
         yield of.warning(
@@ -177,7 +177,7 @@ def _without_verdict(
     for verdict in SOFT_VERDICTS:
         if getattr(state, f"on_{verdict}") is not None and verdict not in verdicts:
             yield _never(of, name, f"on_{verdict}", _instead(state, verdicts))
-    if state.next is not None and all(_has_own_way(state, verdict) for verdict in verdicts):
+    if state.next is not None and all(_has_own_transition(state, verdict) for verdict in verdicts):
         why = "every verdict has a way of its own"
         yield _never(of, name, "next", (why, "remove it"))
 
@@ -189,12 +189,12 @@ def _without_timeout(of: Inspection, name: str, state: StateConfig) -> Iterator[
         yield _never(of, name, "on_timeout", why)
 
 
-def _has_own_way(state: StateConfig, verdict: str) -> bool:
-    way = ways(state._replace(next=None)).get(verdict)
+def _has_own_transition(state: StateConfig, verdict: str) -> bool:
+    transition = transitions(state._replace(next=None)).get(verdict)
     tries = state.retry.max if state.retry is not None else None
     # When the retries are used up the verdict goes on by `next`.
     return verdict not in SOFT_VERDICTS or (
-        way is not None and not (way.target == CURRENT and tries is not None)
+        transition is not None and not (transition.target == CURRENT and tries is not None)
     )
 
 
@@ -220,8 +220,10 @@ def check_effects(of: Inspection) -> Iterator[Problem]:
     for name, state in of.loop.states.items():
         if of.gaps.unsure(name):
             continue
-        table = ways(state)
-        if state.retry is not None and all(way.target != CURRENT for way in table.values()):
+        table = transitions(state)
+        if state.retry is not None and all(
+            transition.target != CURRENT for transition in table.values()
+        ):
             yield of.warning(
                 "LL310",
                 f"`retry` of state `{name}` has no effect: no way leads to `$current`",

@@ -26,10 +26,10 @@ from little_loops.fsm.schema import (
     Convergence,
     FSMLoop,
     StateConfig,
+    Transition,
     VerdictWords,
-    Way,
     effective_condition,
-    ways,
+    transitions,
 )
 from little_loops.records import NamedTuple
 
@@ -99,8 +99,8 @@ def _edges(loop: FSMLoop, name: str, state: StateConfig, *, agent: bool) -> Iter
         yield from _after_the_end(loop, name, state)
     else:
         for verdict in (*possible_verdicts(state, agent=agent), ERROR, TIMEOUT, *PROOF_VERDICTS):
-            for way in _ways_of(loop, name, state, verdict):
-                yield Edge(name, way.target, way.reason)
+            for transition in _transitions_of(loop, name, state, verdict):
+                yield Edge(name, transition.target, transition.reason)
     if state.action is not None:
         yield from _interrupts(loop, name, state)
         if loop.timeout is not None and loop.on_timeout is not None:
@@ -114,28 +114,30 @@ def _after_the_end(loop: FSMLoop, name: str, state: StateConfig) -> Iterator[Edg
         yield Edge(name, state.on_maintain or loop.initial, "on_maintain")
 
 
-def _ways_of(loop: FSMLoop, name: str, state: StateConfig, verdict: str) -> Iterator[Way]:
+def _transitions_of(
+    loop: FSMLoop, name: str, state: StateConfig, verdict: str
+) -> Iterator[Transition]:
     """The way of a verdict, and the one behind it once the retries are used up."""
-    way = ways(state).get(verdict)
-    if way is not None and way.target != CURRENT:
-        yield way
+    transition = transitions(state).get(verdict)
+    if transition is not None and transition.target != CURRENT:
+        yield transition
         return
-    if way is not None and (state.retry is None or state.retry.max is None):
+    if transition is not None and (state.retry is None or state.retry.max is None):
         return
     handler = {ERROR: loop.on_error, TIMEOUT: loop.on_timeout}.get(verdict)
     if handler is not None and handler != name:
-        yield Way(handler, f"on_{verdict}")
+        yield Transition(handler, f"on_{verdict}")
     elif verdict in SOFT_VERDICTS and state.next not in (None, CURRENT):
-        yield Way(str(state.next), "next")
+        yield Transition(str(state.next), "next")
 
 
 def _interrupts(loop: FSMLoop, name: str, state: StateConfig) -> Iterator[Edge]:
-    wish = state.on_interrupt or loop.on_interrupt
-    if wish == AS_ERROR:
-        for way in _ways_of(loop, name, state, ERROR):
-            yield Edge(name, way.target, way.reason, acted=False)
-    elif wish != CURRENT:
-        yield Edge(name, wish, "on_interrupt", acted=False)
+    request = state.on_interrupt or loop.on_interrupt
+    if request == AS_ERROR:
+        for transition in _transitions_of(loop, name, state, ERROR):
+            yield Edge(name, transition.target, transition.reason, acted=False)
+    elif request != CURRENT:
+        yield Edge(name, request, "on_interrupt", acted=False)
 
 
 def reachable(flow: Flow) -> set[str]:

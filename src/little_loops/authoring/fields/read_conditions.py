@@ -15,7 +15,7 @@ from little_loops.fsm.schema import FAIL, PASS, PROOF_VERDICTS, REJECTED, RESERV
 if TYPE_CHECKING:
     from little_loops.authoring.fields.reader import Reader
 
-_OTHER_NAMES_OF_PASS_AND_FAIL = ("met", "unmet")
+_SYNONYMS_OF_PASS_AND_FAIL = ("met", "unmet")
 _ORDER = ("lt", "le", "gt", "ge")
 _STR = Str()
 
@@ -32,9 +32,9 @@ def condition(reader: Reader, kind: Judge, node: Node, label: str) -> Any:
     if type_name is INVALID:
         return INVALID
     table = CONDITIONS[type_name]
-    around, reader.spoiled = reader.spoiled, set()
+    outer, reader.spoiled = reader.spoiled, set()
     given = reader.fields(node, table, label)
-    whole, reader.spoiled = not reader.spoiled, around
+    whole, reader.spoiled = not reader.spoiled, outer
     _contradictions(reader, type_name, given, node)
     if kind.inside:
         _only_pass_or_fail(reader, type_name, given, node)
@@ -115,7 +115,7 @@ def _word(reader: Reader, word: str, item: Node, found: list[str]) -> None:
     if not fits(word, STATE_NAME):
         help = "letters, digits, `_` and `-`, beginning with a letter or `_`"
         reader.note("LL106", f"`{shown(word)}` is not a word for a verdict", item.mark, help)
-    elif word in reserved or word in _OTHER_NAMES_OF_PASS_AND_FAIL:
+    elif word in reserved or word in _SYNONYMS_OF_PASS_AND_FAIL:
         message = f"`{word}` has a meaning of its own and cannot be a word"
         reader.note("LL116", message, item.mark, _other_word(word))
     elif word in found:

@@ -142,7 +142,7 @@ def _state(reader: Reader, key: Text, node: Node) -> Any:
         return _no_state(reader, key, node, where)
     before = len(reader.problems)
     words = written_words(_judge_of(node))
-    around, reader.spoiled = reader.spoiled, set()
+    outer, reader.spoiled = reader.spoiled, set()
     given = reader.fields(node, STATE, where, words)
     if words is not None and not reader.hidden("condition"):
         _routes(reader, node, given, words, where)
@@ -150,7 +150,7 @@ def _state(reader: Reader, key: Text, node: Node) -> Any:
         _needs_something_to_judge(reader, key, given, where)
     if reader.spoiled or len(reader.problems) > before:
         reader.states[key.text] = reader.spoiled
-    reader.spoiled = around
+    reader.spoiled = outer
     return given
 
 

@@ -121,9 +121,9 @@ class Reader:
         """The fields of a mapping by their names, as far as they can be read; or INVALID."""
         if type(node) is not Map:
             return self.wrong(where, "a mapping of fields", node)
-        around, self.spoiled = self.spoiled, set()
+        outer, self.spoiled = self.spoiled, set()
         given = self.fields(node, table, where)
-        self.spoiled = around
+        self.spoiled = outer
         return given
 
     def fields(
@@ -133,7 +133,7 @@ class Reader:
 
         `words` may also be written as `on_<word>`; None: which ones there are cannot be said.
         """
-        before, around = len(self.problems), self._field
+        before, outer = len(self.problems), self._field
         given: dict[str, Any] = {}
         by_name = table.by_name
         for entry in node.entries:
@@ -155,7 +155,7 @@ class Reader:
             else:
                 self._field = field
                 given[field.name] = READ[type(field.kind)](self, field.kind, value, f"`{key.text}`")
-        self._field = around
+        self._field = outer
         self.missing(node, table, given, where)
         # What is broken as YAML was reported before, and is no new problem here.
         broken = any(value is INVALID for value in given.values())

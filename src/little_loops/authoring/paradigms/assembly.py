@@ -42,13 +42,13 @@ def document(root: Map, own: Iterable[str], pieces: Sequence[Piece], name: str) 
     return Map((*kept, *machine), root.mark)
 
 
-def step(name: str, command: Node | None, **ways: str) -> Piece:
+def step(name: str, command: Node | None, **transitions: str) -> Piece:
     """A command, as text or as a mapping of state fields, with the ways that lead on from it."""
     own = own_fields(command)
     added = mapping(
-        [(field, text(target, command)) for field, target in ways.items()], command
+        [(field, text(target, command)) for field, target in transitions.items()], command
     ).entries
-    kept = tuple(entry for entry in own.entries if entry.key.text not in ways)
+    kept = tuple(entry for entry in own.entries if entry.key.text not in transitions)
     return Piece(name, Map((*kept, *added), own.mark), command)
 
 
@@ -60,10 +60,10 @@ def chain(names: Sequence[str], commands: Sequence[Node], then: str) -> list[Pie
     ]
 
 
-def finish(name: str, near: Node | None, **ways: str) -> Piece:
+def finish(name: str, near: Node | None, **transitions: str) -> Piece:
     """A terminal state, which stands where its reason stands."""
     fields: list[tuple[str, Node]] = [("terminal", true(near))]
-    fields += [(field, text(target, near)) for field, target in ways.items()]
+    fields += [(field, text(target, near)) for field, target in transitions.items()]
     return Piece(name, mapping(fields, near), near)
 
 

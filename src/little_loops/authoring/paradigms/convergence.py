@@ -36,8 +36,8 @@ def expand(root: Map, stem: str) -> Map:
 
 def _measure(root: Map) -> Piece:
     check = root.get("check")
-    ways = {"on_target": "done", "on_progress": "apply", "on_stall": "done"}
-    measure = step("measure", _referring(root, own_fields(check)), **ways)
+    transitions = {"on_target": "done", "on_progress": "apply", "on_stall": "done"}
+    measure = step("measure", _referring(root, own_fields(check)), **transitions)
     measure = with_field(measure, "capture", text("current_value", check))
     return flag(measure, "check")._replace(near=check)
 

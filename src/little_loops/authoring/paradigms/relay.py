@@ -164,8 +164,8 @@ def _as_template(node: Text) -> Text:
 def _turn(agent: Node | None, has_check: bool) -> Piece:
     timed = isinstance(agent, Map) and "timeout" in agent
     fields = ("next", "on_error", *(["on_timeout"] if timed else []), "on_interrupt")
-    ways = dict.fromkeys(fields, "settle")
-    piece = step("turn", agent, **ways)
+    transitions = dict.fromkeys(fields, "settle")
+    piece = step("turn", agent, **transitions)
     names = (*HANDED_OVER, *(FAILED_CHECK if has_check else ()))
     told = {name: f"${{captured.prepare.structured.{name}}}" for name in names}
     # The engine's own `LL_ITERATION` is the number of the turn.

@@ -50,7 +50,7 @@ class Loops(NamedTuple):
     invalid: tuple[str, ...] = ()
 
 
-class Patient(NamedTuple):
+class CheckupInputs(NamedTuple):
     """What is looked at; everything that is not a file of the project is handed in."""
 
     root: str
@@ -62,10 +62,10 @@ class Patient(NamedTuple):
     loops: Loops = Loops()
 
 
-Check = Callable[[Patient], Iterator[Finding]]
+Check = Callable[[CheckupInputs], Iterator[Finding]]
 
 
-def examine(patient: Patient) -> list[Finding]:
+def examine(patient: CheckupInputs) -> list[Finding]:
     """Everything that is to be said, in the order it is told."""
     from little_loops.cli.setup import checkup_project as project  # reads YAML
 
@@ -77,7 +77,7 @@ def examine(patient: Patient) -> list[Finding]:
     return [finding for check in checks for finding in _carefully(check, patient)]
 
 
-def _carefully(check: Check, patient: Patient) -> Iterator[Finding]:
+def _carefully(check: Check, patient: CheckupInputs) -> Iterator[Finding]:
     """A check that cannot be made is a finding, and no reason to leave out the others."""
     try:
         yield from check(patient)
@@ -90,7 +90,7 @@ def _carefully(check: Check, patient: Patient) -> Iterator[Finding]:
 # ── the tool itself ────────────────────────────────────────────────────────────────────────────
 
 
-def installation(patient: Patient) -> Iterator[Finding]:
+def installation(patient: CheckupInputs) -> Iterator[Finding]:
     here = "installation"
     yield Finding("version", "ok", f"little-loops {__version__}", together=here)
     version = ".".join(map(str, sys.version_info[:3]))
@@ -144,7 +144,7 @@ def _yaml(here: str) -> Iterator[Finding]:
         yield Finding("yaml", "ok", "YAML", together=here)
 
 
-def on_path(patient: Patient) -> Iterator[Finding]:
+def on_path(patient: CheckupInputs) -> Iterator[Finding]:
     if patient.which("ll-loop") is None:
         why = "actions of a run find it, your shell does not"
         fix = "activate the environment it is installed in, or install it with pipx"
@@ -154,7 +154,7 @@ def on_path(patient: Patient) -> Iterator[Finding]:
 # ── the machine ────────────────────────────────────────────────────────────────────────────────
 
 
-def file_system(patient: Patient) -> Iterator[Finding]:
+def file_system(patient: CheckupInputs) -> Iterator[Finding]:
     here = "file system"
     place = os.path.join(patient.root, ".loops")
     if not os.path.isdir(place):
@@ -209,7 +209,7 @@ def _kind_of_disk(place: str) -> str:
     return kind
 
 
-def space(patient: Patient) -> Iterator[Finding]:
+def space(patient: CheckupInputs) -> Iterator[Finding]:
     seen = os.statvfs(patient.root)
     free = seen.f_bavail * seen.f_frsize
     told = f"{size_text(free)} of disk space left"
@@ -220,7 +220,7 @@ def space(patient: Patient) -> Iterator[Finding]:
         yield Finding("space", "ok", told, together="file system")
 
 
-def history(patient: Patient) -> Iterator[Finding]:
+def history(patient: CheckupInputs) -> Iterator[Finding]:
     size = sum(_sizes(os.path.join(patient.root, ".loops", ".history")))
     told = f".loops/.history holds {size_text(size)}"
     if size > GB:
@@ -245,7 +245,7 @@ def size_text(size: int) -> str:
     return f"{size // MB} MB" if size >= MB else f"{-(-size // 1024)} kB"
 
 
-def terminal(patient: Patient) -> Iterator[Finding]:
+def terminal(patient: CheckupInputs) -> Iterator[Finding]:
     encoding = patient.encoding.lower()
     if encoding.replace("-", "") in ("utf8", "utf16", "utf32"):
         yield Finding("terminal", "ok", f"output: {encoding}")

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from little_loops.authoring.load import load_data
-from little_loops.cli.consent import actions_to_agree_to
-from little_loops.cli.setup.checkup import Finding, Loops, Patient
+from little_loops.cli.consent import actions_needing_consent
+from little_loops.cli.setup.checkup import CheckupInputs, Finding, Loops
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.evidence_checks import evidence_problems
 from little_loops.definitions.loading import read_definition
@@ -27,7 +27,7 @@ MOST_NAMES = 5
 ANY_LOOP = {"name": "any", "initial": "end", "states": {"end": {"terminal": True}}}
 
 
-def read_loops(patient: Patient) -> Loops:
+def read_loops(patient: CheckupInputs) -> Loops:
     valid, invalid = [], []
     for path in loop_files(patient.root):
         loop = _valid(path, patient)
@@ -38,7 +38,7 @@ def read_loops(patient: Patient) -> Loops:
     return Loops(tuple(valid), tuple(invalid))
 
 
-def _valid(path: str, patient: Patient) -> FSMLoop | None:
+def _valid(path: str, patient: CheckupInputs) -> FSMLoop | None:
     try:
         definition = read_definition(path)
     except UsageError:  # it cannot be read
@@ -55,7 +55,7 @@ def _valid(path: str, patient: Patient) -> FSMLoop | None:
         return definition.loop
 
 
-def loops(patient: Patient) -> Iterator[Finding]:
+def loops(patient: CheckupInputs) -> Iterator[Finding]:
     here = "project"
     if not os.path.isdir(os.path.join(patient.root, ".loops")):
         yield Finding("project", "note", "no loops here yet", patient.root, "ll-loop init")
@@ -73,7 +73,7 @@ def loops(patient: Patient) -> Iterator[Finding]:
     yield from _shells(patient, found.valid)
 
 
-def _git(patient: Patient, here: str) -> Iterator[Finding]:
+def _git(patient: CheckupInputs, here: str) -> Iterator[Finding]:
     if patient.which("git") is None:
         yield Finding("git", "note", "git not found", "only needed for relays that commit")
     elif os.path.lexists(os.path.join(patient.root, ".git")):
@@ -83,7 +83,7 @@ def _git(patient: Patient, here: str) -> Iterator[Finding]:
         yield Finding("git", "note", "no git repository here", why, "git init")
 
 
-def _shells(patient: Patient, found: Sequence[FSMLoop]) -> Iterator[Finding]:
+def _shells(patient: CheckupInputs, found: Sequence[FSMLoop]) -> Iterator[Finding]:
     asking = {
         loop.name: {loop.shell, *(state.shell or loop.shell for state in loop.states.values())}
         for loop in found
@@ -94,7 +94,7 @@ def _shells(patient: Patient, found: Sequence[FSMLoop]) -> Iterator[Finding]:
             yield Finding("shell", "problem", f"{shell} not found", f"needed by {listed(names)}")
 
 
-def settings(patient: Patient) -> Iterator[Finding]:
+def settings(patient: CheckupInputs) -> Iterator[Finding]:
     """Where settings come from besides loop files; a mistake there stops every run."""
     settled(load_data(ANY_LOOP, "any"), patient.root, patient.environ)
     files = (user_config(patient.environ), project_config(patient.root))
@@ -107,7 +107,7 @@ def settings(patient: Patient) -> Iterator[Finding]:
 # ── agents ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def agents(patient: Patient) -> Iterator[Finding]:
+def agents(patient: CheckupInputs) -> Iterator[Finding]:
     """Whether each agent CLI is there; one that no loop asks for may be missing."""
     asked = _asked_for(patient.loops.valid)
     for name in HOST_NAMES:
@@ -119,7 +119,7 @@ def agents(patient: Patient) -> Iterator[Finding]:
             yield Finding("agent:command", "problem", f"{command[0]} not found", why)
 
 
-def _agent(patient: Patient, name: str, needed_by: Sequence[str]) -> Iterator[Finding]:
+def _agent(patient: CheckupInputs, name: str, needed_by: Sequence[str]) -> Iterator[Finding]:
     probe = host_named(name).probe(patient.which, patient.run)
     told = f"agent:{name}"
     if probe.ok:
@@ -156,12 +156,12 @@ def _asked_for(found: Sequence[FSMLoop]) -> Mapping[tuple[str, tuple[str, ...]],
     return asked
 
 
-def consent(patient: Patient) -> Iterator[Finding]:
+def consent(patient: CheckupInputs) -> Iterator[Finding]:
     """Whether agents that skip permission prompts may be run."""
     wanted = {
         action: None
         for loop in patient.loops.valid
-        for action in actions_to_agree_to(loop, {}, patient.root)
+        for action in actions_needing_consent(loop, {}, patient.root)
     }
     if not wanted:
         return
@@ -184,7 +184,7 @@ def consent(patient: Patient) -> Iterator[Finding]:
 # ── runs ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def runs(patient: Patient) -> Iterator[Finding]:
+def runs(patient: CheckupInputs) -> Iterator[Finding]:
     """Runs that claim to be alive but are not, damaged ones, and files nobody holds any more."""
     project = Runs(patient.root)
     with project.standing_still():

@@ -75,7 +75,7 @@ class Found(NamedTuple):
     agents: tuple[str, ...]
 
 
-def look_around(root: str, which: Which, has_module: HasModule) -> Found:
+def read_environment(root: str, which: Which, has_module: HasModule) -> Found:
     # Each knows the format of its own files.
     from little_loops.cli.setup.detect_compiled import go, rust
     from little_loops.cli.setup.detect_js import javascript

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from little_loops.cli.options import OutputArgs
-from little_loops.cli.setup.checkup import PROBE_S, Finding, Level, Patient, examine
+from little_loops.cli.setup.checkup import PROBE_S, CheckupInputs, Finding, Level, examine
 from little_loops.errors import FAILED, OK
 from little_loops.hosts.programs import find_program
 from little_loops.reporting.escape import visible
@@ -37,7 +37,7 @@ class DoctorArgs(
 def main(argv: Sequence[str]) -> int:
     args = DoctorArgs.read(argv)
     root = find_project(os.getcwd())
-    patient = Patient(
+    patient = CheckupInputs(
         root=root,
         environ=os.environ,
         which=lambda name: _program(name, root),

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from little_loops.authoring.load import load
 from little_loops.cli.options import Args, count, flag, value
-from little_loops.cli.setup.detect import Check, Found, look_around
+from little_loops.cli.setup.detect import Check, Found, read_environment
 from little_loops.cli.setup.init_evidence import NOTHING, Written, evidence_for
 from little_loops.definitions.loading import name_of, shown_path
 from little_loops.errors import OK, UsageError
@@ -77,7 +77,7 @@ class InitArgs(
 def main(argv: Sequence[str]) -> int:
     args = InitArgs.read(argv)
     root = find_project(os.getcwd())
-    found = look_around(root, shutil.which, has_module)
+    found = read_environment(root, shutil.which, has_module)
     if not args.quiet:
         _show_found(found)
     wanted = args.template or _chosen(found, root, yes=args.yes)

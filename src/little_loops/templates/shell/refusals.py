@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from little_loops.templates.parse import NUMBERS, Escape, Reference
 from little_loops.templates.shell.positions import Place, Reason, Refusal, Use
-from little_loops.templates.splice import Own, is_data
+from little_loops.templates.splice import AuthorValue, is_data
 
 _VARIABLE = "assign it to a variable on a line of its own first: `value={text}`"
 
@@ -118,7 +118,7 @@ _NOT_EVEN_ESCAPES: tuple[Reason, ...] = (
 )
 
 
-def judged(piece: Escape | Reference | Own, place: Place) -> Iterator[Refusal]:
+def judged(piece: Escape | Reference | AuthorValue, place: Place) -> Iterator[Refusal]:
     """The objections to a piece in its place."""
     if isinstance(piece, Escape):
         if place.refused in _NOT_EVEN_ESCAPES:
@@ -126,7 +126,7 @@ def judged(piece: Escape | Reference | Own, place: Place) -> Iterator[Refusal]:
         elif place.refused in ("backslash", "dollar"):
             yield _escape(piece, place)
         return
-    reference = piece.reference if isinstance(piece, Own) else piece
+    reference = piece.reference if isinstance(piece, AuthorValue) else piece
     data, modifier = is_data(piece), reference.modifier
     if place.quote == "comment" or (not data and modifier in (None, "raw", *NUMBERS)):
         return
