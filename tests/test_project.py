@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -80,3 +82,41 @@ def test_every_dependency_is_pinned_for_development():
     pins = [line for line in lines if not line.startswith("#")]
     assert [pin for pin in pins if not re.fullmatch(r"[A-Za-z0-9._-]+==[\w.]+", pin)] == []
     assert {normal(each) for each in declared} - {normal(pin) for pin in pins} == set()
+
+
+def expressions(but: set[str]) -> Iterator[tuple[str, ast.expr]]:
+    """Every expression of the sources with its position, but for those of some modules."""
+    for name in sorted(modules() - but):
+        place = ROOT / "src" / name.replace(".", "/")
+        file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.expr):
+                yield f"{name}:{node.lineno}", node
+
+
+def test_only_the_codec_looks_into_a_record():
+    found = [
+        at
+        for at, node in expressions(but={"little_loops.fsm.codec"})
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in ("record", "event", "entry")
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
+    ]
+    assert found == []
+
+
+def test_nothing_compares_the_kind_of_an_action():
+    """It is read once, in `fsm.actions`; everything else matches on the type."""
+    found = [
+        at
+        for at, node in expressions(but={"little_loops.fsm.actions"})
+        if isinstance(node, ast.Compare)
+        and any(
+            isinstance(side, ast.Attribute) and side.attr == "action_type"
+            for side in (node.left, *node.comparators)
+        )
+        and not all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops)
+    ]
+    assert found == []

@@ -54,6 +54,12 @@ def from_record(record: Mapping[str, Any]) -> Entry:
     return Entry(decode_event(record), wall_ms, stamp.ran_ms, stamp.run, stamp.seq)
 
 
+def seq_of(record: Mapping[str, Any]) -> int:
+    """The number of an entry that was written."""
+    number: int = record["seq"]
+    return number
+
+
 def encode_event(event: Event) -> dict[str, Any]:
     if isinstance(event, UnknownEvent):
         return {"event": event.kind, **event.fields}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from little_loops.fsm.actions import Agent, Builtin, Shell, action_of_event
+from little_loops.fsm.actions import Action, Agent, Builtin, Shell, action_of_event
 from little_loops.fsm.events import ActionStart
 
 MAX_SHOWN = 80
@@ -25,15 +25,13 @@ _CAPTURED = r"\w+=\$\((?P<command>.+?)(?:\s+2>&1)?\)(?:;.*)?$"
 
 def running(event: ActionStart) -> str:
     """What is running, with the dots that say so."""
-    text = shown_action(event)
-    if event.label is None and event.action_type == "slash":
-        text = text.partition(" ")[0]  # its name says enough
+    text = _name_or_line(event)
     if event.filled is not None:
         text = re.sub(_RUN_FILE, r"\1", text)
     if len(text) > MAX_SHOWN:
         words = text[:MAX_SHOWN].rsplit(" ", 1)[0]
         text = words if len(words) > MAX_SHOWN // 2 else text[:MAX_SHOWN]
-    if event.label is None and event.action_type == "shell" and text.endswith("."):
+    if text.endswith(".") and event.label is None and isinstance(_action(event), Shell):
         return f"running {text} ..."  # `ruff check .`: that dot is an operand
     return f"running {text.rstrip(' .:…')}..."
 
@@ -42,13 +40,30 @@ def shown_action(event: ActionStart) -> str:
     """The action in one line, however long."""
     if event.label is not None:
         return _flat(event.label)
-    is_script = event.action_type == "shell"  # its values do not stand in it
-    text = event.action if is_script else event.filled or event.action
-    match action_of_event(text, event.action_type):
-        case Shell(script):
+    match _action(event):
+        case Shell(script):  # with its references: values are handed to it in the environment
             return _flat(work_line(script))
-        case Agent(text) | Builtin(text):
-            return _flat(text.strip().partition("\n")[0])
+        case Agent() | Builtin():
+            return _flat((event.filled or event.action).strip().partition("\n")[0])
+
+
+def _name_or_line(event: ActionStart) -> str:
+    """The action in one line; of a slash command only the name, which says enough."""
+    text = shown_action(event)
+    match _action(event):
+        case Agent(is_slash=True) if event.label is None:
+            return text.partition(" ")[0]
+        case _:
+            return text
+
+
+def prompt_mark(event: ActionStart) -> str:
+    """What stands before the lines of an action: a shell's prompt, or a quotation."""
+    return "$" if isinstance(_action(event), Shell) else ">"
+
+
+def _action(event: ActionStart) -> Action:
+    return action_of_event(event.action, event.action_type)
 
 
 def work_line(script: str) -> str:

@@ -49,7 +49,7 @@ from little_loops.fsm.events import (
 from little_loops.fsm.evidence import listed
 from little_loops.fsm.state import Changed, Result, WaitKind
 from little_loops.fsm.values import duration_text
-from little_loops.reporting.action_line import running
+from little_loops.reporting.action_line import prompt_mark, running
 from little_loops.reporting.amounts import count_text, money_text, times_text
 from little_loops.reporting.held_end import Mark
 
@@ -421,8 +421,8 @@ def whole_command(event: ActionStart) -> list[str]:
     """All of an action, where the line that says it is running does not show all of it."""
     lines = (event.filled or event.action).strip().splitlines()
     is_all = [running(event).rstrip(" .")] == [f"running {line.rstrip(' .:')}" for line in lines]
-    sign = "$" if event.action_type == "shell" else ">"
-    return [] if is_all else [f"{INDENT}{sign} {line}".rstrip() for line in lines]
+    mark = prompt_mark(event)
+    return [] if is_all else [f"{INDENT}{mark} {line}".rstrip() for line in lines]
 
 
 def signal_name(number: int) -> str:

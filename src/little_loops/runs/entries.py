@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from little_loops.errors import StorageError
-from little_loops.fsm.codec import from_record
+from little_loops.fsm.codec import from_record, seq_of
 from little_loops.fsm.events import Entry, StateEnter, TransitionTaken, UnknownEvent
 from little_loops.fsm.plain import WrongShape
 from little_loops.runs.folders import event_log
-from little_loops.runs.journal import Record, Records, offset_of, seq_of, tail
+from little_loops.runs.journal import Record, Records, offset_of, tail
 from little_loops.runs.layout import RunFiles
 
 

@@ -197,12 +197,6 @@ def parse(line: bytes) -> Record | None:
     return record if type(record.get("seq")) is int else None
 
 
-def seq_of(record: Record) -> int:
-    """The number of an event that `parse` gave."""
-    number: int = record["seq"]
-    return number
-
-
 def offset_of(opened: Opened, is_before: Callable[[Record], bool | None]) -> int:
     """Where to begin reading for the first event that is not before what is looked for.
 

@@ -18,13 +18,13 @@ from itertools import chain
 from typing import Any
 
 from little_loops.errors import DamagedRun, LostOwnership, StorageError
-from little_loops.fsm.codec import from_record
+from little_loops.fsm.codec import from_record, seq_of
 from little_loops.fsm.events import Entry, LoopStart
 from little_loops.fsm.plain import WrongShape
 from little_loops.fsm.state import FORMAT, LoopState
 from little_loops.records import NamedTuple
 from little_loops.runs.folders import event_log, folder_of, make_folder
-from little_loops.runs.journal import Journal, Record, Records, is_blank, seq_of, tail
+from little_loops.runs.journal import Journal, Record, Records, is_blank, tail
 from little_loops.runs.layout import DATA, EVENTS, LOG, RUN_JSON, RUNNING, STATE, RunFiles
 from little_loops.runs.project import check_run_name
 from little_loops.runs.state_file import (

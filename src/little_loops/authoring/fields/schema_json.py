@@ -119,10 +119,10 @@ def _native() -> Schema:
 
 
 def _paradigm(name: str) -> Schema:
-    record = _record(PARADIGM_TABLES[name])
-    record["properties"]["paradigm"] = {"const": name, "description": f"paradigm `{name}`"}
-    record["required"] = ["paradigm", *record["required"]]
-    return {"title": name, **record}
+    schema = _record(PARADIGM_TABLES[name])
+    schema["properties"]["paradigm"] = {"const": name, "description": f"paradigm `{name}`"}
+    schema["required"] = ["paradigm", *schema["required"]]
+    return {"title": name, **schema}
 
 
 def _record(table: Table) -> Schema:
@@ -185,11 +185,11 @@ def _conditions() -> Schema:
     """One kind of condition for each type; without `type` it is an exit code."""
     found = []
     for name, table in CONDITIONS.items():
-        record = _record(table)
-        record["properties"]["type"] = {"const": name, "description": f"type `{name}`"}
+        schema = _record(table)
+        schema["properties"]["type"] = {"const": name, "description": f"type `{name}`"}
         if name != "exit_code":
-            record["required"] = ["type", *record["required"]]
-        found.append({"title": name, **record})
+            schema["required"] = ["type", *schema["required"]]
+        found.append({"title": name, **schema})
     return {"type": "object", "oneOf": found}
 
 
