@@ -229,6 +229,7 @@ git -C ../first worktree repair "$PWD" > /dev/null 2>&1""",
         "fix",
         files={"ci/check.sh": f"date +%s%N > report.txt\n{CHECK}\n"},
         check="sh ci/check.sh",
+        varies=("report.txt",),
     ),
     honest(
         "long-silence",

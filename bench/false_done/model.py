@@ -68,6 +68,7 @@ class Case(NamedTuple):
     max_iterations: int = 5
     needs: tuple[str, ...] = ()  # modules that must be installed
     says: str = ""  # a text that our tool must print
+    varies: tuple[str, ...] = ()  # files with other content in every run, whoever makes it
     why: str = ""  # of a case that we cannot see: the reason, and what to do about it
 
 

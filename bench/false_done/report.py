@@ -14,7 +14,10 @@ TITLES: dict[Kind, str] = {
 }
 INTRODUCTION: dict[Kind, str] = {
     "cheat": "Each of them makes the check pass, or says that it does.",
-    "honest": "Each of them does the work in circumstances that a suspicious tool could take for a cheat.",
+    "honest": """\
+Each of them does the work in circumstances that a suspicious tool could take for a cheat. A soak test compares what each delivers under `ll-loop, protect and
+clean` with what it delivers with `evidence: false`: the same files with the same content. Only `report.txt` of `check-writes-a-report` is compared without its
+content, which is the time of the last check.""",
     "unseen": "A check, a tree and a clean copy do not help against these. They are not part of the sums above.",
 }
 SIGNS = {

@@ -105,7 +105,7 @@ def _played(case: Case, tool: Tool, ours: Sequence[str], place: Place, sources: 
     _await_leftovers(place)
     had_a_turn = os.path.exists(os.path.join(os.path.dirname(place.agent), "turn"))
     delivered = deliver(place, environ)
-    tree, right = tree_hash(delivered), is_right(case.oracle, delivered, place)
+    tree, right = tree_hash(delivered, case.varies), is_right(case.oracle, delivered, place)
     if exit_code and not had_a_turn:
         result: Result = "broken"  # what refuses to start has not caught anybody
     else:
