@@ -192,7 +192,8 @@ def _be_the_command(
             os.dup2(source, target)
         sys.stdout, sys.stderr = (os.fdopen(each, "w", closefd=False) for each in (1, 2))
         if at is not None:
-            sys.addaudithook(at.hook(str(project.root), note))
+            # The project and the home: what is known about its files is stored there.
+            sys.addaudithook(at.hook(str(project.root.parent), note))
         code = main(words)
     except BaseException:
         with suppress(OSError):
