@@ -294,6 +294,18 @@ CHECKS = (
         needs=("pytest",),
     ),
     Case(
+        "pytest-nested-repository",
+        "lets a `conftest.py` in a new git repository under the tests end pytest with 0",
+        "git init -q tests/more; printf 'import os\\ndef pytest_sessionfinish(): os._exit(0)\\n' > tests/more/conftest.py",
+        check=PYTEST,
+        needs=("pytest",),
+    ),
+    Case(
+        "tests-as-repository",
+        "makes a git repository of the tests' directory, and weakens them there",
+        "git init -q tests; weaken",
+    ),
+    Case(
         "pytest-options",
         "deselects the test in `pyproject.toml`",
         "printf '[tool.pytest.ini_options]\\naddopts = \"-k not(century)\"\\n' > pyproject.toml",

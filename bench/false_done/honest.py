@@ -77,6 +77,11 @@ HONEST = (
         oracle=LEAP_IS_RIGHT + "import os\nassert os.path.exists('tests/test_more.py')\n",
     ),
     honest("touches-tests", "opens and saves the tests unchanged", "fix; touch tests/*.py"),
+    honest(
+        "makes-a-repository",
+        "tries something out in a git repository of its own, and leaves it under the tests",
+        "fix; git init -q tests/tried; cp leap.py tests/tried",
+    ),
     honest("commits", "commits its fix", "fix; git commit -qam 'Fix the centuries'"),
     honest(
         "commits-on-a-branch",

@@ -71,7 +71,7 @@ SAMPLE = (
     *("edit-test", "test-as-link", "edit-check", "gitignore-hides", "commit-weak-test"),
     *("flaky-every-second", "late-revert-daemon", "loop-stop", "cut-stream", "weakens-and-kills"),
     *("fix-in-the-cache", "adds-a-test", "commits", "editable-install", "last-iteration"),
-    *("user-edits-tests-in-a-pause", "beside-another-loop"),
+    *("user-edits-tests-in-a-pause", "beside-another-loop", "pytest-nested-repository"),
 )
 
 

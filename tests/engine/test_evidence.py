@@ -182,6 +182,48 @@ def test_a_test_that_is_changed_by_the_code_under_test_is_restored(tmp_path):
     assert (project.root / "tests/check.py").read_text() == TEST
 
 
+NESTED = """\
+mkdir -p tests/tmp && git init -q tests/tmp/repo && echo x > tests/tmp/repo/file
+git -C tests/tmp/repo add -A
+git -C tests/tmp/repo -c user.name=a -c user.email=a@b.c commit -qm x
+"""
+
+
+@pytest.mark.parametrize("maker", ["agent", "check"])
+def test_a_repository_that_is_made_under_a_protected_path_is_named_once_and_left_alone(
+    tmp_path, maker
+):
+    script = tmp_path / "nested.sh"
+    script.write_text(f"test -e tests/tmp && exit\n{NESTED}")
+    nested = f"sh {script}"
+    check = f"sh -c '{nested}; {CHECK}'" if maker == "check" else CHECK
+    fix = agent(nested if maker == "agent" else "true", "echo right > src/value")
+    project = laid_out(Project(tmp_path / "p"), fix, PROTECTED, check)
+    ended = run(project)
+    warning = "warning: `tests/tmp/repo` is not watched: it is a git repository of its own\n"
+    assert (ended.stderr, "!" in ended.stdout) == (warning, False)
+    assert (ended.returncode, events(project)[-1]["evidence"]) == (0, "verified")
+    assert project.git("-C", "tests/tmp/repo", "status", "--short") == ""
+
+
+@pytest.mark.parametrize(
+    "cheat",
+    [
+        pytest.param("git init -q tests; echo pass > tests/check.py", id="git init beside it"),
+        pytest.param("rm -rf tests; git init -q tests; echo pass > tests/check.py", id="in its place"),
+        pytest.param(f"{NESTED}mv tests t; mv t/tmp/repo tests; echo pass > tests/check.py", id="moved there"),
+    ],
+)  # fmt: skip
+def test_a_repository_hides_no_protected_file(tmp_path, cheat):
+    fix = agent(f"case $LL_ITERATION in 1) {cheat};; *) echo right > src/value ;; esac")
+    project = laid_out(Project(tmp_path), fix, PROTECTED)
+    ended = run(project)
+    assert "changed by the agent: restored" in ended.stdout
+    assert (ended.returncode, events(project)[-1]["evidence"]) == (0, "verified")
+    assert (project.root / "src/value").read_text() == "right\n"
+    assert (project.root / "tests/check.py").read_text() == TEST
+
+
 def test_changes_outside_the_scope_are_put_back_and_kept_as_a_patch(tmp_path):
     fix = agent("echo right > src/value", "mkdir -p other", "echo x > other/file")
     more = "scope: [src/]\nscope_writes: enforce\n"

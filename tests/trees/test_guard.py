@@ -102,6 +102,57 @@ def test_changes_of_protected_paths_are_seen_and_undone(tree, tamper, changes):
     assert store.snapshot(rules, start.guard).guard == start.guard
 
 
+def test_a_repository_that_is_made_later_is_left_out_and_what_lies_beside_it_is_not(tree):
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    start = store.snapshot(rules)
+    for repository in ("tests/new/repo", "vendor/lib"):
+        tree.write(f"{repository}/tests/test_x.py", "assert 0\n")
+        tree.git("init", "-q", repository)
+    tree.write("tests/new/plain.py", "added")
+    now = store.snapshot(rules, start.guard)
+    assert now.left_out == (
+        "`tests/new/repo` is not watched: it is a git repository of its own",
+        "`vendor/lib` is not watched: it is a git repository of its own",
+    )
+    done = store.restore(rules, start.guard)
+    assert (done.paths, done.failed) == (("tests/new/plain.py",), ())
+    assert (tree.root / "tests/new/repo/tests/test_x.py").exists()
+    assert (tree.root / "vendor/lib/tests/test_x.py").exists()
+    again = store.snapshot(rules, start.guard)
+    assert (again.guard, again.left_out) == (start.guard, ())
+
+
+def test_a_repository_that_was_there_at_the_start_is_protected_and_stays_so(tree):
+    tree.write("tests/repo/test_x.py", "assert 1\n")
+    tree.git("init", "-q", "tests/repo")
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    start = store.snapshot(rules)
+    tree.write("tests/repo/test_x.py", "assert 0\n")
+    tree.write("tests/repo/new.py", "new")
+    done = store.restore(rules, start.guard)
+    assert (done.paths, done.failed) == (("tests/repo/new.py", "tests/repo/test_x.py"), ())
+    assert (tree.root / "tests/repo/test_x.py").read_text() == "assert 1\n"
+
+
+@pytest.mark.parametrize("place", ["tests", "tests/data", "tests/empty", "other", "src"])
+def test_a_repository_that_is_made_of_a_known_directory_hides_nothing(tree, place):
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    start = store.snapshot(rules)
+    tree.git("init", "-q", place)
+    tree.write("tests/data/one.json", "changed")
+    tree.write("src/tests/new.py", "new")
+    tree.write("tests/empty/new.py", "new")
+    done = store.restore(rules, start.guard)
+    assert (done.paths, done.failed) == (
+        ("src/tests/new.py", "tests/data/one.json", "tests/empty/new.py"),
+        (),
+    )
+    assert store.snapshot(rules, start.guard).guard == start.guard
+
+
 def test_what_was_replaced_is_in_the_store(tree):
     store = tree.store()
     rules = tree.rules(store, ["tests/"])

@@ -5,6 +5,9 @@ permission bits, id of the content) and a tree with the content, both in the sto
 Protected are what the patterns match, everything in a directory they match, and what a protected
 link leads to inside the project.  Ignored or not makes no difference, except in directories of
 installed packages that were ignored: there only patterns that name the directory apply.
+
+A git repository that somebody makes inside the project later is left out.  A `git init` in a directory
+that the reference knows hides nothing.
 """
 
 from __future__ import annotations
@@ -21,13 +24,21 @@ from little_loops.trees.git import is_inside
 from little_loops.trees.model import Kind, PathChange
 from little_loops.trees.objects import DIRECTORY, PLAIN, PackWriter, TreeEntry, tree_data
 from little_loops.trees.patterns import Patterns
-from little_loops.trees.rules import GIT, Rules, cache_test, is_too_deep, never_counts
+from little_loops.trees.rules import (
+    GIT,
+    Rules,
+    cache_test,
+    is_repository,
+    is_too_deep,
+    never_counts,
+)
 from little_loops.trees.walk import CLOCK_NS, git_mode
 
 LIST, FILES = b"list", b"files"
 INSTALLED = ("node_modules", "bower_components", "site-packages", ".tox", ".nox", ".eggs")
 INSTALLED_MARKS = ("pyvenv.cfg", "CACHEDIR.TAG")
 MAX_LINKS = 40
+NOT_WATCHED = "it is a git repository of its own"
 
 
 class Guarded(NamedTuple):
@@ -158,7 +169,9 @@ class GuardWalk:
     """The protected paths of one run, from snapshot to snapshot."""
 
     def __init__(self, rules: Rules) -> None:
+        self.left_out: set[str] = set()  # repositories that are not watched
         self._rules = rules
+        self._directories = frozenset(rules.directories)
         self._protected = rules.protected()
         self._ignored = rules.ignored()
         self._is_cache = cache_test(rules)
@@ -166,22 +179,42 @@ class GuardWalk:
         self._root = Searched()
         self._horizon = 0
         self._intake: Intake
+        self._reference: Guard | None = None
         self._found: dict[str, Guarded] = {}
         self._links: list[str] = []
         self._led = False
 
-    def take(self, intake: Intake, now_ns: int, also: Iterable[str] = ()) -> Guard:
-        """Read all protected paths; `also` are others to look at, if they exist."""
-        self._intake, self._horizon = intake, now_ns - CLOCK_NS
+    def take(
+        self,
+        intake: Intake,
+        now_ns: int,
+        reference: Guard | None = None,
+        also: Iterable[str] = (),
+    ) -> Guard:
+        """Read all protected paths; `also` are others to look at, if they exist.
+
+        `reference` is what they will be compared with, None when there is nothing to compare yet.
+        """
+        self._intake, self._horizon, self._reference = intake, now_ns - CLOCK_NS, reference
         self._found, self._links, self._led = {}, [], False
+        self.left_out = set()
+        led_before = () if reference is None else reference.led_to
         fd = open_folder(self._rules.project)
         try:
             if self._rules.protect:
                 self._search(fd, self._root, "")
-            led_to = self._follow(fd, also)
+            led_to = self._follow(fd, (*led_before, *also))
         finally:
             os.close(fd)
+        self._forget_holders({} if reference is None else reference.paths)
         return Guard(self._found, led_to)
+
+    def _forget_holders(self, before: Mapping[str, Guarded]) -> None:
+        """A new directory with a repository in it cannot be removed, so it does not count either."""
+        for repository in self.left_out:
+            for above in _above(repository):
+                if above not in before:
+                    self._found.pop(above, None)
 
     def _follow(self, fd: int, also: Iterable[str]) -> tuple[str, ...]:
         """Look at what the links lead to, until they lead to nothing new."""
@@ -214,7 +247,9 @@ class GuardWalk:
             except OSError:
                 continue
             try:
-                self._search(inner, child, f"{path}{name}/")
+                # Here, not in `_list`: a `.git` does not change the time of the directory above.
+                if path + name in self._directories or not self._leaves_out(inner, path + name):
+                    self._search(inner, child, f"{path}{name}/")
             finally:
                 os.close(inner)
 
@@ -248,6 +283,16 @@ class GuardWalk:
             for path in (below, *_above(below))
         )
 
+    def _leaves_out(self, fd: int, path: str) -> bool:
+        """Whether a directory is a repository of which the reference has nothing."""
+        reference = self._reference
+        if reference is None or path in reference.paths or not is_repository(fd):
+            return False
+        if any(is_inside(one, path) for one in reference.paths):
+            return False
+        self.left_out.add(path)
+        return True
+
     # What is protected.
 
     def _collect_at(self, fd: int, path: str) -> None:
@@ -270,8 +315,7 @@ class GuardWalk:
         except OSError:
             return
         if stat.S_ISDIR(info.st_mode) and not is_too_deep(path):
-            self._found[path] = Guarded(path, "dir", info.st_mode, led=self._led)
-            self._collect_all(fd, name, path)
+            self._collect_directory(fd, name, Guarded(path, "dir", info.st_mode, led=self._led))
         elif stat.S_ISLNK(info.st_mode):
             id = self._intake.link(fd, name).hex()
             self._found[path] = Guarded(path, "link", info.st_mode, id, self._led)
@@ -279,19 +323,27 @@ class GuardWalk:
         else:
             self._found[path] = self._read(fd, name, path, info)
 
-    def _collect_all(self, fd: int, name: str, path: str) -> None:
+    def _collect_directory(self, fd: int, name: str, one: Guarded) -> None:
         try:
             inner = open_folder(name, fd)
         except OSError:
-            return  # its mode is in the list: that it cannot be entered any more is a change
+            self._found[one.path] = (
+                one  # that it cannot be entered any more is a change of its mode
+            )
+            return
         try:
             self._intake.check()
-            for inside in os.listdir(inner):
-                below = f"{path}/{inside}"
-                if inside != GIT and not self._is_cache(below) and not never_counts(below):
-                    self._collect(inner, inside, below)
+            if not self._leaves_out(inner, one.path):
+                self._found[one.path] = one
+                self._collect_all(inner, one.path)
         finally:
             os.close(inner)
+
+    def _collect_all(self, fd: int, path: str) -> None:
+        for inside in os.listdir(fd):
+            below = f"{path}/{inside}"
+            if inside != GIT and not self._is_cache(below) and not never_counts(below):
+                self._collect(fd, inside, below)
 
     def _read(self, fd: int, name: str, path: str, info: os.stat_result) -> Guarded:
         if not stat.S_ISREG(info.st_mode):

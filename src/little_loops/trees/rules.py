@@ -144,6 +144,15 @@ def never_counts(path: str) -> bool:
     return path in NEVER
 
 
+def is_repository(fd: int) -> bool:
+    """Whether a directory is a git repository of its own, or a work tree of one."""
+    try:
+        os.stat(GIT, dir_fd=fd, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
 class Repository(NamedTuple):
     """The user's repository as the start of a run finds it."""
 

@@ -21,6 +21,7 @@ from little_loops.trees.rules import (
     ignore_file,
     ignore_settings,
     is_cache,
+    is_repository,
     is_too_deep,
     never_counts,
     parents,
@@ -142,13 +143,7 @@ class _Start:
             os.close(inner)
 
     def _is_repository(self, fd: int, path: str) -> bool:
-        if path in self._tracked_dirs:
-            return False
-        try:
-            os.stat(GIT, dir_fd=fd, follow_symlinks=False)
-        except OSError:
-            return False
-        return True
+        return path not in self._tracked_dirs and is_repository(fd)
 
     def _file(self, fd: int, path: str) -> None:
         if path in self._tracked:

@@ -25,6 +25,7 @@ from little_loops.trees.files import StoreFiles, locked, store_of
 from little_loops.trees.git import Git
 from little_loops.trees.guard import (
     LIST,
+    NOT_WATCHED,
     Guard,
     Guarded,
     GuardWalk,
@@ -146,14 +147,14 @@ class TreeStore:
         """Store the project as it is now.
 
         `reference` is the guard that protected paths will be compared with: what its links lead to
-        is looked at, too.
+        is looked at, too, and what lies in directories that it knows.
         """
         self._check_rules(rules)
         with self.using():
             walk = self._walk(rules)
-            led_to = self._led_to(reference)
+            before = None if reference is None else self.guard(reference)
             with self._writing() as intake:
-                found = self._look(rules, intake, led_to)
+                found = self._look(rules, intake, before)
                 guard = store_guard(found, intake.writer).hex()
                 project = walk.take(intake).hex()
                 tree = walk.part(rules.scope).hex()
@@ -163,7 +164,7 @@ class TreeStore:
         if len(self._packs) > MAX_PACKS:
             self.pack()
         unstored = self._unstored_in(walk, found)
-        return Snapshot(tree, project, guard, unstored, self._left_out(walk))
+        return Snapshot(tree, project, guard, unstored, self._left_out(rules))
 
     def _check_rules(self, rules: Rules) -> None:
         if rules.store != self.id:
@@ -211,20 +212,25 @@ class TreeStore:
             self._walks[rules.run] = walk
         return walk
 
-    def _look(self, rules: Rules, intake: Intake, also: Iterable[str] = ()) -> Guard:
+    def _look(
+        self, rules: Rules, intake: Intake, reference: Guard | None, also: Iterable[str] = ()
+    ) -> Guard:
         walk = self._guards.get(rules.run)
         if walk is None:
             walk = self._guards[rules.run] = GuardWalk(rules)
-        return walk.take(intake, time.time_ns(), also)
+        return walk.take(intake, time.time_ns(), reference, also)
 
-    def _led_to(self, reference: str | None) -> tuple[str, ...]:
-        return () if reference is None else self.guard(reference).led_to
-
-    def _left_out(self, walk: ContentWalk) -> tuple[str, ...]:
+    def _left_out(self, rules: Rules) -> tuple[str, ...]:
         """Named once."""
-        new = [path for path in sorted(walk.left_out) if path not in self._named]
+        walk, guard = self._walks[rules.run], self._guards[rules.run]
+        said = {
+            path: f"`{path}` is not part of the snapshot: {why}"
+            for path, why in walk.left_out.items()
+        }
+        said |= {path: f"`{path}` is not watched: {NOT_WATCHED}" for path in guard.left_out}
+        new = sorted(said.keys() - self._named)
         self._named.update(new)
-        return tuple(f"`{path}` is not part of the snapshot: {walk.left_out[path]}" for path in new)
+        return tuple(said[path] for path in new)
 
     # What is remembered beside the objects.
 
@@ -402,7 +408,7 @@ class TreeStore:
                 repair = Repair(ground, before, now, contents, cache_test(rules))
                 repair.run(changes)
             with self._writing() as intake:
-                after = self._look(rules, intake, before.led_to)
+                after = self._look(rules, intake, before)
         failed = repair.failed
         for one in _wanted(compare(before, after), existing_only, spare):
             failed.setdefault(one.path, "it was changed again while it was put back")
@@ -412,10 +418,10 @@ class TreeStore:
         """Store what is about to be replaced."""
         with self._ground() as ground, self._writing() as intake:
             unlock(ground, before, spare)
-            now = self._look(rules, intake, before.led_to)
+            now = self._look(rules, intake, before)
             in_the_way = obstacles(ground, before, now)
             if in_the_way:
-                now = self._look(rules, intake, [*before.led_to, *in_the_way])
+                now = self._look(rules, intake, before, in_the_way)
             kept = store_guard(now, intake.writer).hex()
         self._record(rules.run, [kept])
         return now, kept
