@@ -18,6 +18,7 @@ CI = settings.get_profile("ci")  # the same examples every time
 settings.register_profile("fast", CI, max_examples=15)
 settings.register_profile("ci", CI, max_examples=50)
 settings.register_profile("soak", max_examples=1000, deadline=None)
+settings.load_profile("ci")  # unless the command line names another
 
 # A child forked by a test ends without a report: measuring its coverage is wasted.
 os.register_at_fork(after_in_child=lambda: sys.settrace(None))

@@ -52,6 +52,13 @@ def say(judgement):
         pytest.param(ExitCode(target=1), 0, "fail: exit 0, expected 1", id="the other way round"),
         pytest.param(ExitCode(fail=(1, 2, 5)), 5, "fail: exit 5", id="pytest"),
         pytest.param(ExitCode(fail=(1, 2, 5)), 3, "error: exit 3", id="not listed"),
+        pytest.param(ExitCode(fail="1-125"), 101, "fail: exit 101", id="in a range"),
+        pytest.param(ExitCode(fail="1-125"), 125, "fail: exit 125", id="last of a range"),
+        pytest.param(ExitCode(fail="1-125"), 126, "error: exit 126", id="behind a range"),
+        pytest.param(ExitCode(fail=(1, "3-4")), 3, "fail: exit 3", id="first of a range"),
+        pytest.param(
+            ExitCode(fail=(1, "3-4")), 2, "error: exit 2", id="between a code and a range"
+        ),
         pytest.param(ExitCode(fail=(2,)), 1, "error: exit 1", id="1 is not listed"),
         pytest.param(ExitCode(fail=()), 1, "error: exit 1", id="nothing is a failure"),
         pytest.param(ExitCode(fail=(0,)), 0, "pass: exit 0", id="the target wins"),

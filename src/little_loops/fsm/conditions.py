@@ -203,7 +203,21 @@ def exit_code(condition: ExitCode, seen: Observation) -> Judgement:
         return Judgement(PASS, f"exit {plain(code)}")
     failures = (0, 1) if condition.fail is None else condition.fail
     expected = "" if condition.target is None else f", expected {plain(target)}"
-    return Judgement(FAIL if code in failures else ERROR, f"exit {plain(code)}{expected}")
+    verdict = FAIL if is_listed(code, failures) else ERROR
+    return Judgement(verdict, f"exit {plain(code)}{expected}")
+
+
+def is_listed(code: float, codes: tuple[int | str, ...] | str) -> bool:
+    """Whether an exit code is among these codes and ranges.
+
+    >>> is_listed(101, (1, "100-125"))
+    True
+    """
+    for each in (codes,) if isinstance(codes, str) else codes:
+        first, _, last = str(each).partition("-")
+        if int(first) <= code <= int(last or first):
+            return True
+    return False
 
 
 def the_code(condition: ExitCode, seen: Observation) -> float:

@@ -9,7 +9,7 @@ Not here: reading YAML and checking what people wrote (`authoring`), moving thro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from little_loops.records import NamedTuple
@@ -46,8 +46,10 @@ AS_ERROR = "$error"
 
 
 class ExitCode(NamedTuple):
+    """`fail` has codes and ranges of codes such as `1-125`; a text is one range."""
+
     target: Number | None = None
-    fail: tuple[int, ...] | None = None
+    fail: tuple[int | str, ...] | str | None = None
     source: str | None = None
 
 
@@ -352,7 +354,7 @@ def condition_from_dict(data: Mapping[str, Any]) -> Condition:
     elif of is not None:
         fields["of"] = tuple(condition_from_dict(each) for each in of)
     for name in ("fail", "words"):
-        if fields.get(name) is not None:
+        if isinstance(fields.get(name), Sequence) and not isinstance(fields[name], str):
             fields[name] = tuple(fields[name])
     condition: Condition = CONDITION_TYPES[data["type"]](**fields)
     return condition

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from little_loops.authoring.checks.inspection import Inspection
+from little_loops.authoring.fields.kinds import LARGEST_CODE
 from little_loops.authoring.messages import shown
 from little_loops.authoring.texts import Part, Path, conditions
 from little_loops.errors import Problem
@@ -26,7 +27,6 @@ from little_loops.templates.splice import AuthorValue, written
 MOST_FILTERS = 100
 """A jq filter takes 2 ms to compile; a loop with more of them finds out about the rest by running."""
 LONGEST_FILTER = 10_000
-LARGEST_CODE = 255
 MOST_INSTRUCTIONS = 400_000
 """Of all compiled patterns together: at most about a third of a second."""
 LARGE_PATTERN = 130_000

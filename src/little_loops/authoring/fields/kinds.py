@@ -22,6 +22,8 @@ DURATION = (
 )
 LONGEST_S = 10 * 365 * 86_400
 MOST = 1_000_000_000
+LARGEST_CODE = 255
+CODE_RANGE = r"[0-9]{1,3}-[0-9]{1,3}"
 
 
 # Kinds without fields are bare classes, which cost a tenth of a NamedTuple to define.
@@ -35,6 +37,14 @@ class Plain:
 
 class Identifier:
     """A whole number or some text, of which only the text counts; nothing is filled in there."""
+
+
+class Code:
+    """An exit code, or a range of them such as `1-125`."""
+
+
+class Codes:
+    """A list of exit codes and ranges of them, or one range."""
 
 
 class Flag:
@@ -158,6 +168,8 @@ Kind = (
     Str
     | Plain
     | Identifier
+    | Code
+    | Codes
     | Flag
     | Whole
     | Num

@@ -10,6 +10,7 @@ from little_loops.authoring.fields.read_values import INVALID, fits
 from little_loops.authoring.fields.table import CONDITIONS
 from little_loops.authoring.messages import listed, shown
 from little_loops.authoring.yaml.nodes import List, Map, Mark, Node, Text
+from little_loops.fsm.conditions import is_listed
 from little_loops.fsm.schema import FAIL, PASS, PROOF_VERDICTS, REJECTED, RESERVED_WORDS
 
 if TYPE_CHECKING:
@@ -134,7 +135,8 @@ def _other_word(word: str) -> str:
 def _contradictions(reader: Reader, type_name: str, given: dict[str, Any], node: Map) -> None:
     """Fields that cannot both be meant."""
     target = given.get("target", 0)
-    if type_name == "exit_code" and target in given.get("fail", ()):
+    fails = given.get("fail", ())
+    if type_name == "exit_code" and isinstance(target, int) and is_listed(target, fails):
         message = f"exit code {target} cannot be both a pass and a failure"
         help = "take it out of `fail`, or give another `target`"
         reader.note("LL120", message, _mark_of(node, "fail"), help)

@@ -11,11 +11,15 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from little_loops.authoring.fields.kinds import (
+    CODE_RANGE,
     DURATION,
+    LARGEST_CODE,
     LONGEST_S,
     STATE_NAME,
     VARIABLE_NAME,
     AnyScalar,
+    Code,
+    Codes,
     Environment,
     Flag,
     Identifier,
@@ -109,6 +113,29 @@ def whole(reader: Reader, kind: Whole, node: Node, label: str) -> Any:
         message = f"{label} must be at most {kind.most:,}"
         return reader.note("LL104", message, node.mark, f"write {kind.most} or less")
     return value
+
+
+def codes(reader: Reader, kind: Codes, node: Node, label: str) -> Any:
+    if isinstance(node, Text) and node.kind == "str":
+        return _code_range(reader, node, label)
+    return list_of(reader, _CODES, node, label)
+
+
+def code(reader: Reader, kind: Code, node: Node, label: str) -> Any:
+    if isinstance(node, Text) and node.kind == "str" and "-" in node.text[1:]:
+        return _code_range(reader, node, label)
+    return whole(reader, _ONE_CODE, node, label)
+
+
+def _code_range(reader: Reader, node: Text, label: str) -> Any:
+    if re.fullmatch(CODE_RANGE, node.text) is None:
+        message = f"{label} wants exit codes, not `{shown(node.text)}`"
+        return reader.note("LL103", message, node.mark, "write a range such as `1-125`")
+    first, last = map(int, node.text.split("-"))
+    if first <= last <= LARGEST_CODE:
+        return node.text
+    message = f"{label} must be a range from 0 to {LARGEST_CODE}, with the lower code first"
+    return reader.note("LL104", message, node.mark, "write a range such as `1-125`")
 
 
 def number(reader: Reader, kind: Num, node: Node, label: str) -> Any:
@@ -388,3 +415,5 @@ def _too_small(reader: Reader, node: Node, label: str, least: float, above: bool
 
 _STR = Str()
 _PLAIN = Plain()
+_CODES = ListOf(Code())
+_ONE_CODE = Whole(0, LARGEST_CODE)

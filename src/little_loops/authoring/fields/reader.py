@@ -20,6 +20,8 @@ from little_loops.authoring.fields.gaps import ANYTHING
 from little_loops.authoring.fields.kinds import (
     Agent,
     AnyScalar,
+    Code,
+    Codes,
     Command,
     Environment,
     Field,
@@ -75,6 +77,8 @@ READ: dict[type, Callable[..., Any]] = {
     Str: values.text,
     Plain: values.plain_text,
     Identifier: values.identifier,
+    Code: values.code,
+    Codes: values.codes,
     Flag: values.flag,
     Whole: values.whole,
     Num: values.number,

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from little_loops.authoring.fields.kinds import (
+    CODE_RANGE,
     DURATION,
+    LARGEST_CODE,
     LONGEST_S,
     MOST_STATES,
     MOST_WORDS,
@@ -19,6 +21,8 @@ from little_loops.authoring.fields.kinds import (
     VARIABLE_NAME,
     Agent,
     AnyScalar,
+    Code,
+    Codes,
     Command,
     Environment,
     Field,
@@ -75,6 +79,7 @@ OLD_BOOLEAN: Schema = {
     "pattern": "^(?:[yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF)$",
 }
 """True and false to YAML 1.1 and to us, but text to most editors; a pattern is not offered there."""
+CODE_TEXT: Schema = {"type": "string", "pattern": f"^{CODE_RANGE}$"}
 NOT_BLANK: Schema = {"type": "string", "pattern": r"\S"}
 SCALAR = ["string", "number", "boolean"]
 
@@ -278,6 +283,8 @@ _KINDS: Mapping[type, Callable[[Any], Schema]] = {
     Str: lambda kind: NOT_BLANK,
     Plain: lambda kind: NOT_BLANK,
     Identifier: lambda kind: {"anyOf": [{"type": "integer"}, NOT_BLANK]},
+    Code: lambda kind: {"anyOf": [_whole(Whole(0, LARGEST_CODE)), CODE_TEXT]},
+    Codes: lambda kind: {"anyOf": [_list(ListOf(Code())), CODE_TEXT]},
     Flag: lambda kind: {"anyOf": [{"type": "boolean"}, OLD_BOOLEAN]},
     Whole: _whole,
     Num: _num,

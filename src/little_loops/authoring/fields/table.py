@@ -16,6 +16,7 @@ from little_loops.authoring.fields.kinds import (
     STATE_NAME,
     Agent,
     AnyScalar,
+    Codes,
     Command,
     Environment,
     Field,
@@ -345,8 +346,8 @@ CONDITIONS: Mapping[str, Table] = {
         Field("target", Whole(0, 255, template=True), "the code that passes", "0"),
         Field(
             "fail",
-            ListOf(Whole(0, 255)),
-            "codes that are failures, not errors",
+            Codes(),
+            "codes that are failures, not errors; `1-125` is a range",
             "0 and 1 less the target",
             "[1, 2, 5]",
         ),
