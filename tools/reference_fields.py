@@ -14,6 +14,7 @@ from little_loops.authoring.fields.kinds import (
     Code,
     Codes,
     Command,
+    Commands,
     Environment,
     Field,
     Flag,
@@ -41,6 +42,7 @@ from little_loops.authoring.fields.kinds import (
     Words,
 )
 from little_loops.authoring.fields.table import (
+    CHECK_FIX,
     COMMAND,
     COMMON,
     CONDITIONS,
@@ -132,6 +134,7 @@ _KINDS: Mapping[type, Callable[[Any], str]] = {
     Agent: lambda kind: "`claude`, `codex`, `command` or a [mapping](#host)",
     Part: lambda kind: f"[{kind.table}](#{'' if kind.table == 'retry' else 'a-'}{kind.table})",
     Command: lambda kind: "[command](#a-command)",
+    Commands: lambda kind: "a command, or a list of commands",
     Machine: lambda kind: "mapping: name to [state](#a-state)",
 }
 
@@ -198,6 +201,11 @@ TIMES = f"""\
 Seconds as a number, or text with units: `90s`, `10m`, `2h`, `1h30m`; at most {LONGEST_S // (365 * 86_400)} years.
 """
 
+CHECK_FIX_INTRO = (
+    "The short form of a [goal](#goal), for a file without `paradigm`: the checks run in order, the"
+    " first that fails leads to `fix`, and then all of them run again. A shell check without a"
+    " `condition` passes on exit code 0 and fails on 1 to 125."
+)
 PARADIGM_INTROS = {
     "goal": "Something is to be true: the first tool judges, the others make it so.",
     "convergence": "A number is to come near its target, as long as it still comes nearer.",
@@ -221,6 +229,8 @@ def fields_page() -> Iterator[str]:
         "",
     )
     yield from fields_table(LOOP.fields[:2])
+    yield from ("### `check` and `fix`", "", CHECK_FIX_INTRO, "")
+    yield from fields_table(CHECK_FIX.fields[:3])
     for name, fields in OWN.items():
         yield from (f"### `{name}`", "", PARADIGM_INTROS[name], "")
         yield from fields_table(fields)

@@ -15,6 +15,7 @@ from typing import Any
 from little_loops.authoring.fields.kinds import (
     LOOP_NAME,
     Command,
+    Commands,
     Field,
     ListOf,
     Part,
@@ -25,9 +26,9 @@ from little_loops.authoring.fields.read_values import fits
 from little_loops.authoring.fields.reader import Reader, is_command
 from little_loops.authoring.fields.table import (
     COMMANDS,
+    FORM_TABLES,
     LOOP,
     OWN,
-    PARADIGM_TABLES,
     PARADIGMS,
     PARTS,
     TRANSITIONS,
@@ -42,8 +43,13 @@ from little_loops.records import NamedTuple
 
 MOST_NODES = 50_000
 MOST_LEVELS = 50
-STATES_MADE_OF = {"goal": "tools", "imperative": "steps", "invariants": "constraints"}
-"""The field that decides which states there are; the other paradigms have always the same."""
+STATES_MADE_OF = {
+    "goal": ("tools",),
+    "check_fix": ("check", "fix"),
+    "imperative": ("steps",),
+    "invariants": ("constraints",),
+}
+"""The fields that decide which states there are; the other paradigms have always the same."""
 _FOLLOW_UP_CODES = ("LL101", "LL107", "LL119")
 
 
@@ -97,7 +103,7 @@ def _compiled(root: Map, reader: Reader, stem: str) -> native.Native:
         return native.read(root, reader, name)
     if paradigm is None:
         return native.Native(None, Places(reader.source, root))
-    rows = PARADIGM_TABLES[paradigm]
+    rows = FORM_TABLES[paradigm]
     given = reader.fields(root, rows, "the loop")
     if paradigm == "convergence":
         _variables_given_twice(root, reader)
@@ -109,8 +115,8 @@ def _compiled(root: Map, reader: Reader, stem: str) -> native.Native:
     if paradigm == "convergence" and "toward" not in given:
         # It says where the target is missing; the machine need not say it again.
         found = found._replace(gaps=found.gaps._replace(loop=found.gaps.loop | {"context.target"}))
-    decides = STATES_MADE_OF.get(paradigm)
-    if decides is None or (decides in given and not reader.hidden(decides)):
+    decide = STATES_MADE_OF.get(paradigm, ())
+    if all(field in given and not reader.hidden(field) for field in decide):
         return found
     # Which states there would be cannot be said.
     return found._replace(gaps=found.gaps._replace(loop=found.gaps.loop | {"states"}))
@@ -163,8 +169,10 @@ def _canonical(node: Node, field: Field) -> Node:
             return canonical(node, COMMANDS[field.kind.table])
         case Part(), Map():
             return canonical(node, PARTS[field.kind.table])
-        case ListOf(), List():
-            item = field._replace(kind=field.kind.item)
+        case Commands(), Map():
+            return canonical(node, COMMANDS["command"])
+        case ((ListOf() | Commands()), List()):
+            item = field._replace(kind=getattr(field.kind, "item", Command()))
             return node._replace(items=tuple(_canonical(each, item) for each in node.items))
         case _:
             return node
@@ -192,7 +200,11 @@ def _untold(root: Map, reader: Reader) -> str:
         for name, fields in OWN.items()
     }
     likely = max(own, key=lambda name: len(own[name]))
-    if not own[likely] or "initial" in written:
+    if "initial" in written:
+        return "fsm"
+    if written & {"check", "fix"} and not set().union(*own.values()) - {"check", "goal"}:
+        return "check_fix"
+    if not own[likely]:
         return "fsm"
     key = next(entry.key for entry in root.entries if entry.key.text in own[likely])
     message = f"`{key.text}` belongs to paradigm `{likely}`, which this file does not name"

@@ -160,6 +160,10 @@ class Command(NamedTuple):
     table: str = "command"
 
 
+class Commands:
+    """A command, or a list of them."""
+
+
 class Machine:
     """The states of a loop by their names."""
 
@@ -191,6 +195,7 @@ Kind = (
     | Agent
     | Part
     | Command
+    | Commands
     | Machine
 )
 

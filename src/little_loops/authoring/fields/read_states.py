@@ -13,6 +13,7 @@ from little_loops.authoring.fields.kinds import (
     STATE_NAME,
     Agent,
     Command,
+    Commands,
     ListOf,
     Machine,
     OneOf,
@@ -35,7 +36,7 @@ from little_loops.authoring.fields.table import (
     STATE,
 )
 from little_loops.authoring.messages import listed, shown
-from little_loops.authoring.yaml.nodes import Map, Node, Text
+from little_loops.authoring.yaml.nodes import List, Map, Node, Text
 from little_loops.fsm.schema import FAIL, HOST_NAMES, PASS
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 _STR = Str()
 _PATTERNS = ListOf(Pattern(), 1)
+_COMMAND = Command()
+_COMMANDS = ListOf(Command(), 1)
 _NAME_HELP = "letters, digits, `_` and `-`, beginning with a letter or `_`; at most 100"
 
 
@@ -123,6 +126,12 @@ def command(reader: Reader, kind: Command, node: Node, label: str) -> Any:
         return reader.read(_STR, node, label)
     help = "write the command itself, or `{action: …}`"
     return reader.wrong(label, "a command as text, or a mapping with `action`", node, help)
+
+
+def commands(reader: Reader, kind: Commands, node: Node, label: str) -> Any:
+    if isinstance(node, List):
+        return reader.read(_COMMANDS, node, label)
+    return [command(reader, _COMMAND, node, label)]
 
 
 def _state_name(reader: Reader, key: Text, twice: bool) -> None:

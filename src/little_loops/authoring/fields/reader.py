@@ -23,6 +23,7 @@ from little_loops.authoring.fields.kinds import (
     Code,
     Codes,
     Command,
+    Commands,
     Environment,
     Field,
     Flag,
@@ -100,6 +101,7 @@ READ: dict[type, Callable[..., Any]] = {
     Proof: states.evidence,
     Protected: states.protected,
     Command: states.command,
+    Commands: states.commands,
     Machine: states.machine,
 }
 

@@ -24,6 +24,7 @@ from little_loops.authoring.fields.kinds import (
     Code,
     Codes,
     Command,
+    Commands,
     Environment,
     Field,
     Flag,
@@ -51,6 +52,7 @@ from little_loops.authoring.fields.kinds import (
     Words,
 )
 from little_loops.authoring.fields.table import (
+    CHECK_FIX,
     COMMAND,
     COMMON,
     CONDITIONS,
@@ -91,7 +93,7 @@ def schema() -> Schema:
         "$id": ID,
         "title": "a loop of little-loops",
         "type": "object",
-        "oneOf": [_native(), *(_paradigm(name) for name in PARADIGM_TABLES)],
+        "oneOf": [_native(), _check_fix(), *(_paradigm(name) for name in PARADIGM_TABLES)],
         "$defs": {
             "state": _state(),
             "condition": _conditions(),
@@ -121,6 +123,10 @@ def schema() -> Schema:
 def _native() -> Schema:
     """A file with `states` is native, whatever `paradigm` says."""
     return {"title": "fsm", **_record(LOOP)}
+
+
+def _check_fix() -> Schema:
+    return {"title": "check and fix", **_record(CHECK_FIX)}
 
 
 def _paradigm(name: str) -> Schema:
@@ -306,5 +312,6 @@ _KINDS: Mapping[type, Callable[[Any], Schema]] = {
     Agent: lambda kind: _ref("host"),
     Part: lambda kind: _ref(kind.table),
     Command: lambda kind: _ref(kind.table),
+    Commands: lambda kind: {"anyOf": [_ref("command"), _list(ListOf(Command(), 1))]},
     Machine: _machine,
 }

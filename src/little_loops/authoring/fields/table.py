@@ -18,6 +18,7 @@ from little_loops.authoring.fields.kinds import (
     AnyScalar,
     Codes,
     Command,
+    Commands,
     Environment,
     Field,
     Flag,
@@ -514,6 +515,29 @@ OWN: Mapping[str, tuple[Field, ...]] = {
 PARADIGM_TABLES: Mapping[str, Table] = {
     name: table(f"a loop of paradigm `{name}`", *own, *COMMON) for name, own in OWN.items()
 }
+CHECK_FIX = table(
+    "a loop with `check` and `fix`",
+    Field("goal", Plain(), "what is to be true", None, "No type errors in src/"),
+    Field(
+        "check",
+        Commands(),
+        "what must pass: a command, or several that run in order",
+        None,
+        "pytest -q",
+        required=True,
+    ),
+    Field(
+        "fix",
+        Commands(),
+        "what runs when a check fails; then all checks run again",
+        None,
+        "{action: 'Fix the code, not the tests.', action_type: prompt}",
+        required=True,
+    ),
+    *(field for field in COMMON if field.name != "paradigm"),
+)
+"""The short form of a goal, for a file with neither `paradigm` nor `states`."""
+FORM_TABLES: Mapping[str, Table] = {**PARADIGM_TABLES, "check_fix": CHECK_FIX}
 PARTS: Mapping[str, Table] = {"retry": RETRY, "constraint": CONSTRAINT, "task": TASK}
 
 OTHER_WORDS = {

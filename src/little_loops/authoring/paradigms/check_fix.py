@@ -1,0 +1,70 @@
+"""The short form of a goal: `check` and `fix`, without `paradigm` or `states`.
+
+The checks run in order (`evaluate`, `evaluate_2`, …).  The first that fails leads to `fix`, after
+which all of them run again, so `${prev.*}` in a fix is the check that failed.
+
+A shell check without a `condition` fails on every exit code from 1 to 125: `make` exits with 2 and
+`cargo` with 101, and a loop that is to fix what they report must not end there as an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from little_loops.authoring.paradigms.assembly import (
+    Piece,
+    chain,
+    document,
+    finish,
+    flag,
+    items,
+    step,
+    with_field,
+)
+from little_loops.authoring.paradigms.goal import derived_name
+from little_loops.authoring.yaml.nodes import Entry, Map, Node, Text, mapping, text
+from little_loops.fsm.actions import Shell, parse_action
+from little_loops.fsm.schema import ActionType
+
+KEYS = ("goal", "check", "fix")
+FAILURES = "1-125"
+
+
+def expand(root: Map, stem: str) -> Map:
+    """The native document that `root` stands for."""
+    checks, fixes = items(root.get("check")), items(root.get("fix"))
+    fix_names = list(_names("fix", fixes))
+    check_names = list(_names("evaluate", checks))
+    first = [*check_names, "done"][0]
+    pieces = [
+        _check(name, command, on_pass=after, on_fail=[*fix_names, first][0])
+        for (name, after), command in zip(pairwise([*check_names, "done"]), checks, strict=True)
+    ]
+    pieces += [*chain(fix_names, fixes, first), finish("done", root.get("check"))]
+    named = root._replace(entries=(*root.entries, _paradigm(root)))
+    return document(named, KEYS, pieces, derived_name(root.get("goal")) or stem)
+
+
+def _names(stem: str, commands: Sequence[Node]) -> Iterator[str]:
+    return (stem if number == 1 else f"{stem}_{number}" for number in range(1, len(commands) + 1))
+
+
+def _check(name: str, command: Node, **transitions: str) -> Piece:
+    piece = flag(step(name, command, **transitions), "check")
+    if not _is_shell(piece.fields):
+        return piece
+    condition = {"type": text("exit_code", command), "fail": text(FAILURES, command)}
+    return with_field(piece, "condition", mapping(condition, command))
+
+
+def _is_shell(fields: Map) -> bool:
+    action, declared = fields.get("action"), fields.get("action_type")
+    kinds: dict[str, ActionType] = {"slash": "slash", "prompt": "prompt"}
+    kind = kinds.get(declared.text) if isinstance(declared, Text) else None
+    return isinstance(action, Text) and isinstance(parse_action(action.text, kind), Shell)
+
+
+def _paradigm(root: Map) -> Entry:
+    """So that screens call the loop what it is a form of."""
+    return Entry(text("paradigm", root), text("goal", root))
