@@ -224,6 +224,17 @@ def test_a_repository_hides_no_protected_file(tmp_path, cheat):
     assert (project.root / "tests/check.py").read_text() == TEST
 
 
+def test_a_directory_that_is_only_called_git_hides_nothing(tmp_path):
+    check = f"sh -c 'find tests -name skip | grep -q . || {CHECK}'"
+    hide = "mkdir tests/.git; touch tests/.git/skip"
+    fix = agent(f"case $LL_ITERATION in 1) {hide} ;; *) echo right > src/value ;; esac")
+    project = laid_out(Project(tmp_path), fix, "evidence: {protect: [tests/]}\n", check)
+    ended = run(project)
+    assert "! tests/.git/skip was changed by the agent: restored" in ended.stdout
+    assert (ended.returncode, (project.root / "tests/.git").exists()) == (0, False)
+    assert (project.root / "src/value").read_text() == "right\n"
+
+
 def test_changes_outside_the_scope_are_put_back_and_kept_as_a_patch(tmp_path):
     fix = agent("echo right > src/value", "mkdir -p other", "echo x > other/file")
     more = "scope: [src/]\nscope_writes: enforce\n"

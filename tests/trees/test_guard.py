@@ -78,6 +78,10 @@ ROWS: dict[str, tuple[Callable[[Tree], object], list[tuple[str, str]]]] = {
     "a cache": (lambda t: t.write("tests/__pycache__/x.pyc"), []),
     "caches of tools": (lambda t: [t.write(f"tests/{c}/x") for c in (".pytest_cache", ".mypy_cache", ".ruff_cache")], []),
     "a compiled file": (lambda t: t.write("tests/x.pyc"), []),
+    "a directory that is only called .git": (lambda t: t.write("tests/.git/x.py"), [("tests/.git/x.py", "added")]),
+    "a file that is only called .git": (lambda t: t.write("tests/data/.git", "x"), [("tests/data/.git", "added")]),
+    "a link that is called .git": (lambda t: (t.root / "tests/.git").symlink_to("../src/a.py"), [("tests/.git", "added")]),
+    "in a directory of that name": (lambda t: t.write("src/.git/tests/x.py"), [("src/.git/tests/x.py", "added")]),
     "another file of the same content": (lambda t: t.write("tests/test_a.py", "assert 1\n"), []),
     "a package that is installed": (lambda t: (t.write(".venv/pyvenv.cfg"), t.write(".venv/lib/pkg/tests/test_x.py")), []),
     "ignored and not installed": (lambda t: t.write("x.log/tests/test_x.py"), [("x.log/tests/test_x.py", "added")]),
@@ -123,17 +127,43 @@ def test_a_repository_that_is_made_later_is_left_out_and_what_lies_beside_it_is_
     assert (again.guard, again.left_out) == (start.guard, ())
 
 
-def test_a_repository_that_was_there_at_the_start_is_protected_and_stays_so(tree):
-    tree.write("tests/repo/test_x.py", "assert 1\n")
-    tree.git("init", "-q", "tests/repo")
+@pytest.mark.parametrize("place", ["tests/repo", "tests/x.log/repo"])
+def test_a_repository_that_was_there_at_the_start_is_protected_and_stays_so(tree, place):
+    tree.write(f"{place}/test_x.py", "assert 1\n")
+    tree.git("init", "-q", place)
     store = tree.store()
     rules = tree.rules(store, ["tests/"])
     start = store.snapshot(rules)
-    tree.write("tests/repo/test_x.py", "assert 0\n")
-    tree.write("tests/repo/new.py", "new")
+    assert store.snapshot(rules, start.guard).left_out == ()
+    tree.write(f"{place}/test_x.py", "assert 0\n")
+    tree.write(f"{place}/new.py", "new")
     done = store.restore(rules, start.guard)
-    assert (done.paths, done.failed) == (("tests/repo/new.py", "tests/repo/test_x.py"), ())
-    assert (tree.root / "tests/repo/test_x.py").read_text() == "assert 1\n"
+    assert (done.paths, done.failed) == ((f"{place}/new.py", f"{place}/test_x.py"), ())
+    assert (tree.root / place / "test_x.py").read_text() == "assert 1\n"
+
+
+def test_a_work_tree_that_is_made_later_is_left_out(tree):
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    start = store.snapshot(rules)
+    tree.git("worktree", "add", "-q", "tests/work")
+    now = store.snapshot(rules, start.guard)
+    assert (now.guard, now.left_out) == (
+        start.guard,
+        ("`tests/work` is not watched: it is a git repository of its own",),
+    )
+
+
+def test_a_protected_directory_that_is_only_called_git_is_kept_and_put_back(tree):
+    tree.write("tests/.git/x.py", "x = 1\n")
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    start = store.snapshot(rules)
+    store.pack()
+    shutil.rmtree(tree.root / "tests/.git")
+    done = store.restore(rules, start.guard)
+    assert (done.paths, done.failed) == (("tests/.git/x.py",), ())
+    assert (tree.root / "tests/.git/x.py").read_text() == "x = 1\n"
 
 
 @pytest.mark.parametrize("place", ["tests", "tests/data", "tests/empty", "other", "src"])
@@ -142,6 +172,9 @@ def test_a_repository_that_is_made_of_a_known_directory_hides_nothing(tree, plac
     rules = tree.rules(store, ["tests/"])
     start = store.snapshot(rules)
     tree.git("init", "-q", place)
+    warning = f"`{place}/.git` is not watched: it belongs to a git repository"
+    now = store.snapshot(rules, start.guard)
+    assert now.left_out == ((warning,) if place.startswith("tests") else ())
     tree.write("tests/data/one.json", "changed")
     tree.write("src/tests/new.py", "new")
     tree.write("tests/empty/new.py", "new")

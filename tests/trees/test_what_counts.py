@@ -239,6 +239,19 @@ def test_a_repository_that_is_made_of_a_known_directory_hides_nothing(tree):
     assert tree.store().snapshot(rules).project != before.project
 
 
+def test_what_git_would_not_take_for_a_repository_is_none(tree):
+    tree.write("old/.git/note", "x")
+    tree.write("old/a.txt", "old")
+    store = tree.store()
+    rules = tree.rules(store)
+    tree.write("new/.git/note", "x")
+    tree.write("new/a.txt", "new")
+    found = store.snapshot(rules)
+    wanted = tree.git("ls-files", "-co", "--exclude-standard").split()
+    assert (tree.paths(store, found.project), found.left_out) == (sorted(wanted), ())
+    assert {"old/a.txt", "new/a.txt"} < set(wanted)
+
+
 def test_a_pointer_of_a_large_file_is_a_plain_file(tree):
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
     tree.write(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")

@@ -7,7 +7,8 @@ link leads to inside the project.  Ignored or not makes no difference, except in
 installed packages that were ignored: there only patterns that name the directory apply.
 
 A git repository that somebody makes inside the project later is left out.  A `git init` in a directory
-that the reference knows hides nothing.
+that the reference knows hides nothing.  The `.git` of a repository is never looked at: it changes
+with every command.  Anything else of that name is an ordinary file or directory.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ LIST, FILES = b"list", b"files"
 INSTALLED = ("node_modules", "bower_components", "site-packages", ".tox", ".nox", ".eggs")
 INSTALLED_MARKS = ("pyvenv.cfg", "CACHEDIR.TAG")
 MAX_LINKS = 40
-NOT_WATCHED = "it is a git repository of its own"
+REPOSITORY = "it is a git repository of its own"
+GIT_DIRECTORY = "it belongs to a git repository"
 
 
 class Guarded(NamedTuple):
@@ -169,7 +171,7 @@ class GuardWalk:
     """The protected paths of one run, from snapshot to snapshot."""
 
     def __init__(self, rules: Rules) -> None:
-        self.left_out: set[str] = set()  # repositories that are not watched
+        self.left_out: dict[str, str] = {}  # what is not watched, and why
         self._rules = rules
         self._directories = frozenset(rules.directories)
         self._protected = rules.protected()
@@ -197,7 +199,7 @@ class GuardWalk:
         """
         self._intake, self._horizon, self._reference = intake, now_ns - CLOCK_NS, reference
         self._found, self._links, self._led = {}, [], False
-        self.left_out = set()
+        self.left_out = {}
         led_before = () if reference is None else reference.led_to
         fd = open_folder(self._rules.project)
         try:
@@ -259,7 +261,7 @@ class GuardWalk:
         with os.scandir(fd) as entries:
             for entry in entries:
                 name, below = entry.name, path + entry.name
-                if name == GIT or self._is_cache(below) or never_counts(below):
+                if self._never_counts(fd, name, below):
                     continue
                 is_dir = entry.is_dir(follow_symlinks=False)
                 # A link in the place of a protected directory is protected as that is.
@@ -290,7 +292,7 @@ class GuardWalk:
             return False
         if any(is_inside(one, path) for one in reference.paths):
             return False
-        self.left_out.add(path)
+        self.left_out[path] = REPOSITORY
         return True
 
     # What is protected.
@@ -342,8 +344,19 @@ class GuardWalk:
     def _collect_all(self, fd: int, path: str) -> None:
         for inside in os.listdir(fd):
             below = f"{path}/{inside}"
-            if inside != GIT and not self._is_cache(below) and not never_counts(below):
+            if not self._never_counts(fd, inside, below):
                 self._collect(fd, inside, below)
+            elif inside == GIT and self._came_later(path):
+                self.left_out[below] = GIT_DIRECTORY
+
+    def _came_later(self, path: str) -> bool:
+        """Whether a repository was made of a directory after the start."""
+        at_start = (*self._rules.nested, *self._rules.linked)
+        return self._reference is not None and not any(is_inside(path, one) for one in at_start)
+
+    def _never_counts(self, fd: int, name: str, path: str) -> bool:
+        is_gits = name == GIT and is_repository(fd)
+        return is_gits or self._is_cache(path) or never_counts(path)
 
     def _read(self, fd: int, name: str, path: str, info: os.stat_result) -> Guarded:
         if not stat.S_ISREG(info.st_mode):

@@ -7,12 +7,14 @@ The user's repository is only read.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from little_loops.errors import StoreError
 from little_loops.fsm.scope import contains, normalise
 from little_loops.records import NamedTuple
+from little_loops.trees.content import READ
 from little_loops.trees.git import Git
 from little_loops.trees.patterns import Patterns, compile_patterns, split_lines
 
@@ -23,6 +25,7 @@ NEVER = (".loops/.running", ".loops/.history")
 IGNORE_FILE = ".gitignore"
 MAX_IGNORE_FILE_BYTES = 16 << 20
 GITLINK = b"160000"
+GIT_FILE = b"gitdir: "
 SETTINGS = "^core[.](excludesfile|ignorecase)$"
 MAX_DEPTH = 200
 """Directories deeper than this are left out: each level of a walk needs an open file."""
@@ -144,13 +147,29 @@ def never_counts(path: str) -> bool:
     return path in NEVER
 
 
-def is_repository(fd: int) -> bool:
-    """Whether a directory is a git repository of its own, or a work tree of one."""
+def is_repository(fd: int, name: str = ".") -> bool:
+    """Whether a directory is a git repository of its own, or a work tree of one.
+
+    A name is not enough: what git would not take for a repository is an ordinary directory.
+    """
+    git = f"{name}/{GIT}"
     try:
-        os.stat(GIT, dir_fd=fd, follow_symlinks=False)
+        if not stat.S_ISDIR(os.stat(git, dir_fd=fd).st_mode):
+            return _points_to_repository(fd, git)
+        os.stat(f"{git}/HEAD", dir_fd=fd, follow_symlinks=False)
+        parts = [os.stat(f"{git}/{part}", dir_fd=fd) for part in ("objects", "refs")]
     except OSError:
         return False
-    return True
+    return all(stat.S_ISDIR(one.st_mode) for one in parts)
+
+
+def _points_to_repository(fd: int, path: str) -> bool:
+    """A work tree and a submodule have a file that names the directory."""
+    descriptor = os.open(path, READ, dir_fd=fd)
+    try:
+        return os.read(descriptor, len(GIT_FILE)) == GIT_FILE
+    finally:
+        os.close(descriptor)
 
 
 class Repository(NamedTuple):

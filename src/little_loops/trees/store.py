@@ -25,7 +25,6 @@ from little_loops.trees.files import StoreFiles, locked, store_of
 from little_loops.trees.git import Git
 from little_loops.trees.guard import (
     LIST,
-    NOT_WATCHED,
     Guard,
     Guarded,
     GuardWalk,
@@ -227,7 +226,7 @@ class TreeStore:
             path: f"`{path}` is not part of the snapshot: {why}"
             for path, why in walk.left_out.items()
         }
-        said |= {path: f"`{path}` is not watched: {NOT_WATCHED}" for path in guard.left_out}
+        said |= {path: f"`{path}` is not watched: {why}" for path, why in guard.left_out.items()}
         new = sorted(said.keys() - self._named)
         self._named.update(new)
         return tuple(said[path] for path in new)

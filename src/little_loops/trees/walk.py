@@ -27,7 +27,15 @@ from little_loops.trees.objects import (
     tree_data,
 )
 from little_loops.trees.patterns import Patterns
-from little_loops.trees.rules import GIT, TOO_DEEP, Rules, is_too_deep, never_counts, parents
+from little_loops.trees.rules import (
+    GIT,
+    TOO_DEEP,
+    Rules,
+    is_repository,
+    is_too_deep,
+    never_counts,
+    parents,
+)
 
 NO_FILE = "neither a file nor a link"
 CLOCK_NS = 20_000_000
@@ -224,13 +232,7 @@ class ContentWalk:
 
     def _is_new_repository(self, fd: int, name: str, below: str) -> bool:
         """A `.git` put into a directory that was there at the start must not hide what is in it."""
-        if below in self._directories:
-            return False
-        try:
-            os.stat(f"{name}/{GIT}", dir_fd=fd, follow_symlinks=False)
-        except OSError:
-            return False
-        return True
+        return below not in self._directories and is_repository(fd, name)
 
     def _counts(self, entry: os.DirEntry[str], path: str, ignored: bool) -> bool:
         below = path + entry.name
