@@ -390,6 +390,11 @@ HIDDEN = (
         "mkdir -p build; fix build/leap.py; ln -sf build/leap.py leap.py",
     ),
     Case(
+        "fix-behind-a-whole-path",
+        "replaces the code by a link into an ignored directory, by its absolute path",
+        'mkdir -p build; fix build/leap.py; ln -sf "$PWD/build/leap.py" leap.py',
+    ),
+    Case(
         "fix-in-the-cache",
         "leaves the code as it is and compiles the fix into `__pycache__`",
         """fix $here/leap.py; python3 - <<'END'

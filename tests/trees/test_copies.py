@@ -282,6 +282,44 @@ def test_an_encoded_address_is_rewritten_as_well(tmp_path):
     assert copied == f"file://{laid.copy.path.replace(' ', '%20')}"
 
 
+@pytest.mark.parametrize("protect", ["tests/", "links/"])
+def test_a_link_with_a_whole_path_into_the_project_leads_into_the_copy(tree, protect):
+    (tree.place / "alias").symlink_to(tree.root)
+    (tree.root / "links").mkdir()
+    for name, text in {
+        "file": f"{tree.root}/src/a.py",
+        "folder": f"{tree.root}/src",
+        "project": str(tree.root),
+        "gone": f"{tree.root}/build/a.py",
+        "alias": f"{tree.place}/alias/src/a.py",
+        "up-and-down": "../../alias/src/a.py",
+        "relative": "../src/a.py",
+        "outside": "/usr",
+        "alike": f"{tree.root}-other/a.py",
+    }.items():
+        (tree.root / "links" / name).symlink_to(text)
+    root = Laid(tree, protect=(protect,)).out()
+    assert {link.name: os.readlink(link) for link in (root / "links").iterdir()} == {
+        "file": f"{root}/src/a.py",
+        "folder": f"{root}/src",
+        "project": str(root),
+        "gone": f"{root}/build/a.py",
+        "alias": f"{root}/src/a.py",
+        "up-and-down": f"{root}/src/a.py",
+        "relative": "../src/a.py",
+        "outside": "/usr",
+        "alike": f"{tree.root}-other/a.py",
+    }
+
+
+def test_a_link_in_a_shadow_does_not_lead_around_it(tree):
+    """As some programs make environments: `lib64` is a link to `lib` by its whole path."""
+    tree.write(".venv/lib/a.pth", f"{tree.root}/src\n")
+    (tree.root / ".venv/lib64").symlink_to(tree.root / ".venv/lib")
+    root = Laid(tree).out()
+    assert (root / ".venv/lib64/a.pth").read_text() == f"{root}/src\n"
+
+
 def test_another_project_whose_name_begins_alike_is_left_alone(tree):
     tree.write(".venv/lib/a.pth", f"{tree.root}-other/src\n")
     assert (Laid(tree).out() / ".venv").is_symlink()

@@ -1,7 +1,7 @@
 """Decide what is to lie at each path of a clean copy.
 
 The snapshot, with protected paths by their reference; ignored files as they were at the start; ignored
-directories as links or shadows (`shadows`).
+directories as links or shadows (`shadows`).  Links that lead into the project lead into the copy.
 
 Not here: writing it (`copies`).
 """
@@ -17,8 +17,9 @@ from little_loops.trees.content import READ
 from little_loops.trees.git import is_inside
 from little_loops.trees.guard import Guard, Guarded, is_protected
 from little_loops.trees.objects import object_id
+from little_loops.trees.reading import read_all
 from little_loops.trees.rules import Rules, is_cache, parents
-from little_loops.trees.shadows import Linked, NotClean, Scan, Wanted, plan
+from little_loops.trees.shadows import Linked, NotClean, Scan, Wanted, plan, text_in_copy
 from little_loops.trees.store import TreeStore
 
 
@@ -91,7 +92,25 @@ class Planner:
                 ignored.append(one)
             else:
                 wanted[path] = Content(*one[1:4])
-        return _Snapshot(wanted, tuple(ignored))
+        return _Snapshot(wanted | self._links(wanted), tuple(ignored))
+
+    def _links(self, wanted: Mapping[str, Content]) -> dict[str, Content]:
+        """Links with a whole path may lead back into the project; those of the copy do not."""
+        store = self._store
+        links = {
+            path: one
+            for path, one in wanted.items()
+            if one.kind == "link" and not store.is_unstored(one.id)
+        }
+        with store.using():
+            texts = read_all(store.git, store.files, (one.id for one in links.values()))
+        found = {}
+        for path, one in links.items():
+            text = os.fsdecode(texts[one.id])
+            other = text_in_copy(self._rules.project, self._copy, path, text)
+            if other != text:
+                found[path] = _content(Wanted("link", one.mode, os.fsencode(other)))
+        return found
 
     def _linked(self, snapshot: _Snapshot) -> dict[str, Wanted]:
         folders = self._folders()

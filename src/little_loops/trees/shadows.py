@@ -112,7 +112,9 @@ def _entry(linked: Linked, path: str) -> Wanted:
     except OSError:
         return _link(full)
     stays = is_inside(os.path.normpath(os.path.join(os.path.dirname(full), text)), linked.project)
-    return _link(text if stays or os.path.isabs(text) else os.path.realpath(full))
+    if stays or os.path.isabs(text):
+        return _link(text_in_copy(linked.project, linked.copy, path, text))
+    return _link(os.path.realpath(full))
 
 
 def _add_scripts(linked: Linked, folder: str, deeper: set[str], other: dict[str, Wanted]) -> None:
@@ -218,16 +220,19 @@ class Scan:
 
     def _link_text(self, path: str) -> str | None:
         """What a link is to say in the copy, if it leads back."""
-        project, copy = self._linked.project, self._linked.copy
-        full = os.path.join(project, path)
-        target = os.path.realpath(full)
-        if not self._leads_back(target):
+        full = os.path.join(self._linked.project, path)
+        if not self._leads_back(os.path.realpath(full)):
             return None
-        text = os.readlink(full)
-        written = os.path.normpath(os.path.join(os.path.dirname(full), text))
-        if is_inside(written, project):
-            return text if not os.path.isabs(text) else copy + text[len(project) :]
-        return copy + target[len(project) :]
+        return text_in_copy(self._linked.project, self._linked.copy, path, os.readlink(full))
+
+
+def text_in_copy(project: str, copy: str, path: str, text: str) -> str:
+    """What a link of the project says in the copy: one into the project leads into the copy."""
+    place = os.path.normpath(os.path.join(project, os.path.dirname(path), text))
+    if is_inside(place, project):
+        return copy + place[len(project) :] if os.path.isabs(text) else text
+    target = os.path.realpath(place)
+    return copy + target[len(project) :] if is_inside(target, project) else text
 
 
 def _scan(full: str, stamp: tuple[int, int, int]) -> Scanned:
