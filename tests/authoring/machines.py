@@ -1,4 +1,4 @@
-"""Loops made up at random, sensible or not, for laws about all of them."""
+"""Loops generated at random, sensible or not, for laws about all of them."""
 
 from __future__ import annotations
 

@@ -62,13 +62,13 @@ def test_a_goal_names_itself() -> None:
         ("analyze-and-fix", []),
         (
             "graduated-response",
-            ["LL302 6: no state is terminal, so a run ends at a limit or by an error only"],
+            ["LL302 6: no state is terminal, so a run can only end at a limit or with an error"],
         ),
         (
             "ci-aware-loop",
             [
                 (
-                    "LL305 17: `/ll:manage_issue` looks like a slash command, but stands in a shell "
+                    "LL305 17: `/ll:manage_issue` looks like a slash command, but is part of a shell "
                     "action"
                 )
             ],
@@ -80,12 +80,12 @@ def test_a_goal_names_itself() -> None:
             "safe-deploy",
             [
                 (
-                    "LL306 16: state `deploy_staging` looks like one that must not run twice, but "
-                    "would after a crash"
+                    "LL306 16: state `deploy_staging` probably must not run twice, but a resume "
+                    "after a crash would run it again"
                 ),
                 (
-                    "LL306 25: state `deploy_prod` looks like one that must not run twice, but would "
-                    "after a crash"
+                    "LL306 25: state `deploy_prod` probably must not run twice, but a resume after "
+                    "a crash would run it again"
                 ),
             ],
         ),
@@ -131,7 +131,7 @@ def with_condition(name: str) -> str:
     [
         pytest.param(
             f"initial: measure\n{example('fragment-decision-state')}{AROUND_STATES}",
-            ["LL302 2: no state is terminal, so a run ends at a limit or by an error only"],
+            ["LL302 2: no state is terminal, so a run can only end at a limit or with an error"],
             id="decision state",
         ),
         pytest.param(with_condition("fragment-source-default"), [], id="source, default"),
@@ -148,14 +148,14 @@ def with_condition(name: str) -> str:
         ),
         pytest.param(
             f"initial: count_errors\n{example('fragment-captured')}",
-            ["LL302 2: no state is terminal, so a run ends at a limit or by an error only"],
+            ["LL302 2: no state is terminal, so a run can only end at a limit or with an error"],
             id="captured",
         ),
         pytest.param(
             f"initial: build\n{example('fragment-timeouts')}    next: notify\n"
             "  notify: {terminal: true}\n",
             [
-                "LL303 6: state `build` has no way out",
+                "LL303 6: state `build` has no transition",
                 "LL301 11: state `quick_lint` can never be reached",
             ],
             id="timeouts",

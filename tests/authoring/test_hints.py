@@ -31,8 +31,8 @@ states:
   done: {terminal: true}
 """
 HINT = (
-    "`%s` decides about success: mark it `check: true`, and its pass counts only for the files it "
-    "has seen"
+    "`%s` decides success: mark it `check: true`, so that its pass counts only for the files it "
+    "was run on"
 )
 
 

@@ -48,7 +48,7 @@ def test_the_name(text: str, stem: str, name: str) -> None:
 
 def test_a_file_name_that_cannot_be_a_loops() -> None:
     definition = load(MACHINE, "my loop.yaml", "my loop")
-    assert told(definition) == ["LL106 the file's name `my loop` cannot be the loop's"]
+    assert told(definition) == ["LL106 the file name `my loop` cannot be used as the loop's name"]
     assert definition.problems[0].help == "add `name: …`, or rename the file"
 
 
@@ -207,8 +207,8 @@ def test_data_needs_no_yaml_and_has_no_places() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        pytest.param({"name": "x\0", "initial": "a", "states": {"a": {"terminal": True}}}, "LL126 `name` holds a NUL "
-                     "character, which no command, path or variable can", id="a NUL"),
+        pytest.param({"name": "x\0", "initial": "a", "states": {"a": {"terminal": True}}}, "LL126 `name` contains a "
+                     "NUL character, which is not allowed in commands, paths and variables", id="a NUL"),
         pytest.param([1], "LL013 a loop file is a mapping of fields, such as `name: …` and "
                           "`states: …`", id="a list"),
         pytest.param(None, "LL013 a loop file is a mapping of fields, such as `name: …` and "

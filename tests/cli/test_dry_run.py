@@ -271,7 +271,7 @@ def test_what_an_override_breaks(project):
     words = ("run", "everything", "--dry-run", "--context", "where=${context.all}")
     done = project.ll(*words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "`context` values refer to each other in a circle: " in done.stderr
+    assert "circular reference between `context` values: " in done.stderr
 
 
 def test_a_warning_is_counted(project):

@@ -281,7 +281,9 @@ def test_warnings_are_no_answer(project: Project):
     project.loop("row", LEAVES_A_CHILD)
     said = project.ll("run", "row")
     assert "warning" not in said.stdout
-    assert said.stderr.startswith("warning: ended what the actions had left running: sleep 600")
+    assert said.stderr.startswith(
+        "warning: ended processes that the actions had left running: sleep 600"
+    )
 
 
 def test_events_on_stdout_are_those_of_the_log(project: Project):

@@ -83,7 +83,7 @@ def entered(way: str, measured: tuple[float, ...] = ()) -> list[dict[str, Any]]:
         if name != "done":
             found.append(record("action_complete", len(found) + 1, state=name, exit_code=0))
         if name == "measure" and values:
-            reason = f"{values.pop(0):g} is nearer to 0 than before"
+            reason = f"{values.pop(0):g} is closer to 0 than before"
             found.append(
                 record(
                     "condition_eval",

@@ -392,11 +392,11 @@ def test_a_damaged_run_is_explained_where_there_is_room(several, capsys):
 @pytest.mark.parametrize(
     "spoil",
     [
-        pytest.param({"iteration": "three"}, id="a text for a number"),
+        pytest.param({"iteration": "three"}, id="a string for a number"),
         pytest.param({"updated_at": "yesterday"}, id="no time"),
         pytest.param({"costs": []}, id="a list for an object"),
         pytest.param({"scope": None}, id="nothing for a list"),
-        pytest.param({"costs": {"a": {"tokens": "1"}}}, id="a text in a receipt"),
+        pytest.param({"costs": {"a": {"tokens": "1"}}}, id="a string in a receipt"),
         pytest.param({"limits": None}, id="no limits"),
     ],
 )

@@ -30,11 +30,11 @@ states:
 @pytest.mark.parametrize(
     ("pairs", "told"),
     [
-        pytest.param(["pattern="], ["LL213 6 `pattern` is empty once `context` is put in"],
+        pytest.param(["pattern="], ["LL213 6 `pattern` is empty once `context` is filled in"],
                      id="empty pattern"),
         pytest.param(["command= ", "code=five"],
-                     ["LL213 5 `action` is empty once `context` is put in",
-                      "LL208 11 `target` is no number: `five`"], id="two at once"),
+                     ["LL213 5 `action` is empty once `context` is filled in",
+                      "LL208 11 `target` is not a number: `five`"], id="two at once"),
         pytest.param(["command=eval ${env.X}"],
                      ["LL407 5 `${env.X}` is inside the program text of `eval`, and would be run"],
                      id="a value that makes data run"),
@@ -62,7 +62,7 @@ warning[LL301]: state `b` can never be reached
    |
  2 | states: {a: {terminal: true}, b: {terminal: true}}
    |                               ^
-   = help: let some way lead to it, or remove it
+   = help: add a transition to it, or remove it
 
 """
 UNKNOWN = """\

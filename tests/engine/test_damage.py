@@ -137,7 +137,7 @@ REBUILT = {
     "nested": (written(STATE, b"[" * 100_000), "nested too deep"),
     "a status there is not": (edited(status="flying"), "`status` cannot be 'flying'"),
     "a phase there is not": (edited(phase="flying"), "`phase` cannot be 'flying'"),
-    "a text for a number": (edited(iteration="three"), "`iteration` cannot be 'three'"),
+    "a string for a number": (edited(iteration="three"), "`iteration` cannot be 'three'"),
     "a list for a mapping": (edited(context=[]), "`context` cannot be []"),
     "headed nowhere": (edited(phase="moving", move=None), "the run is `moving`, and does not"),
     "no result to judge": (edited(phase="judging", captured={}), "the run is `judging`, and does"),
@@ -186,7 +186,7 @@ REFUSED = {
         ),
         FRESH,
     ),
-    "an event with a text for a number": (
+    "an event with a string for a number": (
         both(removed(STATE), last_entry_edited(iteration="one")),
         (
             "`ROOT/.loops/.running/chain.events.jsonl` has an event that cannot be read:"

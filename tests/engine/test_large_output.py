@@ -19,7 +19,7 @@ FILLING = "filling → \N{GRINNING FACE}\n" * (LARGE_BYTES // 16)
 
 @pytest.fixture
 def seen(tmp_path):
-    """Observe a text that lies in a file."""
+    """Observe a string that lies in a file."""
 
     def seen(text: str | bytes) -> Observation:
         path = tmp_path / "output"
@@ -78,7 +78,9 @@ def test_a_file_that_is_gone(pattern, seen, tmp_path):
     (tmp_path / "output").unlink()
     given = judge_bounded(OutputContains(pattern), observed)
     assert given.verdict == "error"
-    assert given.reason.startswith("the output cannot be read: No such file or directory; saw ")
+    assert given.reason.startswith(
+        "the output cannot be read: No such file or directory; the output is "
+    )
 
 
 MEASURED = """

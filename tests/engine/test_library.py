@@ -109,7 +109,7 @@ def test_that_error_is_routed_like_any_other(make: Make, action: str, tmp_path: 
         ),
         pytest.param(
             FSMLoop("l", "a", {"a": {"action": "x"}}),  # type: ignore[dict-item]
-            "loop `l` is not made of `StateConfig`: 'dict' object has no attribute 'to_dict'",
+            "loop `l` is not built from `StateConfig`: 'dict' object has no attribute 'to_dict'",
             id="states of something else",
         ),
     ],

@@ -1,4 +1,4 @@
-"""Records of any class, made up from the annotations of its fields."""
+"""Records of any class, generated from the annotations of its fields."""
 
 from __future__ import annotations
 

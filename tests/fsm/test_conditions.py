@@ -66,7 +66,7 @@ def say(judgement):
         pytest.param(
             ExitCode(target="two"),
             2,
-            "error: `target` is no number: 'two'; saw ''",
+            "error: `target` is not a number: 'two'; the output is ''",
             id="a template that is no number",
         ),
     ],
@@ -87,17 +87,20 @@ def test_exit_codes(condition, code, said):
         pytest.param(
             ExitCode(),
             Observation(None, None, "x"),
-            "error: there is no exit code; saw 'x'",
+            "error: there is no exit code; the output is 'x'",
             id="no code",
         ),
         pytest.param(
-            ExitCode(source="1"), Observation(None, None, "1"), "fail: exit 1", id="code as a text"
+            ExitCode(source="1"),
+            Observation(None, None, "1"),
+            "fail: exit 1",
+            id="code as a string",
         ),
         pytest.param(
             ExitCode(source="?"),
             Observation(None, None, "?"),
             "error: expected a number, got '?'",
-            id="a text that is no code",
+            id="a string that is no code",
         ),
         pytest.param(
             ExitCode(source="build"), ended(1), "fail: exit 1", id="the code of a named state"
@@ -140,7 +143,7 @@ def test_other_exit_codes_leave_it_to_the_condition(code):
 # Patterns
 
 
-NO_PATTERN = "error: the pattern is empty, and would be found in anything; saw 'x'"
+NO_PATTERN = "error: the pattern is empty and would match anything; the output is 'x'"
 
 
 @pytest.mark.parametrize(
@@ -188,19 +191,19 @@ NO_PATTERN = "error: the pattern is empty, and would be found in anything; saw '
         pytest.param(
             OutputContains("[ok", regex=True),
             "[ok",
-            "error: `[ok` cannot be used as a pattern: missing ]: [ok; saw '[ok'",
+            "error: `[ok` cannot be used as a pattern: missing ]: [ok; the output is '[ok'",
             id="does not compile, by hand",
         ),
         pytest.param(
             OutputContains("ok(?!ay)"),
             "ok",
-            "error: `ok(?!ay)` cannot be used as a pattern: invalid perl operator: (?!; saw 'ok'",
+            "error: `ok(?!ay)` cannot be used as a pattern: invalid perl operator: (?!; the output is 'ok'",
             id="look-around",
         ),
         pytest.param(
             OutputContains(r"(a)\1"),
             "aa",
-            r"error: `(a)\1` cannot be used as a pattern: invalid escape sequence: \1; saw 'aa'",
+            r"error: `(a)\1` cannot be used as a pattern: invalid escape sequence: \1; the output is 'aa'",
             id="back-reference",
         ),
         pytest.param(OutputContains(""), "x", NO_PATTERN, id="nothing is everywhere"),
@@ -223,13 +226,13 @@ def test_output_contains(condition, output, said):
         pytest.param(
             False,
             "…",
-            "error: `ok` not found, but the output was cut off; saw '…'",
+            "error: `ok` not found, but the output was cut off; the output is '…'",
             id="it could lie beyond",
         ),
         pytest.param(
             True,
             "…",
-            "error: `ok` not found, but the output was cut off; saw '…'",
+            "error: `ok` not found, but the output was cut off; the output is '…'",
             id="it could lie beyond, negated",
         ),
     ],
@@ -273,7 +276,7 @@ class Kept:
 @pytest.mark.parametrize(
     ("condition", "said"),
     [
-        pytest.param(OutputContains("beyond"), "pass: `beyond` found", id="a text"),
+        pytest.param(OutputContains("beyond"), "pass: `beyond` found", id="a string"),
         pytest.param(OutputContains("bey.nd"), "pass: `bey.nd` found", id="a pattern"),
         pytest.param(OutputContains("x"), "fail: `x` not found", id="neither"),
         pytest.param(OutputJson(".n", 5), "pass: `.n`: 5 is 5", id="a path"),
@@ -317,7 +320,7 @@ def test_output_numeric(operator, value, target, verdict):
         pytest.param(
             OutputNumeric(""),
             printed("4"),
-            "error: `target` is no number: ''; saw '4'",
+            "error: `target` is not a number: ''; the output is '4'",
             id="an empty template",
         ),
         pytest.param(
@@ -329,7 +332,7 @@ def test_output_numeric(operator, value, target, verdict):
         pytest.param(
             OutputNumeric(0),
             printed("0\n", truncated=True),
-            "error: the output was cut off before its end; saw '0\\n'",
+            "error: the output was cut off before its end; the output is '0\\n'",
             id="cut off",
         ),
     ],
@@ -356,7 +359,7 @@ def told(condition, *outputs):
             ["12", "8", "0"],
             [
                 "progress: 12 is the first measurement, the target is 0",
-                "progress: 8 is nearer to 0 than 12",
+                "progress: 8 is closer to 0 than 12",
                 "target: 0 meets the target 0",
             ],
             id="it converges",
@@ -372,9 +375,9 @@ def told(condition, *outputs):
             ["12", "12", "13", "11"],
             [
                 "progress: 12 is the first measurement, the target is 0",
-                "stall: 12 is not nearer to 0 than 12 (1 of 1)",
-                "stall: 13 is not nearer to 0 than 12 (2 of 1)",
-                "progress: 11 is nearer to 0 than 12",
+                "stall: 12 is not closer to 0 than 12 (1 of 1)",
+                "stall: 13 is not closer to 0 than 12 (2 of 1)",
+                "progress: 11 is closer to 0 than 12",
             ],
             id="it stalls and recovers",
         ),
@@ -383,10 +386,10 @@ def told(condition, *outputs):
             ["5", "6", "4", "4", "7"],
             [
                 "progress: 5 is the first measurement, the target is 0",
-                "progress: 6 is not nearer to 0 than 5 (1 of 2)",
-                "progress: 4 is nearer to 0 than 5",
-                "progress: 4 is not nearer to 0 than 4 (1 of 2)",
-                "stall: 7 is not nearer to 0 than 4 (2 of 2)",
+                "progress: 6 is not closer to 0 than 5 (1 of 2)",
+                "progress: 4 is closer to 0 than 5",
+                "progress: 4 is not closer to 0 than 4 (1 of 2)",
+                "stall: 7 is not closer to 0 than 4 (2 of 2)",
             ],
             id="patience",
         ),
@@ -395,8 +398,8 @@ def told(condition, *outputs):
             ["90", "108", "99"],
             [
                 "progress: 90 is the first measurement, the target is 100",
-                "progress: 108 is nearer to 100 than 90",
-                "progress: 99 is nearer to 100 than 108",
+                "progress: 108 is closer to 100 than 90",
+                "progress: 99 is closer to 100 than 108",
             ],
             id="from both sides",
         ),
@@ -405,7 +408,7 @@ def told(condition, *outputs):
             ["1.1", "0.89", "0.9"],
             [
                 "target: 1.1 meets the target 1",
-                "stall: 0.89 is not nearer to 1 than 1.1 (1 of 1)",
+                "stall: 0.89 is not closer to 1 than 1.1 (1 of 1)",
                 "target: 0.9 meets the target 1",
             ],
             id="the edge of the tolerance is inside",
@@ -443,19 +446,19 @@ def told(condition, *outputs):
         pytest.param(
             Convergence("ten"),
             ["10"],
-            ["error: `target` is no number: 'ten'; saw '10'"],
+            ["error: `target` is not a number: 'ten'; the output is '10'"],
             id="a target that is no number",
         ),
         pytest.param(
             Convergence(10, tolerance="some"),
             ["10"],
-            ["error: `tolerance` is no number: 'some'; saw '10'"],
+            ["error: `tolerance` is not a number: 'some'; the output is '10'"],
             id="a tolerance that is no number",
         ),
         pytest.param(
             Convergence(10, tolerance="-1"),
             ["10"],
-            ["error: `tolerance` is below zero: -1; saw '10'"],
+            ["error: `tolerance` is below zero: -1; the output is '10'"],
             id="a negative tolerance",
         ),
         pytest.param(
@@ -540,19 +543,19 @@ BOTH_LARGE = "pass: `.n`: 100000000000000000000 is 1e+20"
         pytest.param(
             OutputJson(".n", 5),
             '{"n": "5"}',
-            'fail: `.n`: "5" is not 5: a text is not a number',
-            id="a text is no number",
+            'fail: `.n`: "5" is not 5: a string is not a number',
+            id="a string is no number",
         ),
         pytest.param(
             OutputJson(".n", 5, "ne"),
             '{"n": "5"}',
-            'pass: `.n`: "5" is not 5: a text is not a number',
+            'pass: `.n`: "5" is not 5: a string is not a number',
             id="nor is it equal",
         ),
         pytest.param(
             OutputJson(".n", "010"),
             '{"n": 10}',
-            'fail: `.n`: 10 is not "010": a number is not a text',
+            'fail: `.n`: 10 is not "010": a number is not a string',
             id="filled: zeros in front",
         ),
         pytest.param(
@@ -565,7 +568,7 @@ BOTH_LARGE = "pass: `.n`: 100000000000000000000 is 1e+20"
         pytest.param(
             OutputJson(".n", "five"),
             '{"n": 5}',
-            'fail: `.n`: 5 is not "five": a number is not a text',
+            'fail: `.n`: 5 is not "five": a number is not a string',
             id="filled: no number",
         ),
         pytest.param(
@@ -574,7 +577,7 @@ BOTH_LARGE = "pass: `.n`: 100000000000000000000 is 1e+20"
         pytest.param(
             OutputJson(".b", "yes"),
             '{"b": true}',
-            'fail: `.b`: true is not "yes": true or false is not a text',
+            'fail: `.b`: true is not "yes": true or false is not a string',
             id="filled: word",
         ),
         pytest.param(OutputJson(".x", None), "{}", "pass: `.x`: null is null", id="null wanted"),
@@ -623,58 +626,73 @@ def test_output_json(condition, output, said):
 @pytest.mark.parametrize(
     ("condition", "output", "reason"),
     [
-        pytest.param(OutputJson(".x", 0), "{}", "`.x` gave null; saw '{}'", id="null"),
-        pytest.param(OutputJson(".x", 0, "ne"), "{}", "`.x` gave null; saw '{}'", id="null, ne"),
-        pytest.param(OutputJson(".", 0), "nan", "`.` gave null; saw 'nan'", id="NaN"),
-        pytest.param(OutputJson(".", 0), "[]", "`.` gave a list; saw '[]'", id="list"),
-        pytest.param(OutputJson(".", 0), "{}", "`.` gave an object; saw '{}'", id="object"),
-        pytest.param(OutputJson(".[]", 0), "[]", "`.[]` gave no value; saw '[]'", id="no value"),
+        pytest.param(OutputJson(".x", 0), "{}", "`.x` gave null; the output is '{}'", id="null"),
         pytest.param(
-            OutputJson(".[]", 1), "[1,1]", "`.[]` gave more than one value; saw '[1,1]'", id="two"
+            OutputJson(".x", 0, "ne"), "{}", "`.x` gave null; the output is '{}'", id="null, ne"
+        ),
+        pytest.param(OutputJson(".", 0), "nan", "`.` gave null; the output is 'nan'", id="NaN"),
+        pytest.param(OutputJson(".", 0), "[]", "`.` gave a list; the output is '[]'", id="list"),
+        pytest.param(
+            OutputJson(".", 0), "{}", "`.` gave an object; the output is '{}'", id="object"
         ),
         pytest.param(
-            OutputJson(".", 1), "1e999", "`.` is no finite number; saw '1e999'", id="overflow"
+            OutputJson(".[]", 0), "[]", "`.[]` gave no value; the output is '[]'", id="no value"
         ),
         pytest.param(
-            OutputJson(".", 10**400), "1", "`target` is no finite number; saw '1'", id="huge target"
+            OutputJson(".[]", 1),
+            "[1,1]",
+            "`.[]` gave more than one value; the output is '[1,1]'",
+            id="two",
+        ),
+        pytest.param(
+            OutputJson(".", 1),
+            "1e999",
+            "`.` is not a finite number; the output is '1e999'",
+            id="overflow",
+        ),
+        pytest.param(
+            OutputJson(".", 10**400),
+            "1",
+            "`target` is not a finite number; the output is '1'",
+            id="huge target",
         ),
         pytest.param(
             OutputJson(".", 1, "lt"),
             '"a"',
-            "`lt` wants two numbers or two texts, got a text and a number; saw '\"a\"'",
+            "`lt` needs two numbers or two strings, got a string and a number; the output is '\"a\"'",
             id="order of different kinds",
         ),
         pytest.param(
             OutputJson(".", None, "ge"),
             "1",
-            "`ge` wants two numbers or two texts, got a number and null; saw '1'",
+            "`ge` needs two numbers or two strings, got a number and null; the output is '1'",
             id="order with null",
         ),
         pytest.param(
             OutputJson(".", True, "gt"),
             "true",
-            "`gt` wants two numbers or two texts, got true or false and true or false; saw 'true'",
+            "`gt` needs two numbers or two strings, got true or false and true or false; the output is 'true'",
             id="order of truths",
         ),
         pytest.param(
             OutputJson(".a + 1", 9007199254740993),
             '{"a": 9007199254740993}',
             "`.a + 1` is too large for jq, which keeps about 15 digits; "
-            "saw '{\"a\": 9007199254740993}'",
+            "the output is '{\"a\": 9007199254740993}'",
             id="worked out from more digits than jq keeps",
         ),
         pytest.param(
             OutputJson(".[0]", 1),
             "[9007199254740993, nan]",
             "`.[0]` is too large for jq, which keeps about 15 digits; "
-            "saw '[9007199254740993, nan]'",
+            "the output is '[9007199254740993, nan]'",
             id="more digits in what only jq reads",
         ),
-        pytest.param(OutputJson(" ", 1), "1", "the path is empty; saw '1'", id="no path"),
+        pytest.param(OutputJson(" ", 1), "1", "the path is empty; the output is '1'", id="no path"),
         pytest.param(
             OutputJson(".", 1),
             "Traceback",
-            "not JSON: Invalid numeric literal at EOF at line 1, column 9; saw 'Traceback'",
+            "not JSON: Invalid numeric literal at EOF at line 1, column 9; the output is 'Traceback'",
             id="prose",
         ),
     ],
@@ -685,7 +703,7 @@ def test_output_json_that_cannot_be_judged(condition, output, reason):
 
 def test_json_that_was_cut_off():
     seen = printed("1 ", truncated=True)
-    reason = "the output was cut off, so it is not whole JSON; saw '1 '"
+    reason = "the output was cut off, so it is not complete JSON; the output is '1 '"
     assert judge(OutputJson(".", 1), seen) == Judgement("error", reason)
 
 
@@ -704,27 +722,31 @@ def test_a_value_too_deep_to_be_written():
         pytest.param("I did it.\n\n  VERDICT:fail \n\n", "fail: the verdict is `fail`", id="last"),
         pytest.param(
             "VERDICT: pass\nThanks!",
-            "error: the agent gave no verdict; saw 'VERDICT: pass\\nThanks!'",
+            "error: the agent gave no verdict; the output is 'VERDICT: pass\\nThanks!'",
             id="not the last line",
         ),
         pytest.param(
             "My VERDICT: pass",
-            "error: the agent gave no verdict; saw 'My VERDICT: pass'",
+            "error: the agent gave no verdict; the output is 'My VERDICT: pass'",
             id="not at the start",
         ),
         pytest.param(
-            "verdict: pass", "error: the agent gave no verdict; saw 'verdict: pass'", id="marker"
+            "verdict: pass",
+            "error: the agent gave no verdict; the output is 'verdict: pass'",
+            id="marker",
         ),
-        pytest.param("VERDICT:", "error: the agent gave no verdict; saw 'VERDICT:'", id="no word"),
-        pytest.param("", "error: the agent gave no verdict; saw ''", id="nothing"),
+        pytest.param(
+            "VERDICT:", "error: the agent gave no verdict; the output is 'VERDICT:'", id="no word"
+        ),
+        pytest.param("", "error: the agent gave no verdict; the output is ''", id="nothing"),
         pytest.param(
             "VERDICT: PASS",
-            "error: unknown verdict 'PASS', the words are `pass`, `fail`; saw 'VERDICT: PASS'",
+            "error: unknown verdict 'PASS'; expected `pass`, `fail`; the output is 'VERDICT: PASS'",
             id="letter for letter",
         ),
         pytest.param(
             "VERDICT: pass.",
-            "error: unknown verdict 'pass.', the words are `pass`, `fail`; saw 'VERDICT: pass.'",
+            "error: unknown verdict 'pass.'; expected `pass`, `fail`; the output is 'VERDICT: pass.'",
             id="nothing but the word",
         ),
     ],
@@ -741,8 +763,7 @@ def test_verdict_lines(output, said):
         pytest.param("", "partial: the verdict is `partial`", id="empty: the line counts"),
         pytest.param(
             "pass",
-            "error: unknown verdict 'pass', the words are `partial`, `blocked`; saw"
-            " 'VERDICT: partial'",
+            "error: unknown verdict 'pass'; expected `partial`, `blocked`; the output is 'VERDICT: partial'",
             id="not one of them",
         ),
     ],
@@ -753,7 +774,7 @@ def test_structured_verdicts(verdict, said):
 
 
 def test_a_verdict_in_a_cut_output():
-    reason = "the output was cut off before its verdict; saw 'VERDICT: pass'"
+    reason = "the output was cut off before its verdict; the output is 'VERDICT: pass'"
     cut_off = Observation(0, None, "VERDICT: pass", truncated=True)
     assert judge(VerdictWords(), cut_off) == Judgement("error", reason)
     assert judge(VerdictWords(), cut_off._replace(verdict="fail")).verdict == "fail"
@@ -796,7 +817,7 @@ BAD = OutputNumeric(0)
         pytest.param(AnyOf(()), "error: there is nothing to judge", id="any of nothing"),
         pytest.param(
             Not(VerdictWords(("maybe",))),
-            "error: `verdict` says `maybe`, not pass or fail",
+            "error: `verdict` gave `maybe`, not pass or fail",
             id="only pass and fail combine",
         ),
     ],

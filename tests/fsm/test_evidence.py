@@ -173,7 +173,7 @@ def row(id: str, world: ScriptedWorld, text: str) -> Any:
             check -> fix (on_fail)
             fix -> check (next)
             iteration 2
-            recheck check here: it failed on this very tree in iteration 1
+            recheck check here: it failed on the same tree in iteration 1
             warning: `check` failed in iteration 1 and passes now, on the same tree
             check -> done (on_pass)
             loop_complete: completed, terminal
@@ -186,7 +186,7 @@ def row(id: str, world: ScriptedWorld, text: str) -> Any:
             check -> fix (on_fail)
             fix -> check (next)
             iteration 2
-            recheck check here: it failed on this very tree in iteration 1
+            recheck check here: it failed on the same tree in iteration 1
             check -> fix (on_fail)
             fix -> check (next)
             iteration 3
@@ -451,7 +451,7 @@ def test_what_cannot_be_put_back_is_an_error_that_names_it():
     world.trees.stuck = ("tests/t",)
     begin(world, evidence="on")
     assert world.log[-1]["reason"] == "error"
-    assert world.log[-1]["error"] == "could not be put back: tests/t: read-only"
+    assert world.log[-1]["error"] == "could not be restored: tests/t: read-only"
 
 
 def test_something_that_changes_tests_as_fast_as_they_are_put_back_fails():

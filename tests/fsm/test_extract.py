@@ -1,4 +1,4 @@
-"""What a text holds: numbers, matches, the one value of a filter."""
+"""What a string holds: numbers, matches, the one value of a filter."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ def test_fields_that_take_a_number(value, number):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        pytest.param("many", "`target` is no number: 'many'", id="word"),
-        pytest.param("", "`target` is no number: ''", id="empty variable"),
-        pytest.param(float("nan"), "`target` is no finite number", id="nan"),
-        pytest.param(10**400, "`target` is no finite number", id="huge"),
+        pytest.param("many", "`target` is not a number: 'many'", id="word"),
+        pytest.param("", "`target` is not a number: ''", id="empty variable"),
+        pytest.param(float("nan"), "`target` is not a finite number", id="nan"),
+        pytest.param(10**400, "`target` is not a finite number", id="huge"),
     ],
 )
 def test_fields_that_hold_no_number(value, message):
@@ -261,13 +261,13 @@ def test_one_value(path, text, value):
         pytest.param(
             "foo",
             "1",
-            "`foo` is no jq filter: foo/0 is not defined at <top-level>, line 1, column 1:",
+            "`foo` is not a valid jq filter: foo/0 is not defined at <top-level>, line 1, column 1:",
             id="unknown function",
         ),
         pytest.param(
             "",
             "1",
-            '`` is no jq filter: Top-level program not given (try ".")',
+            '`` is not a valid jq filter: Top-level program not given (try ".")',
             id="no filter",
         ),
     ],
@@ -283,7 +283,7 @@ def test_a_value_as_deep_as_jq_allows():
 
 
 def test_a_filter_is_not_cut_at_a_nul():
-    with pytest.raises(CannotJudge, match="is no jq filter"):
+    with pytest.raises(CannotJudge, match="is not a valid jq filter"):
         one_value(".\0 | oops", "1")
 
 
@@ -294,7 +294,7 @@ def test_a_filter_is_not_cut_at_a_nul():
         (True, "true or false"),
         (1, "a number"),
         (1.5, "a number"),
-        ("", "a text"),
+        ("", "a string"),
         ([], "a list"),
         ({}, "an object"),
     ],

@@ -107,7 +107,7 @@ def test_time_that_is_up_is_left_to_the_next_deadline():
             id="terminate",
         ),
         pytest.param({"on_handoff": "pause"}, 1, "", id="pause"),
-        pytest.param({"on_handoff": "spawn"}, 1, "a fresh session goes on with it", id="spawn"),
+        pytest.param({"on_handoff": "spawn"}, 1, "a fresh session continues the run", id="spawn"),
         pytest.param(
             {"on_handoff": "continue", "max_continuations": 1},
             2,
@@ -215,7 +215,7 @@ def test_a_session_that_there_is_no_money_for_is_not_started():
     assert (ending.reason, ending.spawn, ending.message) == (
         "max_cost",
         False,
-        "$0.2 of $1 are left, a session may use $0.25",
+        "$0.2 of $1 is left, but a session may use $0.25",
     )
 
 

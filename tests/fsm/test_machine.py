@@ -313,7 +313,7 @@ class TestErrors:
         }
         world = ScriptedWorld(loop(states), [])
         assert story(world) == is_told("""
-            warning: state `a`: `captured.n.output` has no value; nothing is known there
+            warning: state `a`: `captured.n.output` has no value; no values are defined there
             a -> over (on_error)
             loop_error: failed, terminal""")
         assert world.log[-1]["error"] == "entered by `on_error`"
@@ -518,7 +518,7 @@ class TestTerminal:
         world = ScriptedWorld(loop(CHECK_FIX), [0])
         world.leftovers = ("npm run dev (pid 7)",)
         assert told_lines(world)[1:] == [
-            "warning: ended what the actions had left running: npm run dev (pid 7)",
+            "warning: ended processes that the actions had left running: npm run dev (pid 7)",
             "loop_complete: completed, terminal",
         ]
 
@@ -1106,7 +1106,7 @@ def test_values_in_a_circle_are_an_error():
     }
     world = ScriptedWorld(loop(states), [])
     assert story(world) == "loop_error: failed, error"
-    assert "in a circle" in world.log[-1]["error"]
+    assert "circular reference" in world.log[-1]["error"]
 
 
 @pytest.mark.parametrize(
@@ -1210,7 +1210,7 @@ def test_the_message_of_used_up_iterations(most, said):
 def test_what_the_actions_left_running_is_named():
     world = ScriptedWorld(loop(CHECK_FIX), [0])
     world.leftovers = ("sleep (12)", "tail (13)")
-    assert "warning: ended what the actions had left running: sleep (12), tail (13)" in (
+    assert "warning: ended processes that the actions had left running: sleep (12), tail (13)" in (
         told_lines(world)
     )
 

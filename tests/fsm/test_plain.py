@@ -30,7 +30,7 @@ def hide(text: str) -> str:
         pytest.param(
             LoopError("failed", "error", "a", 1, 2, "a", "no hunter2"),
             LoopError("failed", "error", "a", 1, 2, "a", "no ***"),
-            id="a text from outside",
+            id="a string from outside",
         ),
         pytest.param(StateEnter("hunter2", 1, 1, "next"), None, id="the author's own words"),
         pytest.param(

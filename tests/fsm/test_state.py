@@ -73,7 +73,7 @@ SHORT_FORM = {
         ({"n": {"exit_code": 0, "duration_ms": 9}}, {"n": Result(0, 9)}),
         ({}, {}),
     ],
-    ids=["a number", "a text", "a result", "nothing"],
+    ids=["a number", "a string", "a result", "nothing"],
 )
 def test_the_designs_own_state_is_read(captured, results):
     run = LoopState.from_dict({**SHORT_FORM, "captured": captured})
@@ -240,12 +240,12 @@ def test_what_does_not_fit_is_refused(field, value):
     ids=lambda edited: edited["phase"],
 )
 def test_a_phase_without_what_it_is_about_is_refused(edited):
-    with pytest.raises(ValueError, match="does not say what"):
+    with pytest.raises(ValueError, match="is missing"):
         LoopState.from_dict({**RUN.to_dict(), **edited})
 
 
 def test_a_state_before_without_a_result_is_refused():
-    with pytest.raises(ValueError, match="there is no result of `nobody`, the state before"):
+    with pytest.raises(ValueError, match="the result of the previous state, `nobody`, is missing"):
         LoopState.from_dict({**RUN.to_dict(), "prev_state": "nobody"})
 
 

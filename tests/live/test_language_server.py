@@ -244,4 +244,4 @@ def test_the_keys_of_a_paradigm_are_completed(
 def test_a_key_is_explained(editor: Editor, project: Project):
     name = edit(project, NATIVE.format(key="timeout", value="10m"))
     assert editor.open(name) == []
-    assert "time for this action" in editor.hover(name, LINE, 6)
+    assert "maximum time for this action" in editor.hover(name, LINE, 6)

@@ -78,7 +78,7 @@ def test_in_a_file_as_people_keep_it():
         pytest.param("[" * 100_000, None, id="too deep"),
         pytest.param('[{"id": 885}, 886]', "has no object whose `id` or `project_number` is 886", id="not there"),
         pytest.param("886", "has no object whose `id` or `project_number` is 886", id="no object at all"),
-        pytest.param('{"id": 886, "artifacts": "a"}', "has `artifacts` that are not a list", id="artifacts are a text"),
+        pytest.param('{"id": 886, "artifacts": "a"}', "has `artifacts` that are not a list", id="artifacts are a string"),
     ],
 )  # fmt: skip
 def test_no_place_in_json(text, why):

@@ -179,7 +179,7 @@ def test_two_turns_to_the_end(runner, project):
         - src/a.py
         - src/b.py
         summary: specs/886/summary.md
-        implemented in 2 turns, on the agent's word
+        implemented in 2 turns, on the agent's own report
         """)
     assert project.git("log", "--reverse", "--format=%B", "HEAD~2..HEAD") == dedent("""\
         implement-886: phase 2 of 4 (turn 1)
@@ -194,7 +194,7 @@ def test_two_turns_to_the_end(runner, project):
 @pytest.mark.parametrize(
     ("metadata", "first_line", "last_line", "word"),
     [
-        pytest.param({"status": "implemented", "reason": "all proved"}, "implemented", "implemented in 1 turn, on the agent's word: all proved", "implemented", id="implemented"),
+        pytest.param({"status": "implemented", "reason": "all proved"}, "implemented", "implemented in 1 turn, on the agent's own report: all proved", "implemented", id="implemented"),
         pytest.param({"status": "partial", "partial_progress": progress(1, 1)}, "partial, 1 of 1 phase complete", "not implemented after 1 turn, 1 of 1 phase complete", "partial", id="partial"),
         pytest.param({"status": "partial", "requires_user_review": True, "reason": "lemma 4 is false"}, "needs review", "needs review: lemma 4 is false", "review", id="review"),
         pytest.param({"status": "blocked", "reason": "no licence"}, "blocked", "blocked: no licence", "blocked", id="blocked"),
@@ -302,7 +302,7 @@ def test_a_check_that_fails_tells_the_next_turn_what_it_printed(checked, run_dir
     assert lines[-2:] == ["  tests ran", "  phases_total: 9\\x1b[2J"]
     assert len(lines) == 40
     assert told["check_log"] == str(run_dir / "check.log")
-    # All phases are complete, and there is none behind the last.
+    # All phases are complete, and there are none behind the last.
     assert (told["resume_phase"], told["phases_total"]) == (2, 2)
     checked.leave(status="implemented", partial_progress=progress(2, 2))
     checked.settle()
@@ -840,7 +840,7 @@ def test_a_damaged_memory_is_left_as_it_is(runner, run_dir, text):
 def test_nothing_to_settle(runner):
     assert runner.act("settle") == (
         1,
-        ["FATAL_ERROR: no turn was prepared, so there is none to settle"],
+        ["FATAL_ERROR: no turn was prepared, so there are none to settle"],
         [],
     )
     assert runner.act("report") == (

@@ -94,7 +94,7 @@ def test_measurements_of_version_one_are_read_from_the_reasons():
         eval_of("error", "expected a number, got 'x'", "convergence"),
         eval_of("pass", "7 eq 7", "output_numeric"),
         enter("apply"),
-        eval_of("progress", "4.5 is nearer to 0 than 12", "convergence"),
+        eval_of("progress", "4.5 is closer to 0 than 12", "convergence"),
         eval_of("error", "inf", "convergence"),
         eval_of("target", "0 meets the target 0", "convergence"),
     ]

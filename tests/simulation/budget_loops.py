@@ -1,4 +1,4 @@
-"""Loops with everything that costs money or time, and what their actions do: made up from a number.
+"""Loops with everything that costs money or time, and what their actions do: generated from a number.
 
 An action's result depends on nothing but the number, its step and how many results that step has
 had before, so a run that was cut comes to the same results as one that was not.

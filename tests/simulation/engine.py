@@ -1,4 +1,4 @@
-"""Run the real engine on a disk that can fail, with actions made up and a clock of our own.
+"""Run the real engine on a disk that can fail, with actions generated and a clock of our own.
 
 One *segment* is the life of one process: it starts or resumes the run and ends by itself, by a
 stop, by an error, by a kill or by a loss of power.
@@ -55,7 +55,7 @@ class Stop(StopFlag):
 
 
 def played_by(act: Callable[[LoopState, RunAction], ActionOutcome]) -> Performers:
-    """Performers for actions that are made up; what cannot be filled in never gets there."""
+    """Performers for actions that are generated; what cannot be filled in never gets there."""
 
     def perform(world: LocalWorld, run: LoopState, command: RunAction) -> ActionEnded:
         filled = fill(command, world.values(run))

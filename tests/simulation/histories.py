@@ -1,7 +1,7 @@
 """One number, one history: a machine, a run of it, the accidents on the way, and what must hold.
 
 `tell(seed)` plays the whole of it and raises AssertionError where a promise is broken.  What is
-made up from the number is all there is: the same number gives the same history.
+generated from the number is all there is: the same number gives the same history.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Machines and what their actions do, made up from a number: the same number, the same machine.
+"""Machines and what their actions do, generated from a number: the same number, the same machine.
 
 What an action does depends on nothing but the number and on which action it is (its step, and how
 often that step has been judged before), so an action that is run again does the same again and a

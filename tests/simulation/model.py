@@ -49,7 +49,7 @@ def view(files: RunFiles) -> View:
 
 
 def _snapshot(files: RunFiles) -> int | str | None:
-    """The number it stands for; a text if it is there and cannot be read."""
+    """The number it stands for; a string if it is there and cannot be read."""
     try:
         with open(files.state, "rb") as file:
             return int(json.load(file)["seq"])

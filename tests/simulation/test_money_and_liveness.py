@@ -1,4 +1,4 @@
-"""The laws of money and liveness (`ledger`), tried on histories made up from numbers.
+"""The laws of money and liveness (`ledger`), tried on histories generated from numbers.
 
 In any history of runs, crashes, resumes and stops every resume runs an action, waits visibly or
 ends; every session or agent process is counted against a limit before it starts; no history

@@ -1,4 +1,4 @@
-"""Histories made up from numbers: whatever happens, nothing recorded is run again or lost.
+"""Histories generated from numbers: whatever happens, nothing recorded is run again or lost.
 
 A failing seed is played again with `pytest tests/simulation --seed N`.
 """

@@ -1,4 +1,4 @@
-"""The real command with the system watching it: what it asks of the kernel, or an answer made up.
+"""The real command with the system watching it: what it asks of the kernel, or an answer generated.
 
 A forked child waits at a gate until strace is attached, so only the command's own calls are seen
 and counted, not the interpreter's start.
@@ -27,7 +27,7 @@ class Traced(NamedTuple):
 
     @property
     def injected(self) -> str | None:
-        """The call that got an answer made up, if one did."""
+        """The call that got an answer generated, if one did."""
         return next((line for line in self.lines if "(INJECTED)" in line), None)
 
 

@@ -84,7 +84,9 @@ def test_a_child_that_holds_stdout_open_does_not_delay_the_next_state(project: P
     assert child.returncode == 0
     assert "started" in out
     warning = next(e for e in project.events("row") if e["event"] == "warning")
-    assert warning["message"].startswith("ended what the actions had left running: sleep 600 (pid ")
+    assert warning["message"].startswith(
+        "ended processes that the actions had left running: sleep 600 (pid "
+    )
     assert members(project) == []
 
 

@@ -23,7 +23,7 @@ from little_loops.templates.parse import (
 
 
 def told(text: str) -> list[str]:
-    """The pieces of a text in few words: text, `escape`, or what a reference says."""
+    """The pieces of a string in few words: text, `escape`, or what a reference says."""
     pieces = []
     for piece in parse(text):
         match piece:
@@ -79,21 +79,21 @@ def test_a_text_is_read(text, pieces):
             "a ${context.${key}}",
             "${context.${",
             "a reference inside a reference: `${context.…`",
-            "references do not nest: give each a place of its own in the text",
+            "references cannot be nested; write one after the other",
             id="nested in a path",
         ),
         pytest.param(
             "${context.a.${key}}",
             "${context.a.${",
             "a reference inside a reference: `${context.a…`",
-            "references do not nest: give each a place of its own in the text",
+            "references cannot be nested; write one after the other",
             id="nested at the end of a path",
         ),
         pytest.param(
             "${env.a:-${env.b}}",
             "${env.a:-${",
             "a reference inside a reference: `${env.a:-…`",
-            "references do not nest: give each a place of its own in the text",
+            "references cannot be nested; write one after the other",
             id="nested in a fallback",
         ),
         pytest.param(
@@ -129,21 +129,21 @@ def test_a_text_is_read(text, pieces):
         pytest.param(
             "${env.HOME and",
             "${env.HOME ",
-            "` ` cannot stand in a reference: `${env.HOME `",
+            "` ` is not allowed in a reference: `${env.HOME `",
             "write `${namespace.name}` or `${namespace.name:-fallback}`; `$${` gives a literal `${`",
             id="a blank",
         ),
         pytest.param(
             "${env.}",
             "${env.}",
-            "`}` cannot stand in a reference: `${env.}`",
+            "`}` is not allowed in a reference: `${env.}`",
             "write `${namespace.name}` or `${namespace.name:-fallback}`; `$${` gives a literal `${`",
             id="no name",
         ),
         pytest.param(
             "${env.F%.txt}",
             "${env.F%",
-            "`%` cannot stand in a reference: `${env.F%`",
+            "`%` is not allowed in a reference: `${env.F%`",
             "write `${namespace.name}` or `${namespace.name:-fallback}`; `$${` gives a literal `${`",
             id="shell operators",
         ),

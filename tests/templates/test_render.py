@@ -1,4 +1,4 @@
-"""Which values there are, and how they are written into a text."""
+"""Which values there are, and how they are written into a string."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_value_that_is_not_there_is_named(text, message):
 def test_a_namespace_without_values_knows_nothing():
     with pytest.raises(Unresolved) as caught:
         render_text("${prev.output}", lookup_in({}), {})
-    assert str(caught.value) == "`prev.output` has no value; nothing is known there"
+    assert str(caught.value) == "`prev.output` has no value; no values are defined there"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_namespace_without_values_knows_nothing():
         ("${captured.check.structured.a.b}", None),
         (
             "${captured.check.output.a}",
-            "`captured.check.output.a` has no value; nothing is known there",
+            "`captured.check.output.a` has no value; no values are defined there",
         ),
         ("${env.WHATEVER}", None),
         *[(f"${{{space}.{field}}}", None) for space in FIELDS for field in FIELDS[space]],
@@ -345,7 +345,9 @@ def test_a_place_without_a_safe_form_is_refused():
     with pytest.raises(Refused) as caught:
         render_shell("${env.A}; eval ${prev.output}; echo ${env.HOME}", LOOKUP, {})
     assert str(caught.value) == ("`${env.A}` is used as the name of a command, and would be run")
-    assert caught.value.help == "write the command out, and pass the value to it as an argument"
+    assert (
+        caught.value.help == "write the command literally, and pass the value to it as an argument"
+    )
     assert [each.reference.text for each in caught.value.refusals] == [
         "${env.A}",
         "${prev.output}",
@@ -369,7 +371,7 @@ def test_a_value_that_would_be_an_option_is_refused_when_it_comes(value):
     [
         ("${captured.n.output}", "read it from the file `${captured.n.file}`"),
         ("${prev.stderr}", "read it from the file `${prev.stderr_file}`"),
-        ("${loop.continuation}", "write it into a file, and give the action the file's name"),
+        ("${loop.continuation}", "write it to a file, and pass the file name to the action"),
     ],
 )
 def test_what_no_process_can_be_given(text, fix):
@@ -378,7 +380,7 @@ def test_what_no_process_can_be_given(text, fix):
     with pytest.raises(TooLarge) as caught:
         render_shell(f"echo {text}", lambda _: "x" * (fits + 1), {})
     assert str(caught.value) == (
-        f"`{text}` is 131066 bytes long, and a shell action can be given less than 128 KiB: {fix}"
+        f"`{text}` is 131066 bytes long, but a shell action accepts less than 128 KiB: {fix}"
     )
     assert len(render_shell(f"echo {text}", lambda _: "x" * fits, {}).env["LL_V1"]) == fits
 

@@ -67,12 +67,12 @@ def test_a_value_as_text(value, text):
     [
         pytest.param(
             {"a": "${context.a}"},
-            "`context` values refer to each other in a circle: `context.a` → `context.a`",
+            "circular reference between `context` values: `context.a` → `context.a`",
             id="itself",
         ),
         pytest.param(
             {"a": "${context.b}", "b": "x ${context.c:q}", "c": "${context.a}"},
-            "`context` values refer to each other in a circle: "
+            "circular reference between `context` values: "
             "`context.a` → `context.b` → `context.c` → `context.a`",
             id="a long way round",
         ),
@@ -83,19 +83,19 @@ def test_a_value_as_text(value, text):
         ),
         pytest.param(
             {f"{chr(97 + n)}": f"${{context.{chr(98 + n)}}}" * 2 for n in range(25)} | {"z": "zz"},
-            "the text is longer than 1048576 characters once `context` is put in",
+            "the text is longer than 1048576 characters once `context` is filled in",
             marks=pytest.mark.untraced,
             id="a value that grows without end",
         ),
         pytest.param(
             {f"{chr(97 + n)}": f"${{context.{chr(98 + n)}:q}}" * 2 for n in range(25)} | {"z": "z"},
-            "the text is longer than 1048576 characters once `context` is put in",
+            "the text is longer than 1048576 characters once `context` is filled in",
             marks=pytest.mark.untraced,
             id="one that grows in quotes",
         ),
         pytest.param(
             {"a": "${context.a0}", **{f"a{n}": f"${{context.a{n + 1}}}" for n in range(60)}},
-            "`context` values refer to each other over more than 50 steps",
+            "`context` values refer to each other more than 50 levels deep",
             id="a chain",
         ),
     ],
@@ -131,7 +131,7 @@ def test_values_never_read_together_with_what_stands_beside_them(text, value):
     with pytest.raises(TemplateError) as caught:
         splice(text, {"a": value})
     assert str(caught.value) == (
-        "a `context` value and the text beside it would be read together as a reference"
+        "a `context` value and the text next to it would together form a reference"
     )
 
 
@@ -163,8 +163,8 @@ def test_values_never_read_together_with_what_stands_beside_them(text, value):
         ),
         pytest.param(
             ("check", "output", "x"),
-            "`captured.check.output.x` has no value; nothing is known there",
-            id="into a text",
+            "`captured.check.output.x` has no value; no values are defined there",
+            id="into a string",
         ),
     ],
 )

@@ -19,8 +19,8 @@ def hints(loop: FSMLoop) -> list[str]:
         if isinstance(filling.actions.get(name), Shell) and not loop.states[name].check
     ]
     return [
-        f"`{name}` decides about success: mark it `check: true`, and its pass counts only for the "
-        "files it has seen"
+        f"`{name}` decides success: mark it `check: true`, so that its pass counts only for the "
+        "files it was run on"
         for name in unmarked
     ]
 

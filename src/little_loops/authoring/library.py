@@ -27,7 +27,7 @@ def checked(loop: FSMLoop) -> FSMLoop:
     try:
         plain = loop.to_dict()
     except (AttributeError, TypeError) as error:  # made by hand, of something else
-        raise ValueError(f"loop `{loop.name}` is not made of `StateConfig`: {error}") from error
+        raise ValueError(f"loop `{loop.name}` is not built from `StateConfig`: {error}") from error
     problems = load_data(plain, loop.name).problems
     wrong = [p for p in problems if p.severity == "error" and not p.code.startswith("LL4")]
     if wrong:

@@ -86,7 +86,7 @@ def _define(root: Node, source: Source, problems: Iterable[Problem], stem: str) 
     reader.problems.extend(problems)
     if not isinstance(root, Map):
         message = "a loop file is a mapping of fields, such as `name: …` and `states: …`"
-        reader.note("LL013", message, root.mark, "`ll-loop init` writes a first loop")
+        reader.note("LL013", message, root.mark, "`ll-loop init` creates a first loop")
         return Definition(None, _in_order(reader.problems), Places(source, None))
     read = _compiled(root, reader, stem)
     if read.loop is not None:
@@ -138,8 +138,8 @@ def _variables_given_twice(root: Map, reader: Reader) -> None:
     for entry in written.entries if isinstance(written, Map) else ():
         field = GIVEN_BY.get(entry.key.text)
         if field is not None:
-            message = f"`{field}` gives `{entry.key.text}` its value, and so does `context`"
-            reader.note("LL012", message, entry.key.mark, f"say it by `{field}` alone")
+            message = f"`{field}` and `context` both set `{entry.key.text}`"
+            reader.note("LL012", message, entry.key.mark, f"set it only with `{field}`")
 
 
 def _expand(paradigm: str, root: Map, name: str) -> Map:
@@ -219,7 +219,7 @@ def _usable_name(root: Map, reader: Reader, stem: str) -> str:
     # A goal names itself; the rest would be called as the file is.
     written = root.get("paradigm")
     if not (isinstance(written, Text) and written.text == "goal" and "states" not in root):
-        message = f"the file's name `{shown(stem)}` cannot be the loop's"
+        message = f"the file name `{shown(stem)}` cannot be used as the loop's name"
         reader.note("LL106", message, root.mark, "add `name: …`, or rename the file")
     return "loop"
 
@@ -246,7 +246,7 @@ def _in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 def _empty(source: Source) -> Problem:
     place = source.place(Mark(0, 0, 1))
-    return Problem("LL004", "the file is empty", place, "`ll-loop init` writes a first loop")
+    return Problem("LL004", "the file is empty", place, "`ll-loop init` creates a first loop")
 
 
 def _too_large(data: Any) -> Problem | None:

@@ -187,7 +187,7 @@ def needs_bound(condition: Condition) -> bool:
 
 
 def unjudged(reason: str, seen: Observation) -> Judgement:
-    return Judgement(ERROR, f"{reason}; saw {preview(seen.output)}")
+    return Judgement(ERROR, f"{reason}; the output is {preview(seen.output)}")
 
 
 # Exit codes
@@ -242,7 +242,7 @@ def never_ran(seen: Observation) -> Judgement | None:
 
 def output_contains(condition: OutputContains, seen: Observation) -> Judgement:
     if not condition.pattern:  # a template may come out empty
-        raise CannotJudge("the pattern is empty, and would be found in anything")
+        raise CannotJudge("the pattern is empty and would match anything")
     found = holds(seen, condition.pattern, reading(condition))
     reason = f"`{cut(condition.pattern)}` {'found' if found else 'not found'}"
     if seen.truncated and not found:
@@ -310,7 +310,7 @@ def convergence(condition: Convergence, seen: Observation, memory: Metric | None
     if memory is None:
         reason = f"{plain(value)} is the first measurement, the target is {plain(target)}"
         return Judgement(PROGRESS, reason, Metric(value), value)
-    than_before = f"nearer to {plain(target)} than {plain(memory.best)}"
+    than_before = f"closer to {plain(target)} than {plain(memory.best)}"
     if gap(value, target) < gap(memory.best, target):
         return Judgement(PROGRESS, f"{plain(value)} is {than_before}", Metric(value), value)
     stalled = memory.stalled + 1
@@ -332,7 +332,7 @@ def arrived(condition: Convergence, value: float, target: float) -> bool:
 
 def output_json(condition: OutputJson, seen: Observation) -> Judgement:
     if seen.truncated:
-        raise CannotJudge("the output was cut off, so it is not whole JSON")
+        raise CannotJudge("the output was cut off, so it is not complete JSON")
     if not condition.path.strip():  # to jq this is `.`
         raise CannotJudge("the path is empty")
     text = seen.output if seen.large is None else seen.large.text()
@@ -350,13 +350,13 @@ def compare(condition: OutputJson, value: Any, target: Scalar) -> Judgement:
     for each, name in ((value, path), (target, "`target`")):
         # jq has doubles only, and its largest one stands for 1e999.
         if isinstance(each, (int, float)) and not abs(each) < LARGEST:
-            raise CannotJudge(f"{name} is no finite number")
+            raise CannotJudge(f"{name} is not a finite number")
     if op in ("eq", "ne"):
         passed = same(value, target) is (op == "eq")
-    elif kinds in (("a number", "a number"), ("a text", "a text")):
+    elif kinds in (("a number", "a number"), ("a string", "a string")):
         passed = COMPARE[op](value, target)
     else:
-        raise CannotJudge(f"`{op}` wants two numbers or two texts, got {' and '.join(kinds)}")
+        raise CannotJudge(f"`{op}` needs two numbers or two strings, got {' and '.join(kinds)}")
     differ = f": {kinds[0]} is not {kinds[1]}" if target is not None and len({*kinds}) > 1 else ""
     reason = f"{path}: {compared(written(value), op, written(target), passed)}{differ}"
     return Judgement(PASS if passed else FAIL, reason)
@@ -412,7 +412,7 @@ def verdict_words(condition: VerdictWords, seen: Observation) -> Judgement:
         raise CannotJudge("the agent gave no verdict")
     if word not in condition.words:
         words = ", ".join(f"`{each}`" for each in condition.words)
-        raise CannotJudge(f"unknown verdict {preview(word)}, the words are {words}")
+        raise CannotJudge(f"unknown verdict {preview(word)}; expected {words}")
     return Judgement(word, f"the verdict is `{word}`")
 
 
@@ -450,4 +450,4 @@ def pass_or_fail(condition: Condition, seen: Observation, sources: Sources) -> J
     if judgement.verdict in (PASS, FAIL, ERROR):
         return judgement
     name = TYPE_OF[type(condition)]
-    return Judgement(ERROR, f"`{name}` says `{judgement.verdict}`, not pass or fail")
+    return Judgement(ERROR, f"`{name}` gave `{judgement.verdict}`, not pass or fail")

@@ -185,8 +185,10 @@ def recheck_due(loop: FSMLoop, run: LoopState, trees: Trees) -> Rerun | None:
 def never_settles(trees: Trees) -> Judgement | None:
     if trees.unsettled < MAX_UNSETTLED:
         return None
-    reason = f"the tree changed {MAX_UNSETTLED} times while the checks ran, so no pass is of it"
-    return Judgement(ERROR, f"{reason}; have git ignore what they write")
+    reason = (
+        f"the tree changed {MAX_UNSETTLED} times while the checks ran, so no pass counts for it"
+    )
+    return Judgement(ERROR, f"{reason}; add the files that they write to .gitignore")
 
 
 def latest_agent_pass(loop: FSMLoop, run: LoopState, trees: Trees) -> CheckRecord | None:
@@ -244,7 +246,7 @@ def _weigh_pass(
     if failed is None:
         why = f"pass {record.passes} of {wanted}"
     else:
-        why = f"it failed on this very tree in iteration {failed.iteration}"
+        why = f"it failed on the same tree in iteration {failed.iteration}"
     return Rerun(name, "here", why)
 
 
@@ -259,8 +261,8 @@ def _weigh_failure(
         return judgement
     earlier = [each for each in record.not_passed[:-1] if _is_same(each, failed)]
     if len({each.tree for each in record.not_passed[-limit - 1 :]}) == 1:
-        return Judgement(STALLED, f"nothing has changed {trees.stalls} times")
-    return Judgement(STALLED, f"the tree is what it was in iteration {earlier[-1].iteration}")
+        return Judgement(STALLED, f"nothing has changed {trees.stalls} times in a row")
+    return Judgement(STALLED, f"the tree is the same as in iteration {earlier[-1].iteration}")
 
 
 def failure_on(trees: Trees, record: CheckRecord) -> NotPassed | None:
@@ -283,4 +285,4 @@ def _is_same(one: NotPassed, other: NotPassed) -> bool:
 
 
 def _mixed(record: CheckRecord, failed: NotPassed) -> str:
-    return f"it passes and fails on one tree ({failed.tree[:7]})"
+    return f"it passes and fails on the same tree ({failed.tree[:7]})"

@@ -140,7 +140,7 @@ def _restored(trees: Trees, event: Restored) -> Trees:
     finding = trees.finding
     if event.failed:
         more = f" and {len(event.failed) - 1} more" if len(event.failed) > 1 else ""
-        finding = Finding(ERROR, f"could not be put back: {event.failed[0]}{more}")
+        finding = Finding(ERROR, f"could not be restored: {event.failed[0]}{more}")
     trees = trees._replace(snapshot=None, finding=finding)
     if event.of == "outside":
         return trees._replace(project=trees.put_back, put_back=None)

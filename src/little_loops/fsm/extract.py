@@ -86,9 +86,9 @@ def as_number(value: float | str, field: str) -> float:
     try:
         number = number_in(value) if isinstance(value, str) else value
     except NotANumber:
-        raise CannotJudge(f"`{field}` is no number: {preview(str(value))}") from None
+        raise CannotJudge(f"`{field}` is not a number: {preview(str(value))}") from None
     if not abs(number) <= LARGEST:  # so written, it catches NaN as well
-        raise CannotJudge(f"`{field}` is no finite number")
+        raise CannotJudge(f"`{field}` is not a finite number")
     return number
 
 
@@ -148,7 +148,7 @@ def one_value(path: str, text: str) -> Any:
     try:
         program = jq.compile(path.replace("\0", "\\0"))
     except ValueError as error:
-        raise CannotJudge(f"`{cut(path)}` is no jq filter: {_headline(error)}") from None
+        raise CannotJudge(f"`{cut(path)}` is not a valid jq filter: {_headline(error)}") from None
     try:
         values = list(islice(iter(program.input_text(utf8(text).decode())), 2))
     except (ValueError, RecursionError) as error:
@@ -190,7 +190,7 @@ def kind(value: Any) -> str:
     if isinstance(value, (int, float)):
         return "a number"
     if isinstance(value, str):
-        return "a text"
+        return "a string"
     return "a list" if isinstance(value, list) else "an object"
 
 

@@ -66,7 +66,7 @@ def _no_room_for_session(turn: Turn) -> Ending | None:
     if left is None or receipt is None or left > receipt.cost_usd:
         return None
     needs = f"a session may use ${receipt.cost_usd:g}"
-    message = f"${left:g} of ${cost_allowed_usd(turn.loop, turn.run):g} are left, {needs}"
+    message = f"${left:g} of ${cost_allowed_usd(turn.loop, turn.run):g} is left, but {needs}"
     return endings.failed("max_cost", message)
 
 
@@ -75,5 +75,5 @@ def after_handoff(turn: Turn) -> EndLeftovers | None:
     if not turn.run.spawns:
         return None
     note_receipt(turn, session(turn.loop, turn.run))
-    message = "a fresh session goes on with it"
+    message = "a fresh session continues the run"
     return EndLeftovers(endings.HANDED_OFF._replace(spawn=True, message=message))

@@ -118,7 +118,7 @@ def _cut_by_time(run: LoopState) -> bool:
 def note_end(turn: Turn, ended: LeftoversEnded) -> None:
     if ended.names:
         names = ", ".join(ended.names)
-        turn.note(RunWarning(f"ended what the actions had left running: {names}"))
+        turn.note(RunWarning(f"ended processes that the actions had left running: {names}"))
     for warning in ended.warnings:
         turn.note(RunWarning(warning))
     if ended.report:

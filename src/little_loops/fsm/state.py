@@ -399,9 +399,9 @@ def _going_together(run: LoopState) -> LoopState:
         "judged": run.judgement is not None,
     }
     if not needed.get(run.phase, True):
-        raise WrongShape(f"the run is `{run.phase}`, and does not say what")
+        raise WrongShape(f"the run is `{run.phase}`, but what belongs to that phase is missing")
     if run.prev_state is not None and run.prev_state not in run.captured:
-        raise WrongShape(f"there is no result of `{run.prev_state}`, the state before")
+        raise WrongShape(f"the result of the previous state, `{run.prev_state}`, is missing")
     return run
 
 

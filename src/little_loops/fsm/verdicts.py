@@ -114,7 +114,7 @@ def with_source(state: StateConfig, judgement: Judgement) -> Judgement:
     condition = state.condition
     if judgement.verdict != ERROR or state.action is not None or condition is None:
         return judgement
-    looked_at = f"the condition reads `{condition.source}`; `source` names another result"
+    looked_at = f"the condition reads `{condition.source}`; set `source` to judge another result"
     return judgement._replace(reason=f"{judgement.reason} ({looked_at})")
 
 

@@ -220,7 +220,7 @@ def _misfit(text: str, start: int, at: int) -> TemplateError:
         return TemplateError(
             f"a reference inside a reference: `{shown}…`",
             *(start, text.index("{", at) + 1),
-            help="references do not nest: give each a place of its own in the text",
+            help="references cannot be nested; write one after the other",
         )
     if at == len(text) or text[at] == "\n":
         return TemplateError(
@@ -229,7 +229,7 @@ def _misfit(text: str, start: int, at: int) -> TemplateError:
             help="close it with `}`, or write `$${` for a literal `${`",
         )
     return TemplateError(
-        f"`{text[at]}` cannot stand in a reference: `{shown}{text[at]}`",
+        f"`{text[at]}` is not allowed in a reference: `{shown}{text[at]}`",
         *(start, at + 1),
         help="write `${namespace.name}` or `${namespace.name:-fallback}`; "
         "`$${` gives a literal `${`",

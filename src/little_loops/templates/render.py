@@ -122,7 +122,7 @@ class TooLarge(LittleLoopsError):
 
     def __init__(self, reference: Reference, size: int) -> None:
         super().__init__(
-            f"`{reference.text}` is {size} bytes long, and a shell action can be given less than "
+            f"`{reference.text}` is {size} bytes long, but a shell action accepts less than "
             f"{LARGEST // 1024} KiB: {_remedy(reference)}"
         )
         self.reference, self.size = reference, size
@@ -471,4 +471,4 @@ def _remedy(reference: Reference) -> str:
         case "prev":
             return f"read it from the file `${{prev.{file}}}`"
         case _:
-            return "write it into a file, and give the action the file's name"
+            return "write it to a file, and pass the file name to the action"

@@ -38,7 +38,7 @@ class Unresolved(LittleLoopsError):
 
     def __init__(self, name: str, known: tuple[str, ...] = ()) -> None:
         self.name, self.known = name, nearest_first(name, known)
-        there = f"known: {listed(self.known)}" if known else "nothing is known there"
+        there = f"known: {listed(self.known)}" if known else "no values are defined there"
         super().__init__(f"`{name}` has no value; {there}")
 
 
@@ -163,7 +163,7 @@ class _Splicer:
                 pieces.append(piece)
         if sum(map(_length, pieces)) > max(LONGEST, len(text)):
             raise TemplateError(
-                f"the text is longer than {LONGEST} characters once `context` is put in",
+                f"the text is longer than {LONGEST} characters once `context` is filled in",
                 *(0, len(text)),
             )
         return tuple(pieces)
@@ -223,10 +223,10 @@ def _must_end(reference: Reference, trail: tuple[str, ...]) -> None:
     place = reference.start, reference.end
     if reference.name in trail:
         chain = " → ".join(f"`{name}`" for name in (*trail, reference.name))
-        raise TemplateError(f"`context` values refer to each other in a circle: {chain}", *place)
+        raise TemplateError(f"circular reference between `context` values: {chain}", *place)
     if len(trail) >= DEEPEST:
         raise TemplateError(
-            f"`context` values refer to each other over more than {DEEPEST} steps", *place
+            f"`context` values refer to each other more than {DEEPEST} levels deep", *place
         )
 
 
@@ -251,7 +251,7 @@ def _must_read_the_same(whole: str, pieces: tuple[Spliced, ...]) -> None:
         again = None
     if again != [written(piece) for piece in pieces if not isinstance(piece, str)]:
         raise TemplateError(
-            "a `context` value and the text beside it would be read together as a reference",
+            "a `context` value and the text next to it would together form a reference",
             *(0, len(whole)),
-            help="let no value end with a `$` right before a `{` or `${`",
+            help="do not end a value with `$` right before `{` or `${`",
         )

@@ -30,14 +30,14 @@ ACTIONS = [
         """,
         """
         warning[LL305] 5:17 /ll:fix
-          `/ll:fix` looks like a slash command, but stands in a shell action
-          help: give it a state of its own, with the slash command as its whole action
+          `/ll:fix` looks like a slash command, but is part of a shell action
+          help: move it to a state of its own, as the whole action
         warning[LL305] 5:34 /review
-          `/review` looks like a slash command, but stands in a shell action
-          help: give it a state of its own, with the slash command as its whole action
+          `/review` looks like a slash command, but is part of a shell action
+          help: move it to a state of its own, as the whole action
         warning[LL305] 7:21 /ll:that
-          `/ll:that` looks like a slash command, but stands in a shell action
-          help: give it a state of its own, with the slash command as its whole action
+          `/ll:that` looks like a slash command, but is part of a shell action
+          help: move it to a state of its own, as the whole action
         """,
     ),
     row(
@@ -55,18 +55,18 @@ ACTIONS = [
         """,
         """
         warning[LL306] 3:3 deploy
-          state `deploy` looks like one that must not run twice, but would after a crash
+          state `deploy` probably must not run twice, but a resume after a crash would run it again
           help: HELP
         warning[LL306] 4:3 pushes
-          state `pushes` looks like one that must not run twice, but would after a crash
+          state `pushes` probably must not run twice, but a resume after a crash would run it again
           help: HELP
         warning[LL306] 8:3 released
-          state `released` looks like one that must not run twice, but would after a crash
+          state `released` probably must not run twice, but a resume after a crash would run it again
           help: HELP
         """.replace(
             "HELP",
             "add `on_interrupt: <state>` (or `$error`), or `on_error: <state>`; "
-            "`on_interrupt: $current` says that it may",
+            "use `on_interrupt: $current` if running it again is safe",
         ),
     ),
     row(
@@ -90,8 +90,8 @@ ACTIONS = [
         """,
         """
         warning[LL305] 13:8 /ll:fix
-          `/ll:fix` looks like a slash command, but stands in a shell action
-          help: give it a state of its own, with the slash command as its whole action
+          `/ll:fix` looks like a slash command, but is part of a shell action
+          help: move it to a state of its own, as the whole action
         """,
     ),
     row(
@@ -126,8 +126,8 @@ ACTIONS = [
           the action of state `a` looks like a prompt, but a shell would run it
           help: add `action_type: prompt`
         error[LL105] 7:60 agent
-          `action_type` wants `shell`, `slash` or `prompt`, not `agent`
-          help: without `action_type` it is: slash if it begins like `/name`, else shell
+          `action_type` must be `shell`, `slash` or `prompt`, not `agent`
+          help: the default of `action_type` is slash if it begins like `/name`, else shell
         """,
     ),
     row(
@@ -154,8 +154,8 @@ ACTIONS = [
         """,
         """
         error[LL216] 3:43 builtin
-          `action_type: builtin` is only for machines that `ll-loop compile` wrote
-          help: use `paradigm: relay`, whose states have these actions
+          `action_type: builtin` is only for machines written by `ll-loop compile`
+          help: use `paradigm: relay`, which compiles to these actions
         """,
     ),
     row(
@@ -172,7 +172,7 @@ ACTIONS = [
         """,
         """
         error[LL216] 4:15 relay.prepared
-          there is no built-in action `relay.prepared`
+          unknown built-in action `relay.prepared`
           help: did you mean `relay.prepare`?
         """,
     ),
@@ -186,8 +186,8 @@ ACTIONS = [
         """,
         """
         error[LL105] 4:45 builtin
-          `action_type` wants `shell`, `slash` or `prompt`, not `builtin`
-          help: without `action_type` it is: slash if it begins like `/name`, else shell
+          `action_type` must be `shell`, `slash` or `prompt`, not `builtin`
+          help: the default of `action_type` is slash if it begins like `/name`, else shell
         """,
     ),
     row(
@@ -318,7 +318,7 @@ def test_what_is_said_about_bash():
         "initial: a\nstates:\n  a: {action: 'ls; [[ -n $x ]]', next: b}\n  b: {terminal: true}\n"
     ) == dedent("""\
         warning[LL315] 3:20 [[
-          `[[` is a feature of bash, and this action is run by `sh`
+          `[[` is a bash feature, but `sh` runs this action
           help: add `shell: bash`""")
 
 

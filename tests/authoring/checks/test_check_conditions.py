@@ -27,7 +27,7 @@ CONDITIONS = [
         judging("type: output_numeric, target: 0, source: cuont"),
         """
         error[LL207] 6:58 cuont
-          `source` names no state or capture: `cuont`
+          `source` does not name a state or capture: `cuont`
           help: did you mean `count`?
         """,
     ),
@@ -36,8 +36,8 @@ CONDITIONS = [
         judging("type: not, of: {type: exit_code, source: done}"),
         """
         error[LL207] 6:58 done
-          `source` names state `done`, which has no action and so leaves no result
-          help: name a state that acts, or a capture
+          `source` names state `done`, which has no action and therefore no result
+          help: name a state with an action, or a capture
         """,
     ),
     row("source, a state", judging("type: exit_code, source: check"), ""),
@@ -48,7 +48,7 @@ CONDITIONS = [
         judging('type: output_numeric, target: "${context.most}", source: check', "{most: a few}"),
         """
         error[LL208] 6:47 "${context.most}"
-          `target` is no number: `a few`
+          `target` is not a number: `a few`
           help: write a number, or a template that gives one
         """,
     ),
@@ -68,7 +68,7 @@ CONDITIONS = [
         """
         error[LL209] 6:49 'ok(?!ay)'
           `ok(?!ay)` cannot be used as a pattern: invalid perl operator: (?!
-          help: there is no look-around and no `\\1`; `regex: false` looks for the text itself
+          help: look-arounds and back-references are not supported; `regex: false` matches the text literally
         """,
     ),
     row(
@@ -80,10 +80,10 @@ CONDITIONS = [
         """
         error[LL209] 6:81 '('
           `(` cannot be used as a pattern: missing ): (
-          help: there is no look-around and no `\\1`; `regex: false` looks for the text itself
+          help: look-arounds and back-references are not supported; `regex: false` matches the text literally
         error[LL209] 6:133 '('
           `(` cannot be used as a pattern: missing ): (
-          help: there is no look-around and no `\\1`; `regex: false` looks for the text itself
+          help: look-arounds and back-references are not supported; `regex: false` matches the text literally
         """,
     ),
     row(
@@ -100,7 +100,7 @@ CONDITIONS = [
         judging("type: output_json, path: '.a[', target: 0, source: check"),
         """
         error[LL210] 6:42 '.a['
-          `.a[` is no jq filter: syntax error, unexpected end of file
+          `.a[` is not a valid jq filter: syntax error, unexpected end of file
           help: try it on some output: `… | jq '<path>'`
         """,
     ),
@@ -147,12 +147,12 @@ CONDITIONS = [
         """
         error[LL209] 9:44 "^${context.pattern}$"
           `^ok(?!ay)$` cannot be used as a pattern: invalid perl operator: (?!
-          help: there is no look-around and no `\\1`; `regex: false` looks for the text itself
+          help: look-arounds and back-references are not supported; `regex: false` matches the text literally
         error[LL210] 10:37 "${context.path}"
-          `.a[` is no jq filter: syntax error, unexpected end of file
+          `.a[` is not a valid jq filter: syntax error, unexpected end of file
           help: try it on some output: `… | jq '<path>'`
         error[LL208] 11:37 "${context.code}"
-          `target` is no exit code: `256`
+          `target` is not an exit code: `256`
           help: write a number, or a template that gives one
         error[LL208] 16:58 "${context.near}"
           `tolerance` must be at least 0, not `-1`
@@ -169,7 +169,7 @@ CONDITIONS = [
         """,
         """
         error[LL211] 3:28 on_target
-          state `measure` has `on_target` and no condition, and `context` has no `target`
+          state `measure` has `on_target` but no condition, and `context` has no `target`
           help: add `target: <number>` to `context`, or a condition of type `convergence`
         """,
     ),
@@ -184,7 +184,7 @@ CONDITIONS = [
         """,
         """
         error[LL208] 2:19 none
-          `target` is no number: `none`
+          `target` is not a number: `none`
           help: write a number, or a template that gives one
         """,
     ),
@@ -204,7 +204,7 @@ CONDITIONS = [
         """,
         """
         error[LL208] 6:26 little
-          `tolerance` is no number: `little`
+          `tolerance` is not a number: `little`
           help: write a number, or a template that gives one
         """,
     ),

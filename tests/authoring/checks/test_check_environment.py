@@ -107,7 +107,7 @@ commands it finds in a value
         """,
     ),
     row(
-        "a text that cannot be filled in",
+        "a string that cannot be filled in",
         """\
         initial: check
         env: {A: "${context.gone}"}

@@ -79,7 +79,7 @@ SCRIPTS = [
           `context` has no `b`
           help: the loop has no `context`
         warning[LL311] 6:43 ${context.c:-}
-          `${context.c:-}` is always its fallback: `context` has no `c`
+          `${context.c:-}` always uses its fallback: `context` has no `c`
           help: the loop has no `context`
         error[LL407] 6:64 ${env.A}
           `${env.A}` is inside the program text of `eval`, and would be run
@@ -110,10 +110,10 @@ SCRIPTS = [
         """,
         """
         error[LL213] 5:13 ${context.command} ${context.word}
-          `action` is empty once `context` is put in
+          `action` is empty once `context` is filled in
           help: give the variable a value, or the template a fallback: `${context.x:-…}`
         error[LL213] 6:49 "${context.word}"
-          `pattern` is empty once `context` is put in
+          `pattern` is empty once `context` is filled in
           help: give the variable a value, or the template a fallback: `${context.x:-…}`
         """,
     ),
@@ -145,8 +145,8 @@ in a value
 finds in a value
           help: write `${prev.output:int}` if it is a whole number
         warning[LL307] 6:47 ${prev.stderr:raw}
-          `${prev.stderr:raw}` is inserted into the script as it is: what it holds is run
-          help: remove `:raw` unless whoever writes this value may run commands here
+          `${prev.stderr:raw}` is inserted into the script unquoted, so its content runs as code
+          help: remove `:raw` unless you trust whoever writes this value to run commands here
         """,
     ),
     row("words of the author's own", acting("ls ${context.d:words}", "context: {d: a b}"), ""),

@@ -100,16 +100,16 @@ SKELETON = [
         """,
         """
         error[LL203] 8:5 next
-          state `done` is terminal, so `next` leads nowhere
-          help: remove it, or remove `terminal: true`; a gate for people has `outcome: review`
+          state `done` is terminal, so `next` has no effect
+          help: remove it, or remove `terminal: true`; to wait for a review here, add `outcome: review`
         error[LL203] 9:5 on_error
-          state `done` is terminal, so `on_error` leads nowhere
+          state `done` is terminal, so `on_error` has no effect
           help: remove it, or remove `terminal: true`
         error[LL203] 10:5 on_good
-          state `done` is terminal, so `on_good` leads nowhere
+          state `done` is terminal, so `on_good` has no effect
           help: remove it, or remove `terminal: true`
         error[LL203] 11:5 route
-          state `done` is terminal, so `route` leads nowhere
+          state `done` is terminal, so `route` has no effect
           help: remove it, or remove `terminal: true`
         """,
     ),
@@ -135,10 +135,10 @@ SKELETON = [
         """,
         """
         error[LL204] 3:39 on_maintain
-          `on_maintain` stands on state `check`, where no cycle ends
+          `on_maintain` is set on state `check`, where no cycle ends
           help: move it to the terminal state that ends a cycle
         error[LL205] 3:59 outcome
-          `outcome` stands on state `check`, where no run ends
+          `outcome` is set on state `check`, which is not terminal
           help: add `terminal: true`, or remove `outcome`
         """,
     ),
@@ -153,8 +153,8 @@ SKELETON = [
         """,
         """
         error[LL206] 3:36 fix
-          state `check` captures as `fix`, which is another state
-          help: name it otherwise: `captured.fix` is that state's own result
+          state `check` captures into `fix`, which is the name of another state
+          help: choose another name: `captured.fix` is that state's result
         """,
     ),
     row(
@@ -172,8 +172,8 @@ SKELETON = [
           nothing is captured as `evluate`
           help: did you mean `evaluate`?
         error[LL206] 4:60 fix
-          state `evaluate` captures as `fix`, which is another state
-          help: name it otherwise: `captured.fix` is that state's own result
+          state `evaluate` captures into `fix`, which is the name of another state
+          help: choose another name: `captured.fix` is that state's result
         error[LL202] 6:11 evaluat
           `on_error` names a state that does not exist: `evaluat`
           help: did you mean `evaluate`?

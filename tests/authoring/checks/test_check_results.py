@@ -27,12 +27,12 @@ RESULTS = [
         ),
         """
         warning[LL304] 5:26 ${captured.lines.output}
-          state `report` may come before anything is captured as `lines`
-          help: it does on the way `look` → `report`; a fallback helps: `${captured.lines.output:-}` \
+          state `report` can be reached before `lines` is captured
+          help: for example by `look` → `report`; add a fallback: `${captured.lines.output:-}` \
 is empty then
         warning[LL304] 5:76 ${captured.count.output}
-          state `report` may come before anything is captured as `count`
-          help: it does on the way `look` → `report`; a fallback helps: `${captured.count.output:-}` \
+          state `report` can be reached before `count` is captured
+          help: for example by `look` → `report`; add a fallback: `${captured.count.output:-}` \
 is empty then
         """,
     ),
@@ -46,8 +46,8 @@ is empty then
         ),
         """
         warning[LL304] 5:26 ${context.lines}
-          state `report` may come before anything is captured as `lines`
-          help: it does on the way `look` → `report`; capture it on every way there
+          state `report` can be reached before `lines` is captured
+          help: for example by `look` → `report`; capture it on every path to this state
         """,
     ),
     row(
@@ -57,8 +57,8 @@ is empty then
         ),
         """
         warning[LL304] 5:26 ${context.lines:q}
-          state `report` may come before anything is captured as `lines`
-          help: it does on the way `look` → `report`; capture it on every way there
+          state `report` can be reached before `lines` is captured
+          help: for example by `look` → `report`; capture it on every path to this state
         """,
     ),
     row(
@@ -72,11 +72,11 @@ is empty then
         """,
         """
         warning[LL304] 2:14 ${prev.output}
-          `prev` may have no value: state `check` may come before any action
-          help: a fallback helps: `${prev.output:-}` is empty then
+          `prev` may be unset: state `check` can be reached before any action has run
+          help: add a fallback: `${prev.output:-}` is empty then
         warning[LL304] 4:25 ${prev.state}
-          `prev` may have no value: state `check` may come before any action
-          help: a fallback helps: `${prev.state:-}` is empty then
+          `prev` may be unset: state `check` can be reached before any action has run
+          help: add a fallback: `${prev.state:-}` is empty then
         """,
     ),
     row(
@@ -98,8 +98,8 @@ is empty then
         """,
         """
         warning[LL304] 10:58 lines
-          state `decide` may come before anything is captured as `lines`
-          help: it does on the way `look` → `decide`; capture it on every way there
+          state `decide` can be reached before `lines` is captured
+          help: for example by `look` → `decide`; capture it on every path to this state
         """,
     ),
     row(
@@ -120,16 +120,16 @@ is empty then
         """,
         """
         warning[LL304] 8:53 ${captured.deploy.output}
-          state `rollback` may come before anything is captured as `deploy`
-          help: it does on the way `build` → `deploy` → `rollback`; a fallback helps: \
+          state `rollback` can be reached before `deploy` is captured
+          help: for example by `build` → `deploy` → `rollback`; add a fallback: \
 `${captured.deploy.output:-}` is empty then
         warning[LL304] 9:50 ${captured.deploy.output}
-          state `alert` may come before anything is captured as `deploy`
-          help: it does on the way `build` → `alert`; a fallback helps: \
+          state `alert` can be reached before `deploy` is captured
+          help: for example by `build` → `alert`; add a fallback: \
 `${captured.deploy.output:-}` is empty then
         warning[LL304] 10:24 ${captured.build.output}
-          state `late` may come before anything is captured as `build`
-          help: it does on the way `build` → `late`; a fallback helps: \
+          state `late` can be reached before `build` is captured
+          help: for example by `build` → `late`; add a fallback: \
 `${captured.build.output:-}` is empty then
         """,
     ),

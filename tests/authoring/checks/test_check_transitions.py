@@ -19,7 +19,7 @@ TRANSITIONS = [
         """
         warning[LL301] 4:3 cleanup
           state `cleanup` can never be reached
-          help: let some way lead to it, or remove it
+          help: add a transition to it, or remove it
         """,
     ),
     row(
@@ -31,7 +31,7 @@ TRANSITIONS = [
         """,
         """
         warning[LL302] 2:1 states
-          no state is terminal, so a run ends at a limit or by an error only
+          no state is terminal, so a run can only end at a limit or with an error
           help: add a state with `terminal: true`
         """,
     ),
@@ -53,29 +53,29 @@ TRANSITIONS = [
         """,
         """
         warning[LL303] 3:3 check
-          state `check` has no way out when its action fails
-          help: add `on_fail: <state>`, or `next: <state>` to go on regardless
+          state `check` has no transition when its action fails
+          help: add `on_fail: <state>`, or `next: <state>` to continue regardless
         warning[LL303] 4:3 ask
-          state `ask` has no way out when its action passes
-          help: add `on_pass: <state>`, or `next: <state>` to go on regardless
+          state `ask` has no transition when its action passes
+          help: add `on_pass: <state>`, or `next: <state>` to continue regardless
         warning[LL303] 5:3 measure
-          state `measure` has no way out when its number comes nearer to its target
-          help: add `on_progress: <state>`, or `next: <state>` to go on regardless
+          state `measure` has no transition when its number gets closer to its target
+          help: add `on_progress: <state>`, or `next: <state>` to continue regardless
         warning[LL303] 5:3 measure
-          state `measure` has no way out when its number no longer comes nearer to its target
-          help: add `on_stall: <state>`, or `next: <state>` to go on regardless
+          state `measure` has no transition when its number stops getting closer to its target
+          help: add `on_stall: <state>`, or `next: <state>` to continue regardless
         warning[LL303] 6:3 decide
-          state `decide` has no way out when its condition fails
-          help: add `on_fail: <state>`, or `next: <state>` to go on regardless
+          state `decide` has no transition when its condition fails
+          help: add `on_fail: <state>`, or `next: <state>` to continue regardless
         warning[LL303] 7:3 review
-          state `review` has no way out for the word `bad`
+          state `review` has no transition for the word `bad`
           help: add `on_bad: <state>`
         warning[LL303] 11:3 stuck
-          state `stuck` has no way out
+          state `stuck` has no transition
           help: add `next: <state>`, or `terminal: true` if the run ends here
         warning[LL301] 12:3 done
           state `done` can never be reached
-          help: let some way lead to it, or remove it
+          help: add a transition to it, or remove it
         """,
     ),
     row(
@@ -99,7 +99,7 @@ TRANSITIONS = [
           `on_timeout` is never taken: neither the loop nor a state has a `timeout`
           help: add `timeout: <time>`
         warning[LL308] 4:58 next
-          `next` of state `check` is never taken: every verdict has a way of its own
+          `next` of state `check` is never taken: every verdict has its own transition
           help: remove it
         warning[LL308] 4:70 on_timeout
           `on_timeout` of state `check` is never taken: the state has no `timeout`
@@ -130,7 +130,7 @@ TRANSITIONS = [
         """
         warning[LL301] 6:3 decide
           state `decide` can never be reached
-          help: let some way lead to it, or remove it
+          help: add a transition to it, or remove it
         warning[LL310] 6:40 idle_timeout
           `idle_timeout` of state `decide` has no effect: the state has no action
           help: remove it, or add an `action`
@@ -188,11 +188,11 @@ TRANSITIONS = [
         """,
         """
         warning[LL310] 4:27 retry
-          `retry` of state `check` has no effect: no way leads to `$current`
-          help: let a way run the state again, such as `on_error: $current`
+          `retry` of state `check` has no effect: no transition leads to `$current`
+          help: add a transition that runs the state again, such as `on_error: $current`
         warning[LL309] 4:53 90s
-          the `timeout` of state `check` is longer than the loop's: 90 s, 60 s
-          help: the loop's ends the run first
+          the `timeout` of state `check` (90 s) is longer than the loop's (60 s)
+          help: the loop's timeout ends the run first
         warning[LL310] 7:5 capture
           `capture` of state `decide` has no effect: the state has no action
           help: remove it, or add an `action`
@@ -233,13 +233,13 @@ TRANSITIONS = [
         """,
         """
         error[LL214] 4:34 {type: verdict, words: [good, bad]}
-          this condition answers `good` and `bad`, but a loop of paradigm `goal` goes by `pass` and \
+          this condition gives `good` and `bad`, but paradigm `goal` expects `pass` and \
 `fail` here
-          help: use a condition that gives these, or write the loop with `states`
+          help: use a condition that gives these verdicts, or write the loop with `states`
         error[LL214] 5:35 {type: verdict, words: [good, bad]}
-          this condition answers `good` and `bad`, but a loop of paradigm `goal` goes by `pass` and \
+          this condition gives `good` and `bad`, but paradigm `goal` expects `pass` and \
 `fail` here
-          help: use a condition that gives these, or write the loop with `states`
+          help: use a condition that gives these verdicts, or write the loop with `states`
         """,
     ),
     row(
@@ -251,9 +251,9 @@ TRANSITIONS = [
         """,
         """
         error[LL214] 3:38 {type: verdict, words: [fail]}
-          this condition never answers `pass`, but a loop of paradigm `goal` goes by `pass` and \
+          this condition never gives `pass`, but paradigm `goal` expects `pass` and \
 `fail` here
-          help: use a condition that gives these, or write the loop with `states`
+          help: use a condition that gives these verdicts, or write the loop with `states`
         """,
     ),
     row(
@@ -266,9 +266,9 @@ TRANSITIONS = [
         """,
         """
         error[LL214] 2:35 {type: exit_code}
-          this condition answers `pass` and `fail`, but a loop of paradigm `convergence` goes by \
+          this condition gives `pass` and `fail`, but paradigm `convergence` expects \
 `target`, `progress` and `stall` here
-          help: use a condition that gives these, or write the loop with `states`
+          help: use a condition that gives these verdicts, or write the loop with `states`
         """,
     ),
     row(
@@ -289,7 +289,7 @@ TRANSITIONS = [
         """,
         """
         error[LL215] 3:26 capture_exit
-          what this command gives is judged here, so it cannot be judged later
+          the result of this command is judged here, so it cannot be judged later
           help: remove `capture_exit`
         """,
     ),
@@ -305,8 +305,8 @@ TRANSITIONS = [
         """,
         """
         error[LL215] 3:46 on_pass
-          with `capture_exit`, state `test` leaves by `next` and not by `on_pass`
-          help: write `next: decide`; the state that judges it tells pass from fail
+          state `test` has `capture_exit`, so it takes `next` and never `on_pass`
+          help: write `next: decide`; a later state judges the result
         """,
     ),
     row(
@@ -320,8 +320,8 @@ TRANSITIONS = [
         """,
         """
         warning[LL317] 5:3 gave_up
-          only `on_fail` leads to `gave_up`, but a run that ends there is a success
-          help: add `outcome: failure`, or `outcome: success` if that is meant
+          only `on_fail` leads to `gave_up`, but a run that ends there counts as a success
+          help: add `outcome: failure`, or `outcome: success` if you mean that
         """,
     ),
     row(

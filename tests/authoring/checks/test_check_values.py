@@ -30,7 +30,7 @@ TEMPLATES = [
         """
         error[LL401] 6:18 ${context.${
           a reference inside a reference: `${context.…`
-          help: references do not nest: give each a place of its own in the text
+          help: references cannot be nested; write one after the other
         """,
     ),
     row(
@@ -72,11 +72,11 @@ TEMPLATES = [
         ),
         """
         error[LL403] 6:33 ${context.a.c}
-          `context.a.c` leads to nothing
-          help: `context.a` holds no such thing
+          `context.a.c` does not exist
+          help: `context.a` has no such value
         error[LL403] 6:63 ${context.l.7}
-          `context.l.7` leads to nothing
-          help: `context.l` holds no such thing
+          `context.l.7` does not exist
+          help: `context.l` has no such value
         """,
     ),
     row(
@@ -88,7 +88,7 @@ TEMPLATES = [
           help: did you mean `files`?
         error[LL404] 6:43 ${captured.done.output}
           state `done` has no action, so there is no `captured.done`
-          help: name a state that acts, or a capture
+          help: name a state with an action, or a capture
         """,
     ),
     row(
@@ -102,8 +102,8 @@ TEMPLATES = [
           `captured.files` has no field `ouput`
           help: did you mean `output`?
         error[LL405] 6:42 ${captured.files}
-          `${captured.files}` names no field
-          help: write `${captured.files.output}`, or another of its fields
+          `${captured.files}` needs a field
+          help: write `${captured.files.output}`, or another field
         error[LL405] 6:60 ${prev.output.length}
           `prev.output` has no fields of its own
           help: write `${prev.output}`
@@ -128,10 +128,10 @@ TEMPLATES = [
         acting("echo ${context.drectory:-src} ${captured.flies.output:-}"),
         """
         warning[LL311] 6:18 ${context.drectory:-src}
-          `${context.drectory:-src}` is always its fallback: `context` has no `drectory`
+          `${context.drectory:-src}` always uses its fallback: `context` has no `drectory`
           help: the loop has no `context`
         warning[LL311] 6:43 ${captured.flies.output:-}
-          `${captured.flies.output:-}` is always its fallback: nothing is captured as `flies`
+          `${captured.flies.output:-}` always uses its fallback: nothing is captured as `flies`
           help: did you mean `files`?
         """,
     ),
@@ -193,31 +193,31 @@ TEMPLATES = [
         """,
         """
         error[LL406] 2:19 ${loop.name}
-          `${loop.name}` stands where nothing is filled in
+          `${loop.name}` is not filled in here
           help: HELP
         error[LL406] 4:6 ${context.first}
-          `${context.first}` stands where nothing is filled in
+          `${context.first}` is not filled in here
           help: HELP
         error[LL406] 5:16 ${context.first}
-          `${context.first}` stands where nothing is filled in
+          `${context.first}` is not filled in here
           help: HELP
         error[LL406] 5:43 ${context.first}
-          `${context.first}` stands where nothing is filled in
+          `${context.first}` is not filled in here
           help: HELP
         error[LL406] 10:12 ${context.first}
-          `${context.first}` stands where nothing is filled in
+          `${context.first}` is not filled in here
           help: HELP
         error[LL406] 11:18 ${context.first}
-          `${context.first}` stands where nothing is filled in
+          `${context.first}` is not filled in here
           help: HELP
         error[LL406] 12:16 ${context.first}
-          `${context.first}` stands where nothing is filled in
+          `${context.first}` is not filled in here
           help: HELP
         error[LL406] 13:20 ${context.first}
-          `${context.first}` stands where nothing is filled in
+          `${context.first}` is not filled in here
           help: HELP
         error[LL406] 14:10 ${context.first}
-          `${context.first}` stands where nothing is filled in
+          `${context.first}` is not filled in here
           help: HELP
         """.replace(
             "HELP",
@@ -234,11 +234,11 @@ TEMPLATES = [
         ),
         """
         error[LL212] 2:33 "${context.b}"
-          `context` values refer to each other in a circle: `a` → `b` → `c` → `a`
-          help: let one of them stand for itself
+          circular reference between `context` values: `a` → `b` → `c` → `a`
+          help: give one of them a plain value
         error[LL212] 2:111 "${context.e}"
-          `context` values refer to each other in a circle: `e` → `e`
-          help: let one of them stand for itself
+          circular reference between `context` values: `e` → `e`
+          help: give one of them a plain value
         """,
     ),
     row(
@@ -263,10 +263,10 @@ TEMPLATES = [
         """,
         """
         error[LL401] 5:18 ${context.a}
-          `context` values refer to each other in a circle: `context.a` → `context.b` → `context.a`
+          circular reference between `context` values: `context.a` → `context.b` → `context.a`
           help: None
         error[LL401] 6:19 ${context.a}
-          `context` values refer to each other in a circle: `context.a` → `context.b` → `context.a`
+          circular reference between `context` values: `context.a` → `context.b` → `context.a`
           help: None
         """,
     ),
@@ -282,7 +282,7 @@ TEMPLATES = [
         """,
         """
         error[LL403] 5:20 "echo ${context.a}"
-          `context` has no `b` in state `second`, and a value used here needs it
+          `context` has no `b` in state `second`, but a value used here refers to it
           help: add it to the loop's `context`
         """,
     ),

@@ -1,4 +1,4 @@
-"""What a text refers to, and the mistakes beside it; and that much of it takes no time."""
+"""What a string refers to, and the mistakes beside it; and that much of it takes no time."""
 
 from __future__ import annotations
 

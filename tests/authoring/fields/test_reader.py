@@ -194,19 +194,19 @@ def test_every_kind_of_value_can_be_read_and_described() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        pytest.param({"description": 5}, "`description` wants text, not a number", id="no YAML"),
-        pytest.param({"description": b"x"}, "`description` wants text, not a value of type `bytes`",
+        pytest.param({"description": 5}, "`description` must be text, not a number", id="no YAML"),
+        pytest.param({"description": b"x"}, "`description` must be text, not a value of type `bytes`",
                      id="bytes"),
-        pytest.param({"context": {"a": {1, 2}}}, "`a` wants plain data, not a value of type `set`",
+        pytest.param({"context": {"a": {1, 2}}}, "`a` must be plain data, not a value of type `set`",
                      id="a set"),
-        pytest.param({"context": {"a": [{1, 2}]}}, "`a` wants plain data, not a value of type `set`",
+        pytest.param({"context": {"a": [{1, 2}]}}, "`a` must be plain data, not a value of type `set`",
                      id="a set inside"),
-        pytest.param({"context": {1: 2}}, "this name wants text, not a number", id="key"),
-        pytest.param({"context": {"a": 1, 5: 2, None: 3}}, "this name wants text, not a number",
+        pytest.param({"context": {1: 2}}, "this name must be text, not a number", id="key"),
+        pytest.param({"context": {"a": 1, 5: 2, None: 3}}, "this name must be text, not a number",
                      id="keys"),
         pytest.param({"max_iterations": 10**400}, "`max_iterations` is not a finite number",
                      id="huge"),
-        pytest.param({"env": {"A": {1}}}, "`A` wants text, not a value of type `set`", id="env"),
+        pytest.param({"env": {"A": {1}}}, "`A` must be text, not a value of type `set`", id="env"),
         pytest.param({"description": None}, "`description` has no value", id="nothing"),
         pytest.param({"scope": [None]}, "an item of `scope` has no value", id="no item"),
     ],
@@ -248,7 +248,7 @@ def test_suggestions_end_where_nobody_reads_on_also_for_words() -> None:
     states = "".join(f"  s{number}: {{terminal: true, shell: bsh}}\n" for number in range(150))
     problems = load(f"initial: s0\nstates:\n{states}", "x.yaml", "x").problems
     assert problems[0].help == "did you mean `sh`?"
-    assert problems[-1].help == "without `shell` it is: sh"
+    assert problems[-1].help == "the default of `shell` is sh"
 
 
 def test_suggestions_end_where_nobody_reads_on() -> None:

@@ -73,7 +73,7 @@ def test_whatever_is_read_is_compiled_or_told(paradigm: str, document: dict[str,
               nothing is captured as `x`
               help: known: `evaluate`, `fix`, `fix_2`
             error[LL406] 3:64 ${loop.name}
-              `${loop.name}` stands where nothing is filled in
+              `${loop.name}` is not filled in here
               help: HELP
             """.replace(
                 "HELP",
@@ -97,10 +97,10 @@ def test_whatever_is_read_is_compiled_or_told(paradigm: str, document: dict[str,
               help: known: `continuation`, `cycle`, `elapsed`, `elapsed_ms`, `name`, `run_dir`, \
 `run_id`, `started_at`
             warning[LL310] 2:36 retry
-              `retry` of state `measure` has no effect: no way leads to `$current`
+              `retry` of state `measure` has no effect: no transition leads to `$current`
               help: remove it, or write the loop with `states`
             error[LL208] 3:9 "${context.most}"
-              `target` is no number: `some`
+              `target` is not a number: `some`
               help: write a number, or a template that gives one
             error[LL407] 4:12 ${prev.output}
               `${prev.output}` is inside the program text of `awk`, and would be run
@@ -118,8 +118,8 @@ def test_whatever_is_read_is_compiled_or_told(paradigm: str, document: dict[str,
             """,
             """
             error[LL012] 5:11 target
-              `toward` gives `target` its value, and so does `context`
-              help: say it by `toward` alone
+              `toward` and `context` both set `target`
+              help: set it only with `toward`
             """,
         ),
         row(
@@ -137,11 +137,11 @@ def test_whatever_is_read_is_compiled_or_told(paradigm: str, document: dict[str,
               nothing is captured as `check`
               help: known: `check_lint`, `check_tests_pass`, `fix_lint`, `fix_tests_pass`
             error[LL124] 4:31 pytest
-              two states would be called `check_tests_pass`
-              help: give what they are made of different names
+              two states would be named `check_tests_pass`
+              help: rename one of the items they are made from
             error[LL124] 4:44 ls
-              two states would be called `fix_tests_pass`
-              help: give what they are made of different names
+              two states would be named `fix_tests_pass`
+              help: rename one of the items they are made from
             error[LL202] 6:11 fix_tests
               `on_error` names a state that does not exist: `fix_tests`
               help: known: `all_valid`, `check_lint`, `check_tests_pass`, `fix_lint`, `fix_tests_pass`
@@ -159,7 +159,7 @@ def test_whatever_is_read_is_compiled_or_told(paradigm: str, document: dict[str,
               nothing is captured as `step_2`
               help: did you mean `step_0`?
             error[LL207] 3:34 step_2
-              `source` names no state or capture: `step_2`
+              `source` does not name a state or capture: `step_2`
               help: did you mean `step_0`?
             """,
         ),

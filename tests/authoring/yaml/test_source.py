@@ -13,7 +13,7 @@ from little_loops.authoring.yaml.places import Source
 from little_loops.authoring.yaml.source import FASTEST, PureParser, parse
 from little_loops.errors import Problem
 
-SECOND = "LL007 2:1+3 a second document begins here; a loop file holds one"
+SECOND = "LL007 2:1+3 a second document begins here; a loop file holds only one"
 both = pytest.mark.parametrize("parser", [FASTEST, PureParser], ids=["C", "pure"])
 
 
@@ -59,7 +59,7 @@ def test_a_document_as_nodes(parser: Any) -> None:
         pytest.param("%YAML 1.1\n---\na: 1\n", {"a": 1}, id="YAML directive"),
         pytest.param("a: 1\n...\n", {"a": 1}, id="document end"),
         pytest.param("a: é日✓\n", {"a": "é日✓"}, id="not ASCII"),
-        pytest.param("a: x\tb\n", {"a": "x\tb"}, id="tab inside a text"),
+        pytest.param("a: x\tb\n", {"a": "x\tb"}, id="tab inside a string"),
         pytest.param("a:\r\n  b: 1\r\n", {"a": {"b": 1}}, id="lines of Windows"),
         pytest.param("a:\n", {"a": None}, id="nothing"),
         pytest.param("{}", {}, id="empty mapping"),
@@ -99,9 +99,9 @@ def test_nothing_in_it(text: str) -> None:
         pytest.param("%TAG ! tag:x,1:\n---\na: 1", ["LL009 1:1+4 tags are not allowed: `%TAG`"],
                      id="tag directive"),
         pytest.param("<<: {a: 1}", ["LL010 1:1+2 merge keys (`<<`) are not allowed"], id="merge"),
-        pytest.param("{[a]: 1}", ["LL011 1:2+3 a key must be text, not a list or a mapping"],
+        pytest.param("{[a]: 1}", ["LL011 1:2+3 a key must be a string, not a list or a mapping"],
                      id="list as key"),
-        pytest.param("? {a: 1}\n: 2", ["LL011 1:3+6 a key must be text, not a list or a mapping"],
+        pytest.param("? {a: 1}\n: 2", ["LL011 1:3+6 a key must be a string, not a list or a mapping"],
                      id="mapping as key"),
         pytest.param("a: 1\nb: 2\na: 3", ["LL012 3:1+1 the key `a` is given twice"], id="twice"),
         pytest.param("1: a\n'1': b", ["LL012 2:1+3 the key `1` is given twice"],
@@ -118,9 +118,9 @@ def test_nothing_in_it(text: str) -> None:
         pytest.param("a: \ud800", ["LL003 1:4+1 the character U+D800 is not allowed in YAML"],
                      id="half a character"),
         pytest.param(b"a: 1\nb: \xff\n", [
-            "LL002 2:4+1 the file is not UTF-8: byte 0xff cannot stand here"], id="not UTF-8"),
+            "LL002 2:4+1 the file is not UTF-8: byte 0xff is not allowed here"], id="not UTF-8"),
         pytest.param("a: é".encode("latin-1"), [
-            "LL002 1:4+1 the file is not UTF-8: byte 0xe9 cannot stand here"], id="latin-1"),
+            "LL002 1:4+1 the file is not UTF-8: byte 0xe9 is not allowed here"], id="latin-1"),
         pytest.param("#" * ((1 << 20) + 1), ["LL001 `x.yaml` is larger than 1 MiB"], id="too large"),
         pytest.param("é" * (1 << 19) + "x", ["LL001 `x.yaml` is larger than 1 MiB"],
                      id="too large in bytes"),

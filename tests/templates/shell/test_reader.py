@@ -116,7 +116,7 @@ def used(use: Use) -> str:
         pytest.param('echo $"a" "$" $ @', ["bare+"], id="lonely dollars"),
         pytest.param("echo a; echo b & echo c | cat && ls || ls @", ["bare+"], id="operators"),
         pytest.param("printf '%s' @ | tee -a @", ["bare+", "bare+"], id="pipe"),
-        pytest.param('[[ -n "@" ]]', ["double"], id="a text in double brackets"),
+        pytest.param('[[ -n "@" ]]', ["double"], id="a string in double brackets"),
         pytest.param(
             "[[ @ == '@' && (\n@ < b) ]]; ls @", ["bare", "single", "bare", "bare+"], id="texts"
         ),
@@ -249,7 +249,7 @@ def test_values_may_stand_in_compound_commands(script, expected):
         pytest.param("echo $(ls", "no `)`", id="substitution"),
         pytest.param("(ls", "no `)`", id="subshell"),
         pytest.param("a=(ls", "no `)`", id="array"),
-        pytest.param("ls)", "a `)` too many", id="one too many"),
+        pytest.param("ls)", "an extra `)`", id="one too many"),
         pytest.param("[[ a", "no `]]`", id="double brackets"),
         pytest.param("case a in a) ls", "no `esac`", id="case"),
         pytest.param("cat <<E\na", "no line `E` after `<<`", id="here-document"),

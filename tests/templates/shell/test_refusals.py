@@ -27,13 +27,13 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
         pytest.param(
             "@ --version",
             "error: `@` is used as the name of a command, and would be run = "
-            "write the command out, and pass the value to it as an argument",
+            "write the command literally, and pass the value to it as an argument",
             id="command",
         ),
         pytest.param(
             '$CMD "@"',
             "error: `@` would be run as a command if the expansion before it is empty = "
-            "write the command out, or put the expansion before it in double quotes",
+            "write the command literally, or put the expansion before it in double quotes",
             id="behind what may be empty",
         ),
         pytest.param(
@@ -106,7 +106,7 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
         pytest.param(
             "read @",
             "error: `@` is used as the name of a variable, which bash evaluates = "
-            "write the name out",
+            "write the name literally",
             id="name",
         ),
         pytest.param(
@@ -147,7 +147,7 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
         ),
         pytest.param(
             "echo ${x:-@}",
-            "error: `@` is inside a `${…}` of the shell's own = "
+            "error: `@` is inside a `${…}` expansion of the shell = "
             "assign it to a variable on a line of its own first: `value=@`",
             id="parameter",
         ),
@@ -165,12 +165,12 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
         ),
         pytest.param(
             "cat <<@",
-            "error: `@` is used as the delimiter of a here-document = write the delimiter out",
+            "error: `@` is used as the delimiter of a here-document = write the delimiter literally",
             id="delimiter",
         ),
         pytest.param(
             "echo \\@",
-            "error: `@` follows a backslash directly = "
+            "error: `@` directly follows a backslash = "
             "write `$${` for a literal `${`, or remove the backslash",
             id="backslash",
         ),
@@ -207,9 +207,9 @@ def test_every_reason_and_every_program_has_its_words():
     [
         pytest.param(
             "${captured.n.output:raw} x",
-            "warning: `${captured.n.output:raw}` is inserted into the script as it is: "
-            "what it holds is run = "
-            "remove `:raw` unless whoever writes this value may run commands here",
+            "warning: `${captured.n.output:raw}` is inserted into the script unquoted, "
+            "so its content runs as code = "
+            "remove `:raw` unless you trust whoever writes this value to run commands here",
             id="raw",
         ),
         pytest.param(
@@ -247,7 +247,7 @@ def test_every_reason_and_every_program_has_its_words():
         pytest.param(
             'n=@; eval "$n"',
             "warning: `n` holds `@`, and is inside the program text of `eval`, and would be run = "
-            "accept only what you know first: `case $n in build|test) … esac`",
+            "accept only known values first: `case $n in build|test) … esac`",
             id="a program by way of a variable",
         ),
         pytest.param(
@@ -303,8 +303,8 @@ def test_what_is_fine(action):
 
 
 NO_ROOM = (
-    "error: `@` gives any number of words, and only one word can stand here = "
-    "write it between blanks, without quotes, among the arguments of a command"
+    "error: `@` gives any number of words, but only one word is allowed here = "
+    "write it between spaces, without quotes, among the arguments of a command"
 )
 
 
@@ -331,7 +331,7 @@ def test_the_file_with_what_a_command_printed_is_not_run(program):
     (said,) = told(f"{program} {reference}")
     assert said == (
         f"error: `{reference}` is the file with the output of a command, and `{name}` would run it "
-        "= add `:raw` if whoever writes that output may run commands here"
+        "= add `:raw` if you trust whoever writes that output to run commands here"
     )
     assert told(f"{program} ${{prev.file}}") != []
     assert told(f"{program} ${{loop.run_dir}}/x.sh") == []

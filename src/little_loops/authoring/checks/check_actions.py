@@ -60,10 +60,10 @@ def check_scripts(of: Inspection) -> Iterator[Problem]:
             for command, found in reversed(seen.items()):
                 yield of.inside(
                     "LL305",
-                    f"`{shown(command)}` looks like a slash command, but stands in a shell action",
+                    f"`{shown(command)}` looks like a slash command, but is part of a shell action",
                     Text(action, ("states", name, "action")),
                     found.span(1),
-                    "give it a state of its own, with the slash command as its whole action",
+                    "move it to a state of its own, as the whole action",
                     "warning",
                 )
 
@@ -89,14 +89,14 @@ def check_shell_features(of: Inspection) -> Iterator[Problem]:
         state = of.loop.states[name]
         read += len(action)
         if read > MOST_IN_ALL:
-            of.stop_at(MOST_IN_ALL, "characters of shell scripts with `!` or features of bash")
+            of.stop_at(MOST_IN_ALL, "characters of shell scripts with `!` or bash features")
             return
         from little_loops.templates.shell.reader import read_script  # few scripts have these
 
         found = read_script(covered(action, _references(of, action)), shell)
         text = Text(action, ("states", name, "action"))
         for start, stop, feature in found.bash_only[:1]:
-            message = f"`{feature}` is a feature of bash, and this action is run by `sh`"
+            message = f"`{feature}` is a bash feature, but `sh` runs this action"
             help = "add `shell: bash`"
             yield of.inside("LL315", message, text, (start, stop), help, "warning")
         if _is_judged_by_exit_code(state):
@@ -148,12 +148,12 @@ def check_builtins(of: Inspection) -> Iterator[Problem]:
             case Builtin() if of.loop.paradigm != "relay":
                 yield of.error(
                     "LL216",
-                    "`action_type: builtin` is only for machines that `ll-loop compile` wrote",
+                    "`action_type: builtin` is only for machines written by `ll-loop compile`",
                     *("states", name, "action_type"),
-                    help="use `paradigm: relay`, whose states have these actions",
+                    help="use `paradigm: relay`, which compiles to these actions",
                 )
             case Builtin() if action.name not in BUILTINS:
-                message = f"there is no built-in action `{shown(action.name)}`"
+                message = f"unknown built-in action `{shown(action.name)}`"
                 path = ("states", name, "action")
                 yield of.error("LL216", message, *path, help=of.meant(action.name, BUILTINS))
             case Shell() | Agent() | Builtin():
@@ -191,10 +191,10 @@ def check_deploys(of: Inspection) -> Iterator[Problem]:
         if not handled and not of.gaps.unsure(name) and looks_like_a_deploy(name, state):
             yield of.warning(
                 "LL306",
-                f"state `{name}` looks like one that must not run twice, but would after a crash",
+                f"state `{name}` probably must not run twice, but a resume after a crash would run it again",
                 *("states", name),
                 help="add `on_interrupt: <state>` (or `$error`), or `on_error: <state>`; "
-                "`on_interrupt: $current` says that it may",
+                "use `on_interrupt: $current` if running it again is safe",
             )
 
 

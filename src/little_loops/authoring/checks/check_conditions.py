@@ -56,10 +56,10 @@ def _source(of: Inspection, part: Part) -> Iterator[Problem]:
         return
     path = (*part.path, "source")
     if source in of.loop.states:
-        message = f"`source` names state `{source}`, which has no action and so leaves no result"
-        yield of.error("LL207", message, *path, help="name a state that acts, or a capture")
+        message = f"`source` names state `{source}`, which has no action and therefore no result"
+        yield of.error("LL207", message, *path, help="name a state with an action, or a capture")
     else:
-        message = f"`source` names no state or capture: `{shown(source)}`"
+        message = f"`source` does not name a state or capture: `{shown(source)}`"
         yield of.error("LL207", message, *path, help=of.meant(source, of.results))
 
 
@@ -93,9 +93,9 @@ def _not_a_number(condition: Condition, field: str, text: str) -> str | None:
     try:
         number = as_number(text, field)
     except CannotJudge:
-        return f"`{field}` is no number: `{shown(text)}`"
+        return f"`{field}` is not a number: `{shown(text)}`"
     if isinstance(condition, ExitCode) and number not in range(LARGEST_CODE + 1):
-        return f"`{field}` is no exit code: `{shown(text)}`"
+        return f"`{field}` is not an exit code: `{shown(text)}`"
     if field == "tolerance" and number < 0:
         return f"`{field}` must be at least 0, not `{shown(text)}`"
     return None
@@ -112,7 +112,7 @@ def _implied(of: Inspection) -> Iterator[Problem]:
         if "target" not in of.loop.context and "target" not in state.context:
             yield of.error(
                 "LL211",
-                f"state `{name}` has `on_target` and no condition, and `context` has no `target`",
+                f"state `{name}` has `on_target` but no condition, and `context` has no `target`",
                 *("states", name, "on_target"),
                 help="add `target: <number>` to `context`, or a condition of type `convergence`",
                 part="key",
@@ -180,7 +180,7 @@ def _pattern(
             "LL209",
             shown(error, LONGEST_REASON),
             *(*part.path, "pattern"),
-            help="there is no look-around and no `\\1`; `regex: false` looks for the text itself",
+            help="look-arounds and back-references are not supported; `regex: false` matches the text literally",
         )
 
 
@@ -192,7 +192,7 @@ def _filter(
     if error is not None:
         yield of.error(
             "LL210",
-            f"`{shown(str(path))}` is no jq filter: {shown(error, LONGEST_REASON)}",
+            f"`{shown(str(path))}` is not a valid jq filter: {shown(error, LONGEST_REASON)}",
             *(*part.path, "path"),
             help="try it on some output: `… | jq '<path>'`",
         )

@@ -44,7 +44,7 @@ def check_filled(of: Inspection) -> Iterator[Problem]:
         elif isinstance(found, TemplateError) and sound and not of.read(each.text).errors:
             yield unreadable(of, "LL401", found, each)
         elif isinstance(found, tuple) and each.path[-1] in NEVER_EMPTY and _is_blank(found):
-            message = f"`{each.path[-1]}` is empty once `context` is put in"
+            message = f"`{each.path[-1]}` is empty once `context` is filled in"
             help = "give the variable a value, or the template a fallback: `${context.x:-…}`"
             yield of.inside("LL213", message, each, (0, 0), help)
         if is_script(of, each):
@@ -129,6 +129,6 @@ def _not_here(of: Inspection, each: Text, problem: Unresolved) -> Iterator[Probl
     own = {reference.path[0] for reference in of.read(each.text).references}
     if key in of.all_context and key not in own:
         message = (
-            f"`context` has no `{key}` in state `{each.state}`, and a value used here needs it"
+            f"`context` has no `{key}` in state `{each.state}`, but a value used here refers to it"
         )
         yield of.inside("LL403", message, each, (0, 0), "add it to the loop's `context`")

@@ -57,7 +57,7 @@ def check_endings(of: Inspection) -> Iterator[Problem]:
         if state.on_maintain is not None:
             yield of.error(
                 "LL204",
-                f"`on_maintain` stands on state `{name}`, where no cycle ends",
+                f"`on_maintain` is set on state `{name}`, where no cycle ends",
                 *("states", name, "on_maintain"),
                 help="move it to the terminal state that ends a cycle",
                 part="key",
@@ -65,7 +65,7 @@ def check_endings(of: Inspection) -> Iterator[Problem]:
         if state.outcome is not None:
             yield of.error(
                 "LL205",
-                f"`outcome` stands on state `{name}`, where no run ends",
+                f"`outcome` is set on state `{name}`, which is not terminal",
                 *("states", name, "outcome"),
                 help="add `terminal: true`, or remove `outcome`",
                 part="key",
@@ -81,10 +81,10 @@ def _transitions_of_terminal(of: Inspection, name: str, state: StateConfig) -> I
             continue
         help = "remove it, or remove `terminal: true`"
         if field == "next":
-            help += "; a gate for people has `outcome: review`"
+            help += "; to wait for a review here, add `outcome: review`"
         yield of.error(
             "LL203",
-            f"state `{name}` is terminal, so `{field}` leads nowhere",
+            f"state `{name}` is terminal, so `{field}` has no effect",
             *("states", name, field),
             help=help,
             part="key",
@@ -97,7 +97,7 @@ def check_capture_names(of: Inspection) -> Iterator[Problem]:
         if state.capture is not None and state.capture != name and state.capture in of.loop.states:
             yield of.error(
                 "LL206",
-                f"state `{name}` captures as `{state.capture}`, which is another state",
+                f"state `{name}` captures into `{state.capture}`, which is the name of another state",
                 *("states", name, "capture"),
-                help=f"name it otherwise: `captured.{state.capture}` is that state's own result",
+                help=f"choose another name: `captured.{state.capture}` is that state's result",
             )

@@ -113,17 +113,17 @@ def _without(
 
 def _skipped(of: Inspection, wanted: Wanted, state: str, path: list[str]) -> Problem:
     if wanted.name == PREV:
-        message = f"`prev` may have no value: state `{state}` may come before any action"
+        message = f"`prev` may be unset: state `{state}` can be reached before any action has run"
     else:
-        message = f"state `{state}` may come before anything is captured as `{wanted.name}`"
+        message = f"state `{state}` can be reached before `{wanted.name}` is captured"
     transition = " → ".join(f"`{name}`" for name in path)
-    help = f"it does on the way {transition}; " if len(path) > 1 else ""
+    help = f"for example by {transition}; " if len(path) > 1 else ""
     snippet = wanted.text.text[wanted.span[0] : wanted.span[1]]
     if snippet.startswith("${") and not snippet.startswith("${context."):
         bare = snippet.removesuffix("}")
         number = wanted.text.path[-1] in ("target", "tolerance")
-        otherwise = f"`{bare}:-0}}` is 0 then" if number else f"`{bare}:-}}` is empty then"
-        help += f"a fallback helps: {otherwise}"
+        otherwise = f"`{bare}:-0}}` gives 0 then" if number else f"`{bare}:-}}` is empty then"
+        help += f"add a fallback: {otherwise}"
     else:
-        help += "capture it on every way there"
+        help += "capture it on every path to this state"
     return of.inside("LL304", message, wanted.text, wanted.span, help, "warning")

@@ -26,9 +26,9 @@ from little_loops.fsm.schema import (
 WHEN = {
     PASS: "passes",
     FAIL: "fails",
-    TARGET: "is at its target",
-    PROGRESS: "comes nearer to its target",
-    STALL: "no longer comes nearer to its target",
+    TARGET: "reaches its target",
+    PROGRESS: "gets closer to its target",
+    STALL: "stops getting closer to its target",
 }
 
 
@@ -42,12 +42,12 @@ def check_reachable(of: Inspection) -> Iterator[Problem]:
                 "LL301",
                 f"state `{name}` can never be reached",
                 *("states", name),
-                help="let some way lead to it, or remove it",
+                help="add a transition to it, or remove it",
             )
     if loop.states and not any(state.terminal for state in loop.states.values()):
         yield of.warning(
             "LL302",
-            "no state is terminal, so a run ends at a limit or by an error only",
+            "no state is terminal, so a run can only end at a limit or with an error",
             "states",
             help="add a state with `terminal: true`",
         )
@@ -64,9 +64,9 @@ def check_outcomes(of: Inspection) -> Iterator[Problem]:
         if only_failed and by_name and outcome_of(name, state, "on_fail") == "success":
             yield of.warning(
                 "LL317",
-                f"only `on_fail` leads to `{name}`, but a run that ends there is a success",
+                f"only `on_fail` leads to `{name}`, but a run that ends there counts as a success",
                 *("states", name),
-                help="add `outcome: failure`, or `outcome: success` if that is meant",
+                help="add `outcome: failure`, or `outcome: success` if you mean that",
             )
 
 
@@ -78,18 +78,18 @@ def check_made(of: Inspection) -> Iterator[Problem]:
         message = _unasked(of, state, possible_verdicts(state, agent=name in of.agents))
         if message is not None:
             path = ("states", name, "condition")
-            help = "use a condition that gives these, or write the loop with `states`"
+            help = "use a condition that gives these verdicts, or write the loop with `states`"
             yield of.error("LL214", message, *path, help=help)
 
 
 def _unasked(of: Inspection, state: StateConfig, verdicts: tuple[str, ...]) -> str | None:
     """What is wrong with these verdicts, if the paradigm goes by others."""
     own = [verdict for verdict in SOFT_VERDICTS if f"on_{verdict}" in _reasons(state)]
-    asked = f"a loop of paradigm `{of.loop.paradigm}` goes by {_and(own or [PASS, FAIL])} here"
+    asked = f"paradigm `{of.loop.paradigm}` expects {_and(own or [PASS, FAIL])} here"
     if any(verdict not in transitions(state) for verdict in verdicts):
-        return f"this condition answers {_and(verdicts)}, but {asked}"
+        return f"this condition gives {_and(verdicts)}, but {asked}"
     if own and own[0] not in verdicts:
-        return f"this condition never answers `{own[0]}`, but {asked}"
+        return f"this condition never gives `{own[0]}`, but {asked}"
     return None
 
 
@@ -109,12 +109,12 @@ def check_later(of: Inspection) -> Iterator[Problem]:
         if not later or name in of.agents or of.gaps.unsure(name):
             continue
         if of.compiled and _reasons(state) & {"on_pass", "on_fail"}:
-            message = "what this command gives is judged here, so it cannot be judged later"
+            message = "the result of this command is judged here, so it cannot be judged later"
             path = ("states", name, "capture_exit")
             yield of.error("LL215", message, *path, help="remove `capture_exit`", part="key")
         elif state.on_pass is not None:
-            message = f"with `capture_exit`, state `{name}` leaves by `next` and not by `on_pass`"
-            help = f"write `next: {state.on_pass}`; the state that judges it tells pass from fail"
+            message = f"state `{name}` has `capture_exit`, so it takes `next` and never `on_pass`"
+            help = f"write `next: {state.on_pass}`; a later state judges the result"
             yield of.error("LL215", message, "states", name, "on_pass", help=help, part="key")
 
 
@@ -150,18 +150,20 @@ def _without_transition(
     if missing == list(verdicts):
         yield of.warning(
             "LL303",
-            f"state `{name}` has no way out",
+            f"state `{name}` has no transition",
             *("states", name),
             help="add `next: <state>`, or `terminal: true` if the run ends here",
         )
         return
     for verdict in missing:
         if verdict not in WHEN:
-            message = f"state `{name}` has no way out for the word `{verdict}`"
+            message = f"state `{name}` has no transition for the word `{verdict}`"
             help = f"add `on_{verdict}: <state>`"
         else:
-            message = f"state `{name}` has no way out when {_what(state, verdict)} {WHEN[verdict]}"
-            help = f"add `on_{verdict}: <state>`, or `next: <state>` to go on regardless"
+            message = (
+                f"state `{name}` has no transition when {_what(state, verdict)} {WHEN[verdict]}"
+            )
+            help = f"add `on_{verdict}: <state>`, or `next: <state>` to continue regardless"
         yield of.warning("LL303", message, *("states", name), help=help)
 
 
@@ -178,7 +180,7 @@ def _without_verdict(
         if getattr(state, f"on_{verdict}") is not None and verdict not in verdicts:
             yield _never(of, name, f"on_{verdict}", _instead(state, verdicts))
     if state.next is not None and all(_has_own_transition(state, verdict) for verdict in verdicts):
-        why = "every verdict has a way of its own"
+        why = "every verdict has its own transition"
         yield _never(of, name, "next", (why, "remove it"))
 
 
@@ -226,9 +228,9 @@ def check_effects(of: Inspection) -> Iterator[Problem]:
         ):
             yield of.warning(
                 "LL310",
-                f"`retry` of state `{name}` has no effect: no way leads to `$current`",
+                f"`retry` of state `{name}` has no effect: no transition leads to `$current`",
                 *("states", name, "retry"),
-                help="let a way run the state again, such as `on_error: $current`"
+                help="add a transition that runs the state again, such as `on_error: $current`"
                 if not of.compiled
                 else "remove it, or write the loop with `states`",
             )
@@ -257,9 +259,9 @@ def _too_long(of: Inspection, name: str, state: StateConfig) -> Iterator[Problem
     if whole is not None and state.timeout is not None and state.timeout > whole:
         yield of.warning(
             "LL309",
-            f"the `timeout` of state `{name}` is longer than the loop's: "
-            f"{state.timeout:g} s, {whole:g} s",
+            f"the `timeout` of state `{name}` ({state.timeout:g} s) is longer than the loop's "
+            f"({whole:g} s)",
             *("states", name, "timeout"),
-            help="the loop's ends the run first",
+            help="the loop's timeout ends the run first",
             part="value",
         )

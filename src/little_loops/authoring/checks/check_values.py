@@ -35,7 +35,7 @@ def check_plain_texts(of: Inspection) -> Iterator[Problem]:
         for reference in of.read(each.text).references[:1]:
             yield of.inside(
                 "LL406",
-                f"`{shown(reference.text)}` stands where nothing is filled in",
+                f"`{shown(reference.text)}` is not filled in here",
                 each,
                 (reference.start, reference.end),
                 WHERE_TEMPLATES_BELONG,
@@ -101,8 +101,8 @@ def _context(of: Inspection, each: Text, reference: Reference) -> Iterator[Probl
     try:
         value_at(context, reference.path, "context")
     except Unresolved:
-        message = f"`{shown(reference.name)}` leads to nothing"
-        help = f"`context.{key}` holds no such thing"
+        message = f"`{shown(reference.name)}` does not exist"
+        help = f"`context.{key}` has no such value"
         yield _missing(of, "LL403", message, each, reference, help)
 
 
@@ -115,7 +115,7 @@ def _captured(of: Inspection, each: Text, reference: Reference) -> Iterator[Prob
         return
     elif name in of.loop.states:
         message = f"state `{name}` has no action, so there is no `captured.{name}`"
-        help = "name a state that acts, or a capture"
+        help = "name a state with an action, or a capture"
         yield _missing(of, "LL404", message, each, reference, help)
     else:
         message = f"nothing is captured as `{shown(name)}`"
@@ -132,8 +132,8 @@ def _field(
 ) -> Iterator[Problem]:
     help: str | None
     if not path:
-        message = f"`{shown(reference.text)}` names no field"
-        help = f"write `${{{owner}.output}}`, or another of its fields"
+        message = f"`{shown(reference.text)}` needs a field"
+        help = f"write `${{{owner}.output}}`, or another field"
     elif path[0] not in fields:
         message = f"`{owner}` has no field `{shown(path[0])}`"
         help = of.meant(path[0], fields)
@@ -152,7 +152,7 @@ def _missing(
     span = (reference.start, reference.end)
     if reference.fallback is None:
         return of.inside(code, message, each, span, help)
-    message = f"`{shown(reference.text)}` is always its fallback: {message}"
+    message = f"`{shown(reference.text)}` always uses its fallback: {message}"
     return of.inside("LL311", message, each, span, help, "warning")
 
 
@@ -162,9 +162,9 @@ def check_context(of: Inspection) -> Iterator[Problem]:
         chain = " → ".join(f"`{name}`" for name in circle)
         yield of.error(
             "LL212",
-            f"`context` values refer to each other in a circle: {chain}",
+            f"circular reference between `context` values: {chain}",
             *("context", circle[0]),
-            help="let one of them stand for itself",
+            help="give one of them a plain value",
         )
 
 

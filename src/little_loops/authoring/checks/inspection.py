@@ -170,7 +170,7 @@ class Inspection(Filling):
 def known(names: Collection[str]) -> str:
     """The names there are, or the first of them."""
     if not names:
-        return "there is none"
+        return "there are none"
     shown = ", ".join(f"`{name}`" for name in sorted(names)[:SHOWN_NAMES])
     more = len(names) - SHOWN_NAMES
     return f"known: {shown}" + (f" and {more} more" if more > 0 else "")

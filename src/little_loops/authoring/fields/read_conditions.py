@@ -53,7 +53,7 @@ def words(reader: Reader, kind: Words, node: Node, label: str) -> Any:
     if not node.items:
         return reader.note("LL111", f"{label} is empty", node.mark)
     if len(node.items) > MOST_WORDS:
-        message = f"{label} has {len(node.items):,} items; at most {MOST_WORDS} are possible"
+        message = f"{label} has {len(node.items):,} items; at most {MOST_WORDS} are allowed"
         return reader.note("LL123", message, node.items[MOST_WORDS].mark, "leave some out")
     found: list[str] = []
     for item in node.items:
@@ -93,7 +93,7 @@ def _type(reader: Reader, node: Map, label: str) -> Any:
     if type_name is INVALID or type_name in CONDITIONS:
         return type_name
     help = reader.meant(type_name, CONDITIONS) or f"one of {listed(CONDITIONS)}"
-    message = f"there is no condition of type `{shown(type_name)}`"
+    message = f"unknown condition type `{shown(type_name)}`"
     return reader.note("LL105", message, written.mark, help)
 
 
@@ -106,7 +106,7 @@ def _implied(reader: Reader, node: Map, label: str) -> Any:
             continue
         types = [each for each, table in CONDITIONS.items() if name in table.by_name]
         if types:
-            message = f"{label} has no `type`, and `{name}` is not for exit codes"
+            message = f"{label} has no `type`, and `{name}` does not apply to exit codes"
             return reader.note("LL101", message, entry.key.mark, f"add `type: {types[0]}`")
     return "exit_code"
 
@@ -115,9 +115,9 @@ def _word(reader: Reader, word: str, item: Node, found: list[str]) -> None:
     reserved = [each for each in RESERVED_WORDS if each not in (PASS, FAIL)]
     if not fits(word, STATE_NAME):
         help = "letters, digits, `_` and `-`, beginning with a letter or `_`"
-        reader.note("LL106", f"`{shown(word)}` is not a word for a verdict", item.mark, help)
+        reader.note("LL106", f"`{shown(word)}` is not a valid verdict", item.mark, help)
     elif word in reserved or word in _SYNONYMS_OF_PASS_AND_FAIL:
-        message = f"`{word}` has a meaning of its own and cannot be a word"
+        message = f"`{word}` is reserved and cannot be one of your verdicts"
         reader.note("LL116", message, item.mark, _other_word(word))
     elif word in found:
         reader.note("LL116", f"the word `{word}` is listed twice", item.mark, "keep one of them")
@@ -138,12 +138,12 @@ def _contradictions(reader: Reader, type_name: str, given: dict[str, Any], node:
     fails = given.get("fail", ())
     if type_name == "exit_code" and isinstance(target, int) and is_listed(target, fails):
         message = f"exit code {target} cannot be both a pass and a failure"
-        help = "take it out of `fail`, or give another `target`"
+        help = "remove it from `fail`, or change `target`"
         reader.note("LL120", message, _mark_of(node, "fail"), help)
     if type_name == "output_json" and given.get("operator") in _ORDER:
         if target is None or isinstance(target, bool):
             word = "null" if target is None else str(target).lower()
-            message = f"`{given['operator']}` wants two numbers or two texts, not {word}"
+            message = f"`{given['operator']}` needs two numbers or two strings, not {word}"
             reader.note("LL120", message, _mark_of(node, "target"), "use `eq` or `ne`")
 
 
@@ -151,8 +151,8 @@ def _only_pass_or_fail(reader: Reader, type_name: str, given: dict[str, Any], no
     """`all`, `any` and `not` combine pass and fail, nothing else."""
     own_words = set(given.get("words", ())) - {PASS, FAIL}
     if type_name == "convergence" or own_words:
-        what = "`convergence`" if type_name == "convergence" else "`words` of its own"
-        message = f"a condition with {what} cannot be combined: it has more than pass and fail"
+        what = "`convergence`" if type_name == "convergence" else "its own `words`"
+        message = f"a condition with {what} cannot be combined: it gives more than pass and fail"
         reader.note("LL120", message, node.mark, "give it a state of its own")
 
 

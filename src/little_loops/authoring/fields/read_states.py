@@ -55,10 +55,12 @@ def machine(reader: Reader, kind: Machine, node: Node, label: str) -> Any:
         help = "write each state as `name:` with its fields below"
         return reader.wrong(label, "a mapping of states", node, help)
     if not node.entries:
-        return reader.note("LL111", f"{label} is empty", node.mark, "a loop needs a state")
+        return reader.note(
+            "LL111", f"{label} is empty", node.mark, "a loop needs at least one state"
+        )
     if len(node.entries) > MOST_STATES:
         key = node.entries[MOST_STATES].key
-        message = f"{len(node.entries):,} states; a loop has at most {MOST_STATES:,}"
+        message = f"{len(node.entries):,} states; a loop can have at most {MOST_STATES:,}"
         return reader.note("LL123", message, key.mark, "split it into several loops")
     found: dict[str, Any] = {}
     for key, value in node.entries:
@@ -139,10 +141,10 @@ def _state_name(reader: Reader, key: Text, twice: bool) -> None:
         reader.trapped("this state's name", key, STATE_NAME)
     elif twice:
         reader.states.setdefault(key.text, set())
-        message = f"two states would be called `{key.text}`"
-        reader.note("LL124", message, key.mark, "give what they are made of different names")
+        message = f"two states would be named `{key.text}`"
+        reader.note("LL124", message, key.mark, "rename one of the items they are made from")
     elif not fits(key.text, STATE_NAME):
-        reader.note("LL106", f"`{shown(key.text)}` is not a name for a state", key.mark, _NAME_HELP)
+        reader.note("LL106", f"`{shown(key.text)}` is not a valid state name", key.mark, _NAME_HELP)
 
 
 def _state(reader: Reader, key: Text, node: Node) -> Any:
@@ -199,11 +201,11 @@ def _routes(
         return
     for key, _ in written.entries:
         if key.text not in words and key.kind == "str":
-            message = f"`{shown(key.text)}` is not a word of this condition"
+            message = f"`{shown(key.text)}` is not one of this condition's words"
             help = reader.meant(key.text, words) or f"its words: {listed(words)}"
             reader.note("LL117", message, key.mark, help)
         elif f"on_{key.text}" in given:
-            message = f"`route` and `on_{shown(key.text)}` both say where this word leads"
+            message = f"`route` and `on_{shown(key.text)}` both set the target of this word"
             reader.note("LL117", message, key.mark, "keep one of them")
 
 

@@ -103,7 +103,7 @@ def whole(reader: Reader, kind: Whole, node: Node, label: str) -> Any:
         return value
     if not isinstance(value, int):
         if not value.is_integer():
-            message = f"{label} wants a whole number, not {value:g}"
+            message = f"{label} must be a whole number, not {value:g}"
             help = f"write {math.floor(value)} or {math.ceil(value)}"
             return reader.note("LL103", message, node.mark, help)
         value = int(value)
@@ -129,7 +129,7 @@ def code(reader: Reader, kind: Code, node: Node, label: str) -> Any:
 
 def _code_range(reader: Reader, node: Text, label: str) -> Any:
     if re.fullmatch(CODE_RANGE, node.text) is None:
-        message = f"{label} wants exit codes, not `{shown(node.text)}`"
+        message = f"{label} must be exit codes, not `{shown(node.text)}`"
         return reader.note("LL103", message, node.mark, "write a range such as `1-125`")
     first, last = map(int, node.text.split("-"))
     if first <= last <= LARGEST_CODE:
@@ -195,7 +195,7 @@ def one_of(reader: Reader, kind: OneOf, node: Node, label: str) -> Any:
     )
     if value is INVALID or value in kind.words or value in kind.made:
         return value
-    message = f"{label} wants {listed(kind.words)}, not `{shown(value)}`"
+    message = f"{label} must be {listed(kind.words)}, not `{shown(value)}`"
     return reader.note("LL105", message, node.mark, reader.meant(value, kind.words))
 
 
@@ -216,7 +216,7 @@ def name(reader: Reader, kind: Name, node: Node, label: str) -> Any:
     value = _text_of_name(reader, node, label, kind.pattern)
     if value is INVALID or fits(value, kind.pattern):
         return value
-    message = f"`{shown(value)}` is not a name for a {kind.what}"
+    message = f"`{shown(value)}` is not a valid {kind.what} name"
     return reader.note("LL106", message, node.mark, _NAME_HELP[kind.what])
 
 
@@ -227,9 +227,9 @@ def target(reader: Reader, kind: Target, node: Node, label: str) -> Any:
         return value
     help = f"name a state, or {listed(kind.special)}" if kind.special else "name a state"
     if value in (CURRENT, AS_ERROR):
-        return reader.note("LL125", f"`{value}` cannot stand in {label}", node.mark, help)
+        return reader.note("LL125", f"`{value}` is not allowed in {label}", node.mark, help)
     help = reader.meant(value, kind.special) or help
-    return reader.note("LL125", f"there is no `{shown(value)}`", node.mark, help)
+    return reader.note("LL125", f"unknown target `{shown(value)}`", node.mark, help)
 
 
 def in_project(reader: Reader, kind: InProject, node: Node, label: str) -> Any:
@@ -238,13 +238,15 @@ def in_project(reader: Reader, kind: InProject, node: Node, label: str) -> Any:
         return value
     if value.startswith(("/", "~")):
         message = f"{label} must be relative to the project, not `{shown(value)}`"
-        return reader.note("LL115", message, node.mark, "write it as seen from the project")
+        return reader.note(
+            "LL115", message, node.mark, "write it relative to the project directory"
+        )
     if normalise(value).split("/")[0] == "..":
-        message = f"{label} leaves the project: `{shown(value)}`"
+        message = f"{label} is outside the project: `{shown(value)}`"
         return reader.note("LL115", message, node.mark, "name a path inside the project")
     if not kind.globs and any(char in value for char in "*?[]{}"):
         message = f"{label} is a pattern, not a path: `{shown(value)}`"
-        help = "name the directory: everything below it belongs to it"
+        help = "name the directory; everything below it is included"
         return reader.note("LL115", message, node.mark, help)
     return value
 
@@ -258,7 +260,7 @@ def pattern(reader: Reader, kind: Pattern, node: Node, label: str) -> Any:
         message = f"{label} is not a gitignore pattern: `{shown(value)}`"
         return reader.note("LL115", message, node.mark, "write a path or pattern, such as `tests/`")
     if ".." in value.split("/") or value.startswith("~"):
-        message = f"{label} leaves the project: `{shown(value)}`"
+        message = f"{label} is outside the project: `{shown(value)}`"
         return reader.note("LL115", message, node.mark, "name a path inside the project")
     return value
 
@@ -279,7 +281,7 @@ def list_of(reader: Reader, kind: ListOf, node: Node, label: str) -> Any:
     if len(node.items) < kind.least:
         return reader.note("LL111", f"{label} is empty", node.mark)
     if len(node.items) > kind.most:
-        message = f"{label} has {len(node.items):,} items; at most {kind.most:,} are possible"
+        message = f"{label} has {len(node.items):,} items; at most {kind.most:,} are allowed"
         return reader.note("LL123", message, node.items[kind.most].mark, "leave some out")
     items = [reader.read(kind.item, item, f"an item of {label}") for item in node.items]
     return [item for item in items if item is not INVALID]
@@ -332,7 +334,7 @@ def names(reader: Reader, node: Node, label: str, wants: str, what: str) -> Any:
         if key.kind != "str":
             reader.trapped("this name", key, VARIABLE_NAME)
         elif not fits(key.text, VARIABLE_NAME):
-            message = f"`{shown(key.text)}` is not a name for a {what}"
+            message = f"`{shown(key.text)}` is not a valid {what} name"
             reader.note("LL106", message, key.mark, _NAME_HELP[what])
         elif key.text in found:
             message = f"the key `{key.text}` is given twice"
@@ -393,7 +395,7 @@ def _numeric(reader: Reader, node: Node, label: str, wants: str, template: bool)
         return node.text
     odd = notation(node.text) if not node.quoted else None
     if odd is not None:
-        message = f"{label} wants {wants}, and `{shown(node.text)}` is {odd}"
+        message = f"{label} must be {wants}, but `{shown(node.text)}` is {odd}"
         return reader.note("LL122", message, node.mark, _DECIMAL if "time" not in wants else _TIMES)
     return reader.wrong(label, wants, node, _unquote(node))
 

@@ -186,7 +186,7 @@ class Reader:
         if isinstance(node, Text) and node.kind == "null":
             return self.note("LL107", f"{label} has no value", node.mark, help)
         found = described(node)
-        return self.note("LL103", f"{label} wants {wants}, not {found}", node.mark, help)
+        return self.note("LL103", f"{label} must be {wants}, not {found}", node.mark, help)
 
     def trapped(self, label: str, node: Text, pattern: str | None = None) -> Any:
         """A scalar that YAML takes for something else where text belongs, or such a name."""
@@ -196,7 +196,7 @@ class Reader:
         reads = words.get(node.kind, "a number")
         help = f"quote it: {quoted(node.text)}"
         if pattern is not None and not values.fits(node.text, pattern):
-            help = "quote it, and let it begin with a letter, for it is a name"
+            help = "quote it, and begin it with a letter, because it is a name"
             if values.fits(f"n{node.text}", pattern):
                 help += f': "n{node.text}"'
         return self.note("LL121", f"YAML reads {label} as {reads}, not as text", node.mark, help)
@@ -232,12 +232,12 @@ class Reader:
         """A key that is not in the table: what was meant?"""
         name = key.text
         if is_command(table) and name in TRANSITIONS:
-            help = "the paradigm says where it leads; with `states` you say it yourself"
-            self.note("LL118", f"`{name}` cannot stand in {where}", key.mark, help)
+            help = "the paradigm decides the transitions; to decide them yourself, write `states`"
+            self.note("LL118", f"`{name}` is not allowed in {where}", key.mark, help)
             return
         if table is LOOP and name not in STATE.by_name and (paradigm := owner(name)) is not None:
             help = f"remove `states` to have it compiled, or remove `{name}`"
-            message = f"`{name}` of paradigm `{paradigm}` cannot stand beside `states`"
+            message = f"`{name}` of paradigm `{paradigm}` cannot be combined with `states`"
             self.note("LL112", message, key.mark, help)
             return
         self.note(
@@ -268,9 +268,9 @@ class Reader:
             self.spoiled.add(near.split("`")[1])
             return near
         if table is STATE and name.startswith("on_"):
-            return f"a word of its own needs a condition with `words: [{shown(name[3:])}, …]`"
+            return f"a custom verdict needs a condition with `words: [{shown(name[3:])}, …]`"
         if name == "initial":
-            return "`initial` goes with `states`; a paradigm knows itself where it starts"
+            return "`initial` belongs with `states`; a paradigm chooses its own start"
         if (home := elsewhere(name, table)) is not None:
             return f"`{name}` belongs in {home}"
         if len(table.fields) <= FEW_NAMES:
@@ -296,7 +296,7 @@ def usual(field: Field) -> str:
     if field.example is not None:
         return f"write something like `{field.name}: {field.example}`"
     if field.default is not None:
-        return f"without `{field.name}` it is: {field.default}"
+        return f"the default of `{field.name}` is {field.default}"
     return f"`{field.name}`: {field.help}"
 
 

@@ -22,7 +22,9 @@ _NUL = r"\\(?:0|x00|u0000|U00000000)"
 
 def no_nul(reader: Reader, node: Text, label: str) -> Any:
     """INVALID, and a problem, for a text with a NUL: no command, path or variable can hold one."""
-    message = f"{label} holds a NUL character, which no command, path or variable can"
+    message = (
+        f"{label} contains a NUL character, which is not allowed in commands, paths and variables"
+    )
     return reader.note("LL126", message, _escape_in(reader, node), "remove it")
 
 
@@ -36,7 +38,7 @@ def no_template(reader: Reader, node: Text) -> Any:
         found = [node.text[error.start : error.end]]
     for snippet in found:
         spots = Places(reader.source, node).spots(snippet)
-        message = f"`{shown(snippet)}` stands where nothing is filled in"
+        message = f"`{shown(snippet)}` is not filled in here"
         at = spots[0] if spots else node.mark
         return reader.note("LL406", message, at, WHERE_TEMPLATES_BELONG)
     return node.text

@@ -73,7 +73,7 @@ _ACTION_SETTINGS = (_ENV, _CWD, _SHELL, _GRACE, _IDLE, _HOST)
 
 COMMON = (
     Field("name", Name("loop", LOOP_NAME), "identifies the loop and its runs", "the file's name"),
-    Field("description", Str(), "one line for people, shown by `ll-loop list`"),
+    Field("description", Str(), "one-line description, shown by `ll-loop list`"),
     Field("paradigm", OneOf(PARADIGMS), "how the loop is written; compiled to `fsm`", "fsm"),
     Field(
         "context",
@@ -92,20 +92,20 @@ COMMON = (
     Field(
         "scope_writes",
         OneOf(("report", "enforce", "ignore")),
-        "what happens when an agent changes files outside `scope`: a warning, or they are put back",
+        "what to do when an agent changes files outside `scope`: warn, restore them, or nothing",
         "report",
         "enforce",
     ),
     Field(
         "evidence",
         Proof(),
-        "whether and how the run proves that the check passed on what is delivered",
+        "whether and how the run proves that the check passed on the files it leaves",
         "true for loops with an agent action",
         "{protect: [tests/], clean: true}",
     ),
-    Field("max_iterations", Whole(1), "safety limit: times around", "50", "20"),
+    Field("max_iterations", Whole(1), "maximum number of iterations", "50", "20"),
     Field("backoff", Time(zero=True), "wait between iterations", "0", "2s"),
-    Field("timeout", Time(), "running time of the whole run, over all resumes", "none", "30m"),
+    Field("timeout", Time(), "maximum running time of the run, across all resumes", "none", "30m"),
     Field("maintain", Flag(), "start again after success", "false"),
     Field("maintain_interval", Time(least=1), "wait between the cycles of `maintain`", "60", "10m"),
     Field("on_error", TO_STATE, "state for any error that no state handles", "end the run"),
@@ -113,26 +113,43 @@ COMMON = (
     Field(
         "on_interrupt",
         ON_RESUME,
-        "what a resume does with an action that was cut short, unless the state says otherwise",
+        "what a resume does with an interrupted action, unless the state overrides it",
         "$current",
         "$error",
     ),
     Field(
         "on_handoff",
         OneOf(("pause", "spawn", "continue", "terminate")),
-        "what happens when an agent's context is used up",
+        "what happens when an agent runs out of context",
         "pause",
     ),
-    Field("max_continuations", Whole(1), "handoffs of one state before the run pauses", "10"),
+    Field(
+        "max_continuations",
+        Whole(1),
+        "consecutive handoffs of one state before the run pauses",
+        "10",
+    ),
     *_ACTION_SETTINGS,
-    Field("max_cost_usd", Num(0, above=True), "what agents may spend in the run", "none", "5"),
-    Field("max_tokens", Whole(1, 10**15), "tokens agents may use in the run", "none", "2000000"),
+    Field(
+        "max_cost_usd",
+        Num(0, above=True),
+        "maximum cost of the run's agents, in US dollars",
+        "none",
+        "5",
+    ),
+    Field(
+        "max_tokens",
+        Whole(1, 10**15),
+        "maximum number of tokens the run's agents may use",
+        "none",
+        "2000000",
+    ),
 )
 
 LOOP = table(
     "the loop",
     Field("initial", TO_STATE, "the state a run starts in", required=True, example="check"),
-    Field("states", Machine(), "the machine: states by their names", required=True),
+    Field("states", Machine(), "the states of the machine, by name", required=True),
     *COMMON,
 )
 
@@ -161,50 +178,59 @@ _STATE_SETTINGS = (
     Field(
         "check",
         Flag(),
-        "the action only judges: it is run again where what it judged has changed since, "
+        "the action only judges: it runs again when the files it judged have changed, "
         "and after the last iteration",
         "false",
     ),
     Field(
         "label",
         Plain(),
-        "what screens show instead of the action: `running LABEL...`",
+        "text shown instead of the action: `running LABEL...`",
         "the line of the action that does the work",
         "pytest -q",
     ),
-    Field("timeout", Time(), "time for this action", "none", "5m"),
-    Field("retry", Part("retry"), "how `$current` repeats", example="{max: 3, backoff: 10s}"),
-    Field("context", Variables(), "variables for this state, before the loop's", "{}"),
+    Field("timeout", Time(), "maximum time for this action", "none", "5m"),
+    Field(
+        "retry",
+        Part("retry"),
+        "how transitions to `$current` are retried",
+        example="{max: 3, backoff: 10s}",
+    ),
+    Field("context", Variables(), "variables of this state; they override the loop's", "{}"),
 )
 _TRANSITIONS = (
-    Field("next", OR_AGAIN, "where to go when no `on_…` names a place", example="check"),
-    Field("on_pass", OR_AGAIN, "where to go when it passed", aliases=("on_met",), example="done"),
-    Field("on_fail", OR_AGAIN, "where to go when it failed", aliases=("on_unmet",), example="fix"),
-    Field("on_target", OR_AGAIN, "where to go when the number is at its target"),
-    Field("on_progress", OR_AGAIN, "where to go when the number came nearer"),
-    Field("on_stall", OR_AGAIN, "where to go when the number no longer comes nearer"),
-    Field("on_error", OR_AGAIN, "where to go after an error; never falls back to `next`"),
-    Field("on_timeout", OR_AGAIN, "where to go after a timeout; never falls back to `next`"),
-    Field("on_tampered", OR_AGAIN, "where to go when an agent changed what is protected"),
-    Field("on_out_of_scope", OR_AGAIN, "where to go when an agent wrote outside of `scope`"),
-    Field("on_flaky", OR_AGAIN, "where to go when a check both passes and fails on one tree"),
-    Field("on_stalled", OR_AGAIN, "where to go when nothing changes any more"),
-    Field("on_conflict", OR_AGAIN, "where to go when work cannot be merged"),
+    Field("next", OR_AGAIN, "the next state when no `on_…` applies", example="check"),
+    Field("on_pass", OR_AGAIN, "the next state after a pass", aliases=("on_met",), example="done"),
+    Field(
+        "on_fail", OR_AGAIN, "the next state after a failure", aliases=("on_unmet",), example="fix"
+    ),
+    Field("on_target", OR_AGAIN, "the next state when the number reaches its target"),
+    Field("on_progress", OR_AGAIN, "the next state when the number gets closer to its target"),
+    Field("on_stall", OR_AGAIN, "the next state when the number stops getting closer"),
+    Field("on_error", OR_AGAIN, "the next state after an error; never falls back to `next`"),
+    Field("on_timeout", OR_AGAIN, "the next state after a timeout; never falls back to `next`"),
+    Field("on_tampered", OR_AGAIN, "the next state when an agent changed protected files"),
+    Field("on_out_of_scope", OR_AGAIN, "the next state when an agent wrote outside `scope`"),
+    Field(
+        "on_flaky", OR_AGAIN, "the next state when a check both passes and fails on the same tree"
+    ),
+    Field("on_stalled", OR_AGAIN, "the next state when nothing changes any more"),
+    Field("on_conflict", OR_AGAIN, "the next state when work cannot be merged"),
     Field(
         "on_interrupt",
         ON_RESUME,
-        "what a resume does if this action was cut short: run it again, an error, or a state",
+        "what a resume does if this action was interrupted: run it again, fail, or go to a state",
         "the loop's",
         "rollback",
     ),
     Field("on_maintain", TO_STATE, "on a terminal state: where the next cycle starts", "initial"),
-    Field("route", Route(), "for a condition with `words`: the state of each word"),
-    Field("terminal", Flag(), "the run ends here, after the action (if any) ran", "false"),
+    Field("route", Route(), "for a condition with `words`: the next state for each word"),
+    Field("terminal", Flag(), "the run ends here, after the action, if there is one", "false"),
     Field(
         "outcome",
         OneOf(("success", "failure", "review")),
-        "on a terminal state: how the run has ended",
-        "failure if the name says so or a failure led here, else success",
+        "on a terminal state: what reaching it means",
+        "failure if its name or the verdict that led to it says so, else success",
     ),
 )
 STATE = table(
@@ -224,7 +250,7 @@ COMMAND = table(
 )
 STEP = table(
     "a step",
-    Field("name", Name("step", STATE_NAME), "names the state made of it", "step_0, step_1, …"),
+    Field("name", Name("step", STATE_NAME), "the name of its state", "step_0, step_1, …"),
     *COMMAND.fields,
 )
 COMMANDS: Mapping[str, Table] = {"command": COMMAND, "step": STEP}
@@ -232,19 +258,25 @@ TRANSITIONS = frozenset(name for field in _TRANSITIONS for name in (field.name, 
 
 RETRY = table(
     "`retry`",
-    Field("max", Whole(1), "runs at most; then the verdict goes on", "no limit of its own", "3"),
+    Field(
+        "max",
+        Whole(1),
+        "maximum number of runs; then the verdict falls back to `next`",
+        "no limit",
+        "3",
+    ),
     Field("backoff", Time(zero=True), "the first wait", "the loop's, else 1", "5s"),
-    Field("factor", Num(1), "by which each wait is longer than the last", "2"),
+    Field("factor", Num(1), "factor by which each wait grows", "2"),
     Field("max_backoff", Time(zero=True), "the longest wait", "60", "5m"),
 )
 
 EVIDENCE = table(
     "`evidence`",
-    Field("enabled", Flag(), "whether at all, without removing the settings", "true"),
+    Field("enabled", Flag(), "false turns evidence off and keeps the settings", "true"),
     Field(
         "protect",
         Protected(),
-        "gitignore patterns of what agents may not change, add or delete; "
+        "gitignore patterns of files that agents may not change, add or delete; "
         "with `{existing: […]}` they may add files",
         "the loop's own files and what the check's command names",
         "[tests/, conftest.py]",
@@ -252,25 +284,31 @@ EVIDENCE = table(
     Field(
         "tampering",
         OneOf(("restore", "fail", "report")),
-        "what happens when a protected path was changed: it is put back, "
-        "the verdict is `tampered`, or it is only named",
+        "what to do when a protected file was changed: restore it, "
+        "give the verdict `tampered`, or only report it",
         "restore with `protect`, else report",
         "fail",
     ),
     Field("clean", Flag(), "confirm the deciding pass in a clean copy of the project", "false"),
     Field("setup", Plain(), "a command to run in the clean copy first", None, "npm ci"),
-    Field("confirm", Whole(1, 100), "passes in a row on one tree that count as a pass", "1", "2"),
+    Field(
+        "confirm",
+        Whole(1, 100),
+        "consecutive passes on the same tree that count as one pass",
+        "1",
+        "2",
+    ),
     Field(
         "stall_after",
         Whole(0),
-        "failures on a tree that has failed before, in a row, that end the run; 0 for never",
+        "consecutive failures on trees that already failed before the run ends; 0: never",
         "3 for goal, invariants and convergence, else 0",
         "5",
     ),
     Field(
         "strict",
         Flag(),
-        "a pass on files that have changed since is a failure",
+        "treat a pass on files that have changed since as a failure",
         "false",
     ),
 )
@@ -279,7 +317,7 @@ EXISTING = table(
     Field(
         "existing",
         ListOf(Pattern(), 1),
-        "what exists there is protected, new files are allowed",
+        "existing files are protected; new files are allowed",
         None,
         "[tests/]",
         required=True,
@@ -289,14 +327,20 @@ EXISTING = table(
 HOST = table(
     "`host`",
     Field("name", OneOf(HOST_NAMES), "which agent CLI", DEFAULT_HOST),
-    Field("model", Str(), "the model it is to use", "the CLI's own", "sonnet"),
-    Field("permission_mode", Str(), "a milder mode than skipping permissions", None, "acceptEdits"),
+    Field("model", Str(), "the model to use", "the CLI's own", "sonnet"),
+    Field("permission_mode", Str(), "a safer mode than skipping permissions", None, "acceptEdits"),
     Field("allow", ListOf(Str()), "tools the agent may use", example="[Read, Edit]"),
     Field("deny", ListOf(Str()), "tools the agent may not use", example="[WebFetch]"),
-    Field("max_turns", Whole(1), "turns of one action", "none", "30"),
-    Field("max_cost_usd", Num(0, above=True), "what one action may spend", "none", "1.5"),
+    Field("max_turns", Whole(1), "maximum number of agent turns in one action", "none", "30"),
+    Field(
+        "max_cost_usd",
+        Num(0, above=True),
+        "maximum cost of one action, in US dollars",
+        "none",
+        "1.5",
+    ),
     Field("max_wait", Time(zero=True), "longest wait for a usage limit to end", "6h", "1h"),
-    Field("args", ListOf(Str()), "further arguments of the CLI"),
+    Field("args", ListOf(Str()), "additional arguments for the CLI"),
     Field(
         "command",
         ListOf(Str(), 1),
@@ -327,11 +371,11 @@ _TYPE = Field(
 _SOURCE = Field(
     "source",
     Str(),
-    "what is judged instead of this action's output: a template, or the name of a state or capture",
+    "what to judge instead of this action's output: a template, or the name of a state or capture",
     "stdout of the action",
     "${captured.count.output}",
 )
-_OPERATOR = Field("operator", OPERATORS, "how value and target are compared", "eq", "le")
+_OPERATOR = Field("operator", OPERATORS, "how to compare the value with the target", "eq", "le")
 _NUMBER_TARGET = Field(
     "target", Num(template=True), "the number to compare with", None, "0", required=True
 )
@@ -349,31 +393,42 @@ CONDITIONS: Mapping[str, Table] = {
             "fail",
             Codes(),
             "codes that are failures, not errors; `1-125` is a range",
-            "0 and 1 less the target",
+            "0 and 1, except the target",
             "[1, 2, 5]",
         ),
     ),
     "output_contains": _condition(
         "output_contains",
-        Field("pattern", Str(), "what is to be found", None, "All tests passed", required=True),
+        Field(
+            "pattern", Str(), "the text or pattern to find", None, "All tests passed", required=True
+        ),
         Field("negate", Flag(), "pass when it is not found", "false"),
-        Field("regex", Flag(), "is the pattern a regular expression?", "decided by its look"),
+        Field(
+            "regex",
+            Flag(),
+            "whether the pattern is a regular expression",
+            "detected from the pattern",
+        ),
     ),
     "output_json": _condition(
         "output_json",
         Field(
             "path", Str(), "a jq expression that gives one value", None, ".failed", required=True
         ),
-        Field("target", AnyScalar(), "what that value is compared with", None, "0", required=True),
+        Field("target", AnyScalar(), "the value to compare with", None, "0", required=True),
         _OPERATOR,
     ),
     "output_numeric": _condition("output_numeric", _NUMBER_TARGET, _OPERATOR),
     "convergence": _condition(
         "convergence",
-        _NUMBER_TARGET._replace(help="the number to come near to"),
-        Field("tolerance", Num(0, template=True), "how near is near enough", "0"),
-        Field("direction", OneOf(("min", "max")), "at or beyond the target, from above or below"),
-        Field("patience", Whole(1), "measurements without progress before it is a stall", "1"),
+        _NUMBER_TARGET._replace(help="the number to approach"),
+        Field("tolerance", Num(0, template=True), "how close to the target is close enough", "0"),
+        Field(
+            "direction",
+            OneOf(("min", "max")),
+            "`min`: the target or less is enough; `max`: the target or more",
+        ),
+        Field("patience", Whole(1), "measurements without progress that count as a stall", "1"),
     ),
     "verdict": _condition(
         "verdict",
@@ -395,7 +450,7 @@ CONDITIONS: Mapping[str, Table] = {
         Field(
             "of",
             ListOf(Judge(inside=True), 1),
-            "conditions of which one passes",
+            "conditions of which at least one must pass",
             None,
             "[{type: exit_code}, {type: output_contains, pattern: ok}]",
             required=True,
@@ -409,9 +464,9 @@ CONDITIONS: Mapping[str, Table] = {
 
 CONSTRAINT = table(
     "a constraint",
-    Field("name", Plain(), "names the states made of it", None, "tests-pass", required=True),
-    Field("check", Command(), "the command that tells whether it holds", required=True),
-    Field("fix", Command(), "the command that repairs it", "a violation ends the run as failed"),
+    Field("name", Plain(), "the name of its states", None, "tests-pass", required=True),
+    Field("check", Command(), "the command that checks whether it holds", required=True),
+    Field("fix", Command(), "the command that fixes it", "a violation ends the run as failed"),
 )
 
 TASK = table(
@@ -436,11 +491,18 @@ TASK = table(
 _COMMANDS = ListOf(Command(), 1)
 OWN: Mapping[str, tuple[Field, ...]] = {
     "goal": (
-        Field("goal", Plain(), "what is to be true", None, "No type errors in src/", required=True),
+        Field(
+            "goal",
+            Plain(),
+            "what should become true",
+            None,
+            "No type errors in src/",
+            required=True,
+        ),
         Field(
             "tools",
             _COMMANDS,
-            "the first judges, the others fix, in order",
+            "the first command is the check; the others fix, in order",
             None,
             "[mypy src/, /ll:manage_issue bug fix]",
             required=True,
@@ -449,10 +511,14 @@ OWN: Mapping[str, tuple[Field, ...]] = {
     "convergence": (
         Field("check", Command(), "the command that prints the number", required=True),
         Field("toward", Num(template=True), "the number to reach", None, "0", required=True),
-        Field("using", Command(), "the command that betters it", required=True),
-        Field("tolerance", Num(0, template=True), "how near is near enough", "0"),
-        Field("patience", Whole(1), "measurements without progress before it stops", "1"),
-        Field("direction", OneOf(("min", "max")), "at or beyond the target, from above or below"),
+        Field("using", Command(), "the command that improves the number", required=True),
+        Field("tolerance", Num(0, template=True), "how close to the target is close enough", "0"),
+        Field("patience", Whole(1), "measurements without progress before the run stops", "1"),
+        Field(
+            "direction",
+            OneOf(("min", "max")),
+            "`min`: the target or less is enough; `max`: the target or more",
+        ),
     ),
     "invariants": (
         Field(
@@ -463,7 +529,7 @@ OWN: Mapping[str, tuple[Field, ...]] = {
             "[{name: tests, check: make test, fix: make fix}]",
             required=True,
         ),
-        Field("recheck", OneOf(("all",)), "`all`: after any fix check everything once more"),
+        Field("recheck", OneOf(("all",)), "`all`: check everything again after any fix"),
     ),
     "imperative": (
         Field(
@@ -486,11 +552,11 @@ OWN: Mapping[str, tuple[Field, ...]] = {
     ),
     "relay": (
         Field("agent", Command(), "the action each turn runs", required=True),
-        Field("plan", InProject(globs=True), "the plan that is carried out", required=True),
+        Field("plan", InProject(globs=True), "the plan to carry out", required=True),
         Field(
             "metadata",
             InProject(globs=True),
-            "the file each turn leaves",
+            "the report file that each turn writes",
             "`.return-meta.json` beside the plan",
             "specs/886/.return-meta.json",
         ),
@@ -498,7 +564,7 @@ OWN: Mapping[str, tuple[Field, ...]] = {
             "check",
             Command(),
             "the command that decides whether the plan is implemented",
-            "the agent's word",
+            "the agent's own report",
             "make test",
         ),
         Field(
@@ -509,7 +575,9 @@ OWN: Mapping[str, tuple[Field, ...]] = {
             "{id: 886, state: specs/state.json, todo: TODO.md}",
         ),
         Field("commit", Flag(), "commit each turn's progress", "true in a git repository"),
-        Field("session", Plain(), "begins the session ids", "made up", "sess_123_abc"),
+        Field(
+            "session", Plain(), "the prefix of the session ids", "a generated id", "sess_123_abc"
+        ),
     ),
 }
 PARADIGM_TABLES: Mapping[str, Table] = {
@@ -517,7 +585,7 @@ PARADIGM_TABLES: Mapping[str, Table] = {
 }
 CHECK_FIX = table(
     "a loop with `check` and `fix`",
-    Field("goal", Plain(), "what is to be true", None, "No type errors in src/"),
+    Field("goal", Plain(), "what should become true", None, "No type errors in src/"),
     Field(
         "check",
         Commands(),

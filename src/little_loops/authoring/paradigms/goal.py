@@ -1,4 +1,4 @@
-"""Paradigm `goal`: what is to be true, and the tools that judge it and make it so.
+"""Paradigm `goal`: what should become true, and the tools that judge it and make it so.
 
 The first tool judges (`evaluate`); the others run in order when it fails (`fix`, `fix_2`, …) and
 lead back to it.  One tool alone is run again until it passes.

@@ -72,8 +72,8 @@ _NOTATIONS = {
     r"[-+]?0x[0-9a-fA-F_]+": "hexadecimal notation",
     r"[-+]?0b[01_]+": "binary notation",
     r"[-+]?0o?[0-7_]+": "octal notation",
-    r"[-+]?0[0-9_]+": "a number with a zero in front",
-    r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?": "a number in base 60 to YAML",
-    r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt ].*)?": "a date to YAML",
+    r"[-+]?0[0-9_]+": "a number with a leading zero",
+    r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?": "a base-60 number in YAML",
+    r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt ].*)?": "a date in YAML",
     r"[-+]?[0-9_.]*_[0-9_.]*": "a number with `_` in it",
 }

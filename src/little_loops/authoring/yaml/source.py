@@ -42,7 +42,7 @@ MOST_LEVELS = 50
 _PLAIN_BYTES = bytes([9, 10, 13, *range(32, 127)])
 _BROKEN = Text("", "broken", None)
 _TEXT_ONLY = {Text}
-_QUOTE = "if it is meant as text, quote it"
+_QUOTE = "if you mean text, quote it"
 _text_of = itemgetter(0)
 _new = tuple.__new__  # half the price of a NamedTuple's own constructor
 
@@ -102,7 +102,7 @@ def _decoded(text: str | bytes, file: str) -> str | Problem:
         return Problem(
             "LL001",
             f"`{shown(file)}` is larger than 1 MiB",
-            help="a loop file is short; move data to files that actions read",
+            help="move data to files that actions read",
         )
     if isinstance(text, str):
         return text
@@ -117,7 +117,7 @@ def _decoded(text: str | bytes, file: str) -> str | Problem:
         mark = Mark(line, len(before), len(before) + 1)
         return Problem(
             "LL002",
-            f"the file is not UTF-8: byte 0x{text[error.start]:02x} cannot stand here",
+            f"the file is not UTF-8: byte 0x{text[error.start]:02x} is not allowed here",
             source.place(mark),
             "save the file as UTF-8",
         )
@@ -257,7 +257,9 @@ class _Tree:
         lost: list[Entry] = []
         for key, value in zip(keys, values, strict=True):
             if not isinstance(key, Text):
-                self.note("LL011", "a key must be text, not a list or a mapping", key.mark, _QUOTE)
+                self.note(
+                    "LL011", "a key must be a string, not a list or a mapping", key.mark, _QUOTE
+                )
                 lost.append(Entry(_BROKEN._replace(mark=key.mark), _BROKEN))
             elif key.text == "<<" and not key.quoted:
                 self.note(
@@ -301,7 +303,7 @@ class _Tree:
             code,
             f"{what} are not allowed: `{word}`",
             mark,
-            "remove it; if it belongs to a text, put the text in quotes",
+            "remove it, or quote the whole text",
         )
 
     def begin(self, event: Any) -> None:
@@ -309,7 +311,7 @@ class _Tree:
         if self.top:
             self.note(
                 "LL007",
-                "a second document begins here; a loop file holds one",
+                "a second document begins here; a loop file holds only one",
                 _mark(event),
                 "put each loop in a file of its own",
             )

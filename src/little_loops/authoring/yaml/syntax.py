@@ -68,9 +68,9 @@ def _tab(said: Complaint) -> Finding | None:
     blanks = len(line) - len(line.lstrip())
     return Finding(
         "LL021",
-        "a tab cannot indent a line in YAML",
+        "YAML does not allow tabs for indentation",
         Mark(said.at.line, said.at.column, blanks),
-        "indent with blanks",
+        "indent with spaces",
     )
 
 
@@ -94,7 +94,7 @@ def _escape(said: Complaint) -> Finding | None:
     column = max(0, line.rfind("\\", 0, said.at.column + 1))
     return Finding(
         "LL028",
-        f"`{shown(line[column : column + 2])}` is not an escape of YAML",
+        f"`{shown(line[column : column + 2])}` is not a YAML escape sequence",
         Mark(said.at.line, column, column + 2),
         "in double quotes write \\\\ for a backslash, or use single quotes",
     )
@@ -110,7 +110,7 @@ def _template_in_brackets(said: Complaint) -> Finding | None:
     end = start + len(line[start : _end_of_item(line, at)].rstrip())
     return Finding(
         "LL030",
-        "inside brackets and braces a text with `${` must be quoted",
+        "inside brackets and braces, text with `${` must be quoted",
         Mark(said.at.line, start, end),
         f"quote it: {quoted(line[start:end])}",
     )
@@ -132,9 +132,9 @@ def _unclosed_bracket(said: Complaint) -> Finding | None:
     bracket, end = ("[", "]") if "sequence" in said.context else ("{", "}")
     return Finding(
         "LL023",
-        f"this `{bracket}` is not closed where it should be",
+        f"this `{bracket}` is not closed",
         said.began,
-        f"close it with `{end}`, and part its items with commas",
+        f"close it with `{end}`, and separate the items with commas",
     )
 
 
@@ -162,7 +162,7 @@ def _indented_too_far(said: Complaint, line: str) -> Finding:
     mark = Mark(said.at.line, _blanks(line), max(said.at.column, _blanks(line) + 1))
     return Finding(
         "LL025",
-        "this line is indented deeper than what stands above it allows",
+        "this line is indented too far",
         mark,
         "give it the same indentation as its neighbours",
     )
@@ -177,7 +177,7 @@ def _without_colon(said: Complaint, mark: Mark) -> Finding:
     word = line.strip().split(":")[0].split(" ")[0]
     return Finding(
         "LL026",
-        "a key needs a colon and a blank behind it",
+        "a key must be followed by a colon and a space",
         Mark(mark.line, _blanks(line), len(line.rstrip())),
         f"write `{shown(word)}: …`",
     )
@@ -192,7 +192,7 @@ def _first_character(said: Complaint) -> Finding | None:
     sign = "a backtick" if text.startswith("`") else f"`{shown(text[:1])}`"
     return Finding(
         "LL027",
-        f"a text cannot begin with {sign} unless it is quoted",
+        f"text that begins with {sign} must be quoted",
         _to_end(said, mark),
         f"quote it: {quoted(text)}",
     )
@@ -203,9 +203,9 @@ def _block_header(said: Complaint) -> Finding | None:
         return None
     return Finding(
         "LL029",
-        "behind `|` or `>` nothing may follow on the same line",
+        "unexpected text after `|` or `>`",
         _to_end(said, said.began),
-        "begin the text on the next line, or quote it all",
+        "begin the text on the next line, or quote all of it",
     )
 
 
@@ -214,7 +214,7 @@ def _list_beside_key(said: Complaint) -> Finding | None:
         return None
     return Finding(
         "LL025",
-        "a list cannot begin on the line of its key",
+        "a list cannot begin on the same line as its key",
         said.at,
         "begin it on the next line, or write `[a, b]`",
     )
@@ -228,7 +228,7 @@ def _after_quote(said: Complaint) -> Finding | None:
         return None
     return Finding(
         "LL029",
-        "text goes on behind a closing quote",
+        "unexpected text after the closing quote",
         Mark(said.at.line, start, len(line.rstrip())),
         "put the whole text in quotes; inside '…' a quote is written ''",
     )
@@ -242,7 +242,7 @@ def _misplaced(said: Complaint) -> Finding | None:
     line = said.line(said.at)
     return Finding(
         "LL025",
-        "the indentation of this line fits none of the lines above",
+        "the indentation of this line does not match any line above",
         Mark(said.at.line, said.at.column, max(len(line.rstrip()), said.at.column + 1)),
         "give it the same indentation as its neighbours; keys and `- ` items do not mix",
     )
@@ -254,9 +254,7 @@ def _no_value(said: Complaint) -> Finding | None:
     sign = said.line(said.at)[said.at.column : said.at.column + 1]
     if not sign:
         return None
-    return Finding(
-        "LL020", f"`{shown(sign)}` stands where a value belongs", said.at, "remove it, or quote it"
-    )
+    return Finding("LL020", f"`{shown(sign)}` is not a value", said.at, "remove it, or quote it")
 
 
 def _directive(said: Complaint) -> Finding | None:
@@ -266,7 +264,7 @@ def _directive(said: Complaint) -> Finding | None:
         return None
     return Finding(
         "LL027",
-        "a line cannot begin with `%`: YAML takes it for a directive",
+        "a line cannot begin with `%`, which starts a YAML directive",
         Mark(0, 0, len(line.rstrip())),
         "remove it, or quote it",
     )

@@ -617,7 +617,7 @@ class _Reader:
                 _unbalanced(f"no `{closer}`" if closer else "a here-document without its text")
             return "end"
         if char == ")" and closer != ")":
-            _unbalanced("a `)` too many")
+            _unbalanced("an extra `)`")
         joins = char == "|" or self.sees("&&")
         if self.depth == 1 and not self.compound and not (self.joined and char == "\n"):
             self.joined, self.ended = joins, not joins

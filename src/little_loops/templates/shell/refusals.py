@@ -20,11 +20,11 @@ _WHOLE_NUMBER = "write `{number}` if it is a whole number"
 _WORDS: Mapping[Reason, tuple[str, str]] = {
     "command": (
         "is used as the name of a command, and would be run",
-        "write the command out, and pass the value to it as an argument",
+        "write the command literally, and pass the value to it as an argument",
     ),
     "vanishing": (
         "would be run as a command if the expansion before it is empty",
-        "write the command out, or put the expansion before it in double quotes",
+        "write the command literally, or put the expansion before it in double quotes",
     ),
     "program": (
         "is inside the program text of `{of}`, and would be run",
@@ -32,7 +32,7 @@ _WORDS: Mapping[Reason, tuple[str, str]] = {
     ),
     "name": (
         "is used as the name of a variable, which bash evaluates",
-        "write the name out",
+        "write the name literally",
     ),
     "variable": (
         "is assigned to `{of}`, which the shell evaluates",
@@ -55,7 +55,7 @@ _WORDS: Mapping[Reason, tuple[str, str]] = {
         _WHOLE_NUMBER,
     ),
     "backticks": ("is inside backticks", "write `$(…)` instead of the backticks"),
-    "parameter": ("is inside a `${{…}}` of the shell's own", _VARIABLE),
+    "parameter": ("is inside a `${{…}}` expansion of the shell", _VARIABLE),
     "literal document": (
         "is inside a here-document with a quoted delimiter, where nothing is replaced",
         "remove the quotes from the delimiter, and write `\\$` for the shell's own dollar signs",
@@ -66,13 +66,13 @@ _WORDS: Mapping[Reason, tuple[str, str]] = {
     ),
     "delimiter": (
         "is used as the delimiter of a here-document",
-        "write the delimiter out",
+        "write the delimiter literally",
     ),
     "backslash": (
-        "follows a backslash directly",
+        "directly follows a backslash",
         "write `$${{` for a literal `${{`, or remove the backslash",
     ),
-    "dollar": ("follows a `$` directly", "write `\\$` for a dollar sign"),
+    "dollar": ("directly follows a `$`", "write `\\$` for a dollar sign"),
     "unbalanced": (
         "is in a script with {of}, so its position is not known",
         "close every quote, bracket and here-document",
@@ -103,10 +103,10 @@ _PROGRAM_HELP: Mapping[str, str] = {
     "let": _WHOLE_NUMBER,
     "trap": _VARIABLE + ', and use `"$value"` in the text of the trap',
     "alias": "use a function, and pass it the value as an argument",
-    "source": "write the name of the file out, and pass the value to its commands in a variable",
+    "source": "write the file name literally, and pass the value to its commands in a variable",
 }
 
-_KNOWN_ONLY = "accept only what you know first: `case ${name} in build|test) … esac`"
+_KNOWN_ONLY = "accept only known values first: `case ${name} in build|test) … esac`"
 _PRINTED = 'compare with `[ "$(…)" -gt 1 ]`, and calculate with `expr`'
 
 # The author's own words may stand here, but no data.
@@ -139,8 +139,8 @@ def judged(piece: Escape | Reference | AuthorValue, place: Place) -> Iterator[Re
     elif modifier == "words" and not place.splits:
         yield Refusal(
             reference,
-            f"`{reference.text}` gives any number of words, and only one word can stand here",
-            "write it between blanks, without quotes, among the arguments of a command",
+            f"`{reference.text}` gives any number of words, but only one word is allowed here",
+            "write it between spaces, without quotes, among the arguments of a command",
         )
     elif data:
         yield from _warnings(reference, place)
@@ -198,7 +198,7 @@ def _run_as_file(reference: Reference, place: Place) -> Refusal:
         reference,
         f"`{reference.text}` is the file with the output of a command, "
         f"and `{place.file_of}` would run it",
-        "add `:raw` if whoever writes that output may run commands here",
+        "add `:raw` if you trust whoever writes that output to run commands here",
     )
 
 
@@ -215,8 +215,8 @@ def _escape(escape: Escape, place: Place) -> Refusal:
 def _raw(reference: Reference) -> Refusal:
     return Refusal(
         reference,
-        f"`{reference.text}` is inserted into the script as it is: what it holds is run",
-        "remove `:raw` unless whoever writes this value may run commands here",
+        f"`{reference.text}` is inserted into the script unquoted, so its content runs as code",
+        "remove `:raw` unless you trust whoever writes this value to run commands here",
         warning=True,
     )
 
