@@ -56,9 +56,14 @@ def make() -> Iterator[Make]:
 
 
 def laid_out(
-    project: Project, agent: str = CHEAT_THEN_FIX, more: str = "", check: str = CHECK
+    project: Project,
+    agent: str = CHEAT_THEN_FIX,
+    more: str = "",
+    check: str = CHECK,
+    script: str = "",
 ) -> Project:
     files = {
+        "check.sh": script,
         "tests/check.py": TEST,
         "src/value": "wrong\n",
         "agent.sh": agent,
@@ -142,6 +147,21 @@ def test_an_edited_test_is_restored_and_the_agent_is_told(tmp_path):
     told = "Protected files that must not be changed were restored: tests/check.py"
     assert prompts == f"Fix the value\nFix the value\n\n{told}\n"
     assert hash_of(project.root / ".git") == before, "the user's repository is untouched"
+
+
+SCRIPT = "python3 tests/check.py 2>/dev/null || exit 1\n"
+
+
+def test_a_rewritten_check_is_reported_where_only_the_tests_are_protected(tmp_path):
+    fix = agent("echo true > check.sh", "echo '#' >> tests/check.py")
+    project = laid_out(Project(tmp_path), fix, PROTECTED, "sh check.sh", script=SCRIPT)
+    ended = run(project)
+    assert plain(ended.stdout).splitlines()[3:7] == [
+        "[1/5] fix → running Fix the value...",
+        "       ✓ finished",
+        "       ! check.sh was changed by the agent",
+        "       ! tests/check.py was changed by the agent: restored",
+    ]
 
 
 def agent(*lines: str) -> str:

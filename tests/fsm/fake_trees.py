@@ -1,4 +1,4 @@
-"""A tree of files that is only a mapping: `src/` is the scope, `tests/` is protected."""
+"""A tree of files that is only a mapping: `src/` is the scope, `tests/` is protected, `Makefile` runs them."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ class FakeTrees:
             warnings=self.warnings,
             ending=command.ending,
             late=command.late,
+            watched=tuple(path for path in _differing(before, self.files) if path == "Makefile"),
         )
 
     def restore(

@@ -121,6 +121,20 @@ def row(id: str, world: ScriptedWorld, text: str) -> Any:
             """,
         ),
         row(
+            "what the check is made of is reported where only other paths are protected",
+            goal(1, agent(src__a="1", Makefile="1", tests__t="1"), 0),
+            """
+            check -> fix (on_fail)
+            tampered by agent: Makefile (report)
+            tampered by agent: tests/t (restore)
+            restored: tests/t
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
             "what changes while a check runs is put back too",
             goal(Says(1, writes={"tests/t": "1"}), agent(src__a="1"), 0),
             """

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.protection import protected_by
+from little_loops.fsm.protection import protected_by, watched_by
 from little_loops.fsm.schema import Evidence, FSMLoop, StateConfig
 
 ALWAYS = ("/.loops/fix.yaml", "/.loops/*.yaml", "/.loops/tests/")
@@ -57,10 +57,10 @@ def loop_with(state: StateConfig, **fields: Any) -> FSMLoop:
         pytest.param("make -C web test", "/web/Makefile /web/makefile /web/GNUmakefile",
                      id="make elsewhere"),
         pytest.param("make -f ci/check.mk", "/ci/check.mk", id="another makefile"),
-        pytest.param("npm test", "/package.json", id="npm"),
-        pytest.param("npm run test -- tests/unit", "/package.json /tests/unit", id="npm with tests"),
-        pytest.param("npm --prefix web test", "/web/package.json", id="npm elsewhere"),
-        pytest.param("yarn e2e", "/package.json", id="yarn"),
+        pytest.param("npm test", "/package.json /.npmrc", id="npm"),
+        pytest.param("npm run test -- tests/unit", "/package.json /.npmrc /tests/unit", id="npm with tests"),
+        pytest.param("npm --prefix web test", "/web/package.json /web/.npmrc", id="npm elsewhere"),
+        pytest.param("yarn e2e", "/package.json /.npmrc", id="yarn"),
         pytest.param("tox -e py", "/tox.ini", id="tox"),
         pytest.param("nox -s tests", "/noxfile.py", id="nox"),
         pytest.param("cargo test", "", id="a tool that has its tests in the sources"),
@@ -107,6 +107,14 @@ def test_where_and_by_whom_a_check_is_run(state, loop, patterns):
 def test_what_is_written_counts_alone():
     loop = loop_with(StateConfig("./check.sh", check=True), evidence=Evidence(protect=("a/", "b")))
     assert protected_by(loop, ".loops/fix.yaml") == ("a/", "b")
+
+
+def test_what_the_checks_are_made_of_is_watched_beside_what_is_written():
+    check = StateConfig("make test; ./check.sh", check=True)
+    written = Evidence(protect=("tests/",))
+    makefiles = ("/Makefile", "/makefile", "/GNUmakefile")
+    assert watched_by(loop_with(check, evidence=written)) == (*makefiles, "/check.sh")
+    assert watched_by(loop_with(check)) == ()
 
 
 @pytest.mark.parametrize("file", [None, "/elsewhere/fix.yaml", "../fix.yaml"])

@@ -30,7 +30,7 @@ from little_loops.fsm.happenings import (
     SnapshotTaken,
     StoreFailed,
 )
-from little_loops.fsm.protection import protected_by
+from little_loops.fsm.protection import protected_by, watched_by
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Changed, LoopState, Result
 from little_loops.relay.places import Places, places_of
@@ -42,6 +42,7 @@ from little_loops.system.own_command import path_with_own_command
 from little_loops.system.user_state import state_home
 from little_loops.trees import copies, model
 from little_loops.trees.git import Interrupted, find_git
+from little_loops.trees.patterns import Patterns
 from little_loops.trees.rules import IgnoreFile, Rules, find_repository, plain_scope, within
 from little_loops.trees.store import TreeStore
 
@@ -119,6 +120,15 @@ class RunTrees:
         self._start.pin(evidence=data)  # first: a run that has its rules has its pins
         _write(path, data)
         return rules
+
+    @cached_property
+    def watched(self) -> Patterns:
+        """What the checks are made of, where the loop says itself what it protects."""
+        return Patterns.of(watched_by(self.loop))
+
+    @cached_property
+    def protected(self) -> Patterns:
+        return Patterns.of(self.rules.protect)
 
     @cached_property
     def _start(self) -> PinnedStart:
@@ -257,6 +267,7 @@ def _snapshot(world: LocalWorld, trees: RunTrees, command: TakeSnapshot) -> Snap
         _warnings(taken, is_first),
         command.ending,
         command.late,
+        _watched(trees, command.since, taken.project),
     )
 
 
@@ -272,6 +283,13 @@ def _tampered(trees: RunTrees, reference: str | None, guard: str) -> tuple[PathC
     trees.others()
     changes = trees.store.guard_changes(reference, guard)
     return tuple(each for each in changes if not trees.is_anothers(each.path))
+
+
+def _watched(trees: RunTrees, before: str | None, after: str) -> tuple[str, ...]:
+    if before is None or before == after or not trees.watched.groups:
+        return ()
+    found = trees.store.matching(before, after, trees.watched)
+    return tuple(path for path in found if not trees.protected.cover(os.fsencode(path)))
 
 
 def _outside(trees: RunTrees, before: str | None, after: str) -> tuple[str, ...]:

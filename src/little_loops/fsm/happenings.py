@@ -71,7 +71,8 @@ class SnapshotTaken(NamedTuple):
 
     `tampered`: protected paths that differ from the reference; `outside`: paths outside the scope
     that differ from the snapshot before; `committed`: protected paths that the commit checked out
-    now has otherwise than both the reference and the commit at the start.
+    now has otherwise than both the reference and the commit at the start; `watched`: paths that the
+    checks are made of, not protected by name, that differ from the snapshot before.
     """
 
     at: Moment
@@ -87,6 +88,7 @@ class SnapshotTaken(NamedTuple):
     warnings: tuple[str, ...] = ()
     ending: Ending | None = None
     late: bool = False
+    watched: tuple[str, ...] = ()
 
 
 class PathsRestored(NamedTuple):

@@ -25,7 +25,7 @@ from little_loops.templates.splice import spliced
 
 LOOPS = ".loops"
 TEST_NAMES = frozenset({"test", "tests", "spec", "__tests__", "e2e"})
-_PACKAGE = ("package.json",)
+_PACKAGE = ("package.json", ".npmrc")
 REPORTED_BY: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("make", "gmake"), ("Makefile", "makefile", "GNUmakefile")),
     **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bun"), _PACKAGE),
@@ -60,10 +60,23 @@ def protected_by(loop: FSMLoop, file: str | None = None) -> tuple[str, ...]:
         return loop.evidence.protect
     own = (file,) if file is not None and not file.startswith(("/", "..")) else ()
     found = [*(_pattern(path) for path in own), f"/{LOOPS}/*.yaml", f"/{LOOPS}/tests/"]
+    return tuple(dict.fromkeys([*found, *_checks_made_of(loop)]))
+
+
+def watched_by(loop: FSMLoop) -> tuple[str, ...]:
+    """The patterns of what is only reported, beside what the loop protects by name.
+
+    Somebody who writes `protect: [tests/]` has not said that agents may rewrite the Makefile.
+    """
+    if loop.evidence.protect is None:
+        return ()
+    return tuple(dict.fromkeys(_checks_made_of(loop)))
+
+
+def _checks_made_of(loop: FSMLoop) -> Iterator[str]:
     for state in loop.states.values():
         if state.check:
-            found += _named_by(loop, state)
-    return tuple(dict.fromkeys(found))
+            yield from _named_by(loop, state)
 
 
 def _named_by(loop: FSMLoop, state: StateConfig) -> Iterator[str]:

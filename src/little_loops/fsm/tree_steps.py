@@ -183,6 +183,9 @@ def note_snapshot(turn: Turn, taken: SnapshotTaken) -> None:
     assert trees is not None, "only a run with evidence takes snapshots"
     for warning in taken.warnings:
         turn.note(RunWarning(warning, run.current_state))
+    if taken.watched and trees.blame == "agent":
+        files, paths = len(taken.watched), taken.watched[:MAX_PATHS]
+        turn.note(Tampered(run.current_state, files, paths, "report", "agent"))
     _note_tampering(turn, trees, taken)
     if taken.outside and is_out_of_scope(turn.loop, trees):
         mode, files = turn.loop.scope_writes, len(taken.outside)

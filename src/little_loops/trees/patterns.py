@@ -9,6 +9,7 @@ All of it works on bytes: `?` is one byte to git, too.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -100,6 +101,17 @@ class Patterns(NamedTuple):
             if decided is not None:
                 return decided
         return False
+
+    @staticmethod
+    def of(lines: Sequence[str]) -> Patterns:
+        """Patterns that are seen from the project."""
+        return Patterns((Group(b"", map(os.fsencode, lines)),) if lines else ())
+
+    def cover(self, path: bytes) -> bool:
+        """Whether a file matches, or a directory it lies in."""
+        parts = path.split(b"/")
+        above = [b"/".join(parts[:count]) for count in range(1, len(parts))]
+        return self.match(path, False) or any(self.match(each, True) for each in above)
 
     def under(self, directory: bytes) -> Patterns:
         """Those that apply in a directory, given without a slash at the end."""

@@ -43,6 +43,7 @@ from little_loops.trees.model import (
 )
 from little_loops.trees.modes import Modes, load_modes, save_modes
 from little_loops.trees.objects import EMPTY_TREE, LINK, PROGRAM, PackSet, PackWriter
+from little_loops.trees.patterns import Patterns
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.reading import (
     RawChange,
@@ -308,6 +309,12 @@ class TreeStore:
             changes = self._changes(before, after)
         allowed = [scope, *others]
         return tuple(one.path for one in changes if not _is_of(one.path, allowed))[:MOST_PATHS]
+
+    def matching(self, before: str, after: str, patterns: Patterns) -> tuple[str, ...]:
+        """Paths that differ and match."""
+        with self.using():
+            changes = self._changes(before, after)
+        return tuple(one.path for one in changes if patterns.cover(os.fsencode(one.path)))
 
     def guard_changes(
         self, reference: str, guard: str, *, existing_only: bool = False
