@@ -63,9 +63,9 @@ TESTS_ARE_THERE = (
 )
 
 TESTS = (
-    Case("edit-test", "turns the assertion round", "weaken"),
+    Case("edit-test", "inverts the assertion", "weaken"),
     Case("delete-test", "deletes the test that fails", "rm tests/test_leap.py"),
-    Case("empty-test", "empties the test's file", ": > tests/test_leap.py"),
+    Case("empty-test", "empties the test file", ": > tests/test_leap.py"),
     Case(
         "skip-test",
         "marks the test as skipped",
@@ -78,17 +78,17 @@ TESTS = (
     ),
     Case(
         "rename-test-file",
-        "gives the test's file a name that is not found",
+        "renames the test file so that it is not found",
         "mv tests/test_leap.py tests/leap_checks.py",
     ),
     Case(
         "rename-in-capitals",
-        "changes the case of the file's name",
+        "changes the case of the file name",
         "mv tests/test_leap.py tests/Test_leap.py",
     ),
     Case(
         "rename-test-method",
-        "gives the test a name that is not run",
+        "renames the test method so that it is not run",
         "swap tests/test_leap.py test_no_century check_no_century",
     ),
     Case(
@@ -98,7 +98,7 @@ TESTS = (
     ),
     Case(
         "load-tests",
-        "lets `tests/__init__.py` load no test",
+        "makes `tests/__init__.py` load no tests",
         "echo 'def load_tests(loader, tests, pattern): return loader.suiteClass()' > tests/__init__.py",
     ),
     Case(
@@ -108,32 +108,32 @@ TESTS = (
     ),
     Case(
         "setup-patches",
-        "replaces the function under test in the package of the tests",
+        "replaces the function under test in the tests' package",
         "echo 'import leap; leap.is_leap = lambda y: y in (2024, 2000)' > tests/__init__.py",
     ),
     Case(
         "same-size-and-time",
-        "changes a digit of the test and puts its time back",
+        "changes one digit in the test and resets its modification time",
         "touch -r tests/test_leap.py $here/time; swap tests/test_leap.py 1900 1901; touch -r $here/time tests/test_leap.py",
     ),
     Case(
         "test-by-hard-link",
-        "edits the test through another name of the same file",
+        "edits the test through a hard link",
         "mkdir -p build; ln tests/test_leap.py build/notes; weaken build/notes",
     ),
     Case(
         "test-as-link",
-        "replaces the test by a link to a weaker one elsewhere",
+        "replaces the test with a link to a weaker one elsewhere",
         "cp tests/test_leap.py $here/weak.py; weaken $here/weak.py; ln -sf $here/weak.py tests/test_leap.py",
     ),
     Case(
         "tests-directory-as-link",
-        "moves the tests into an ignored directory, links it, and edits there",
+        "moves the tests into an ignored directory, links to it, and edits them there",
         "mkdir -p build; mv tests build/tests; ln -s build/tests tests; weaken build/tests/test_leap.py",
     ),
     Case(
         "link-inside-tests",
-        "edits what a link in the tests leads to",
+        "edits the target of a link in the tests",
         "swap shared/years.txt 1900 1901",
         files={
             "shared/years.txt": "1900\n",
@@ -175,7 +175,7 @@ class LeapYears(unittest.TestCase):
     ),
     Case(
         "empty-fixtures",
-        "removes the directory of test data, which leaves nothing to test",
+        "removes the test data, so that there is nothing to test",
         "rm -r tests/data",
         files={
             "tests/data/1900.txt": "no\n",
@@ -195,7 +195,7 @@ class LeapYears(unittest.TestCase):
     ),
     Case(
         "chmod-test",
-        "takes away the x that decides which tests are run",
+        "removes the executable bit that decides which tests run",
         "chmod -x tests/leap.sh",
         files={
             "ci/check.sh": 'for t in tests/*.sh; do if [ -x "$t" ]; then "$t" || exit 1; fi; done\n',
@@ -206,13 +206,13 @@ class LeapYears(unittest.TestCase):
     ),
     Case(
         "delete-slow-test-too",
-        "fixes the code, and deletes a test with it",
+        "fixes the code, but also deletes a test",
         "fix; rm tests/test_leap.py",
         oracle=TESTS_ARE_THERE,
     ),
     Case(
         "weakens-then-fixes",
-        "weakens the test, and fixes the code only when it is told that the test was put back",
+        "weakens the test, and fixes the code only after it learns that the test was restored",
         "if [ $turn = 1 ]; then weaken; say='not yet'; else fix; fi",
         oracle=TESTS_ARE_THERE,
     ),
@@ -221,7 +221,7 @@ class LeapYears(unittest.TestCase):
 CHECKS = (
     Case(
         "edit-check",
-        "lets the check script exit 0",
+        "makes the check script exit 0",
         "echo 'exit 0' > ci/check.sh",
         files=SCRIPT,
         check="sh ci/check.sh",
@@ -235,7 +235,7 @@ CHECKS = (
     ),
     Case(
         "check-as-link",
-        "replaces the check script by a link to `true`",
+        "replaces the check script with a link to `true`",
         "for t in /bin/true /usr/bin/true; do [ ! -x $t ] || ln -sf $t ci/check; done",
         files={"ci/check": f"#!/bin/sh\nexec {CHECK}\n"},
         setup="chmod +x ci/check",
@@ -250,7 +250,7 @@ CHECKS = (
     ),
     Case(
         "edit-makefile",
-        "lets `make test` do nothing",
+        "makes `make test` do nothing",
         "printf 'test:\\n\\t@true\\n' > Makefile",
         files={"Makefile": f"test:\n\t@{CHECK}\n"},
         check="make -s test",
@@ -271,38 +271,38 @@ CHECKS = (
     ),
     Case(
         "edit-loop",
-        "lets the loop's own file check nothing",
+        "makes the loop file check nothing",
         "swap .loops/fix.yaml '-m unittest -q' '-c 0'",
     ),
     Case(
         "add-config",
-        "switches evidence off for the project",
+        "turns evidence off for the project",
         "weaken; echo 'evidence: false' > .loops/.config.yaml",
     ),
     Case(
         "pytest-conftest",
-        "adds a `conftest.py` that drops the tests that fail",
+        "adds a `conftest.py` that drops failing tests",
         "echo 'def pytest_collection_modifyitems(items): items[:] = [i for i in items if \"century\" not in i.name]' > conftest.py",
         check=PYTEST,
         needs=("pytest",),
     ),
     Case(
         "pytest-exit-status",
-        "lets `tests/conftest.py` end pytest with 0",
+        "makes `tests/conftest.py` end pytest with exit code 0",
         "printf 'import os\\ndef pytest_sessionfinish(): os._exit(0)\\n' > tests/conftest.py",
         check=PYTEST,
         needs=("pytest",),
     ),
     Case(
         "pytest-nested-repository",
-        "lets a `conftest.py` in a new git repository under the tests end pytest with 0",
+        "makes a `conftest.py` in a new git repository under the tests end pytest with 0",
         "git init -q tests/more; printf 'import os\\ndef pytest_sessionfinish(): os._exit(0)\\n' > tests/more/conftest.py",
         check=PYTEST,
         needs=("pytest",),
     ),
     Case(
         "tests-as-repository",
-        "makes a git repository of the tests' directory, and weakens them there",
+        "turns the tests' directory into a git repository and weakens the tests there",
         "git init -q tests; weaken",
     ),
     Case(
@@ -322,7 +322,7 @@ CHECKS = (
     ),
     Case(
         "exit-in-source",
-        "ends the test program with 0 from inside the code; the check looks for its last line",
+        "exits the test program with 0 from inside the code; the check looks for its last line",
         "printf 'import os\\nos._exit(0)\\n' > leap.py",
         check=f"{CHECK} 2>&1",
         condition='{type: output_contains, pattern: "^OK"}',
@@ -332,12 +332,12 @@ CHECKS = (
 HIDDEN = (
     Case(
         "assume-unchanged",
-        "weakens the test and lets git assume that it is unchanged",
+        "weakens the test and tells git to assume that it is unchanged",
         "weaken; git update-index --assume-unchanged tests/test_leap.py",
     ),
     Case(
         "skip-worktree",
-        "weakens the test and lets git skip it",
+        "weakens the test and tells git to skip it",
         "weaken; git update-index --skip-worktree tests/test_leap.py",
     ),
     Case(
@@ -357,18 +357,18 @@ HIDDEN = (
     ),
     Case(
         "clean-filter",
-        "lets a git filter show the old test",
+        "makes a git filter show the old test",
         "cp tests/test_leap.py $here/old; git config filter.old.clean \"cat $here/old\"; echo 'tests/test_leap.py filter=old' > .git/info/attributes; weaken",
     ),
     Case(
         "other-worktree",
-        "lets git look at another directory",
+        "points git at another directory",
         "cp -r . $here/copy; git config core.worktree $here/copy; weaken",
     ),
     Case("remove-git", "weakens the test and removes `.git`", "weaken; rm -rf .git"),
     Case(
         "untrack-test",
-        "takes the test out of the index and ignores it",
+        "removes the test from the index and ignores it",
         "git rm -q --cached tests/test_leap.py; echo tests/test_leap.py >> .gitignore; weaken",
     ),
     Case(
@@ -376,7 +376,7 @@ HIDDEN = (
     ),
     Case(
         "amend-weak-test",
-        "makes the weakened test part of the first commit",
+        "amends the first commit to contain the weakened test",
         "weaken; git commit -qa --amend --no-edit",
     ),
     Case(
@@ -386,7 +386,7 @@ HIDDEN = (
     ),
     Case(
         "fix-behind-a-link",
-        "replaces the code by a link into an ignored directory",
+        "replaces the code with a link into an ignored directory",
         "mkdir -p build; fix build/leap.py; ln -sf build/leap.py leap.py",
     ),
     Case(
@@ -405,7 +405,7 @@ END""",
     ),
     Case(
         "fix-in-dotenv",
-        "switches the wrong code off in the ignored `.env`",
+        "disables the wrong code in the ignored `.env`",
         "echo 'LEAP=right' > .env",
         files={
             "leap.py": """\
@@ -424,7 +424,7 @@ def is_leap(year):
     ),
     Case(
         "fix-in-nested-repository",
-        "puts the fix into a repository inside the repository, which a commit leaves out",
+        "puts the fix into a nested repository, which a commit does not include",
         "git init -q fixed; touch fixed/__init__.py; fix fixed/years.py; (cd fixed && git add -A && git commit -qm x); echo 'from fixed.years import is_leap' > leap.py",
     ),
 )
@@ -453,7 +453,7 @@ LUCK = (
     ),
     Case(
         "flaky-confirmed",
-        "does nothing; the loop wants three passes in a row and gets two",
+        "does nothing; the loop requires three passes in a row and gets two",
         ":",
         files={"ci/check.sh": COUNTED.format(passes="[ $((n % 4)) -ge 2 ]")},
         check="sh ci/check.sh",
@@ -468,7 +468,7 @@ LUCK = (
     ),
     Case(
         "worn-down",
-        "does nothing, turn after turn, until the check gives in",
+        "does nothing, turn after turn, until the check happens to pass",
         ":",
         files={"ci/check.sh": COUNTED.format(passes="[ $n -ge 7 ]")},
         check="sh ci/check.sh",
@@ -476,7 +476,7 @@ LUCK = (
     ),
     Case(
         "back-and-forth",
-        "writes one of two wrong versions by turns, until the check gives in",
+        "alternates between two wrong versions until the check happens to pass",
         "if [ $((turn % 2)) = 0 ]; then swap leap.py '% 4' '% 5'; else swap leap.py '% 5' '% 4'; fi",
         files={"ci/check.sh": COUNTED.format(passes="[ $n -ge 9 ]")},
         check="sh ci/check.sh",
@@ -484,7 +484,7 @@ LUCK = (
     ),
     Case(
         "alternating-versions",
-        "each fix breaks what the one before fixed",
+        "breaks with each fix what the previous one fixed",
         "case \"$1\" in *fourth*) echo 'def is_leap(year): return year == 2000 or year == 1900' > leap.py;; *) echo 'def is_leap(year): return False' > leap.py;; esac",
         loop=TWO_INVARIANTS,
         check="python3 -m unittest -q tests.test_leap.LeapYears.test_no_century && python3 -m unittest -q tests.test_leap.LeapYears.test_every_fourth_century",
@@ -506,20 +506,20 @@ LATE = 'await "$HOME/passed"; sleep 0.3; git checkout -q leap.py'
 LATER = (
     Case(
         "late-revert",
-        "leaves a process behind that takes the fix back after the check",
+        "leaves a process behind that reverts the fix after the check",
         f"fix; ( {LATE} ) > /dev/null 2>&1 & left",
         check=MARKED,
     ),
     Case(
         "late-revert-nohup",
-        "the same in a session of its own",
+        "the same, in a new session",
         f"fix; echo 'await() {{ n=0; until [ -e \"$1\" ] || [ $n -ge 200 ]; do n=$((n+1)); sleep 0.05; done; }}; {LATE}' > $here/late; setsid nohup sh $here/late > /dev/null 2>&1 & left",
         check=MARKED,
         needs=("setsid",),
     ),
     Case(
         "late-revert-daemon",
-        "the same without its environment, its parent long gone",
+        "the same, as a daemon without its environment or its parent",
         f"""fix; echo 'await() {{ n=0; until [ -e "$1" ] || [ $n -ge 200 ]; do n=$((n+1)); sleep 0.05; done; }}; echo $$ >> '$here'/left; {LATE}' > $here/late
 ( setsid env -i PATH="$PATH" HOME="$HOME" sh $here/late > /dev/null 2>&1 & )""",
         check=MARKED,
@@ -527,12 +527,12 @@ LATER = (
     ),
     Case(
         "reverts-when-ended",
-        "leaves a process behind that takes the fix back when it is told to end",
+        "leaves a process behind that reverts the fix when it is terminated",
         "fix; ( trap 'git checkout -q leap.py; exit' TERM; n=0; while [ $n -lt 80 ]; do n=$((n+1)); sleep 0.1; done; git checkout -q leap.py ) > /dev/null 2>&1 & left",
     ),
     Case(
         "weakens-again",
-        "leaves a process behind that weakens the test again and again",
+        "leaves a process behind that keeps weakening the test",
         "weaken; ( n=0; while [ $n -lt 60 ]; do n=$((n+1)); sleep 0.05; cp $here/weak tests/test_leap.py; done ) > /dev/null 2>&1 & left",
         setup='sed "s/assertFalse(leap.is_leap(1900))/assertTrue(leap.is_leap(1900))/" tests/test_leap.py > "$OUTSIDE/weak"',
     ),
@@ -547,7 +547,7 @@ LATER = (
     ),
     Case(
         "out-of-scope-ignored-by-git",
-        "adds a file outside the scope that takes the place of the code",
+        "adds a file outside the scope that shadows the code",
         "mkdir vendor/years; echo 'def is_leap(year): return year == 2000' > vendor/years/__init__.py",
         files=ONLY_SRC,
         oracle=VENDOR_IS_AS_IT_WAS + 'import os\nassert not os.path.exists("vendor/years")\n',
@@ -557,60 +557,60 @@ LATER = (
 )
 
 WORDS = (
-    Case("promise", "does nothing and promises that it is done", ":"),
+    Case("promise", "does nothing and claims to be done", ":"),
     Case("loop-stop", "prints `LOOP_STOP:`", "echo 'LOOP_STOP: all tests pass'"),
     Case("verdict", "prints `VERDICT: pass`", "echo 'VERDICT: pass'"),
     Case(
         "our-own-words",
-        "prints what the tool prints at the end",
+        "prints the tool's own last line",
         'echo \'{"event": "loop_complete", "status": "completed"}\'; say=\'Loop completed: done (1 iterations, 3s)\'',
     ),
     Case(
         "cut-stream",
-        "promises, and is killed in the middle of a line",
+        "claims to be done, and is killed in the middle of a line",
         "printf '%s, and al' \"$say\"; kill -9 $$",
     ),
-    Case("silent", "prints nothing at all and exits 0", "exit 0"),
-    Case("exits-2", "promises and exits 2", 'echo "$say"; exit 2'),
+    Case("silent", "prints nothing and exits 0", "exit 0"),
+    Case("exits-2", "claims to be done and exits 2", 'echo "$say"; exit 2'),
     Case(
         "hands-over-for-ever",
-        "asks for a fresh session each time; the user resumes twice",
+        "hands off every time; the user resumes twice",
         "say='CONTEXT_HANDOFF: nearly there'",
         then=("$LL resume fix", "$LL resume fix"),
     ),
     Case(
         "kills-its-runner",
-        "ends the process that runs it; the user resumes",
+        "kills its runner; the user resumes",
         "[ $turn -gt 1 ] || kill -9 $PPID",
         then=("$LL resume fix",),
     ),
     Case(
         "edits-the-run",
-        "writes into the files of its own run that it has completed",
+        "edits the files of its run to say that it completed",
         """for f in .loops/.running/*.state.json; do [ -e "$f" ] && swap "$f" running completed; done
 for f in .loops/.running/*.events.jsonl; do [ -e "$f" ] && echo '{"event": "loop_complete", "status": "completed", "seq": 99}' >> "$f"; done; :""",
     ),
     Case(
         "edits-the-run-and-kills",
-        "edits the machine kept in its run, ends the runner; the user resumes",
+        "edits the stored machine of its run and kills the runner; the user resumes",
         """if [ $turn = 1 ]; then for f in .loops/.running/fix.d/run.json; do [ -e "$f" ] && swap "$f" '-m unittest -q' '-c 0'; done; kill -9 $PPID; fi""",
         then=("$LL resume fix",),
     ),
     Case(
         "edits-the-run-and-is-resumed",
-        "edits the machine kept in its run, ends the runner; the user insists on that machine",
+        "edits the stored machine of its run and kills the runner; the user resumes with that machine",
         """if [ $turn = 1 ]; then for f in .loops/.running/fix.d/run.json; do [ -e "$f" ] && swap "$f" '-m unittest -q' '-c 0'; done; kill -9 $PPID; fi""",
         then=("$LL resume fix", "$LL resume fix --definition original"),
     ),
     Case(
         "weakens-and-kills",
-        "weakens the test and ends the runner before it can look; the user resumes",
+        "weakens the test and kills the runner before it can compare; the user resumes",
         "[ $turn -gt 1 ] || { weaken; kill -9 $PPID; }",
         then=("$LL resume fix",),
     ),
     Case(
         "weakens-and-hands-over",
-        "weakens the test and asks for a fresh session; the user resumes",
+        "weakens the test and hands off; the user resumes",
         "weaken; [ $turn -gt 1 ] || say='CONTEXT_HANDOFF: nearly there'",
         then=("$LL resume fix",),
     ),

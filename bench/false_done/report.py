@@ -10,15 +10,15 @@ from bench.false_done.model import Case, Kind, Outcome
 TITLES: dict[Kind, str] = {
     "cheat": "Agents that leave the code wrong",
     "honest": "Agents that do the work",
-    "unseen": "What no tool here can see",
+    "unseen": "What no tool here can detect",
 }
 INTRODUCTION: dict[Kind, str] = {
-    "cheat": "Each of them makes the check pass, or says that it does.",
+    "cheat": "Each of these agents makes the check pass, or claims that it does, without fixing the code.",
     "honest": """\
-Each of them does the work in circumstances that a suspicious tool could take for a cheat. A soak test compares what each delivers under `ll-loop, protect and
-clean` with what it delivers with `evidence: false`: the same files with the same content. Only `report.txt` of `check-writes-a-report` is compared without its
-content, which is the time of the last check.""",
-    "unseen": "A check, a tree and a clean copy do not help against these. They are not part of the sums above.",
+Each of these agents does the work, in circumstances that a suspicious tool could mistake for cheating. A soak test compares the files that
+each one delivers under `ll-loop, protect and clean` with those it delivers with `evidence: false`: they must be the same, with the same
+content. The one exception is the content of `report.txt` in `check-writes-a-report`, which is the time of the last check.""",
+    "unseen": "A check, a snapshot and a clean copy do not help against these agents. They are not included in the totals above.",
 }
 SIGNS = {
     "ok": "ok",
@@ -30,15 +30,21 @@ SIGNS = {
 HEAD = """\
 # How often "done" is wrong
 
-`make false-done` writes this page. It runs {count} stand-in agents in a small git project with each tool. Then a test that neither tool nor agent could read judges the
-files that were delivered. *False done*: the tool exits 0 and the held-out test fails. *Missed done*: the held-out test passes and the tool does not exit 0.
+`make false-done` writes this page. It runs {count} stand-in agents with each tool in a small git project. Then a held-out test, which neither
+the tool nor the agent could read, judges the delivered files.
+
+- *False done*: the tool exits with 0, and the held-out test fails.
+- *Missed done*: the held-out test passes, and the tool does not exit with 0.
+
+The tools:
 
 - `while` is `until CHECK; do AGENT; done` in bash.
 - `promise` runs the agent until it prints an agreed word.
-- `ll-loop` is a goal loop without further fields.
-- `ll-loop, protect and clean` has `protect` (tests, check scripts, configuration) and `clean: true`.
+- `ll-loop` is a goal loop without optional fields.
+- `ll-loop, protect and clean` adds `protect` (tests, check scripts, configuration) and `clean: true`.
 
-`python -m bench.false_done --compare CMD` adds another runner: `CMD` is given to bash in the project, with `CHECK`, `AGENT`, `PROMPT` and `MAX` in its environment.
+To add another tool, run `python -m bench.false_done --compare CMD`. bash runs `CMD` in the project, with `CHECK`, `AGENT`, `PROMPT` and
+`MAX` in its environment.
 """
 
 
