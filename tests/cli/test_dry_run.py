@@ -519,6 +519,13 @@ def test_what_would_be_proved_is_said(project, written, expected):
         assert told == dedent(expected)
 
 
+def test_a_loop_file_outside_of_the_usual_directory_is_among_what_is_protected(project):
+    project.git("init", "-q")
+    project.loop("proved", PROVED.format(evidence="")).rename(project.root / "proved.loop")
+    for said in (dry(project, "./proved.loop"), project.ll("show", "./proved.loop").stdout):
+        assert "\nprotect  proved.loop, .loops/*.yaml, .loops/tests/," in said
+
+
 def test_a_run_without_evidence_is_asked_for_by_an_option(project):
     project.git("init", "-q")
     project.loop("proved", PROVED.format(evidence=""))

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from little_loops.runs.layout import RULES
 from tests.entries import log_of
 from tests.project import Project
 from tests.simulation.command import GONE, At, command, dies, operations, projects
@@ -255,6 +256,20 @@ def test_a_directory_that_is_only_called_git_hides_nothing(tmp_path):
     assert (project.root / "src/value").read_text() == "right\n"
 
 
+def test_the_loops_own_file_is_protected_wherever_it_lies(tmp_path):
+    weaken = "sed -i s/python/true/ ci/fix.loop; echo 'evidence: false' > .loops/.config.yaml"
+    fix = agent(weaken, "touch .loops/second.yml", "echo right > src/value")
+    project = laid_out(Project(tmp_path), fix, PROTECTED)
+    (project.root / "ci").mkdir()
+    own = (project.root / ".loops/fix.yaml").rename(project.root / "ci/fix.loop")
+    text = own.read_text()
+    ended = project.ll("run", "ci/fix.loop", "--allow-skip-permissions")
+    changed = ".loops/.config.yaml, .loops/second.yml, ci/fix.loop"
+    assert f"! {changed} were changed by the agent: restored" in ended.stdout
+    assert (ended.returncode, own.read_text()) == (0, text)
+    assert [path.name for path in (project.root / ".loops").glob("*.y*ml")] == []
+
+
 def test_changes_outside_the_scope_are_put_back_and_kept_as_a_patch(tmp_path):
     fix = agent("echo right > src/value", "mkdir -p other", "echo x > other/file")
     more = "scope: [src/]\nscope_writes: enforce\n"
@@ -410,6 +425,22 @@ def test_the_rules_hold_across_kills(make, record_property):
 @pytest.mark.soak
 def test_the_rules_hold_across_a_kill_at_every_operation(make, record_property):
     record_property("figure: kills at an operation of a run with evidence", sweep(make, 1))
+
+
+def test_the_loops_own_file_is_protected_after_a_kill_before_anything_was_recorded(make):
+    def laid(project: Project) -> Project:
+        laid_out(project, agent("rm fix.loop", "echo right > src/value"), PROTECTED)
+        (project.root / ".loops/fix.yaml").rename(project.root / "fix.loop")
+        return project
+
+    words = ("run", "./fix.loop", "--allow-skip-permissions")
+    done = operations(laid(make()), *words)
+    number = next(at for at, each in enumerate(done, 1) if each.endswith(f"{RULES}.part"))
+    project = laid(make())
+    assert command(project, *words, at=At(number, dies)).code == GONE
+    said = command(project, "resume", "fix", "--allow-skip-permissions")
+    assert "! fix.loop was changed by the agent: restored" in said.out
+    assert (said.code, (project.root / "fix.loop").exists()) == (0, True)
 
 
 def test_what_an_agent_hid_from_git_counts(tmp_path):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.protection import protected_by, watched_by
+from little_loops.fsm.protection import always_protected, protected_by, watched_by
 from little_loops.fsm.schema import Evidence, FSMLoop, StateConfig
 
-ALWAYS = ("/.loops/fix.yaml", "/.loops/*.yaml", "/.loops/tests/")
+ALWAYS = ("/.loops/*.yaml", "/.loops/tests/")
 MAKE = "/Makefile /makefile /GNUmakefile"
 
 
@@ -86,7 +86,7 @@ def loop_with(state: StateConfig, **fields: Any) -> FSMLoop:
 )  # fmt: skip
 def test_a_check_protects_what_its_command_line_names(line, patterns):
     found = protected_by(loop_with(StateConfig(line, check=True)), ".loops/fix.yaml")
-    assert (found[:3], " ".join(found[3:])) == (ALWAYS, patterns)
+    assert (found[:2], " ".join(found[2:])) == (ALWAYS, patterns)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,20 @@ def test_what_the_checks_are_made_of_is_watched_beside_what_is_written():
     assert watched_by(loop_with(check)) == ()
 
 
-@pytest.mark.parametrize("file", [None, "/elsewhere/fix.yaml", "../fix.yaml"])
-def test_a_loop_file_outside_of_the_project_is_not_protected(file):
-    found = protected_by(loop_with(StateConfig("true", check=True)), file)
-    assert found == ("/.loops/*.yaml", "/.loops/tests/")
+@pytest.mark.parametrize(
+    ("file", "patterns"),
+    [
+        pytest.param(None, (), id="a loop without a file"),
+        pytest.param("/elsewhere/fix.yaml", (), id="somewhere else"),
+        pytest.param("../fix.yaml", (), id="above the project"),
+        pytest.param(".loops/fix.yaml", (), id="among the others"),
+        pytest.param(".loops/fix.yml", ("/.loops/fix.yml",), id="with another suffix"),
+        pytest.param(".loops/more/fix.yaml", ("/.loops/more/fix.yaml",), id="further down"),
+        pytest.param("ci/fix*.loop", (r"/ci/fix\*.loop",), id="anywhere in the project"),
+        pytest.param("..fix", ("/..fix",), id="a name that begins with dots"),
+    ],
+)
+def test_the_loops_own_file_is_protected(file, patterns):
+    loop = loop_with(StateConfig("true", check=True))
+    assert protected_by(loop, file) == (*patterns, *ALWAYS)
+    assert always_protected(file) == ("/.loops/*.yaml", "/.loops/*.yml", *patterns)

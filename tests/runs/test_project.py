@@ -12,6 +12,7 @@ from little_loops.runs.project import (
     files_named,
     find_project,
     loop_files,
+    path_in_project,
     resolve,
     resolve_scope,
     run_name,
@@ -158,6 +159,22 @@ def test_a_run_may_have_an_id():
     assert [run_name("fix"), run_name("fix", "2")] == ["fix", "fix@2"]
     with pytest.raises(UsageError):
         run_name("fix", "../2")
+
+
+def test_a_path_seen_from_the_project(tmp_path):
+    root = tmp_path / "project"
+    (root / "ci").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(root)
+    (root / "fix.loop").symlink_to("/elsewhere")
+    rows = {
+        root / "ci/fix.loop": "ci/fix.loop",
+        tmp_path / "link/ci/../fix.loop": "fix.loop",
+        root / "fix.loop": "fix.loop",
+        tmp_path / "fix.loop": None,
+        tmp_path / "project2/fix.loop": None,
+    }
+    assert {path: path_in_project(str(path), str(root)) for path in rows} == rows
+    assert path_in_project(str(root / "ci/fix.loop"), str(tmp_path / "link")) == "ci/fix.loop"
 
 
 def test_scope_paths_are_made_absolute_and_links_followed(tmp_path):

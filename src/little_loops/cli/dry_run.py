@@ -115,7 +115,9 @@ def planned(found: LoopFile, args: RunArgs, root: str) -> Plan:
         before=None if args.fresh or runs.is_alive(name) == "running" else _unfinished(root, name),
         environment={variable: variable in os.environ for variable in names},
         warnings=sum(problem.severity == "warning" for problem in found.definition.problems),
-        evidence=evidence_plan(loop, root, os.environ, wanted=not args.no_evidence),
+        evidence=evidence_plan(
+            found._replace(loop=loop), root, os.environ, wanted=not args.no_evidence
+        ),
     )
 
 

@@ -24,7 +24,7 @@ from little_loops.errors import Problem, UsageError
 from little_loops.fsm.schema import HOST_NAMES, FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits
 from little_loops.reporting.escape import visible
-from little_loops.runs.project import find_project, run_name
+from little_loops.runs.project import find_project, path_in_project, run_name
 from little_loops.runs.reading import Runs
 from little_loops.runs.stored_run import current
 
@@ -143,6 +143,7 @@ def request_of(args: RunArgs, root: str, found: LoopFile) -> RunRequest:
             found.loop, context, root, allowed=args.allow_skip_permissions
         ),
         host=_host_given(args),
+        file=path_in_project(found.path, root),
     )
 
 

@@ -67,7 +67,7 @@ def page(found: LoopFile, *, ascii_only: bool = False, widest: int = WIDEST) -> 
     yield f"limits   {limits_text(loop, dot)}"
     yield f"scope    {', '.join(loop.scope)}"
     home = os.environ.get("HOME", "")
-    yield from evidence_lines(_evidence(loop), loop.evidence, home, widest)
+    yield from evidence_lines(_evidence(found), loop.evidence, home, widest)
     if loop.context:
         yield f"context  {', '.join(loop.context)}"
     yield from _ends(loop)
@@ -76,8 +76,8 @@ def page(found: LoopFile, *, ascii_only: bool = False, widest: int = WIDEST) -> 
         yield f"from the environment: {', '.join(names)}"
 
 
-def _evidence(loop: FSMLoop) -> EvidencePlan:
-    return evidence_plan(loop, find_project(os.getcwd()), os.environ)
+def _evidence(found: LoopFile) -> EvidencePlan:
+    return evidence_plan(found, find_project(os.getcwd()), os.environ)
 
 
 def _ends(loop: FSMLoop) -> Iterator[str]:
@@ -97,7 +97,7 @@ def document(found: LoopFile) -> dict[str, object]:
         "states": states_json(loop, described(loop, Masker(os.environ).mask)),
         "limits": limits_json(loop),
         "scope": list(loop.scope),
-        "evidence": evidence_json(_evidence(loop), loop.evidence),
+        "evidence": evidence_json(_evidence(found), loop.evidence),
         "context": dict(loop.context),
         "environment": list(environment_of(loop)),
         "outcomes": outcomes(loop),

@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from little_loops.definitions.evidence_checks import repository_of
+from little_loops.definitions.loading import LoopFile
 from little_loops.engine.evidence import evidence_for
 from little_loops.fsm.check_machine import checks_of
 from little_loops.fsm.evidence import tampering_of
 from little_loops.fsm.protection import protected_by
 from little_loops.fsm.schema import FSMLoop, Tampering
 from little_loops.records import NamedTuple
+from little_loops.runs.project import path_in_project
 from little_loops.system.user_state import state_home
 from little_loops.trees.copies import place_of
 from little_loops.trees.patterns import Patterns, compile_patterns
@@ -40,15 +42,16 @@ class EvidencePlan(NamedTuple):
 
 
 def evidence_plan(
-    loop: FSMLoop, root: str, environ: Mapping[str, str], *, wanted: bool = True
+    found: LoopFile, root: str, environ: Mapping[str, str], *, wanted: bool = True
 ) -> EvidencePlan:
+    loop = found.loop
     kept = evidence_for(loop, root, environ, wanted=wanted)
     plan = EvidencePlan(kept, checks_of(loop))
     if kept != "on":
         return plan
     evidence = loop.evidence
     return plan._replace(
-        protect=protected_by(loop),
+        protect=protected_by(loop, path_in_project(found.path, root)),
         is_guessed=evidence.protect is None,
         existing_only=evidence.existing_only,
         tampering=tampering_of(evidence),

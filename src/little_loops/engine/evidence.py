@@ -30,7 +30,7 @@ from little_loops.fsm.happenings import (
     SnapshotTaken,
     StoreFailed,
 )
-from little_loops.fsm.protection import protected_by, watched_by
+from little_loops.fsm.protection import always_protected, protected_by, watched_by
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Changed, LoopState, Result
 from little_loops.relay.places import Places, places_of
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from little_loops.engine.local_world import LocalWorld
 
 PATCH = "out-of-scope.patch"
-DEFINITIONS = ("/.loops/*.yaml", "/.loops/.config.yaml")
-"""Protected in every run: they decide what the next one believes."""
 SETUP_TAIL = 4096
 SNAPSHOT_S = 600.0
 """How long one look at the tree may take."""
@@ -83,9 +81,10 @@ class RunTrees:
         run_dir: str,
         environ: Mapping[str, str],
         *,
+        file: str | None = None,
         is_redefined: bool = False,
     ) -> None:
-        """`is_redefined`: the user continues the run by another definition."""
+        """`file`: the loop's own; `is_redefined`: the user continues by another definition."""
         self.loop = loop
         self.run_id = run.run
         self.scope = run.scope
@@ -93,6 +92,7 @@ class RunTrees:
         self.run_dir = run_dir
         self.environ = environ
         self.home = state_home(environ)
+        self.file = file
         self.is_redefined = is_redefined
         self._others: set[tuple[str, ...]] = set()
 
@@ -110,7 +110,7 @@ class RunTrees:
                 self._start.pin()
             self._start.check()
             return _read_rules(read_file(path))
-        protect = (*protected_by(self.loop), *DEFINITIONS)
+        protect = (*protected_by(self.loop, self.file), *always_protected(self.file))
         own = self._own_places()
         rules = self.store.rules(self.run_id, (*self.scope, *own.folders), protect)
         if own.ignore:

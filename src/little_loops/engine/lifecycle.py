@@ -67,6 +67,7 @@ class RunRequest(NamedTuple):
     evidence: bool = True
     host: Mapping[str, str] = {}  # the agent program and model given for this run
     started_in: tuple[str, ...] = ()  # the runs around the action that started it
+    file: str | None = None  # the loop's own, seen from the project
 
 
 def nested_request(request: RunRequest, environ: Mapping[str, str]) -> RunRequest:
@@ -108,6 +109,8 @@ def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome
         kept = {"run": run_id, "loop": loop.to_dict(), "context": dict(run.context)}
         if request.host:
             kept["host"] = dict(request.host)
+        if request.file is not None:
+            kept["file"] = request.file
         writer = storage.create(request.root, request.name, kept)
         stack.callback(writer.close)
         return _carry_out(loop, run, Started(clock.now()), request, services, writer, clock)
@@ -217,6 +220,7 @@ def _resume(
         clock = _clock(services, run.ran_ms + _ran_on_ms(run, stored.files))
         context = {**_changed_context(before, loop), **request.context}
         lost = _lost_turn(run, machine, writer)
+        request = request._replace(file=stored.start.get("file"))
         happening = Resumed(clock.now(), orphans, request.from_state, request.limits, context, lost)
         return _carry_out(
             machine,
@@ -326,6 +330,7 @@ def _carry_out(
                 request.root,
                 writer.files.data,
                 services.environ,
+                file=request.file,
                 is_redefined=is_redefined,
             )
             stack.callback(opened.close)

@@ -58,8 +58,7 @@ def protected_by(loop: FSMLoop, file: str | None = None) -> tuple[str, ...]:
     """The patterns of what is protected; `file` is the loop's own, seen from the project."""
     if loop.evidence.protect is not None:
         return loop.evidence.protect
-    own = (file,) if file is not None and not file.startswith(("/", "..")) else ()
-    found = [*(_pattern(path) for path in own), f"/{LOOPS}/*.yaml", f"/{LOOPS}/tests/"]
+    found = [*_own(file), f"/{LOOPS}/*.yaml", f"/{LOOPS}/tests/"]
     return tuple(dict.fromkeys([*found, *_checks_made_of(loop)]))
 
 
@@ -77,6 +76,19 @@ def _checks_made_of(loop: FSMLoop) -> Iterator[str]:
     for state in loop.states.values():
         if state.check:
             yield from _named_by(loop, state)
+
+
+def always_protected(file: str | None) -> tuple[str, ...]:
+    """Patterns for every run: these files decide what the next one believes."""
+    return (f"/{LOOPS}/*.yaml", f"/{LOOPS}/*.yml", *_own(file))
+
+
+def _own(file: str | None) -> tuple[str, ...]:
+    """The loop's own file, unless it is outside of the project, or among the others."""
+    if file is None or file.startswith(("/", "../")):
+        return ()
+    is_listed = file.rpartition("/")[0] == LOOPS and file.endswith(".yaml")
+    return () if is_listed else (_pattern(file),)
 
 
 def _named_by(loop: FSMLoop, state: StateConfig) -> Iterator[str]:

@@ -138,6 +138,13 @@ def files_named(name: str, root: str, name_of: NameOf) -> tuple[str, ...]:
     return tuple(path for path in loop_files(root) if name_of(path) == name)
 
 
+def path_in_project(path: str, root: str) -> str | None:
+    """A path seen from the project; None if it lies outside.  A link at its end is not followed."""
+    folder, name = os.path.split(os.path.abspath(path))
+    home, place = os.path.realpath(root), os.path.join(os.path.realpath(folder), name)
+    return os.path.relpath(place, home) if contains(home, place) else None
+
+
 def resolve_scope(root: str, scope: Iterable[str]) -> tuple[str, ...]:
     """Scope paths made absolute, links followed; they need not exist."""
     home = os.path.realpath(root)
