@@ -87,7 +87,7 @@ def environment_page() -> Iterator[str]:
     yield from ("Beside the caller's environment and `env`:", "")
     yield from table(("variable", "meaning"), [(_coded(k), sentence(v)) for k, v in GIVEN.items()])
     yield (
-        "A turn of a relay also has the variables of the [return-metadata page](return-metadata.md#what-a-turn-is-told)."
+        "A turn of a relay also has the variables of the [return-metadata page](return-metadata.md#what-a-turn-receives)."
     )
     yield "stdin is empty. The working directory is the project, or `cwd`."
     yield ""
