@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+
+SHOWN_NAME = 40
 
 
 def state_home(environ: Mapping[str, str]) -> str:
@@ -13,3 +16,17 @@ def state_home(environ: Mapping[str, str]) -> str:
         return os.path.join(given, "little-loops")
     home = environ.get("HOME") or os.path.expanduser("~")
     return os.path.join(home, ".local", "state", "little-loops")
+
+
+def key_of(project: str) -> str:
+    """A name for a project by its real path: readable, and no other project has it."""
+    import hashlib  # 2 ms that only evidence pays for
+
+    digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
+    return f"{shown_name(project)}-{digest}"
+
+
+def shown_name(project: str) -> str:
+    """What the keys of all projects begin with that are called like this one."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", os.path.basename(project))[:SHOWN_NAME]
+    return name or "root"

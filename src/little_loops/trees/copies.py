@@ -26,11 +26,12 @@ from contextlib import contextmanager
 from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
 from little_loops.system.files import PRIVATE_FOLDER, failure, to_json, write_all
+from little_loops.system.user_state import key_of
 from little_loops.trees import files as store_files
 from little_loops.trees.content import CHUNK, READ, Bounds, Intake
 from little_loops.trees.copy_git import CopyRepository
 from little_loops.trees.copy_plan import Content, Layout, Planner
-from little_loops.trees.files import COPIES, key_of
+from little_loops.trees.files import COPIES
 from little_loops.trees.git import Git
 from little_loops.trees.objects import object_id
 from little_loops.trees.placing import OpenDirectory

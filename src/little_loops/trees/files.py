@@ -15,10 +15,8 @@ STATE/trees/NAME-HASH/
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,12 +25,12 @@ from typing import Any
 from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
 from little_loops.system.files import PRIVATE_FILE, PRIVATE_FOLDER, failure, sync_all, write_all
+from little_loops.system.user_state import key_of
 from little_loops.trees.git import Git, is_inside
 
 STORES, COPIES = "trees", "copies"
 LOCK_WAIT_S = 600.0
 LOCK_LOOK_S = 0.01
-SHOWN_NAME = 40
 CONFIG = b"""\
 [core]
 \trepositoryformatversion = 0
@@ -64,13 +62,6 @@ FOLDERS = (
 )
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 ATTRIBUTES = b"* -text -filter -ident -eol -working-tree-encoding !diff\n"
-
-
-def key_of(project: str) -> str:
-    """A name for a project by its real path: readable, and no other project has it."""
-    digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", os.path.basename(project))[:SHOWN_NAME]
-    return f"{name or 'root'}-{digest}"
 
 
 class StoreFiles(NamedTuple):
