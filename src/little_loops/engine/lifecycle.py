@@ -20,7 +20,7 @@ from little_loops.engine.local_world import LocalWorld, Services, SessionNote
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.endings import not_resumable
-from little_loops.fsm.evidence import wants_evidence
+from little_loops.fsm.evidence import known, wants_evidence
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.schema import FSMLoop
@@ -40,11 +40,13 @@ from little_loops.runs.leftovers import end_leftovers
 from little_loops.runs.output_files import RunOutput, rescue
 from little_loops.runs.project import resolve_scope
 from little_loops.runs.reading import Runs
+from little_loops.runs.seals import Sealing, release_name
 from little_loops.runs.storage import RunWriter
 from little_loops.runs.stored_run import StoredRun, current, find, take_over
 from little_loops.system import process_tree
 from little_loops.system.clock import RunClock, wall_ms
 from little_loops.system.own_command import path_with_own_command
+from little_loops.system.user_state import state_home
 
 if TYPE_CHECKING:
     from little_loops.engine.evidence import RunTrees
@@ -111,7 +113,9 @@ def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome
             kept["host"] = dict(request.host)
         if request.file is not None:
             kept["file"] = request.file
-        writer = storage.create(request.root, request.name, kept)
+        release_name(request.root, request.name, services.environ)
+        sealing = _sealing(run, request, services)
+        writer = storage.create(request.root, request.name, kept, sealing)
         stack.callback(writer.close)
         return _carry_out(loop, run, Started(clock.now()), request, services, writer, clock)
 
@@ -126,6 +130,18 @@ def _evidence(loop: FSMLoop, request: RunRequest, services: Services) -> str | N
     if kept not in ("on", "off", None):
         services.warn(f"warning: no evidence is kept of what agents change: {kept}")
     return kept
+
+
+def _sealing(run: LoopState, request: RunRequest, services: Services) -> Sealing | None:
+    """With evidence, what agents could write into the files of their run does not count."""
+    if known(run) is None:
+        return None
+    from little_loops.trees.git import is_inside  # loops without agents pay nothing
+
+    home = os.path.realpath(state_home(services.environ))
+    if is_inside(home, os.path.realpath(request.root)):
+        return None  # nothing is stored there, and the first snapshot says so
+    return Sealing(run.run, services.environ)
 
 
 def new_run_id() -> str:
@@ -211,7 +227,12 @@ def _resume(
             archive(request.root, request.name)  # it was killed before it could put itself away
         check_resumable(request.name, machine, run)
         writer = storage.reopen(
-            request.root, request.name, stored.stamps, has_snapshot=stored.has_snapshot
+            request.root,
+            request.name,
+            stored.stamps,
+            has_snapshot=stored.has_snapshot,
+            end=stored.end,
+            sealing=_sealing(run, request, services),
         )
         stack.callback(writer.close)
         if loop is not None:

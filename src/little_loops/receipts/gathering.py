@@ -23,6 +23,7 @@ from little_loops.reporting.masking import Masker
 from little_loops.runs.folders import open_file
 from little_loops.runs.layout import EVENTS
 from little_loops.runs.reading import Runs
+from little_loops.runs.seals import not_written_by, seal_of
 from little_loops.runs.view import RunView
 from little_loops.system.files import read_all
 from little_loops.trees.reading import list_tree
@@ -35,6 +36,8 @@ def make_receipt(runs: Runs, view: RunView, environ: Mapping[str, str]) -> bytes
     """The receipt of a run that has ended; raises `UsageError` where there is nothing to show."""
     if view.is_alive:
         raise UsageError(f"`{view.name}` is still running", "a receipt is for a run that has ended")
+    if view.damage is not None:
+        raise UsageError(view.damage)
     machine, log = runs.machine(view), event_log(view)
     if machine is None or log is None:
         raise UsageError(f"the files of `{view.name}` do not tell a whole story")
@@ -48,12 +51,25 @@ def make_receipt(runs: Runs, view: RunView, environ: Mapping[str, str]) -> bytes
             f"`{view.name}` recorded no trees, so there is nothing to show",
             "evidence was off: see `evidence` in the manual",
         )
+    _check_sealed(view, log)
     trees = trees_of(view.files, environ)
     files = [File(*each) for each in trees.store.listing(story.trees[-1].id)]
     predicate = _predicate(view, machine, story, trees, environ)
     chain = chain_of(log)
     predicate["log"] = {"lines": chain.lines, "head": chain.head}
     return write(files, commit_of(trees, story.trees[-1].id), predicate)
+
+
+def _check_sealed(view: RunView, log: bytes) -> None:
+    """Raise `UsageError` unless the run itself wrote this log."""
+    sealed = seal_of(view.files.root, view.summary.run if view.summary else "")
+    if sealed is None:
+        raise UsageError(
+            f"the seal of `{view.name}` is gone, so nobody can tell who wrote its log",
+            "a receipt is written where the run was started",
+        )
+    if not sealed.is_log(log):
+        raise UsageError(not_written_by(view.files.events))
 
 
 def event_log(view: RunView) -> bytes | None:

@@ -23,7 +23,9 @@ from little_loops.receipts.gathering import event_log
 from little_loops.receipts.run_trees import guarded_files
 from little_loops.receipts.statement import File, Receipt, read, root_of
 from little_loops.records import NamedTuple
+from little_loops.runs.entries import entries
 from little_loops.runs.reading import Runs
+from little_loops.runs.seals import seal_of
 from little_loops.runs.view import RunView
 from little_loops.trees.git import find_git
 from little_loops.trees.store import TreeStore
@@ -95,7 +97,9 @@ def _log(receipt: Receipt, root: str) -> Finding:
     if view is None:
         return Finding("note", "the run is not here, so its log was not compared")
     log = event_log(view)
-    match "different" if log is None else compare(receipt.chain, log):
+    sealed = seal_of(root, receipt.run)
+    is_own = log is not None and (sealed is None or sealed.is_log(log))
+    match compare(receipt.chain, log) if log is not None and is_own else "different":
         case "same":
             return Finding("good", f"the log of `{receipt.name}` matches")
         case "longer":
@@ -113,10 +117,16 @@ def find_run(receipt: Receipt, root: str) -> RunView | None:
         return None
     current = runs.view(receipt.name)
     views = [] if current is None else [current]
-    for view in (*views, *runs.past(receipt.name)):
-        if view.summary is not None and view.summary.run == receipt.run:
-            return view
-    return None
+    return next(
+        (view for view in (*views, *runs.past(receipt.name)) if _is_of(view, receipt.run)), None
+    )
+
+
+def _is_of(view: RunView, run: str) -> bool:
+    if view.summary is not None:
+        return view.summary.run == run
+    first = next(entries(view.files), None)  # its snapshot cannot be used
+    return first is not None and first.run == run
 
 
 # ── the files ──────────────────────────────────────────────────────────────────────────────────

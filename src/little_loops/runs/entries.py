@@ -41,10 +41,10 @@ def entries(files: RunFiles, after: int = 0) -> Iterator[Entry]:
     return (entry for entry in found if entry.seq > after)
 
 
-def last_entries(files: RunFiles, count: int) -> list[Entry]:
-    """The last events of a run, as far as they can be read."""
+def last_entries(files: RunFiles, count: int, end: int | None = None) -> list[Entry]:
+    """The last events of a run, as far as they can be read; with `end`, those before that offset."""
     try:
-        return list(readable(tail(event_log(files), count)))
+        return list(readable(tail(event_log(files), count, end=end)))
     except StorageError:
         return []
 

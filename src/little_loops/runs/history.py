@@ -39,6 +39,7 @@ from little_loops.runs.layout import (
     stem_order,
 )
 from little_loops.runs.project import check_run_name, is_run_name
+from little_loops.runs.seals import Seals
 from little_loops.runs.state_file import read_summary
 from little_loops.system.clock import wall_ms
 from little_loops.system.files import Folder, failure
@@ -254,11 +255,14 @@ def _is_before(files: RunFiles, then_ms: float | None) -> bool:
 def _delete(root: str, doomed: Iterable[RunFiles]) -> list[RunFiles]:
     import shutil  # rare and slow
 
+    seals = Seals.find(root)
     with make_folder(root, RUNNING) as running, make_folder(root, HISTORY) as history:
         gone = []
         for files in doomed:
             with guarded(running):
                 if _read_move(running, files.name) is None:
+                    if seals is not None:
+                        _forget_seal(history, files, seals)
                     _throw(history, files, PRUNED + os.urandom(8).hex())
                     gone.append(files)
         for each in history.names():
@@ -266,6 +270,18 @@ def _delete(root: str, doomed: Iterable[RunFiles]) -> list[RunFiles]:
                 # What cannot be deleted now is tried again the next time.
                 shutil.rmtree(each, ignore_errors=True, dir_fd=history.fd)
     return gone
+
+
+def _forget_seal(history: Folder, files: RunFiles, seals: Seals) -> None:
+    folder = history.child(files.name)
+    if folder is None:
+        return
+    with folder:
+        summary = read_summary(folder, files.base)
+    if isinstance(summary, RunSummary):
+        if seals.newest(files.name) == summary.run:
+            seals.release(files.name)
+        seals.forget(summary.run)
 
 
 def _throw(history: Folder, files: RunFiles, heap: str) -> None:

@@ -14,10 +14,13 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from little_loops.errors import LostOwnership, StorageError
 from little_loops.system.files import Folder, failure, sync_data, to_json, write_all
+
+if TYPE_CHECKING:
+    from little_loops.runs.seals import SealWriter
 
 Record = dict[str, Any]
 Opened = Callable[[], int | None]
@@ -31,9 +34,13 @@ TAIL_MOST = 16 << 20
 
 
 class Journal:
-    """A log opened by its one writer."""
+    """A log opened by its one writer.
+
+    With a `seal`, what is about to be written is sealed first.
+    """
 
     def __init__(self, folder: Folder, name: str) -> None:
+        self.seal: SealWriter | None = None
         self._folder = folder
         self._name = name
         self._is_broken = False
@@ -54,6 +61,8 @@ class Journal:
         if self._is_broken:
             raise StorageError(f"`{self.path}` could not be written before; it is left as it is")
         self._check_ours()
+        if self.seal is not None:
+            self.seal.extend(data)
         try:
             write_all(self._fd, data)
         except OSError as error:
@@ -71,6 +80,9 @@ class Journal:
             # What of it is on the disk now nobody can tell; a resume will look.
             self._is_broken = True
             raise failure(error, "sync", self.path) from error
+
+    def fileno(self) -> int:
+        return self._fd
 
     def close(self) -> None:
         os.close(self._fd)
@@ -122,6 +134,8 @@ class Journal:
 
     def _take_back(self) -> None:
         """Half a batch must not be taken for a story when the run goes on."""
+        if self.seal is not None:
+            self.seal.take_back()
         try:
             os.ftruncate(self._fd, self.offset)
         except OSError:
@@ -139,13 +153,15 @@ def _copy(source: int, target: int) -> None:
 class Records:
     """The events of a log from an offset on, read as they are asked for.
 
-    `damaged` counts the lines skipped so far; `offset` is where to read on later.
+    `damaged` counts the lines skipped so far; `offset` is where to read on later.  With `end`,
+    nothing from there on is read.
     """
 
-    def __init__(self, opened: Opened, offset: int = 0) -> None:
+    def __init__(self, opened: Opened, offset: int = 0, end: int | None = None) -> None:
         self.damaged = 0
         self.offset = offset
         self._opened = opened
+        self._end = end
 
     def __iter__(self) -> Iterator[Record]:
         for line in self._lines():
@@ -162,7 +178,7 @@ class Records:
             return
         try:
             held, dropped = b"", 0
-            while piece := os.pread(descriptor, CHUNK, self.offset + dropped + len(held)):
+            while piece := self._piece(descriptor, self.offset + dropped + len(held)):
                 *whole, held = (held + piece).split(b"\n")
                 for line in whole:
                     self.offset += dropped + len(line) + 1
@@ -178,6 +194,10 @@ class Records:
             # Only its newline is missing: it would be whole as soon as the log is opened to write.
             self.offset += len(held)
             yield held
+
+    def _piece(self, descriptor: int, position: int) -> bytes:
+        room = CHUNK if self._end is None else min(CHUNK, max(self._end - position, 0))
+        return os.pread(descriptor, room, position)
 
 
 def is_blank(opened: Opened) -> bool:

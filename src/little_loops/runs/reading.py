@@ -4,7 +4,7 @@ The command line, a web page and a library look at runs through `Runs` and nothi
 and never writes.  Who is alive is asked under the shared guard, so that no run can start, end or
 move between the look at its lock and the look at its files: what is alive is never taken for
 crashed.  A snapshot that does not hold what it should makes a damaged run, and no page fails
-because of one.
+because of one; so does one that the run itself did not write, where that is known (`seals`).
 
 Not here: what a view says (`view`), following a run while it writes (`follow`), moving and deleting
 runs (`history`), how screens look (`terminal`).
@@ -38,6 +38,7 @@ from little_loops.runs.layout import (
     named,
 )
 from little_loops.runs.run_texts import Texts, texts_in
+from little_loops.runs.seals import Seals, not_the_newest, not_written_by
 from little_loops.runs.state_file import MAX_BYTES, Unusable, read_summary
 from little_loops.runs.view import CRASH, RunDetail, RunView, Session
 from little_loops.system.files import Folder
@@ -71,7 +72,7 @@ class Runs:
             return ()
         with folder, looking(folder), _without_collecting():
             living = sorted(holders(self.root), key=lambda holder: holder.name)
-            found = (_look(folder, RunFiles(self.root, one.name), one) for one in living)
+            found = (_look(folder, RunFiles(self.root, one.name), one, None) for one in living)
             return (*(view for view in found if view is not None), *self._queued())
 
     def past(self, name: str | None = None) -> Iterator[RunView]:
@@ -89,6 +90,7 @@ class Runs:
         history = find_folder(self.root, HISTORY)
         if history is None:
             return
+        seals = Seals.find(self.root)
         with ExitStack() as stack:
             stack.enter_context(history)
             opened: dict[str, Folder | None] = {}
@@ -97,7 +99,7 @@ class Runs:
                     folder = history.child(files.name)
                     opened[files.name] = None if folder is None else stack.enter_context(folder)
                 folder = opened[files.name]
-                view = None if folder is None else _look(folder, files, None)
+                view = None if folder is None else _look(folder, files, None, seals)
                 if view is not None:
                     yield view
 
@@ -116,7 +118,8 @@ class Runs:
         with folder, looking(folder), _without_collecting():
             living = {holder.name: holder for holder in holders(self.root)}
             names = sorted({*named(folder.names(), STATE, EVENTS), *living})
-            found = (_look(folder, RunFiles(self.root, n), living.get(n)) for n in names)
+            seals = Seals.find(self.root)
+            found = (_look(folder, RunFiles(self.root, n), living.get(n), seals) for n in names)
             views = tuple(self._as_it_ended(view) for view in found if view is not None)
             return views + self._queued()
 
@@ -171,10 +174,11 @@ class Runs:
         folder = folder_of(files)
         if folder is not None:
             with folder:
-                current = _look(folder, files, alive(self.root, name))
+                current = _look(folder, files, alive(self.root, name), Seals.find(self.root))
             if current is not None:
                 return current
-        return next(self.past(name), None)
+        last = next(self.past(name), None)
+        return last and _if_newest(last, Seals.find(self.root))
 
     def past_view(self, name: str, stamp: str) -> RunView:
         """The past run that a stamp as in the history means; its beginning will do."""
@@ -206,8 +210,7 @@ class Runs:
             if view is None:
                 return None
             # One in the queue has told nothing: what is there is an earlier run of its name.
-            entries = [] if view.status == "queued" else self.last_events(view, count)
-            detail = RunDetail(view, entries)
+            detail = RunDetail(view) if view.status == "queued" else self._own_events(view, count)
             if _is_up_to_date(detail):
                 break
         return None if detail is None else _with_its_end(detail)
@@ -262,9 +265,22 @@ class Runs:
 
     def _as_it_ended(self, view: RunView) -> RunView:
         """A run that looks crashed may have come to its end and not to its last snapshot."""
-        if not view.is_crashed:
-            return view
-        return _with_its_end(RunDetail(view, self.last_events(view, 1))).view
+        return _with_its_end(self._own_events(view, 1)).view if view.is_crashed else view
+
+    def _own_events(self, view: RunView, count: int) -> RunDetail:
+        """The last events that the run itself has written, as far as that is known."""
+        from little_loops.runs.entries import last_entries
+
+        seals = None if view.is_alive else Seals.find(self.root)
+        if seals is not None and view.summary is None:
+            return RunDetail(view)
+        sealed = seals.of(view.summary.run) if seals is not None and view.summary else None
+        if sealed is None:
+            return RunDetail(view, last_entries(view.files, count))
+        end = sealed.length_in_log(event_log(view.files))
+        if end is None:
+            return RunDetail(_damaged(view.files, not_written_by(view.files.events), None))
+        return RunDetail(view, last_entries(view.files, count, end))
 
 
 @contextmanager
@@ -282,20 +298,25 @@ def _without_collecting() -> Iterator[None]:
 # ── one rule for what a run is ─────────────────────────────────────────────────────────────────
 
 
-def _look(folder: Folder, files: RunFiles, holder: Holder | None) -> RunView | None:
+def _look(
+    folder: Folder, files: RunFiles, holder: Holder | None, seals: Seals | None
+) -> RunView | None:
+    """With `seals`, only what the run itself wrote counts once it has ended."""
+    seals = seals if holder is None else None
     try:
-        summary = read_summary(folder, files.base)
+        summary = read_summary(folder, files.base, seals)
     except StorageError as error:
         summary = Unusable(error.message)
     match summary:
         case RunSummary():
-            return _view(files, summary, holder)
+            view = _view(files, summary, holder)
+            return view if files.stem is not None else _if_newest(view, seals)
         case Unusable(why, is_newer):
             return _damaged(files, why, holder, "newer" if is_newer else "damaged")
         case None if holder is None and is_blank(event_log(files)):
             return None  # moved away meanwhile, or nothing of it was ever recorded
         case None:
-            return _damaged(files, None if holder else NO_SNAPSHOT, holder, "damaged")
+            return _damaged(files, None if holder else NO_SNAPSHOT, holder)
 
 
 def _view(files: RunFiles, summary: RunSummary, holder: Holder | None) -> RunView:
@@ -309,11 +330,21 @@ def _view(files: RunFiles, summary: RunSummary, holder: Holder | None) -> RunVie
     try:
         _ = view.started_ms, view.updated_ms
     except (ValueError, OverflowError) as error:
-        return _damaged(files, f"`{files.state}` is damaged: {error}", holder, "damaged")
+        return _damaged(files, f"`{files.state}` is damaged: {error}", holder)
     return view
 
 
-def _damaged(files: RunFiles, why: str | None, holder: Holder | None, status: str) -> RunView:
+def _if_newest(view: RunView, seals: Seals | None) -> RunView:
+    """The run, unless there was a newer one of its name whose files are gone."""
+    newest = None if seals is None or view.summary is None else seals.newest(view.name)
+    if newest is None or (view.summary is not None and view.summary.run == newest):
+        return view
+    return _damaged(view.files, not_the_newest(newest), None)
+
+
+def _damaged(
+    files: RunFiles, why: str | None, holder: Holder | None, status: str = "damaged"
+) -> RunView:
     return RunView(files, status if holder is None else "running", None, None, why, holder)
 
 

@@ -13,12 +13,16 @@ import json
 import re
 from binascii import crc32
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from little_loops.fsm.state import FORMAT, LoopState, RunSummary, check_format
 from little_loops.records import NamedTuple
 from little_loops.runs.layout import STATE
+from little_loops.runs.seals import not_written_by
 from little_loops.system.files import Folder, to_json
+
+if TYPE_CHECKING:
+    from little_loops.runs.seals import Seals
 
 MAX_BYTES = 64 << 20
 
@@ -31,6 +35,7 @@ class Snapshot(NamedTuple):
     run: LoopState
     offset: int | None
     is_edited: bool
+    raw: bytes
 
 
 class Unusable(NamedTuple):
@@ -48,12 +53,21 @@ def read_snapshot(folder: Folder, base: str) -> Snapshot | Unusable | None:
     return _decoded(raw, folder.place(base + STATE), lambda data: _snapshot(raw, data))
 
 
-def read_summary(folder: Folder, base: str) -> RunSummary | Unusable | None:
+def read_summary(
+    folder: Folder, base: str, seals: Seals | None = None
+) -> RunSummary | Unusable | None:
     """As much of it as lists of runs show, in a third of the time."""
     raw = folder.read(base + STATE, MAX_BYTES)
     if raw is None:
         return None
-    return _decoded(raw, folder.place(base + STATE), RunSummary.from_dict)
+    path = folder.place(base + STATE)
+    found = _decoded(raw, path, RunSummary.from_dict)
+    if seals is None or isinstance(found, Unusable):
+        return found
+    sealed = seals.of(found.run)
+    if sealed is None or sealed.has_state(raw):
+        return found
+    return Unusable(not_written_by(path))
 
 
 def _decoded(
@@ -76,7 +90,8 @@ def _snapshot(raw: bytes, data: dict[str, Any]) -> Snapshot:
     offset = footer.get("offset") if isinstance(footer, dict) else None
     is_edited = not _is_as_written(raw)
     check_format(data)  # a file of ours has one
-    return Snapshot(LoopState.from_dict(data), offset if type(offset) is int else None, is_edited)
+    offset = offset if type(offset) is int else None
+    return Snapshot(LoopState.from_dict(data), offset, is_edited, raw)
 
 
 def newer(path: str, version: int) -> str:

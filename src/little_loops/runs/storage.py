@@ -4,6 +4,8 @@ The event log is the truth and the state file a snapshot of it.  A snapshot that
 made again from the log, if the log tells the whole story, that is if its events are numbered from 1
 without a hole.  If neither will do, the answer is `DamagedRun` and nothing is touched.
 
+Of a run with evidence only what its own runner has sealed counts, in the log as in the snapshot.
+
 Not here: adding up events (`stored_run`), who may write (`claims`), past runs (`history`).
 """
 
@@ -27,6 +29,7 @@ from little_loops.runs.folders import event_log, folder_of, make_folder
 from little_loops.runs.journal import Journal, Record, Records, is_blank, tail
 from little_loops.runs.layout import DATA, EVENTS, LOG, RUN_JSON, RUNNING, STATE, RunFiles
 from little_loops.runs.project import check_run_name
+from little_loops.runs.seals import SealedRun, Sealing, SealWriter, not_written_by, seal_of
 from little_loops.runs.state_file import (
     MAX_BYTES,
     Snapshot,
@@ -36,9 +39,12 @@ from little_loops.runs.state_file import (
     read_snapshot,
     state_bytes,
 )
-from little_loops.system.files import Folder, Stamp, to_json
+from little_loops.system.files import Folder, Stamp, failure, to_json
 
 LEFT_ALONE = "the files are left as they are; `--fresh` moves them to the history and starts anew"
+UNSEALED = "not-of-this-run.jsonl"
+"""What somebody else added to the log, kept in the run's directory for whoever wants to know."""
+MAX_UNSEALED_BYTES = 1 << 20
 
 
 class Stamps(NamedTuple):
@@ -60,7 +66,8 @@ class Loaded(NamedTuple):
 
     `entries` are the events behind the snapshot, or all of them if there is no snapshot to use;
     they are read as they are asked for, and a hole in them raises `DamagedRun`.  `damage` says what
-    was not as it should be and could be made good.
+    was not as it should be and could be made good.  `end` is how much of the log counts, where
+    that is sealed.
     """
 
     snapshot: LoopState | None
@@ -69,6 +76,7 @@ class Loaded(NamedTuple):
     stamps: Stamps
     damage: str | None = None
     is_edited: bool = False
+    end: int | None = None
 
 
 def load(files: RunFiles) -> Loaded | None:
@@ -80,11 +88,49 @@ def load(files: RunFiles) -> Loaded | None:
         stamps = _stamps(folder, files)
         saved = read_snapshot(folder, files.base)
         start = _read_start(folder, files.base)
+    run = saved.run.run if isinstance(saved, Snapshot) else _run_in(files)
+    sealed = None if run is None else seal_of(files.root, run)
+    if sealed is None:
+        return _loaded(files, saved, start, stamps)
+    end = _sealed_length(files, sealed)
+    if isinstance(saved, Snapshot) and not sealed.has_state(saved.raw):
+        saved = Unusable(not_written_by(files.state))
+    loaded = _loaded(files, saved, start, stamps, end)
+    added = 0 if stamps.events is None else stamps.events.size - end
+    if loaded is None or added <= 0:
+        return loaded
+    why = f"the last {added} bytes of `{files.events}` were not written by this run: left out"
+    return loaded._replace(damage=f"{loaded.damage}; {why}" if loaded.damage else why)
+
+
+def _loaded(
+    files: RunFiles,
+    saved: Snapshot | Unusable | None,
+    start: RunStart | None,
+    stamps: Stamps,
+    end: int | None = None,
+) -> Loaded | None:
     if isinstance(saved, Snapshot):
         missing = f"`{files.events}` is missing" if stamps.events is None else None
-        behind = _behind(files, saved)
-        return Loaded(saved.run, behind, start, stamps, missing, saved.is_edited)
-    return _from_log(files, saved, start, stamps)
+        behind = _behind(files, saved, end)
+        return Loaded(saved.run, behind, start, stamps, missing, saved.is_edited, end)
+    return _from_log(files, saved, start, stamps, end)
+
+
+def _run_in(files: RunFiles) -> str | None:
+    """The run that the log says it is of."""
+    first = next(iter(Records(event_log(files))), None)
+    try:
+        return None if first is None else from_record(first).run
+    except WrongShape:
+        return None
+
+
+def _sealed_length(files: RunFiles, sealed: SealedRun) -> int:
+    length = sealed.length_in_log(event_log(files))
+    if length is None:
+        raise DamagedRun(not_written_by(files.events), LEFT_ALONE)
+    return length
 
 
 def stamps_of(files: RunFiles) -> Stamps:
@@ -99,10 +145,10 @@ def _stamps(folder: Folder, files: RunFiles) -> Stamps:
     return Stamps(folder.stamp(files.base + STATE), folder.stamp(files.base + EVENTS))
 
 
-def _behind(files: RunFiles, saved: Snapshot) -> Iterator[Entry]:
+def _behind(files: RunFiles, saved: Snapshot, end: int | None) -> Iterator[Entry]:
     seq = saved.run.seq
     offset = saved.offset if saved.offset and _ends_with(files, saved.offset, seq) else 0
-    return _whole(Records(event_log(files), offset), files, seq, saved.run.run)
+    return _whole(Records(event_log(files), offset, end), files, seq, saved.run.run)
 
 
 def _ends_with(files: RunFiles, offset: int, seq: int) -> bool:
@@ -111,13 +157,17 @@ def _ends_with(files: RunFiles, offset: int, seq: int) -> bool:
 
 
 def _from_log(
-    files: RunFiles, unusable: Unusable | None, start: RunStart | None, stamps: Stamps
+    files: RunFiles,
+    unusable: Unusable | None,
+    start: RunStart | None,
+    stamps: Stamps,
+    end: int | None,
 ) -> Loaded | None:
     why = f"`{files.state}` is missing" if unusable is None else unusable.why
     if unusable is not None and unusable.is_newer:
         raise DamagedRun(why, "install the newer version again, or start anew with `--fresh`")
     try:
-        entries = _whole(Records(event_log(files)), files, 0, None)
+        entries = _whole(Records(event_log(files), 0, end), files, 0, None)
         first = next(entries, None)
     except DamagedRun as error:
         raise DamagedRun(f"{why}, and {error.message}", error.help) from error
@@ -128,7 +178,8 @@ def _from_log(
     version = first.event.format if isinstance(first.event, LoopStart) else None
     if version is not None and version > FORMAT:
         raise DamagedRun(newer(files.events, version), "install the newer version again")
-    return Loaded(None, chain([first], entries), start, stamps, f"{why}; read from the log")
+    damage = f"{why}; read from the log"
+    return Loaded(None, chain([first], entries), start, stamps, damage, end=end)
 
 
 def _whole(
@@ -196,7 +247,9 @@ def _read_start(folder: Folder, base: str) -> RunStart | None:
 class RunWriter:
     """The one writer of the current run of a name; its claim must be held."""
 
-    def __init__(self, files: RunFiles, folder: Folder, stamp: Stamp | None) -> None:
+    def __init__(
+        self, files: RunFiles, folder: Folder, stamp: Stamp | None, sealing: Sealing | None = None
+    ) -> None:
         self.files = files
         self._folder = folder
         self._state = files.base + STATE
@@ -209,6 +262,18 @@ class RunWriter:
         except BaseException:
             self.data.close()
             raise
+        if sealing is not None:
+            try:
+                self.journal.seal = self._seal(sealing)
+            except BaseException:
+                self.data.close()
+                self.journal.close()
+                raise
+
+    def _seal(self, sealing: Sealing) -> SealWriter:
+        state = None if self._stamp is None else self._folder.read(self._state, MAX_BYTES)
+        log, length = self.journal.fileno(), self.journal.offset
+        return SealWriter.open(self.files.root, self.files.name, sealing, log, length, state)
 
     def append(self, records: Iterable[Record], *, sync: bool = False) -> int:
         return self.journal.append(records, sync=sync)
@@ -221,7 +286,11 @@ class RunWriter:
                 "this run stops here, so that two histories are not mixed",
             )
         data = state_bytes(run, self.journal.offset)
+        if self.journal.seal is not None:
+            self.journal.seal.replace(data)
         self._stamp = self._folder.replace(self._state, data, self._temporary, sync=sync)
+        if self.journal.seal is not None:
+            self.journal.seal.take_name()
 
     def keep(self, start: Mapping[str, Any]) -> None:
         """Write down what the run was started with."""
@@ -232,14 +301,18 @@ class RunWriter:
         return self._folder.open(self.files.base + LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def close(self) -> None:
+        if self.journal.seal is not None:
+            self.journal.seal.close()
         self.journal.close()
         self.data.close()
         self._folder.close()
 
 
-def create(root: str, name: str, start: Mapping[str, Any]) -> RunWriter:
+def create(
+    root: str, name: str, start: Mapping[str, Any], sealing: Sealing | None = None
+) -> RunWriter:
     """Begin the files of a new run; its claim must be held and no other run be in its place."""
-    writer = _writer(root, name, None)
+    writer = _writer(root, name, None, sealing)
     try:
         if writer.journal.offset and not is_blank(event_log(writer.files)):
             raise StorageError(
@@ -253,21 +326,48 @@ def create(root: str, name: str, start: Mapping[str, Any]) -> RunWriter:
     return writer
 
 
-def reopen(root: str, name: str, stamps: Stamps, *, has_snapshot: bool) -> RunWriter:
-    """Continue to write a run that was read back; its claim must be held."""
+def reopen(
+    root: str,
+    name: str,
+    stamps: Stamps,
+    *,
+    has_snapshot: bool,
+    end: int | None = None,
+    sealing: Sealing | None = None,
+) -> RunWriter:
+    """Continue to write a run that was read back; its claim must be held.
+
+    What the log has beyond `end` is not the run's.
+    """
+    if end is not None:
+        with make_folder(root, RUNNING) as folder:
+            _cut(folder, name, end)
     if has_snapshot or stamps.state is None:
-        return _writer(root, name, stamps.state)
+        return _writer(root, name, stamps.state, sealing)
     with make_folder(root, RUNNING) as folder:
         _set_aside(folder, name + STATE)
-    return _writer(root, name, None)
+    return _writer(root, name, None, sealing)
 
 
-def _writer(root: str, name: str, stamp: Stamp | None) -> RunWriter:
+def _cut(folder: Folder, name: str, end: int) -> None:
+    log = folder.open(name + EVENTS, os.O_RDWR)
+    try:
+        if added := os.pread(log, MAX_UNSEALED_BYTES, end):
+            with folder.make(name + DATA) as data:
+                data.replace(UNSEALED, added, f".tmp-{os.urandom(8).hex()}")
+            os.ftruncate(log, end)
+    except OSError as error:
+        raise failure(error, "write", folder.place(name + EVENTS)) from error
+    finally:
+        os.close(log)
+
+
+def _writer(root: str, name: str, stamp: Stamp | None, sealing: Sealing | None = None) -> RunWriter:
     files = RunFiles(root, check_run_name(name))
     folder = make_folder(root, RUNNING)
     try:
         _sweep(folder, name)
-        return RunWriter(files, folder, stamp)
+        return RunWriter(files, folder, stamp, sealing)
     except BaseException:
         folder.close()
         raise

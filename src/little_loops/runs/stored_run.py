@@ -20,6 +20,7 @@ from little_loops.runs.folders import event_log
 from little_loops.runs.history import past_files, restore, settle
 from little_loops.runs.journal import is_blank
 from little_loops.runs.layout import RunFiles
+from little_loops.runs.seals import Seals, not_the_newest
 from little_loops.runs.storage import (
     LEFT_ALONE,
     Loaded,
@@ -34,7 +35,10 @@ EDITED = "the state file was edited by hand; it is taken as it is"
 
 
 class StoredRun(NamedTuple):
-    """A run read back.  `start` is what it was started with; `damage` what could be made good."""
+    """A run read back.  `start` is what it was started with; `damage` what could be made good.
+
+    `end` is how much of its log counts, where that is sealed.
+    """
 
     files: RunFiles
     run: LoopState
@@ -43,6 +47,7 @@ class StoredRun(NamedTuple):
     stamps: Stamps
     has_snapshot: bool
     damage: str | None
+    end: int | None = None
 
 
 def find(root: str, name: str) -> StoredRun:
@@ -59,7 +64,16 @@ def find(root: str, name: str) -> StoredRun:
         found = _found(root, name)  # whoever moved them is gone by now
     if found is None:
         raise UsageError(f"there is no run of `{name}` to resume")
+    _check_newest(found)
     return found
+
+
+def _check_newest(found: StoredRun) -> None:
+    """The files of an unfinished run may be gone, and those of another one in their place."""
+    seals = Seals.find(found.files.root)
+    newest = None if seals is None else seals.newest(found.files.name)
+    if newest not in (None, found.run.run):
+        raise DamagedRun(not_the_newest(newest), LEFT_ALONE)
 
 
 def _found(root: str, name: str) -> StoredRun | None:
@@ -105,7 +119,7 @@ def look(files: RunFiles) -> StoredRun | None:
     run, loop = _state_of(loaded, files), _machine_of(loaded.start, files)
     start = loaded.start.data if loaded.start else {}
     has_snapshot = loaded.snapshot is not None
-    return StoredRun(files, run, loop, start, loaded.stamps, has_snapshot, damage)
+    return StoredRun(files, run, loop, start, loaded.stamps, has_snapshot, damage, loaded.end)
 
 
 def _state_of(loaded: Loaded, files: RunFiles) -> LoopState:
