@@ -297,6 +297,15 @@ def test_the_setup_runs_in_the_clean_copy_first(tmp_path):
     assert not (project.root / "made").exists()
 
 
+def test_a_test_that_the_setup_changes_is_restored_in_the_clean_copy(tmp_path):
+    more = 'evidence: {protect: [tests/], clean: true, setup: "echo pass > tests/check.py"}\n'
+    check = "sh -c 'test -e ignored && exit 0; " + CHECK + "'"
+    project = laid_out(Project(tmp_path), agent("touch ignored"), more, check)
+    ended = run(project)
+    assert ended.returncode == 3
+    assert (project.root / "src/value").read_text() == "wrong\n"
+
+
 def test_a_setup_that_fails_is_an_error(tmp_path):
     more = 'evidence: {clean: true, setup: "echo no such package; exit 4"}\n'
     project = laid_out(Project(tmp_path), agent("echo right > src/value"), more)

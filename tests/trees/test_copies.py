@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from little_loops.errors import StoreError
 from little_loops.trees.copies import CleanCopy
 from little_loops.trees.rules import Rules
 from little_loops.trees.shadows import NotClean
@@ -113,6 +114,25 @@ def test_what_a_check_left_in_the_copy_is_gone_next_time_and_the_rest_is_not_wri
     assert (root / "src/a.py").stat() == kept
 
 
+def test_what_was_ignored_at_the_start_is_older_than_all_sources(tree):
+    tree.write("src/a.log", "built from src/a.py")
+    laid = Laid(tree)
+    root = laid.out()
+
+    def is_older() -> bool:
+        built, source = (root / "src/a.log").stat(), (root / "src/a.py").stat()
+        return built.st_mtime < source.st_mtime
+
+    assert is_older()
+    os.utime(root / "src/a.log")
+    laid.out()
+    assert is_older()
+    (root / "src/a.log").write_text("built again")
+    laid.out()
+    assert is_older()
+    assert (root / "src/a.log").read_text() == "built from src/a.py"
+
+
 def test_permission_bits_that_git_does_not_keep_are_those_of_the_project(tree):
     laid = Laid(tree)
     root = laid.out()
@@ -184,6 +204,43 @@ def test_with_a_set_up_command_nothing_is_linked_and_what_it_made_stays(tree):
     assert (root / ".venv/installed").read_text() == "by setup"
     assert not (root / "left").exists()
     assert (root / ".env").read_text() == "SECRET=1\n"
+
+
+def test_a_set_up_command_changes_no_protected_path(tree):
+    laid = Laid(tree)
+    now = laid.store.snapshot(laid.rules, laid.start.guard)
+    root = laid.out(links=False)
+    for name in ("tests/test_a.py", "tests/conftest.py", "tests/__pycache__/test_a.pyc", "made"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("by the set-up command")
+    (root / "src/a.py").unlink()
+    with laid.copy.held():
+        laid.copy.lay_out_protected(now.project, laid.start.guard, existing_only=False)
+    assert sorted(files(root)) == [".env", ".gitignore", "made", "run.sh", "tests/test_a.py"]
+    assert (root / "tests/test_a.py").read_text() == "assert 1\n"
+
+
+def test_new_protected_files_of_a_set_up_command_stay_where_they_are_allowed(tree):
+    laid = Laid(tree)
+    now = laid.store.snapshot(laid.rules, laid.start.guard)
+    root = laid.out(links=False, existing_only=True)
+    (root / "tests/test_a.py").unlink()
+    (root / "tests/made.json").write_text("{}")
+    with laid.copy.held():
+        laid.copy.lay_out_protected(now.project, laid.start.guard, existing_only=True)
+    assert (root / "tests/test_a.py").read_text() == "assert 1\n"
+    assert (root / "tests/made.json").exists()
+
+
+def test_a_protected_path_that_a_set_up_command_blocks_is_named(tree):
+    laid = Laid(tree)
+    now = laid.store.snapshot(laid.rules, laid.start.guard)
+    root = laid.out(links=False)
+    (root / "tests/test_a.py").unlink()
+    (root / "tests/test_a.py").mkdir()
+    (root / "tests/test_a.py/x").write_text("")
+    with laid.copy.held(), pytest.raises(StoreError, match="cannot lay out"):
+        laid.copy.lay_out_protected(now.project, laid.start.guard, existing_only=True)
 
 
 def test_paths_of_the_project_in_the_environment_are_those_of_the_copy(tree):

@@ -332,16 +332,19 @@ def _run_held(
     filled: Filled,
 ) -> ActionOutcome:
     copy, job = trees.copy, command.job
+    existing_only = trees.loop.evidence.existing_only
     path = copy.lay_out(
         wanted.project,
         wanted.reference,
         links=wanted.setup is None,
-        existing_only=trees.loop.evidence.existing_only,
+        existing_only=existing_only,
     )
     there = at._replace(project=path)
     env = copy.environment(environment(at, run, job, filled.env))
-    if wanted.setup is not None and (why_not := _set_up(there, command, wanted.setup, env)):
-        return ActionOutcome(Result(None, 0, failure=why_not))
+    if wanted.setup is not None:
+        if why_not := _set_up(there, command, wanted.setup, env):
+            return ActionOutcome(Result(None, 0, failure=why_not))
+        copy.lay_out_protected(wanted.project, wanted.reference, existing_only=existing_only)
     streams = Streams(at, job)
     shown = InProjectTerms(streams, path, at.project)
     argv = [command.shell, "-c", filled.text]

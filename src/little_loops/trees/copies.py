@@ -36,8 +36,8 @@ from little_loops.trees.git import Git
 from little_loops.trees.objects import object_id
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.reading import read_objects
-from little_loops.trees.restore import TOO_LARGE
-from little_loops.trees.rules import GIT, TOO_DEEP, Rules, is_too_deep
+from little_loops.trees.restore import TOO_LARGE, remove_caches
+from little_loops.trees.rules import GIT, TOO_DEEP, Rules, cache_test, is_too_deep
 from little_loops.trees.shadows import NotClean, replace_path
 from little_loops.trees.store import TreeStore
 from little_loops.trees.walk import ContentWalk, Entry, dump_seeds, load_seeds
@@ -109,6 +109,22 @@ class CleanCopy:
             raise _failed(error, "lay out", self.path) from error
         return self.path
 
+    def lay_out_protected(self, project: str, reference: str, *, existing_only: bool) -> None:
+        """Put protected paths right after a set-up command: it may run what an agent wrote."""
+        try:
+            layout = self._planner.plan(project, reference, False, existing_only)
+            with self._store.using():
+                guard = self._store.guard(reference)
+            actual = dict(self._look(links=False).files())
+            with OpenDirectory(self.path) as ground:
+                remove_caches(ground, guard, cache_test(self._rules))
+                for path in actual:
+                    if path not in layout.contents and self._planner.is_fixed(path, existing_only):
+                        ground.remove(path)
+                self._fill(ground, _missing(layout, actual, guard.paths))
+        except OSError as error:
+            raise _failed(error, "lay out", self.path) from error
+
     # ── writing it ─────────────────────────────────────────────────────────────────────────────
 
     def _write(self, layout: Layout, links: bool) -> None:
@@ -120,11 +136,7 @@ class CleanCopy:
         actual = dict(walk.files())
         with OpenDirectory(self.path) as ground:
             self._clear(ground, walk, actual, layout)
-            missing = {
-                path: one
-                for path, one in layout.contents.items()
-                if not _is_so(actual.get(path), one)
-            }
+            missing = _missing(layout, actual, layout.contents)
             self._fill(ground, missing)
         self._look(links)
         self._done = (layout, walk.version)
@@ -254,17 +266,28 @@ class CopyWalk(ContentWalk):
         return not ignored
 
 
+def _missing(
+    layout: Layout, actual: Mapping[str, Entry], paths: Iterable[str]
+) -> dict[str, Content]:
+    """What is not there as it should be, of these paths."""
+    wanted = {path: layout.contents[path] for path in paths if path in layout.contents}
+    return {path: one for path, one in wanted.items() if not _is_so(actual.get(path), one)}
+
+
 def _is_so(entry: Entry | None, one: Content) -> bool:
     if entry is None or entry[5] is None or one.kind == "dir":
         return False
-    return entry[5].hex() == one.id and (one.kind == "link" or entry[4] == one.mode)
+    if one.kind == "link":
+        return entry[5].hex() == one.id
+    is_of_its_time = one.time_ns in (None, entry[1])
+    return entry[5].hex() == one.id and entry[4] == one.mode and is_of_its_time
 
 
 def _put(ground: OpenDirectory, path: str, one: Content, data: bytes) -> None:
     if one.kind == "link":
         ground.link(path, os.fsdecode(data))
     else:
-        ground.write(path, data, one.mode)
+        ground.write(path, data, one.mode, one.time_ns)
 
 
 def refuse_twins(paths: Iterable[str], folder: str) -> None:

@@ -22,14 +22,25 @@ from little_loops.trees.rules import Rules, is_cache, parents
 from little_loops.trees.shadows import Linked, NotClean, Scan, Wanted, plan, text_in_copy
 from little_loops.trees.store import TreeStore
 
+LONG_AGO_NS = 315_619_200 * 1_000_000_000
+"""The 2nd of January 1980: archives cannot hold anything older.
+
+An ignored file may have been built from sources.  One that is older than all of them is built again
+by a tool that compares times, such as `make`, and never taken for the product of what is delivered.
+"""
+
 
 class Content(NamedTuple):
-    """What is to lie at a path of the copy; `data` if it is not in the store."""
+    """What is to lie at a path of the copy; `data` if it is not in the store.
+
+    `time_ns` is when it was last changed, where that must not be the time of writing.
+    """
 
     kind: str
     mode: int
     id: str
     data: bytes | None = None
+    time_ns: int | None = None
 
 
 class Layout(NamedTuple):
@@ -76,7 +87,7 @@ class Planner:
         with self._store.using():
             tree = self._store.guard_of_tree(project)
             guard = self._store.guard(reference)
-        wanted = {one.path: Content(*one[1:4]) for one in self._rules_files()}
+        wanted = {one.path: Content(*one[1:4], time_ns=LONG_AGO_NS) for one in self._rules_files()}
         wanted |= {
             path: Content(*one[1:4])
             for path, one in tree.paths.items()
@@ -130,6 +141,10 @@ class Planner:
         if path in guard.paths or existing_only:
             return path not in guard.paths
         return is_cache(path) or not is_protected(self._protected, path)
+
+    def is_fixed(self, path: str, existing_only: bool) -> bool:
+        """Whether a file that is not in the layout must not be there."""
+        return not existing_only and not is_cache(path) and is_protected(self._protected, path)
 
     def _folders(self) -> tuple[str, ...]:
         """Directories that were ignored at the start, or repositories of their own, and are there."""

@@ -54,14 +54,17 @@ class OpenDirectory:
         except (FileNotFoundError, NotADirectoryError, PermissionError, PathBlocked):
             return None
 
-    def write(self, path: str, data: bytes, mode: int) -> None:
+    def write(self, path: str, data: bytes, mode: int, time_ns: int | None = None) -> None:
         """Put a file in place; the directories above are made where they are missing."""
-        with self.writing(path, mode) as descriptor:
+        with self.writing(path, mode, time_ns) as descriptor:
             write_all(descriptor, data)
 
     @contextmanager
-    def writing(self, path: str, mode: int) -> Iterator[int]:
-        """A descriptor for new content, which is put in place when the block has ended."""
+    def writing(self, path: str, mode: int, time_ns: int | None = None) -> Iterator[int]:
+        """A descriptor for new content, which is put in place when the block has ended.
+
+        `time_ns`: when it was last changed; None: now.
+        """
         with self.above(path, make=True) as (folder, name):
             temporary = _temporary(name)
             _unlink(folder, temporary)
@@ -69,6 +72,8 @@ class OpenDirectory:
             try:
                 yield descriptor
                 os.fchmod(descriptor, stat.S_IMODE(mode))
+                if time_ns is not None:
+                    os.utime(descriptor, ns=(time_ns, time_ns))
             except BaseException:
                 _unlink(folder, temporary)
                 raise
