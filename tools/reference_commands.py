@@ -14,12 +14,19 @@ from tools.markdown import code, fenced, sentence, table
 
 OUTPUT = ("--json", "--quiet", "--verbose", "--color")
 INTRO = """\
-`ll-loop VERB [LOOP] [options]`; `ll-loop LOOP` is the same as `ll-loop run LOOP`. A loop is named by its `name`, by its file's name, or by a path.
-A run is named like its loop, or `NAME@ID` if it was started with `--id ID`. `ll-loop --version` prints the version.
+The syntax is `ll-loop VERB [LOOP] [options]`; `ll-loop LOOP` is the same as `ll-loop run LOOP`. A loop is given by its `name`, its file name, or a path.
+A run has the name of its loop, or `NAME@ID` if it was started with `--id ID`. `ll-loop --version` prints the version.
 """
 COMMON = """\
-also take `--json` (for programs; errors are JSON then, too), `-q` (errors and the last line; `-qq` nothing), `-v` (show what actions print) and
-`--color auto|always|never`. Answers go to stdout; hints, questions and errors go to stderr. A verb that reads writes nothing.
+also take `--json` (output for programs, including errors), `-q` (only errors and the last line; `-qq` prints nothing), `-v` (also show the output of
+actions) and `--color auto|always|never`. Results go to stdout; hints, questions and errors go to stderr. Read-only verbs write no files.
+"""
+
+JSON = """\
+With `--json`, `run`, `resume`, `attach` and `logs` print [events](events.md), one per line. The other verbs print one object with `"schema": 1`.
+In `show --json` and `run --dry-run --json`, `transitions` of a state maps each field that names a next state to that state
+(`"transitions": {"on_fail": "fix"}`). In `graph --json`, it maps each verdict to its `target` and to the field that selects it, `reason`
+(`"transitions": {"fail": {"target": "fix", "reason": "on_fail"}}`).
 """
 
 
@@ -31,7 +38,7 @@ def commands_page() -> Iterator[str]:
     yield from ("# Commands", "", *INTRO.splitlines(), "")
     yield from fenced("\n".join(f"{command:<34}# {what}" for command, what in EXAMPLES), "sh")
     plain = ", ".join(code(verb) for verb in VERBS if not _has_output_options(parser_of(verb)))
-    yield from (f"All verbs but {plain}", *COMMON.splitlines(), "")
+    yield from (f"All verbs except {plain}", *COMMON.splitlines(), "")
     for group in dict.fromkeys(verb.group for verb in VERBS.values()):
         verbs = [name for name, verb in VERBS.items() if verb.group == group]
         linked = ", ".join(f"[{name}](#ll-loop-{name})" for name in verbs)
@@ -43,6 +50,7 @@ def commands_page() -> Iterator[str]:
     yield ""
     for verb in VERBS:
         yield from verb_part(verb)
+    yield from ("## JSON output", "", *JSON.splitlines())
 
 
 def _has_output_options(parser: Parser) -> bool:

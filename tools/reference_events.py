@@ -1,4 +1,4 @@
-"""The page `events.md`: every event of a run's log, its fields, and the plain line that tells it."""
+"""The page `events.md`: every event of a run's log, its fields, and the plain line printed for it."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ from tools.markdown import code, sentence, table
 EVENTS = event_types()
 
 INTRO = """\
-A run writes down what happens in it, one JSON object a line, in `.loops/.running/NAME.events.jsonl`; when it has ended the file goes to `.loops/.history/NAME/`. `ll-loop run NAME --json`
-prints the same lines as they are written, `ll-loop logs NAME --json` afterwards. A program reads them best from there.
+A run records its events in `.loops/.running/NAME.events.jsonl`, one JSON object per line; when it has ended, the file is moved to `.loops/.history/NAME/`. Programs should read the
+events with `ll-loop run NAME --json`, which prints each line as it is written, or with `ll-loop logs NAME --json`.
 
-Every line has `event`, `ts` (UTC, with milliseconds), `run` (the run's id), `seq` (counts from 1) and `ran_ms` (the run's own time so far, without pauses). A line
-is whole, or it is the last one. Up to 4 KiB of an output is in the event; a longer one is in a file of the run that the event names. Values that look like
-[secrets](environment.md#secrets) are `***`.
+Every line has `event`, `ts` (UTC, with milliseconds), `run` (the run's id), `seq` (counting from 1) and `ran_ms` (running time so far, without pauses). Only the last line
+can be incomplete. An output of up to 4 KiB is part of the event; a longer one is in a file of the run, which the event names. Values that look like
+[secrets](environment.md#secrets) are replaced with `***`.
 
-Fields in parentheses are there only where they say something. Programs should ignore fields they do not know: more may be added.
+Fields in parentheses are optional. Programs should ignore unknown fields, because later versions may add more.
 """
 
 LINES_INTRO = """\
-Where stdout is no terminal, `ll-loop run` prints these lines, and the log has them too. They are an interface: `grep '^\\['` finds every action.
-What follows an action's own line is indented by seven blanks, and an empty line stands before the last one. Where an event is not here, nothing is printed for it;
-nor for a `condition_eval` of type `exit_code` or `verdict` with another result than `error`. A `warning` goes to stderr. `✓` and `✗` say what the verdict on an
-action was; `·` stands for a word of your own, a handoff or a stop. Where evidence is kept, a check's line ends with ` · tree` and the start of the id of the tree it ran on,
-or ` · clean copy · tree` and that. A terminal shows the same lines in colour, with a header, the time each action took, and a live line.
+If stdout is not a terminal, `ll-loop run` prints these lines, and the log contains them too. They are a stable interface: `grep '^\\['` finds every action.
+Lines that belong to an action are indented by seven blanks, and there is an empty line before the last one. Events that are not in this table print nothing;
+neither does a `condition_eval` of type `exit_code` or `verdict`, unless its result is `error`. A `warning` goes to stderr. `✓` and `✗` show the verdict on an
+action; `·` stands for a word of your own, a handoff or a stop. In a run with evidence, the line of a check ends with ` · tree` and the start of the id of the tree it ran on,
+or with ` · clean copy · tree` and that id. A terminal shows the same lines in colour, with a header, the duration of each action, and a live line.
 """
 
 FAILURE = ("fix", 3, 154_000)
@@ -112,108 +112,108 @@ BEFORE: dict[type[Event], Event] = {
     Restored: Tampered("fix", 1, ("tests/test_api.py",), "restore", "agent"),
     LoopComplete: Tree("done", 3, 1, "end", TREE, TREE, TREE),
 }
-"""What a run writes down before such an event; the line tells it too."""
+"""An event that precedes another one, and whose content is part of the line."""
 
 MEANINGS = {
-    "action": "the action, secrets masked; data from outside is shown as its reference",
-    "action_type": "`shell`, `slash` or `prompt`; `builtin` for a step of a relay's own",
+    "action": "the action, with secrets masked; data from outside is shown as a reference",
+    "action_type": "`shell`, `slash` or `prompt`; `builtin` for a built-in step of a relay",
     "after": "the tree after the check",
-    "again": "the state that failed is run once more",
-    "agent": "what the host made of the agent's end: success, fail, error, handoff, wait, auth or billing",
-    "at_limit": "a check that runs once more after the last iteration",
-    "attempt": "counts the attempts of this step from 1",
+    "again": "the state that failed runs again",
+    "agent": "how the agent's turn ended: success, fail, error, handoff, wait, auth or billing",
+    "at_limit": "the check runs once more after the last iteration",
+    "attempt": "the number of the attempt at this step, from 1",
     "before": "the tree the check ran on",
     "behavior": "`on_handoff`",
     "best": "the best number so far",
-    "by": "who changed them: `agent` or `check`; of `reference_moved`, the state, or when",
-    "capture": "the other name the result is stored under",
+    "by": "who changed them: `agent` or `check`; for `reference_moved`, the state, or when it happened",
+    "capture": "the second name under which the result is stored",
     "cause": "`stop` or `crash`",
-    "changed": "what differs from the tree recorded before: `files`, the first `paths`, and lines `added` and `removed`",
+    "changed": "the difference from the previously recorded tree: `files`, the first `paths`, and the number of lines `added` and `removed`",
     "committed": "protected paths that were changed by a commit since the run started",
-    "compared": "as `changed`: since the start of the run, then since an agent's check passed",
+    "compared": "like `changed`: since the start of the run, then since an agent's check passed",
     "context": "values given with `--context`",
-    "continuation": "what the next session is told",
-    "cost_usd": "US dollars",
-    "cut_by": "`action` or `loop`: whose time had run out",
-    "cycle": "counts the cycles of a `maintain` loop",
-    "duration_ms": "how long it took",
-    "elapsed_ms": "running time",
+    "continuation": "the notes for the next session",
+    "cost_usd": "cost in US dollars",
+    "cut_by": "whose timeout ended the action: `action` or `loop`",
+    "cycle": "the number of the cycle of a `maintain` loop",
+    "duration_ms": "duration in milliseconds",
+    "elapsed_ms": "running time in milliseconds",
     "ends_run": "the loop's `on_handoff: terminate` ends the run here",
-    "error": "why",
-    "estimated": "nobody reported the cost: the turn was cut or lost, or it is a spawned session's",
-    "evidence": "`on`, `off` or why no evidence is kept; of `loop_complete`: `verified`, `unchecked`, `stale` (changed since the last check passed), `off` or why none is kept",
+    "error": "the error message",
+    "estimated": "the cost is an estimate, because the turn was interrupted or lost, or belongs to a spawned session",
+    "evidence": "`on`, `off`, or why no evidence is recorded; for `loop_complete`: `verified`, `unchecked`, `stale` (files changed since the last check passed), `off`, or why none is recorded",
     "exit_code": "the exit code; null if there was none",
-    "failed": "paths that could not be put back, each with the reason",
+    "failed": "paths that could not be restored, each with the reason",
     "failure": "why the action could not be started",
-    "files": "how many files",
-    "filled": "the action as it was run, with its data, where that differs from `action`; cut after 4 KiB",
+    "files": "the number of files",
+    "filled": "the action as it was run, with its data, if that differs from `action`; at most 4 KiB",
     "final_state": "the state the run was in",
-    "format": "version of this format",
-    "from": "the state that is left",
-    "guard": "the id of the protected paths' content",
+    "format": "the version of this format",
+    "from": "the state that the run leaves",
+    "guard": "the id of the protected files' content",
     "id": "the id of the content within the scope",
     "initial": "the first state",
     "is_check": "the action is a check, and its tree is recorded",
-    "iteration": "times around",
-    "iterations": "times around",
-    "kind": "the kind of end, in the host's own word",
+    "iteration": "the number of the iteration",
+    "iterations": "the number of iterations",
+    "kind": "how the agent's turn ended, in the host's own term",
     "label": "the state's `label`",
-    "late": "recorded after a resume, and not right after the action ended",
-    "least_ms": "how long it waits at least, whatever the wall clock says",
+    "late": "recorded after a resume, not right after the action ended",
+    "least_ms": "the minimum wait, whatever the wall clock shows",
     "limits": "limits given on the command line",
     "loop": "the loop's name",
-    "loop_timeout": "where the run was headed when its time was up",
-    "message": "a text for people",
-    "next_state": "where it was about to go",
-    "nothing_done": "the goal was already true: nothing but checks has run",
+    "loop_timeout": "the state the run was about to enter when its time was up",
+    "message": "a message for people",
+    "next_state": "the state the run was about to enter",
+    "nothing_done": "the goal was already true: only checks have run",
     "of": "`protected` paths, or paths `outside` the scope",
-    "open_ended": "true if `output` is all of it, with no newline dropped from its end",
-    "order": "bytes of stdout, of stderr, of stdout and so on, in the order in which they arrived; only where both were printed to",
-    "order_file": "the file that has the order, where it is long",
-    "orphans": "what was left of an action of the crashed run, and was ended",
-    "output": "what the action printed; of an agent, its last text",
+    "open_ended": "true if `output` is complete and no trailing newline was removed",
+    "order": "the number of bytes from stdout, then stderr, then stdout and so on, in order of arrival; only if the action wrote to both",
+    "order_file": "the file with the order, if it is long",
+    "orphans": "processes of the crashed run's action that were still running and have been ended",
+    "output": "the action's output; for an agent, its last text",
     "output_file": "`path` in the run's directory, `size`, `sha256`, `truncated`, `has_secrets`",
-    "passed": "a check passed after the last iteration: what it leads to may be checked too",
-    "passes": "passes in a row on the same tree",
+    "passed": "a check passed after the last iteration, so the check it leads to may run too",
+    "passes": "the number of consecutive passes on the same tree",
     "paths": "the first of the paths",
-    "payload": "the text behind the marker",
-    "place": "where a check runs: `here`, or in a `clean` copy of the tree",
+    "payload": "the text after the marker",
+    "place": "where a check runs: `here`, or in a `clean` copy",
     "project": "the id of the content of the whole project",
-    "reason": "why, in a word or a sentence",
+    "reason": "the reason, as a word or a sentence",
     "result": "the verdict",
-    "retry": "the state runs again by `$current`",
-    "retry_at_ms": "when the host says it can be tried again",
-    "scope": "paths the run works on",
+    "retry": "the state runs again because of `$current`",
+    "retry_at_ms": "when the host can be tried again, as it reports",
+    "scope": "the paths the run works on",
     "scope_writes": "the loop's `scope_writes`",
-    "session_id": "the agent's session",
-    "signal": "the number of a signal",
-    "signal_line": "a marker that was found: its `type` and `payload`",
-    "spawn": "a session will be started that resumes the run",
-    "stalled": "measurements without progress",
-    "started": "false if the action was never begun",
+    "session_id": "the id of the agent's session",
+    "signal": "the number of the signal",
+    "signal_line": "the signal line that was found: its `type` and `payload`",
+    "spawn": "a session will be started to resume the run",
+    "stalled": "the number of measurements without progress",
+    "started": "false if the action was never started",
     "state": "the state",
-    "status": "`completed`, `failed`, `stopped`, `interrupted`, `awaiting_continuation` or `needs_review`; of `resume`: what the run was before",
-    "stderr": "what the action printed to stderr",
-    "stderr_file": "as `output_file`",
-    "stderr_open_ended": "as `open_ended`, of `stderr`",
-    "step": "counts the states that were entered; with the run's id it is `LL_STEP_ID`",
-    "stream_file": "as `output_file`: the raw events of an agent's program",
+    "status": "`completed`, `failed`, `stopped`, `interrupted`, `awaiting_continuation` or `needs_review`; for `resume`, the run's previous status",
+    "stderr": "the action's stderr",
+    "stderr_file": "like `output_file`",
+    "stderr_open_ended": "like `open_ended`, for `stderr`",
+    "step": "the number of the step, from 1; together with the run's id it is `LL_STEP_ID`",
+    "stream_file": "like `output_file`: the raw events of an agent's program",
     "structured": "an agent's structured answer",
-    "tail": "the end of an output that lies in a file",
-    "tampering": "`report`, `restore` or `fail`, as the loop's `tampering` says; `fail` too where the paths are changed again as fast as they are restored",
-    "terminal": "the action of a terminal state",
-    "text": "what the run has done, in lines",
-    "to": "the state that is entered; of `resume`: the state asked for, or the one after a review",
-    "tokens": "tokens used",
-    "turns": "turns of the agent",
-    "type": "the type of condition, or `handoff`, `error`, `stop`",
+    "tail": "the end of an output that is stored in a file",
+    "tampering": "the loop's `tampering`: `report`, `restore` or `fail`; also `fail` if restored paths keep being changed",
+    "terminal": "the action belongs to a terminal state",
+    "text": "a report, one or more lines",
+    "to": "the state that the run enters; for `resume`, the requested state, or the one after a review",
+    "tokens": "the number of tokens",
+    "turns": "the number of the agent's turns",
+    "type": "the type of the condition, or `handoff`, `error`, `stop`",
     "until_wall_ms": "when the wait ends, in milliseconds since 1970",
-    "value": "the number that was measured",
-    "verdict": "the verdict an agent gave; of `check_result`, the check's",
+    "value": "the measured number",
+    "verdict": "the agent's verdict; for `check_result`, the check's",
     "wait": "what a resumed run waits for: `backoff`, `retry`, `maintain`, `host` or `handoff`",
-    "wait_ms": "how long it waits; of an action, how long it wants the next iteration to wait",
+    "wait_ms": "the duration of the wait; for an action, the wait it requests before the next iteration",
     "when": "`before` or `after` the action, or at the `end`",
-    "why": "why it runs again",
+    "why": "why the check runs again",
 }
 
 

@@ -165,40 +165,39 @@ def fields_table(fields: tuple[Field, ...]) -> list[str]:
 # ── the page of fields ─────────────────────────────────────────────────────────────────────────
 
 INTRO = """\
-What may stand in a loop file. A key that is not here is an error, except keys that begin with `x-`, which are your own.
-`ll-loop schema` prints the same as a JSON Schema for editors.
+These are the fields of a loop file. Any other key is an error, except keys that start with `x-`, which are ignored and free for your own use.
+`ll-loop schema` prints the same information as a JSON Schema for editors.
 """
 
 COMMAND_INTRO = """\
-Where a paradigm takes a command (`tools`, `steps`, `check`, `fix`, `using`, `agent`), it takes text, or a mapping with `action` and
-the other fields of a state that are not transitions:
+Where a paradigm takes a command (`tools`, `steps`, `check`, `fix`, `using`, `agent`), write text, or a mapping with `action` and
+other fields of a state, except transitions:
 """
 
 STATE_INTRO = """\
-A state has an `action`, or a `condition` with a `source` (then it only decides), or it is `terminal`. Where a state leads is said by
-`next` and `on_…`; [the machine](../explanation/the-machine.md) tells how a way is found.
+A state has an `action`, or a `condition` with a `source` (it then only decides), or it is `terminal`. `next` and `on_…` name the next
+state; [the machine](../explanation/the-machine.md#transitions) explains how a transition is selected.
 """
 
 ON_WORD = """\
-A condition with `words` of its own has a way for each of them: `on_<word>: state`, or all of them in `route`. Words that are taken:
+A condition with your own `words` needs a transition for each of them: `on_<word>: state`, or an entry in `route`. These words are reserved:
 """
 
 EVIDENCE_INTRO = """\
-How a run proves that its check passed on what is delivered; [proof](../explanation/proof.md) explains the rules. It needs a git
-repository. `.loops/.config.yaml` may have defaults, which count key by key for loops with an agent action and for loops with an `evidence` of
-their own.
+How a run proves that its check passed on the delivered files; [proof](../explanation/proof.md) explains the rules. It needs a git
+repository. `.loops/.config.yaml` can set a default for each key, for loops with an agent action and loops with their own `evidence`.
 """
 
 NAMES = f"""\
-- a loop: letters, digits, `.`, `_` and `-`, at most 100 of them, beginning with a letter or digit
-- a state or capture: letters, digits, `_` and `-`, at most 100, beginning with a letter or `_`
-- a key of `context` or `env`: letters, digits and `_`, not beginning with a digit
+- a loop: letters, digits, `.`, `_` and `-`, at most 100 characters, starting with a letter or digit
+- a state or capture: letters, digits, `_` and `-`, at most 100 characters, starting with a letter or `_`
+- a key of `context` or `env`: letters, digits and `_`, not starting with a digit
 
-A loop has at most {MOST_STATES:,} states. A file has at most 1 MiB and is UTF-8.
+A loop has at most {MOST_STATES:,} states. A file must be UTF-8 and at most 1 MiB in size.
 """
 
 TIMES = f"""\
-Seconds as a number, or text with units: `90s`, `10m`, `2h`, `1h30m`; at most {LONGEST_S // (365 * 86_400)} years.
+A number of seconds, or text with units: `90s`, `10m`, `2h`, `1h30m`; at most {LONGEST_S // (365 * 86_400)} years.
 """
 
 CHECK_FIX_INTRO = (
@@ -207,25 +206,30 @@ CHECK_FIX_INTRO = (
     " `condition` passes on exit code 0 and fails on 1 to 125."
 )
 PARADIGM_INTROS = {
-    "goal": "Something is to be true: the first tool judges, the others make it so.",
-    "convergence": "A number is to come near its target, as long as it still comes nearer.",
-    "invariants": "Several things are to hold, each with its check and its fix.",
-    "imperative": "Steps in order, again and again, until a condition is met.",
-    "relay": "One plan, handed to fresh agents until it is implemented. `max_iterations` counts turns here and is "
-    f"{DEFAULT_TURNS} by default. The [file each turn leaves](return-metadata.md) has a page of its own.",
+    "goal": "Makes something true: the first command is the check; the rest fix.",
+    "convergence": "Brings a number to its target, and stops when there is no more progress.",
+    "invariants": "Keeps several things true, each with its check and its fix.",
+    "imperative": "Repeats steps in order until a condition is met.",
+    "relay": "Gives one plan to a series of fresh agents until it is implemented. Here `max_iterations` counts turns and is "
+    f"{DEFAULT_TURNS} by default. The [return-metadata file](return-metadata.md) has its own page.",
 }
 
 
 def fields_page() -> Iterator[str]:
     yield from ("# Fields of a loop file", "", *INTRO.splitlines(), "")
-    yield from ("## The loop", "", "Of every loop, whatever its paradigm:", "")
+    yield from ("## The loop", "", "These fields apply to every paradigm:", "")
     own = tuple(field for field in LOOP.fields if field.name not in ("initial", "states"))
     yield from fields_table(own)
-    yield from ("## Paradigms", "", "Beside the fields above, each paradigm has its own.", "")
+    yield from (
+        "## Paradigms",
+        "",
+        "In addition to the fields above, each paradigm has its own.",
+        "",
+    )
     yield from (
         "### `fsm`",
         "",
-        "The machine itself; also the default where there are `states`.",
+        "The machine itself; the default for a file with `states`.",
         "",
     )
     yield from fields_table(LOOP.fields[:2])
@@ -234,16 +238,21 @@ def fields_page() -> Iterator[str]:
     for name, fields in OWN.items():
         yield from (f"### `{name}`", "", PARADIGM_INTROS[name], "")
         yield from fields_table(fields)
-    yield from ("## A constraint", "", "Of [invariants](#invariants).", "")
+    yield from ("## A constraint", "", "For [invariants](#invariants).", "")
     yield from fields_table(CONSTRAINT.fields)
-    yield from ("## A task", "", "Of [relay](#relay).", "")
+    yield from ("## A task", "", "For a [relay](#relay).", "")
     yield from fields_table(TASK.fields)
     yield from ("## A command", "", *COMMAND_INTRO.splitlines(), "")
     fields = COMMAND.fields
     yield ", ".join(code(name) for each in fields for name in (each.name, *each.aliases)) + "."
     yield ""
     yield from _state_part()
-    yield from ("## `retry`", "", "How a state repeats that leads to `$current`.", "")
+    yield from (
+        "## `retry`",
+        "",
+        "How often and with what delays a transition to `$current` repeats its state.",
+        "",
+    )
     yield from fields_table(RETRY.fields)
     yield from ("## `evidence`", "", *EVIDENCE_INTRO.splitlines(), "")
     yield from fields_table(EVIDENCE.fields)
@@ -259,9 +268,9 @@ def _state_part() -> Iterator[str]:
     yield from fields_table(
         tuple(map(_of_a_state, (f for f in STATE.fields if f not in transitions)))
     )
-    yield from ("### Transitions and ends", "")
+    yield from ("### Transitions and endings", "")
     yield from fields_table(transitions)
-    yield from ("### Words of one's own", "", *ON_WORD.splitlines())
+    yield from ("### Your own verdicts", "", *ON_WORD.splitlines())
     yield ", ".join(map(code, RESERVED_WORDS)) + "."
     yield ""
 
@@ -273,25 +282,25 @@ def _of_a_state(field: Field) -> Field:
 # ── the page of conditions ─────────────────────────────────────────────────────────────────────
 
 CONDITIONS_INTRO = """\
-A `condition` makes a verdict of what an action left. Without one, a shell action is judged by its exit code: 0 passes, 1 fails, 2 and above
-is an error. An agent is asked for its verdict where pass and fail lead to different states.
+A `condition` turns the result of an action into a verdict. Without one, the exit code judges a shell action: 0 passes, 1 fails, 2 and above
+is an error. An agent has to give its verdict if pass and fail lead to different states.
 
-A condition that cannot judge gives the verdict `error` with the reason and the beginning of what it saw, never a `fail`. An action that timed out,
-was not found (127), could not be executed (126) or was killed is an error before any condition is asked.
+A condition that cannot judge gives the verdict `error`, never `fail`, with a reason and the beginning of the output. If an action timed out,
+was killed, was not found (127) or could not be executed (126), the verdict is `timeout` or `error`, and no condition is evaluated.
 """
 
 CONDITION_NOTES = {
-    "exit_code": "With `target`, that code passes. `fail` lists codes that are failures and not errors; pytest's are `[1, 2, 5]`.",
-    "output_contains": "The pattern is a regular expression if it compiles as one and has a special character, else plain text; `regex` decides it by "
-    "hand, and `ll-loop validate` says which reading it took. `^` and `$` are the ends of a line. There is no look-around and there are no back-references.",
-    "output_json": "The path is jq's own language and must give exactly one value.",
-    "output_numeric": "The number is the whole of the output, or else its last line that is not blank.",
-    "convergence": "Verdicts: `target` within `tolerance` of the target (or at or beyond it with a `direction`), else `progress` at the first measurement and "
-    "whenever the number is nearer than the best so far, `stall` when it has not been for `patience` measurements. A state with `on_target` and no "
-    "condition has this one, with `context.target` and `context.tolerance`.",
-    "verdict": "A host that can is asked for structured output; for others the last line `VERDICT: word` counts. No verdict is an error.",
-    "all": "They are asked in order; the first that fails or is an error decides.",
-    "any": "They are asked in order; the first that passes or is an error decides.",
+    "exit_code": "With `target`, that code passes. `fail` lists codes that are failures rather than errors; for pytest use `[1, 2, 5]`.",
+    "output_contains": "The pattern is a regular expression if it is a valid one and contains a special character, otherwise plain text. Set `regex` to "
+    "decide this yourself; `ll-loop validate` prints how it reads the pattern. `^` and `$` match the start and end of a line. Look-around and back-references are not supported.",
+    "output_json": "The path is a jq expression and must give exactly one value.",
+    "output_numeric": "The number is the whole output, or its last non-blank line.",
+    "convergence": "The verdict is `target` if the number is within `tolerance` of the target, or with a `direction` at or beyond it. Otherwise it is `progress` for the first "
+    "measurement and whenever the number is closer than the best so far, and `stall` after `patience` measurements without progress. A state with `on_target` and no "
+    "condition uses this condition with `context.target` and `context.tolerance`.",
+    "verdict": "If the host supports it, the agent gives its verdict as structured output; otherwise the last line `VERDICT: word` counts. A missing verdict is an error.",
+    "all": "The conditions are evaluated in order; the first that fails or is an error decides.",
+    "any": "The conditions are evaluated in order; the first that passes or is an error decides.",
     "not": "An error stays an error.",
 }
 CONDITION_EXAMPLES = {
@@ -317,10 +326,10 @@ def conditions_page() -> Iterator[str]:
         yield from (CONDITION_NOTES[name], "")
     yield from ("## `source`", "", *_source(next(iter(CONDITIONS.values()))), "")
     yield from ("## `operator`", "")
-    yield f"One of {', '.join(map(code, OPERATORS.words))}. Order wants two numbers or two texts."
+    yield f"One of {', '.join(map(code, OPERATORS.words))}. The last four need two numbers or two texts."
 
 
 def _source(of: Table) -> Iterator[str]:
     field = of.by_name["source"]
-    yield f"Every condition may have a `source`: {field.help}."
+    yield f"Every condition can have a `source`: {field.help}."
     yield f"Default: {field.default}. Example: `source: {field.example}`."

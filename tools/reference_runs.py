@@ -18,16 +18,16 @@ from tools.markdown import code, fenced, sentence, table
 def exit_codes_page() -> Iterator[str]:
     yield from ("# Exit codes", "")
     yield from table(("code", "meaning"), [(str(k), sentence(v)) for k, v in CODES.items()])
-    yield from ("Any other signal that stops a run gives 128 and its number.", "")
+    yield from ("Any other signal that stops a run gives 128 plus its number.", "")
     yield from ("## How a run can end", "")
     rows = [(ending, code(status), number, after) for ending, status, number, after in endings()]
     yield from table(("ending", "status", "exit code", "`ll-loop resume`"), rows)
     yield (
-        '"Completed" is said of a success state and nothing else. `ll-loop wait NAME` exits as the run did, and so does '
-        "`ll-loop status NAME --exit-code`, with 5 while it runs; `ll-loop status NAME` exits 0 whenever it could answer."
+        'Only a run that reached a success state is reported as "completed". `ll-loop wait NAME` exits with the run\'s exit code, and so does '
+        "`ll-loop status NAME --exit-code`, which exits with 5 while the run is running. `ll-loop status NAME` exits with 0 whenever it could print the status."
     )
     yield (
-        "A run whose process was killed has no exit code of its own: it is shown as interrupted (crashed), `wait` exits 1, and it can be resumed."
+        "A run whose process was killed has no exit code. It is shown as interrupted (crashed), `wait` exits with 1, and it can be resumed."
     )
 
 
@@ -45,8 +45,8 @@ GROUPS = {
 def error_codes_page() -> Iterator[str]:
     codes = catalogue()
     yield from ("# Error codes", "")
-    yield "What `ll-loop validate` finds. A code keeps its meaning. `ll-loop explain LL201` prints its entry."
-    yield "Warnings let a loop run; `validate --strict` makes them errors."
+    yield "These are the problems that `ll-loop validate` reports. Codes keep their meaning in later versions. `ll-loop explain LL201` prints an entry."
+    yield "A loop with warnings can run; `validate --strict` turns warnings into errors."
     yield ""
     for group, title in GROUPS.items():
         yield from (f"## {title}", "")
@@ -69,8 +69,8 @@ def _code_part(entry: Code) -> Iterator[str]:
 # ── environment ────────────────────────────────────────────────────────────────────────────────
 
 PRECEDENCE = """\
-A setting is looked for in this order: the flag, the `LL_*` variable, the loop file, `.loops/.config.yaml` (the project's), `little-loops/config.yaml` in `$XDG_CONFIG_HOME`
-or `~/.config` (yours), the default. Both config files hold settings by their names:
+A setting comes from the first of these that has it: the flag, the `LL_*` variable, the loop file, `.loops/.config.yaml` (for the project), `little-loops/config.yaml` in
+`$XDG_CONFIG_HOME` or `~/.config` (for you), the default. Both config files list settings by name:
 """
 CONFIG = "# .loops/.config.yaml\nhost: {name: claude, model: sonnet}\nmax_cost_usd: 10\n"
 
@@ -82,21 +82,21 @@ def environment_page() -> Iterator[str]:
     yield from fenced(CONFIG, "yaml")
     rows = [(code(name), code(f"LL_{name.upper()}")) for name in SETTINGS]
     yield from table(("setting", "variable"), rows)
-    yield "[`evidence`](fields.md#evidence) can stand in config files, too; there it counts key by key."
-    yield from ("", "## What an action is given", "")
-    yield from ("Beside the caller's environment and `env`:", "")
+    yield "Config files can also set defaults for each key of [`evidence`](fields.md#evidence)."
+    yield from ("", "## What an action gets", "")
+    yield from ("In addition to the caller's environment and `env`:", "")
     yield from table(("variable", "meaning"), [(_coded(k), sentence(v)) for k, v in GIVEN.items()])
     yield (
-        "A turn of a relay also has the variables of the [return-metadata page](return-metadata.md#what-a-turn-receives)."
+        "A turn of a relay also gets the variables on the [return-metadata page](return-metadata.md#what-a-turn-receives)."
     )
     yield "stdin is empty. The working directory is the project, or `cwd`."
     yield ""
-    yield f"Taken away, so that an agent does not take itself for a part of another: {', '.join(map(code, SESSION_VARIABLES))}."
+    yield f"These variables are removed, so that an agent does not believe that it runs inside another agent: {', '.join(map(code, SESSION_VARIABLES))}."
     yield from ("", "## Secrets", "")
     names = [f"`*{end}`" for end in ENDINGS] + [f"`*{part}*`" for part in PARTS]
     yield (
-        f"The values of variables whose names look secret ({', '.join(names)}), if they have {SHORTEST} characters or more, are shown as `***` in events, logs and on the "
-        "screen. They stay what they are in the run's own files (state, `run.json`, outputs), which only you can read."
+        f"The values of variables whose names look secret ({', '.join(names)}), if they have {SHORTEST} or more characters, are shown as `***` in events, logs and on the "
+        "screen. They are not masked in the run's own files (state, `run.json`, outputs), which only you can read."
     )
 
 
@@ -107,40 +107,40 @@ def _coded(names: str) -> str:
 # ── interpolation ──────────────────────────────────────────────────────────────────────────────
 
 INTERPOLATION = """\
-`${namespace.name}` is filled in just before use: in `action`, in the values of `context` and `env`, and in a condition's `source`, `target`, `pattern`, `path` and
-`tolerance`. Anywhere else it is an error. A name that does not exist is an error: `ll-loop validate` finds it where it can be known, else the run does (verdict `error`).
+`${namespace.name}` is replaced just before it is used: in `action`, in the values of `context` and `env`, and in a condition's `source`, `target`, `pattern`, `path` and
+`tolerance`. Anywhere else it is an error. A name that does not exist is an error too: `ll-loop validate` reports it if it can be known in advance, otherwise the run gives the verdict `error`.
 """
 KINDS_INTRO = """\
-In a shell action it matters where a value comes from. **code** is your own text: it stands in the script as you wrote it. **inert** values are the
-engine's own and harmless. **data** is everything else: it reaches the script in an environment variable and is never run;
-[values and the shell](../explanation/values-and-the-shell.md) tells how. In a prompt or a slash command every value is plain text.
+In a shell action it matters where a value comes from. **code** is your own text, and becomes part of the script as you wrote it. **inert** values come
+from the engine and are harmless. **data** is everything else: the script gets it in an environment variable, and it is never run as code;
+[values and the shell](../explanation/values-and-the-shell.md) explains how. In a prompt or a slash command, every value is plain text.
 """
 MEANINGS = {
-    "context": "your variables, those of the state before those of the loop",
-    "env": "an environment variable; an unset one is empty",
-    "state.name": "the state",
-    "state.iteration": "times around, from 1",
-    "state.attempt": "counts the attempts of this step from 1",
+    "context": "your variables; those of the state override those of the loop",
+    "env": "an environment variable, or empty if it is not set",
+    "state.name": "the name of the state",
+    "state.iteration": "the number of the iteration, from 1",
+    "state.attempt": "the number of the attempt at this step, from 1",
     "loop.name": "the loop's name",
-    "loop.started_at": "when the run began, UTC",
+    "loop.started_at": "when the run started, in UTC",
     "loop.elapsed_ms": "running time in milliseconds",
-    "loop.elapsed": "running time in words, like `2m 34s`",
-    "loop.cycle": "counts the cycles of a `maintain` loop",
-    "loop.run_id": "which run this is",
-    "loop.run_dir": "a directory of this run alone",
-    "loop.continuation": "what an earlier session handed over",
-    "output": "what the action printed to stdout, without one trailing newline; of an agent, its last text",
-    "stderr": "what it printed to stderr",
-    "exit_code": "its exit code; of an agent 0 pass, 1 fail, 2 error",
-    "duration_ms": "how long it took",
-    "file": "the path of a file that holds the whole output",
-    "stderr_file": "the path of a file that holds all of its stderr",
+    "loop.elapsed": "running time as text, such as `2m 34s`",
+    "loop.cycle": "the number of the cycle of a `maintain` loop",
+    "loop.run_id": "the id of the run",
+    "loop.run_dir": "a directory for this run only",
+    "loop.continuation": "the notes of an earlier session that handed off",
+    "output": "the action's stdout without one trailing newline; for an agent, its last text",
+    "stderr": "the action's stderr",
+    "exit_code": "its exit code; for an agent 0 (pass), 1 (fail) or 2 (error)",
+    "duration_ms": "its duration in milliseconds",
+    "file": "the path of a file with the whole output",
+    "stderr_file": "the path of a file with all of its stderr",
     "log_file": "the path of a file with both streams in order of arrival, without colour codes",
-    "stream_file": "of an agent, the path of a file with the raw events of its program",
+    "stream_file": "for an agent, the path of a file with the raw events of its program",
     "structured": "an agent's structured answer; `structured.key` is a value in it",
-    "session_id": "the agent's session",
-    "cost_usd": "what the agent cost",
-    "turns": "the agent's turns",
+    "session_id": "the id of the agent's session",
+    "cost_usd": "the cost of the agent in US dollars",
+    "turns": "the number of the agent's turns",
     "prev.state": "the state of the last action",
 }
 
@@ -148,17 +148,17 @@ MEANINGS = {
 def interpolation_page() -> Iterator[str]:
     yield from ("# Interpolation", "", *INTERPOLATION.splitlines(), "")
     yield from ("## Values", "")
-    yield from table(("reference", "value", "in a shell it is"), _value_rows())
+    yield from table(("reference", "value", "kind in a shell"), _value_rows())
     yield (
-        "`captured.NAME` is the result of the state of that name, or of the state with `capture: NAME`; `prev` is the last action that ran. "
-        "A number, text or flag is inserted as it stands, null as nothing, a list or mapping as JSON."
+        "`captured.NAME` is the result of the state with that name, or of the state with `capture: NAME`. `prev` is the result of the last action that ran. "
+        "Numbers, texts and booleans are inserted unchanged, null as nothing, lists and mappings as JSON."
     )
     yield from ("", "## Forms", "")
     forms = [(_forms(k), sentence(v)) for k, v in FORMS.items()]
     forms += [(code(f"${{x.y:{name}}}"), sentence(text)) for name, text in MODIFIER_HELP.items()]
     yield from table(("written", "meaning"), forms)
     yield from (
-        "A modifier and a fallback may stand together: `${x.y:q:-none}`. References do not nest, and nothing that was filled in is looked at again.",
+        "You can combine a modifier and a fallback: `${x.y:q:-none}`. References do not nest, and inserted values are never scanned for references.",
         "",
     )
     yield from ("## Code, inert, data", "", *KINDS_INTRO.splitlines())

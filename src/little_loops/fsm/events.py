@@ -63,7 +63,7 @@ class ActionStart(NamedTuple):
 
 
 class ActionComplete(NamedTuple):
-    """An action ended by itself or at its deadline."""
+    """An action ended, or was ended at its deadline."""
 
     state: str
     result: Inline[Result]
@@ -89,7 +89,7 @@ class PartialResult(NamedTuple):
 
 
 class ActionInterrupted(NamedTuple):
-    """An action was cut short, or was lost with its runner."""
+    """An action was interrupted, or lost because its runner was killed."""
 
     state: str
     attempt: int
@@ -174,7 +174,7 @@ class HandoffDetected(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What an agent used."""
+    """What an agent action used: tokens, cost and turns."""
 
     state: str
     tokens: int
@@ -185,14 +185,14 @@ class Cost(NamedTuple):
 
 
 class RunWarning(NamedTuple):
-    """Something worth knowing that changed nothing."""
+    """A problem that did not change the course of the run."""
 
     message: Masked[str]
     state: str | None = None
 
 
 class Tree(NamedTuple):
-    """The content of the tree was recorded: before or after an action, or before the end."""
+    """A snapshot of the files was recorded: before or after an action, or at the end."""
 
     # `id` is of the content within the scope, `project` of all that is stored, `guard` of the
     # protected paths; `compared` has the changes since the start of the run, and since an agent's
@@ -211,7 +211,7 @@ class Tree(NamedTuple):
 
 
 class Tampered(NamedTuple):
-    """Protected paths were changed by an agent, or while a check ran."""
+    """An agent changed protected files, or they changed while a check ran."""
 
     state: str
     files: int
@@ -221,7 +221,7 @@ class Tampered(NamedTuple):
 
 
 class OutOfScope(NamedTuple):
-    """An agent changed files of the project outside the loop's scope."""
+    """An agent changed files outside the loop's scope."""
 
     state: str
     files: int
@@ -230,7 +230,7 @@ class OutOfScope(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """Paths were put back as they were; `failed` has those that could not be, with the reason."""
+    """Files were restored; `failed` lists those that could not be, with the reason."""
 
     state: str
     files: int
@@ -240,7 +240,7 @@ class Restored(NamedTuple):
 
 
 class ReferenceMoved(NamedTuple):
-    """Protected paths were changed by somebody who may: they are now expected to be like this."""
+    """Protected files were changed with permission; their new content is the reference now."""
 
     files: int
     paths: tuple[str, ...]
@@ -248,7 +248,7 @@ class ReferenceMoved(NamedTuple):
 
 
 class CheckResult(NamedTuple):
-    """What a check has shown, on which tree and where it ran."""
+    """The verdict of a check, the tree it ran on, and where it ran."""
 
     state: str
     verdict: str
@@ -268,7 +268,7 @@ class Recheck(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What the run has done, where it ends before one of its states could tell."""
+    """The report of a run that ended before its own report state could run."""
 
     text: Masked[str]
 
