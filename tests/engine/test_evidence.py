@@ -282,6 +282,38 @@ def test_changes_outside_the_scope_are_put_back_and_kept_as_a_patch(tmp_path):
     assert "+x" in patch.read_text()
 
 
+RESTORED = "tests/check.py was changed by the agent: restored"
+CHANGED = "tests/check.py was changed by the agent"
+STRAYED = "outside the scope, the agent changed"
+
+
+@pytest.mark.parametrize(
+    ("tampering", "scope_writes", "lines"),
+    [
+        ("restore", "report", [f"{STRAYED} more", RESTORED]),
+        ("restore", "enforce", [RESTORED, f"{STRAYED} more: restored"]),
+        ("fail", "report", [CHANGED, f"{STRAYED} more"]),
+        ("fail", "enforce", [CHANGED, f"{STRAYED} more: restored"]),
+        ("report", "report", [CHANGED, f"{STRAYED} more"]),
+        ("report", "enforce", [f"{STRAYED} more, tests/check.py: restored"]),
+    ],
+)
+def test_a_protected_file_outside_the_scope_is_reported_once(
+    tmp_path, tampering, scope_writes, lines
+):
+    fix = agent(
+        "test $LL_ITERATION = 1 && { echo pass > tests/check.py; echo > more; }",
+        "test $LL_ITERATION = 1 || echo right > src/value",
+    )
+    evidence = f"evidence: {{protect: [tests/], tampering: {tampering}}}\n"
+    scope = f"scope: [src/]\nscope_writes: {scope_writes}\n"
+    project = laid_out(Project(tmp_path), fix, evidence + scope)
+    said = run(project).stdout.splitlines()
+    assert [line.strip() for line in said if "!" in line] == [f"! {line}" for line in lines]
+    is_restored = (project.root / "tests/check.py").read_text() == TEST
+    assert is_restored is (CHANGED not in lines)
+
+
 def test_an_agent_that_does_nothing_stalls(tmp_path):
     project = laid_out(Project(tmp_path), agent("true"))
     ended = run(project)

@@ -1,4 +1,8 @@
-"""A tree of files that is only a mapping: `src/` is the scope, `tests/` is protected, `Makefile` runs them."""
+"""A tree of files that is only a mapping.
+
+`src/` is the scope, `tests/` is protected, a `Makefile` runs the tests; `other/` and `tests/other` lie
+outside the scope.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from little_loops.fsm.happenings import Moment, PathChange, SnapshotTaken
 from little_loops.fsm.state import Changed
 
 Files = dict[str, str]
+OUTSIDE = ("other/", "tests/other")
 
 
 class FakeTrees:
@@ -46,14 +51,14 @@ class FakeTrees:
             changed=_changed(before, self.files),
             compared=tuple(_changed(self.stored[each], self.files) for each in command.compare),
             tampered=self._against(command.reference or guard),
-            outside=tuple(
-                path for path in _differing(before, self.files) if path.startswith("other/")
-            ),
+            outside=self._outside(before, command.reference),
             committed=self.committed,
             warnings=self.warnings,
             ending=command.ending,
             late=command.late,
-            watched=tuple(path for path in _differing(before, self.files) if path == "Makefile"),
+            watched=tuple(
+                path for path in _differing(before, self.files) if path.endswith("Makefile")
+            ),
         )
 
     def restore(
@@ -71,11 +76,20 @@ class FakeTrees:
         self.files.update(self.keeps_changing)
         return tuple(done), tuple(failed)
 
-    def put_back(self, project: str) -> tuple[str, ...]:
+    def put_back(self, project: str, reference: str | None) -> tuple[str, ...]:
         before = self.stored[project]
-        paths = [path for path in _differing(before, self.files) if path.startswith("other/")]
+        left = {each.path for each in self._against(reference)} if reference else set()
+        paths = [path for path in self._outside(before, reference) if path not in left]
         self.write({path: before.get(path) for path in paths})
         return tuple(paths)
+
+    def _outside(self, before: Files, reference: str | None) -> tuple[str, ...]:
+        """Protected paths that are as their reference has them do not count."""
+        tampered = {each.path for each in self._against(reference)} if reference else set()
+        found = [path for path in _differing(before, self.files) if path.startswith(OUTSIDE)]
+        return tuple(
+            path for path in found if path.startswith("other/") or not reference or path in tampered
+        )
 
     def _under(self, folder: str) -> Files:
         return {path: text for path, text in self.files.items() if path.startswith(folder)}

@@ -179,7 +179,7 @@ class ScriptedWorld:
         return PathsRestored(self.now(), "protected", paths, failed, command.ending)
 
     def put_back(self, run: LoopState, command: PutBack) -> PathsRestored:
-        paths = self.trees.put_back(command.project)
+        paths = self.trees.put_back(command.project, command.reference)
         return PathsRestored(self.now(), "outside", paths, (), command.ending)
 
     def end_leftovers(self, run: LoopState, command: EndLeftovers) -> LeftoversEnded:

@@ -170,6 +170,78 @@ def row(id: str, world: ScriptedWorld, text: str) -> Any:
             """,
         ),
         row(
+            "a protected path outside the scope is restored, which is no change of the agent's",
+            goal(1, agent(src__a="1", other__b="1", tests__other="1"), 0),
+            """
+            check -> fix (on_fail)
+            tampered by agent: tests/other (restore)
+            out of scope: other/b (report)
+            restored: tests/other
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
+            "a protected path outside an enforced scope is restored once",
+            goal(1, agent(other__b="1", tests__other="1"), loop={"scope_writes": "enforce"}),
+            """
+            check -> fix (on_fail)
+            tampered by agent: tests/other (restore)
+            out of scope: other/b, tests/other (enforce)
+            restored: tests/other
+            restored: other/b
+            loop_error: failed, out_of_scope
+            """,
+        ),
+        row(
+            "tampering that must fail is not made good by the scope",
+            goal(
+                *(1, agent(other__b="1", tests__other="1")),
+                loop={"scope_writes": "enforce"},
+                tampering="fail",
+            ),
+            """
+            check -> fix (on_fail)
+            tampered by agent: tests/other (fail)
+            out of scope: other/b, tests/other (enforce)
+            restored: other/b
+            loop_error: failed, tampered
+            """,
+        ),
+        row(
+            "an enforced scope puts back what protection would only report",
+            goal(
+                *(1, agent(other__Makefile="1", tests__other="1")),
+                loop={"scope_writes": "enforce"},
+                tampering="report",
+            ),
+            """
+            check -> fix (on_fail)
+            out of scope: other/Makefile, tests/other (enforce)
+            restored: other/Makefile, tests/other
+            loop_error: failed, out_of_scope
+            """,
+        ),
+        row(
+            "where nothing is undone, protection reports",
+            goal(
+                *(1, agent(src__a="1", other__b="1", other__Makefile="1", tests__other="1"), 0),
+                tampering="report",
+            ),
+            """
+            check -> fix (on_fail)
+            tampered by agent: other/Makefile (report)
+            tampered by agent: tests/other (report)
+            out of scope: other/b (report)
+            fix -> check (next)
+            iteration 2
+            check -> done (on_pass)
+            loop_complete: completed, terminal
+            """,
+        ),
+        row(
             "changes outside the scope are nobody's business where they are ignored",
             goal(1, agent(src__a="1", other__b="1"), 0, loop={"scope_writes": "ignore"}),
             """

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.events import HostWait
+from little_loops.fsm.events import HostWait, Restored, Tampered
 from little_loops.reporting.lines import PlainLines
 from tests.entries import event
 
@@ -39,4 +39,21 @@ def test_a_wait_of_an_earlier_version_does_not_say_how_long():
     assert PlainLines("demo", 9).lines(wait) == ["       waiting: usage limit reached"]
     assert PlainLines("demo", 9).lines(wait._replace(wait_ms=5000)) == [
         "       waiting 5.0s: usage limit reached"
+    ]
+
+
+def test_a_path_that_could_not_be_restored_is_not_among_those_that_were():
+    teller = PlainLines("demo", 9)
+    assert teller.lines(Tampered("fix", 2, ("tests/a", "tests/b"), "restore", "check")) == []
+    restored = Restored("fix", 1, ("tests/a",), "protected", ("tests/b: permission denied",))
+    assert teller.lines(restored) == [
+        "       ! tests/a was changed while the check ran: restored",
+        "       ! not restored: tests/b: permission denied",
+    ]
+
+
+def test_who_changed_what_a_resume_restores_is_not_said_again():
+    restored = Restored("fix", 2, ("tests/a", "tests/b"), "protected")
+    assert PlainLines("demo", 9).lines(restored) == [
+        "       ! tests/a, tests/b were changed: restored"
     ]

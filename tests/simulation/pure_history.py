@@ -222,7 +222,7 @@ class World:
                 self._remember_files()
                 return PathsRestored(self.now(), "protected", paths, failed, command.ending)
             case PutBack():
-                paths = self.trees.put_back(command.project)
+                paths = self.trees.put_back(command.project, command.reference)
                 self._remember_files()
                 return PathsRestored(self.now(), "outside", paths, (), command.ending)
 

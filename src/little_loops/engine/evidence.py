@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from signal import SIGTERM
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from little_loops.engine.pinned_start import PinnedStart, read_file
 from little_loops.engine.resolve import Filled
 from little_loops.errors import StorageError, StoreError
 from little_loops.fsm.commands import CleanCopy, PutBack, RestoreProtected, RunShell, TakeSnapshot
-from little_loops.fsm.evidence import has_agent, wants_evidence
+from little_loops.fsm.evidence import forbidden, has_agent, wants_evidence
 from little_loops.fsm.happenings import (
     Happening,
     PathChange,
@@ -217,8 +217,11 @@ def restore_protected(world: LocalWorld, command: RestoreProtected) -> Happening
 
 def put_back(world: LocalWorld, command: PutBack) -> Happening:
     def put(trees: RunTrees) -> PathsRestored:
-        now = trees.store.snapshot(trees.rules).project
-        paths = trees.store.outside(command.project, now, trees.rules.scope, trees.others())
+        now = trees.store.snapshot(trees.rules, command.reference)
+        tampered = _tampered(trees, command.reference, now.guard)
+        protected = frozenset(forbidden(trees.loop.evidence, tampered))
+        outside = _outside(trees, command.project, now.project, command.reference, tampered)
+        paths = tuple(path for path in outside if path not in protected)
         patch = os.path.join(trees.run_dir, PATCH)
         done = trees.store.put_back(trees.rules, command.project, paths, patch)
         return PathsRestored(world.clock.now(), "outside", done.paths, done.failed, command.ending)
@@ -253,6 +256,7 @@ def _snapshot(world: LocalWorld, trees: RunTrees, command: TakeSnapshot) -> Snap
     if command.when == "before" and command.reference is not None:
         store.remove_caches(rules, command.reference)
     taken = store.snapshot(rules, command.reference)
+    tampered = _tampered(trees, command.reference, taken.guard)
     return SnapshotTaken(
         world.clock.now(),
         command.when,
@@ -261,8 +265,8 @@ def _snapshot(world: LocalWorld, trees: RunTrees, command: TakeSnapshot) -> Snap
         taken.guard,
         _changed(trees, command.since, taken.project),
         tuple(_changed(trees, each, taken.project) for each in command.compare),
-        _tampered(trees, command.reference, taken.guard),
-        _outside(trees, command.since, taken.project),
+        tampered,
+        _outside(trees, command.since, taken.project, command.reference, tampered),
         store.committed(rules, command.reference) if command.reference is not None else (),
         _warnings(taken, is_first),
         command.ending,
@@ -292,10 +296,21 @@ def _watched(trees: RunTrees, before: str | None, after: str) -> tuple[str, ...]
     return tuple(path for path in found if not trees.protected.cover(os.fsencode(path)))
 
 
-def _outside(trees: RunTrees, before: str | None, after: str) -> tuple[str, ...]:
+def _outside(
+    trees: RunTrees,
+    before: str | None,
+    after: str,
+    reference: str | None,
+    tampered: Sequence[PathChange],
+) -> tuple[str, ...]:
     if before is None or before == after or trees.loop.scope_writes == "ignore":
         return ()
-    return trees.store.outside(before, after, trees.rules.scope, trees.others())
+    found = trees.store.outside(before, after, trees.rules.scope, trees.others())
+    if not found or reference is None:
+        return found
+    # What is as its reference has it was put back, by us or by the agent.
+    right = trees.store.guarded(reference) - {each.path for each in tampered}
+    return tuple(path for path in found if path not in right)
 
 
 def _warnings(taken: model.Snapshot, is_first: bool) -> tuple[str, ...]:

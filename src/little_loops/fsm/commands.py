@@ -126,9 +126,13 @@ class RestoreProtected(NamedTuple):
 
 
 class PutBack(NamedTuple):
-    """Put what an agent changed outside the scope back as `project` has it, and keep a patch."""
+    """Put what an agent changed outside the scope back as `project` has it, and keep a patch.
+
+    `reference`: protected paths that differ from it are left to their own rule.
+    """
 
     project: str
+    reference: str | None
     ending: Ending | None = None
 
 

@@ -49,6 +49,7 @@ STALLING = {"goal": 3, "invariants": 3, "convergence": 3}
 MAX_UNSETTLED = 3
 MAX_RESTORES = 3
 MAX_PATHS = 20
+REPORT: Tampering = "report"
 
 
 # ── what a loop asks for ───────────────────────────────────────────────────────────────────────
@@ -155,6 +156,31 @@ def listed(paths: Sequence[str], count: int) -> str:
 def is_out_of_scope(loop: FSMLoop, trees: Trees) -> bool:
     """Whether changes outside the scope since the latest snapshot are an agent's, and matter."""
     return loop.scope_writes != "ignore" and trees.blame == "agent" and trees.finding is None
+
+
+class Attributed(NamedTuple):
+    """Paths that were changed against a rule: protected, watched, or outside the scope."""
+
+    protected: tuple[str, ...] = ()
+    watched: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+
+
+def one_report_each(loop: FSMLoop, found: Attributed) -> Attributed:
+    """A path that breaks two rules is reported under one: the one that undoes the change.
+
+    An enforced scope judges all paths outside, whoever puts them back.
+    """
+    if loop.scope_writes != "enforce":
+        return found._replace(outside=_without(found.outside, found.protected + found.watched))
+    only_reported = tampering_of(loop.evidence) == REPORT
+    protected = _without(found.protected, found.outside if only_reported else ())
+    return found._replace(protected=protected, watched=_without(found.watched, found.outside))
+
+
+def _without(paths: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    hidden = frozenset(others)
+    return tuple(path for path in paths if path not in hidden)
 
 
 # ── rule 3: a pass is bound to a tree ──────────────────────────────────────────────────────────

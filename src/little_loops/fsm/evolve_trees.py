@@ -127,7 +127,7 @@ def _found(trees: Trees, event: Tampered | OutOfScope | Restored | ReferenceMove
                 return trees
             reason = f"the agent changed {listed(event.paths, event.files)}"
             finding = Finding(OUT_OF_SCOPE, f"{reason}, outside the scope")
-            return trees._replace(put_back=trees.project, finding=finding)
+            return trees._replace(put_back=trees.project, finding=trees.finding or finding)
         case Restored():
             return _restored(trees, event)
         case ReferenceMoved():

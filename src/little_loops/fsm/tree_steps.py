@@ -32,6 +32,8 @@ from little_loops.fsm.evidence import (
     MAX_PATHS,
     MAX_RESTORES,
     PASSED,
+    REPORT,
+    Attributed,
     Rerun,
     failure_on,
     forbidden,
@@ -44,6 +46,7 @@ from little_loops.fsm.evidence import (
     leads_to_success,
     listed,
     never_settles,
+    one_report_each,
     recheck_due,
     tampering_of,
     weigh,
@@ -136,7 +139,8 @@ def _to_put_back(turn: Turn, trees: Trees, ending: Ending | None = None) -> Tree
     if trees.restore and trees.reference is not None:
         return RestoreProtected(trees.reference, turn.loop.evidence.existing_only, ending)
     if trees.put_back is not None:
-        return PutBack(trees.put_back, ending)
+        only_reported = tampering_of(turn.loop.evidence) == REPORT
+        return PutBack(trees.put_back, None if only_reported else trees.reference, ending)
     return None
 
 
@@ -183,13 +187,10 @@ def note_snapshot(turn: Turn, taken: SnapshotTaken) -> None:
     assert trees is not None, "only a run with evidence takes snapshots"
     for warning in taken.warnings:
         turn.note(RunWarning(warning, run.current_state))
-    if taken.watched and trees.blame == "agent":
-        files, paths = len(taken.watched), taken.watched[:MAX_PATHS]
-        turn.note(Tampered(run.current_state, files, paths, "report", "agent"))
-    _note_tampering(turn, trees, taken)
-    if taken.outside and is_out_of_scope(turn.loop, trees):
-        mode, files = turn.loop.scope_writes, len(taken.outside)
-        turn.note(OutOfScope(run.current_state, files, taken.outside[:MAX_PATHS], mode))
+    if trees.blame is None:
+        _note_reference(turn, trees, taken)
+    else:
+        _note_changes(turn, trees, taken)
     turn.note(
         Tree(
             run.current_state,
@@ -207,20 +208,33 @@ def note_snapshot(turn: Turn, taken: SnapshotTaken) -> None:
     )
 
 
-def _note_tampering(turn: Turn, trees: Trees, taken: SnapshotTaken) -> None:
-    evidence, here = turn.loop.evidence, turn.run.current_state
-    if trees.blame is None and taken.tampered and taken.guard != trees.guard:
+def _note_reference(turn: Turn, trees: Trees, taken: SnapshotTaken) -> None:
+    """Somebody has changed protected paths who may."""
+    if taken.tampered and taken.guard != trees.guard:
         paths = tuple(each.path for each in taken.tampered)
         turn.note(ReferenceMoved(len(paths), paths[:MAX_PATHS], trees.moved_by or "unknown"))
-        return
-    paths = forbidden(evidence, taken.tampered)
-    if not paths or not is_tampering(evidence, trees, taken.guard, taken.when):
-        return
+
+
+def _note_changes(turn: Turn, trees: Trees, taken: SnapshotTaken) -> None:
+    evidence, here = turn.loop.evidence, turn.run.current_state
+    by = trees.blame or "agent"
+    is_tampered = is_tampering(evidence, trees, taken.guard, taken.when)
+    found = one_report_each(
+        turn.loop,
+        Attributed(
+            forbidden(evidence, taken.tampered) if is_tampered else (),
+            taken.watched if by == "agent" else (),
+            taken.outside if is_out_of_scope(turn.loop, trees) else (),
+        ),
+    )
     tampering = tampering_of(evidence)
     if tampering == "restore" and trees.restores >= MAX_RESTORES:
         tampering = "fail"  # somebody changes them as fast as they are put back
-    by = trees.blame or "agent"
-    turn.note(Tampered(here, len(paths), paths[:MAX_PATHS], tampering, by))
+    for paths, then in ((found.watched, REPORT), (found.protected, tampering)):
+        if paths:
+            turn.note(Tampered(here, len(paths), paths[:MAX_PATHS], then, by))
+    if paths := found.outside:
+        turn.note(OutOfScope(here, len(paths), paths[:MAX_PATHS], turn.loop.scope_writes))
 
 
 def note_restored(turn: Turn, restored: PathsRestored) -> None:

@@ -81,7 +81,7 @@ class PlainLines:
         self.max_iterations = max_iterations
         self.iteration = 1
         self.check = ""
-        self.changed_by = ""
+        self._tamperer = ""
         self.tree = ""
         self.reported: dict[str, None] = {}
         self.total = Changed()
@@ -173,18 +173,21 @@ class PlainLines:
         return []
 
     def _tampered(self, event: Tampered) -> list[str]:
-        who = "by the agent" if event.by == "agent" else "while the check ran"
-        self.changed_by = f"{listed(event.paths, event.files)} {_was(event.files)} changed {who}"
-        return [] if event.tampering == "restore" else [f"{INDENT}! {self.changed_by}"]
+        """What is about to be restored gets its line when that is done."""
+        self._tamperer = " by the agent" if event.by == "agent" else " while the check ran"
+        return [] if event.tampering == "restore" else [f"{INDENT}! {self._tampering(event)}"]
 
     def _out_of_scope(self, event: OutOfScope) -> list[str]:
-        paths = listed(event.paths, event.files)
-        self.changed_by = f"outside the scope, the agent changed {paths}"
-        return [] if event.scope_writes == "enforce" else [f"{INDENT}! {self.changed_by}"]
+        return [] if event.scope_writes == "enforce" else [f"{INDENT}! {_strayed(event)}"]
 
     def _restored(self, event: Restored) -> list[str]:
-        lines = [f"{INDENT}! {self.changed_by}: restored"] if event.paths else []
+        what = _strayed(event) if event.of == "outside" else self._tampering(event)
+        lines = [f"{INDENT}! {what}: restored"] if event.paths else []
         return [*lines, *(f"{INDENT}! not restored: {one_line(why)}" for why in event.failed)]
+
+    def _tampering(self, event: Tampered | Restored) -> str:
+        paths = listed(event.paths, event.files)
+        return f"{paths} {_was(event.files)} changed{self._tamperer}"
 
     def _reference_moved(self, event: ReferenceMoved) -> list[str]:
         paths = listed(event.paths, event.files)
@@ -265,6 +268,10 @@ def _place_and_tree(event: ActionStart, tree: str, dot: str) -> str:
     if not event.is_check:
         return ""
     return f"{f' {dot} clean copy' if event.place == 'clean' else ''} {dot} tree {tree[:6]}"
+
+
+def _strayed(event: OutOfScope | Restored) -> str:
+    return f"outside the scope, the agent changed {listed(event.paths, event.files)}"
 
 
 def _was(count: int) -> str:

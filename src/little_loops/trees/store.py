@@ -326,6 +326,11 @@ class TreeStore:
             changes = compare(self.guard(reference), self.guard(guard))
         return tuple(_wanted(changes, existing_only))[:MOST_PATHS]
 
+    def guarded(self, reference: str) -> frozenset[str]:
+        """The protected paths that a guard knows."""
+        with self.using():
+            return frozenset(self.guard(reference).paths)
+
     def committed(self, rules: Rules, reference: str) -> tuple[str, ...]:
         """Protected paths that the commit checked out now has otherwise than their reference.
 
