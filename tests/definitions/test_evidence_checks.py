@@ -46,7 +46,7 @@ def told(text: str, root: Path, config: str = "") -> str:
             """\
             error[LL234] 1:1
               `evidence` needs a git repository, and this project is not in one
-              help: `git init`, or remove `evidence`
+              help: `git init`, remove `evidence`, or run it with `--no-evidence`
             error[LL234] 2:15
               `scope_writes: enforce` needs a git repository, and this project is not in one
               help: `git init`, or write `scope_writes: report`

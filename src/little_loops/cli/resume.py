@@ -136,7 +136,12 @@ def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> FSMLoop
     """The current definition if it is wanted, none for the one the run was started with."""
     if args.definition == "original":
         return None
-    found = current_definition(root, before.loop.name, wanted=args.definition == "current")
+    found = current_definition(
+        root,
+        before.loop.name,
+        wanted=args.definition == "current",
+        evidence=before.run.trees is None or before.run.trees.off is None,
+    )
     if found is None:
         if args.definition == "current":
             raise UsageError(f"there is no loop `{before.loop.name}` any more")
@@ -156,11 +161,11 @@ def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> FSMLoop
     )
 
 
-def current_definition(root: str, name: str, *, wanted: bool) -> LoopFile | None:
+def current_definition(root: str, name: str, *, wanted: bool, evidence: bool) -> LoopFile | None:
     from little_loops.definitions.loading import load_loop  # YAML, and only where it is needed
 
     try:
-        return load_loop(name, root)
+        return load_loop(name, root, evidence=evidence)
     except DefinitionError as error:
         if wanted:
             raise

@@ -79,7 +79,8 @@ class RunArgs(
 def main(argv: Sequence[str]) -> int:
     args = RunArgs.read(argv)
     root = find_project(os.getcwd())
-    found = with_host(load_loop(args.loop, root), _host_given(args), root)
+    found = load_loop(args.loop, root, evidence=not args.no_evidence)
+    found = with_host(found, _host_given(args), root)
     if args.dry_run:
         from little_loops.cli.dry_run import dry_run  # rarely asked for
 

@@ -56,7 +56,7 @@ def _without_git(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
             "LL234",
             "`evidence` needs a git repository, and this project is not in one",
             definition.places.at("evidence", part="key"),
-            f"{NO_REPOSITORY}remove `evidence`",
+            "`git init`, remove `evidence`, or run it with `--no-evidence`",
         )
     if loop.scope_writes == "enforce":
         yield Problem(

@@ -44,14 +44,18 @@ def shown_path(path: str) -> str:
     return path if relative.startswith("..") else relative
 
 
-def load_loop(argument: str, root: str) -> LoopFile:
-    """The loop that an argument names; raises `UsageError` or `DefinitionError`."""
+def load_loop(argument: str, root: str, *, evidence: bool = True) -> LoopFile:
+    """The loop that an argument names; raises `UsageError` or `DefinitionError`.
+
+    Without `evidence` it does not matter that some cannot be recorded here.
+    """
     path = find_loop(argument, root)
     definition = read_definition(path)
     problems = definition.problems
     if definition.loop is not None:
         problems += agent_problems(definition, root)
-        problems += evidence_problems(definition, root, os.environ)
+        if evidence:
+            problems += evidence_problems(definition, root, os.environ)
     if definition.loop is None or any(problem.severity == "error" for problem in problems):
         raise DefinitionError(problems)
     _check_only_one(definition.loop.name, path, root)
