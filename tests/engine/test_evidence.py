@@ -165,6 +165,39 @@ def test_a_rewritten_check_is_reported_where_only_the_tests_are_protected(tmp_pa
     ]
 
 
+DAEMON = """\
+import os, signal, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        def undo(number, frame):
+            open("src/value", "w").write("wrong\\n")
+            os._exit(0)
+        signal.signal(signal.SIGTERM, undo)
+        open("ready", "w").close()
+        for stream in (0, 1, 2):
+            os.close(stream)
+        time.sleep(600)
+    os._exit(0)
+while not os.path.exists("ready"):
+    time.sleep(0.01)
+assert "right" in open("src/value").read(), "the value is wrong"
+"""
+
+
+def test_a_process_that_undoes_the_fix_while_it_is_ended_is_no_success(tmp_path):
+    """The check leaves it running; it waits for the end of the run."""
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"), PROTECTED)
+    (project.root / "tests/check.py").write_text(DAEMON)
+    (project.root / ".gitignore").write_text("ready\n")
+    ended = run(project)
+    last = events(project)[-1]
+    assert (ended.returncode, last["status"], last["reason"]) == (1, "failed", "stale_evidence")
+    assert last["error"] == (
+        "src/value changed after the last check passed, while leftover processes were ended"
+    )
+
+
 def agent(*lines: str) -> str:
     return "\n".join(["#!/bin/sh", *lines, "echo finished", ""])
 

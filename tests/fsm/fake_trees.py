@@ -28,6 +28,7 @@ class FakeTrees:
         self.is_damaged = False
         self.keeps_changing: Mapping[str, str] = {}
         self.before_end: Mapping[str, str] = {}
+        self.before_last: Mapping[str, str] = {}
 
     def write(self, files: Mapping[str, str | None]) -> None:
         for path, text in files.items():
@@ -37,6 +38,8 @@ class FakeTrees:
                 self.files[path] = text
 
     def taken(self, at: Moment, command: TakeSnapshot) -> SnapshotTaken:
+        if command.when == "last":  # what the checks left running is dying
+            self.write(self.before_last)
         if command.when == "end":  # somebody is at work between a check and the end
             self.write(self.before_end)
             self.before_end = {}

@@ -705,6 +705,34 @@ def test_tests_that_change_between_the_check_and_the_end_are_noticed(tampering, 
     assert world.trees.files["tests/t"] == ("0" if status == "completed" else "1")
 
 
+@pytest.mark.parametrize(
+    ("written", "left", "ending"),
+    [
+        ({"src/a": "2"}, ("daemon",), ("failed", "stale_evidence")),
+        ({"tests/t": "1"}, ("daemon",), ("failed", "stale_evidence")),
+        ({}, ("server",), ("completed", "terminal")),
+        ({"src/a": "2"}, (), ("completed", "terminal")),  # nothing was ended, so nobody looks
+    ],
+)
+def test_what_a_process_changes_while_it_is_ended_is_no_success(written, left, ending):
+    world = goal(0)
+    world.leftovers = left
+    world.trees.before_last = written
+    begin(world, evidence="on")
+    assert (world.log[-1]["status"], world.log[-1]["reason"]) == ending
+    if left and ending[0] == "failed":
+        (path,) = written
+        message = f"{path} changed after the last check passed, while leftover processes were ended"
+        assert world.log[-1]["error"] == message
+
+
+def test_a_run_that_fails_anyway_keeps_its_reason_when_leftovers_change_files():
+    world = goal(2)
+    world.leftovers, world.trees.before_last = ("daemon",), {"src/a": "2"}
+    begin(world, evidence="on")
+    assert world.log[-1]["reason"] == "error"
+
+
 def test_an_agent_in_the_last_state_may_not_tamper_either():
     states = {
         "check": {"action": "t", "check": True, "on_pass": "done"},

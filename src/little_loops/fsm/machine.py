@@ -53,6 +53,7 @@ from little_loops.fsm.record_events import (
     note_debt,
     note_end,
     note_ended,
+    note_leftovers,
     note_lost,
     note_not_begun,
     note_resume,
@@ -84,6 +85,7 @@ from little_loops.fsm.terminal_states import (
 )
 from little_loops.fsm.tree_steps import (
     after_action,
+    after_leftovers,
     before_action,
     before_end,
     before_success,
@@ -91,6 +93,7 @@ from little_loops.fsm.tree_steps import (
     note_rerun,
     note_restored,
     note_snapshot,
+    true_ending,
     weighed,
 )
 from little_loops.fsm.turn import Turn
@@ -134,6 +137,9 @@ def _answer(turn: Turn, happening: Happening) -> Command:
         case SnapshotTaken() | PathsRestored() | StoreFailed():
             return _looked(turn, happening)
         case LeftoversEnded():
+            note_leftovers(turn, happening)
+            if (look := after_leftovers(turn, happening)) is not None:
+                return look
             note_end(turn, happening)
             return Finish(happening.ending)
         case _:
@@ -463,13 +469,15 @@ def _looked(turn: Turn, seen: SnapshotTaken | PathsRestored | StoreFailed) -> Co
         case StoreFailed():
             return EndLeftovers(endings.failed("storage", seen.why))
         case SnapshotTaken():
+            ending = true_ending(seen)
             note_snapshot(turn, seen)
         case PathsRestored():
+            ending = seen.ending
             note_restored(turn, seen)
         case _:
             assert_never(seen)
-    if seen.ending is not None:
-        return EndLeftovers(seen.ending)
+    if ending is not None:
+        return EndLeftovers(ending)
     return _back_to_step(turn)
 
 

@@ -115,10 +115,13 @@ def _cut_by_time(run: LoopState) -> bool:
     return run.phase == "judging" and run.captured[run.current_state].cut_by == "loop"
 
 
-def note_end(turn: Turn, ended: LeftoversEnded) -> None:
+def note_leftovers(turn: Turn, ended: LeftoversEnded) -> None:
     if ended.names:
         names = ", ".join(ended.names)
         turn.note(RunWarning(f"ended processes that the actions had left running: {names}"))
+
+
+def note_end(turn: Turn, ended: LeftoversEnded) -> None:
     for warning in ended.warnings:
         turn.note(RunWarning(warning))
     if ended.report:

@@ -216,7 +216,8 @@ class Finding(NamedTuple):
     reason: str
 
 
-When = Literal["before", "after", "end"]
+When = Literal["before", "after", "end", "last"]
+"""Around an action, before a success or the end, and after leftover processes were ended."""
 Blame = Literal["agent", "check"]
 
 

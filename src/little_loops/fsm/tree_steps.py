@@ -51,7 +51,7 @@ from little_loops.fsm.evidence import (
     tampering_of,
     weigh,
 )
-from little_loops.fsm.happenings import PathsRestored, SnapshotTaken
+from little_loops.fsm.happenings import LeftoversEnded, PathsRestored, SnapshotTaken
 from little_loops.fsm.schema import TAMPERED, Place
 from little_loops.fsm.state import CheckRecord, Judgement, LoopState, Trees, When
 from little_loops.fsm.turn import Turn
@@ -128,11 +128,30 @@ def before_end(turn: Turn, ending: Ending) -> TreeCommand | EndLeftovers:
         return EndLeftovers(ending)
     if (unfinished := _to_put_back(turn, trees, ending)) is not None:
         return unfinished
-    if trees.snapshot != "end":
+    if trees.snapshot not in ("end", "last"):
         return _snapshot(turn, trees, "end", ending=ending)
     if trees.finding is not None and ending.status == "completed":
         ending = endings.failed(trees.finding.verdict, trees.finding.reason)
     return EndLeftovers(ending)
+
+
+def after_leftovers(turn: Turn, ended: LeftoversEnded) -> TakeSnapshot | None:
+    """One more look where processes were ended: a dying one may have changed what was proved."""
+    trees = known(turn.run)
+    if trees is None or trees.snapshot != "end" or not ended.names:
+        return None
+    return _snapshot(turn, trees, "last", ending=ended.ending)
+
+
+def true_ending(taken: SnapshotTaken) -> Ending | None:
+    """The ending that the look was taken for; no success if the tree has changed since the last."""
+    if taken.when != "last" or taken.ending is None or taken.ending.status != "completed":
+        return taken.ending
+    if not taken.changed.files:
+        return taken.ending
+    paths = listed(taken.changed.paths, taken.changed.files)
+    message = f"{paths} changed after the last check passed, while leftover processes were ended"
+    return endings.failed("stale_evidence", message)
 
 
 def _to_put_back(turn: Turn, trees: Trees, ending: Ending | None = None) -> TreeCommand | None:
@@ -155,7 +174,7 @@ def _snapshot(
         when,
         trees.project,
         trees.reference,
-        _to_compare(turn, trees) if when == "end" else (),
+        _to_compare(turn, trees) if when in ("end", "last") else (),
         ending,
         late,
     )

@@ -168,7 +168,7 @@ class PlainLines:
 
     def _tree(self, event: Tree) -> list[str]:
         self.tree = event.id
-        if event.when == "end" and event.compared:
+        if event.compared:
             self.total = event.compared[0]
         return []
 
