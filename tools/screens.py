@@ -68,10 +68,11 @@ class Variant(NamedTuple):
 
 TERMINALS = tuple(
     Variant(width, colour, utf8)
-    for width in (80, 50)
+    for width in (80, 120, 50)
     for colour in (True, False)
     for utf8 in (True, False)
 )
+PICTURED = TERMINALS[0]
 PIPES = (Variant(80, False, True), Variant(80, False, False))
 
 

@@ -167,7 +167,9 @@ def test_a_long_prompt_is_told_short_where_it_is_refused(stage: Project):
 def test_list_and_revoke(stage: Project):
     env = environ(stage)
     assert stage.ll("trust", "--list", env=env).stdout == "nothing is trusted here\n"
-    assert stage.ll("trust", env=env).stdout.endswith("  claude: /mend it\n")
+    [heading, action] = stage.ll("trust", env=env).stdout.splitlines()
+    assert heading == f"trusted in {stage.root}:"
+    assert action.endswith("  claude: /mend it")
     kept = stage.home / ".local" / "state" / "little-loops" / "trust.json"
     assert (kept.stat().st_mode & 0o777, kept.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert stage.ll("trust", "--revoke", env=env).stdout == "revoked: 1 action\n"
@@ -301,8 +303,8 @@ def test_a_prompt_of_several_lines_is_shown_line_by_line(stage: Project):
     prompt = sent().replace("/mend ${context.what}", '"Mend the code.\\nNot the tests."')
     stage.loop("mend", prompt.replace("next: done", "next: done\n    action_type: prompt"))
     listed = stage.ll("trust", "mend", env=environ(stage)).stdout
-    assert listed.splitlines()[0].endswith("  claude: Mend the code.")
-    assert listed.splitlines()[1:] == [" " * 14 + "Not the tests."]
+    assert listed.splitlines()[1].endswith("  claude: Mend the code.")
+    assert listed.splitlines()[2:] == [" " * 16 + "Not the tests."]
 
 
 def test_two_terminals_may_agree_at_the_same_time(stage: Project):

@@ -370,7 +370,6 @@ def test_show(project):
         checks   measure
         evidence none: not in a git repository
         context  metric_cmd, target, tolerance
-        ends     done: success, failure when entered by on_stall
         worst    at most 20 iterations of 3 states; no time limit
     """)
 
@@ -382,11 +381,7 @@ def test_show_more(project):
         "All there is.",
         "In two lines.",
     ]
-    assert lines[-5:-2] == [
-        "context  tool, where, all",
-        "ends     done: success",
-        "         gave_up: failure",
-    ]
+    assert lines[-3] == "context  tool, where, all"
     assert lines[-1] == "from the environment: USER"
 
 
@@ -514,7 +509,7 @@ def test_what_would_be_proved_is_said(project, written, expected):
     project.loop("proved", PROVED.format(evidence=written))
     for said in (dry(project, "proved"), project.ll("show", "proved").stdout):
         after = said.partition("\nscope ")[2].partition("\n")[2]
-        told = re.split(r"^(?:host|ends) ", after, maxsplit=1, flags=re.MULTILINE)[0]
+        told = re.split(r"^(?:host|worst) ", after, maxsplit=1, flags=re.MULTILINE)[0]
         told = re.sub(r"copies/[^/]+/[0-9a-f]{16}/work/.*", "copies/NAME/work/NAME", told)
         assert told == dedent(expected)
 

@@ -157,7 +157,6 @@ def test_earlier_runs_on_a_narrow_terminal_without_our_signs(three):
         2026-11-15 10:30  ok completed (...  2m34s   $0.36
         2026-11-14 18:02  warn limit (it...  18m02s  $3.10
         2026-11-14 09:00  FAIL failed (a...  4.0s    -
-        PATH: m measure, a apply
         3 runs - 33% completed - median 3 iterations, 2m 34s, $1.73
         """)
 
@@ -178,13 +177,18 @@ def test_all_loops_have_their_names_and_keep_cost_and_path(three):
         """)
 
 
-def test_many_loops_are_not_explained_one_by_one(three):
+def test_the_paths_of_many_loops_are_not_explained_one_by_one(three):
+    """And they are the first to leave where there is not enough room."""
     for number in range(3):
-        loop = f"loop{number}"
+        loop = f"another-loop-{number}"
         past(three, loop, state(loop=loop, status="stopped"), entered("measure apply"))
-    assert shown(three, Style(width=80)).splitlines()[-2] == (
+    assert shown(three, Style()).splitlines()[-2] == (
         "PATH: the states it went through, by their first letters"
     )
+    head, *_, last = shown(three, Style(width=80)).splitlines()
+    assert head == "NAME            STARTED (UTC)     ENDED AS                ITER  TIME    COST"
+    assert last.startswith("6 runs · ")
+    assert "PATH" not in shown(three, Style(width=80))
 
 
 @pytest.fixture

@@ -109,12 +109,28 @@ def test_the_loops_of_a_project(project):
 
 def test_the_loops_on_a_narrow_terminal_without_our_signs(project):
     assert shown(project, Style(ASCII, width=50)) == dedent("""\
-        NAME           LAST RUN                 DESCRIP...
-        fix-types      ok 2h ago, 3 it, 2m34s   Fix all...
-        lint           FAIL invalid (2 errors)  ll-loop...
-        quality-guard  * running 14m, fix_t...  Keep te...
-        safe-deploy    warn paused 26h ago      Deploy...
+        NAME           LAST RUN
+        fix-types      ok 2h ago, 3 it, 2m34s
+        lint           FAIL invalid (2 errors)
+        quality-guard  * running 14m, fix_tests
+        safe-deploy    warn paused 26h ago
         """)
+
+
+def test_a_long_name_is_whole_as_it_is_to_be_typed(project):
+    write(project, keep_the_documentation_tidy=DEPLOY)
+    assert shown(project, Style(width=80)).splitlines()[:3] == [
+        "NAME                         LAST RUN                  DESCRIPTION",
+        "fix-types                    ✓ 2h ago, 3 it, 2m34s     Fix all type errors",
+        "keep-the-documentation-tidy  –                         Deploy with rollback",
+    ]
+
+
+def test_what_is_wrong_is_the_next_thing_to_look_at(project, capsys):
+    assert ll(capsys, "list").err == "next: ll-loop validate lint\n"
+    assert ll(capsys, "list", "-q").err == ""
+    write(project, lint_too=LINT)
+    assert ll(capsys, "list").err == "next: ll-loop validate\n"
 
 
 @pytest.mark.parametrize(

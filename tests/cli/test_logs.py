@@ -38,7 +38,7 @@ from tests.project import until
 LOG = """\
 [1/50] measure → running count...
        | 1
-       ✓ 1 (exit 0)
+       · 1 (exit 0)
        1 is
        → apply (on_progress)
 [1/50] apply → running fix...
@@ -169,7 +169,7 @@ def test_a_log_or_a_part_of_it(words, text, three, capsys):
 
 def test_a_terminal_without_our_signs_gets_words(three, capsys, monkeypatch):
     monkeypatch.setenv("LL_ASCII", "1")
-    twins = LOG.replace("→", "->").replace("✓", "ok")
+    twins = LOG.replace("→", "->").replace("✓", "ok").replace("·", "-")
     assert ll(capsys, "logs", "count").out == twins
 
 

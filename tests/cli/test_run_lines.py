@@ -71,7 +71,7 @@ def test_a_condition_gives_its_reason_unless_the_line_above_has_it(project: Proj
                ✗ (exit 1)
                → measure
         [1/50] measure → running echo 3...
-               ✓ 3 (exit 0)
+               · 3 (exit 0)
                3 is the first measurement, the target is 0
                → done (on_progress)
 

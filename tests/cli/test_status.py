@@ -126,7 +126,8 @@ def test_a_run_under_way(here):
               action     claude: /ll:check_code fix    last output 4s ago
               path       check_tests ✓  check_lint ✗  fix_lint …
               cost       $0.61 · 212k tokens
-              scope      .                     log .loops/.running/quality-guard.log
+              scope      .
+              log        .loops/.running/quality-guard.log
             """)
 
 
@@ -141,14 +142,20 @@ def test_a_run_under_way_on_a_narrow_terminal_without_our_signs(here):
               path       check_lint FAIL  fix_lint ...
               cost       $0.61 - 212k tokens
               scope      .
-                         log .loops/.running/quality-guard.log
+              log        .loops/.running/quality-guard.log
             """)
+
+
+def test_a_path_that_the_terminal_would_break_is_a_command(here):
+    with quality_guard(here):
+        last = shown(here, "quality-guard", Style(width=40)).splitlines()[-1]
+    assert last == "  log        ll-loop logs quality-guard"
 
 
 def test_colours_repeat_what_signs_say(here):
     with quality_guard(here):
         first = shown(here, "quality-guard", Style(colour=True)).splitlines()[0]
-    assert first == "quality-guard  \x1b[36m●\x1b[0m running  pid 4242  14m 03s"
+    assert first == "\x1b[1mquality-guard\x1b[0m  \x1b[36m●\x1b[0m running  pid 4242  14m 03s"
 
 
 ENDINGS = {
@@ -231,7 +238,7 @@ ENDINGS = {
         ),
     ),
 }
-LAST = "  scope      .                     log .loops/.running/fix-types.log\n"
+LAST = "  scope      .\n  log        .loops/.running/fix-types.log\n"
 
 
 @pytest.mark.parametrize(("fields", "text"), ENDINGS.values(), ids=ENDINGS)
@@ -477,7 +484,8 @@ def test_a_real_run_from_its_start_to_the_history(here, capsys):
               state      work (T)           iteration 1 of 50
               action     $ echo started; while [ ! -e go ]; do sleep 0.01; done; echo finished    last output T ago
               path       check ✗  work …
-              scope      src                   log .loops/.running/slow.log
+              scope      src
+              log        .loops/.running/slow.log
             """)
         assert said.err == "next: ll-loop attach slow   ·   ll-loop stop slow\n"
         assert ll(capsys, "status", "slow", "--exit-code").code == 5

@@ -29,7 +29,7 @@ def taken(reason: str) -> Event:
     ("next_event", "mark"),
     [
         pytest.param(evaluated("pass"), "good", id="passed"),
-        pytest.param(evaluated("progress"), "good", id="nearer"),
+        pytest.param(evaluated("progress"), "neutral", id="nearer, but not there"),
         pytest.param(evaluated("stall"), "bad", id="no nearer"),
         pytest.param(evaluated("error"), "bad", id="not to be judged"),
         pytest.param(evaluated("partial"), "neutral", id="a word of the loop's own"),

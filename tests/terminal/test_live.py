@@ -155,6 +155,21 @@ def test_the_whole_of_a_run():
     """)
 
 
+def test_a_wide_terminal_has_its_times_in_one_column():
+    stage = Stage(width=120)
+    stage.begin()
+    stage.end(exit_code=1, output="short")
+    stage.begin()
+    stage.end(exit_code=1, output="a line that is " + "much " * 15 + "longer")
+    assert stage.look().splitlines()[1:] == [
+        "[1/20] measure → running mypy src/...",
+        "       ✗ short (exit 1)" + " " * 73 + "2.3s",
+        "[1/20] measure → running mypy src/...",
+        "       ✗ a line that is " + "much " * 13 + "much",
+        "         much longer (exit 1)" + " " * 67 + "2.3s",
+    ]
+
+
 def test_a_resumed_run_counts_on_and_ends_with_the_cost_of_all_of_it():
     stage = Stage(width=100)
     stage.tell("resume", state="apply", iteration=3, status="interrupted")
@@ -171,7 +186,7 @@ def test_a_resumed_run_counts_on_and_ends_with_the_cost_of_all_of_it():
         fix-types · convergence · up to 20 iterations
         Resuming loop 'fix-types' from state 'apply' (iteration 3)
         [3/20] apply → running /ll:manage_issue...
-               ✗ stuck                                                              2.3s
+               ✗ stuck                                                                                  2.3s
                agent: 1 turn, 812 tokens, less than $0.01
 
     """)
@@ -322,8 +337,8 @@ def test_fifty_columns():
     stage.pass_by(0.1)
     assert stage.look().splitlines()[1:] == [
         "[1/20] measure → running mypy src/...",
-        "       ✗ Found 12 errors in 3 files (checked 240",
-        "         source files) (exit 1)               2.3s",
+        "       ✗ Found 12 errors in 3 files (checked",
+        "         240 source files) (exit 1)           2.3s",
         "[1/20] measure → running mypy src/...",
         "@      0s · src/little_loops/cli/live.py:12: e…",
         "       ctrl-c stops and saves",

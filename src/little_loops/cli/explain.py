@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from little_loops.authoring.codes import Code, catalogue
 from little_loops.cli.options import OutputArgs, operand
@@ -45,7 +45,19 @@ def _list(*, json: bool) -> int:
 
 def page(code: Code) -> str:
     parts = [f"{code.code}: {code.title}", "", code.text.strip()]
-    for title, example in (("Wrong", code.wrong), ("Right", code.right)):
+    wrong, right = code.wrong.strip().splitlines(), code.right.strip().splitlines()
+    for title, example, other in (("Wrong", wrong, right), ("Right", right, wrong)):
         if example:
-            parts += ["", f"{title}:", *(f"    {line}" for line in example.strip().splitlines())]
+            parts += ["", f"{title}:", *_marked(example, other)]
     return "\n".join(parts)
+
+
+def _marked(example: Sequence[str], other: Sequence[str]) -> Iterator[str]:
+    """The lines that the other example has not are what this is about, unless that is all of it."""
+    from difflib import SequenceMatcher  # only one page compares anything
+
+    differences = SequenceMatcher(None, example, other).get_opcodes()
+    is_alike = any(kind == "equal" for kind, *_ in differences)
+    for kind, start, end, _, _ in differences:
+        mark = ">" if is_alike and kind != "equal" else " "
+        yield from (f"  {mark} {line}".rstrip() for line in example[start:end])

@@ -119,6 +119,10 @@ def _line_to(outlet: Outlet, show: Show) -> Callable[[str], None]:
                 )  # only where a line may be too long
 
                 text = folded(text, columns)
+            if colour_wanted(cast(TextIO, outlet), show.color):
+                from little_loops.terminal.paint import problems  # only where colour is wanted
+
+                text = problems(text)
             outlet.write(text + "\n")
 
     return say

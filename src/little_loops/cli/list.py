@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
     root = find_project(os.getcwd())
     if args.running:
         return list_running(args, root)
-    from little_loops.cli.loop_table import document, lines, loops_of  # reads YAML
+    from little_loops.cli.loop_table import document, first_fix, lines, loops_of  # reads YAML
 
     entries, now = loops_of(root), now_ms()
     if args.json:
@@ -53,6 +53,8 @@ def main(argv: Sequence[str]) -> int:
             return OK
         style = style_for(sys.stdout, args.color)
         say("\n".join(lines(entries, style, now, args.verbose)))
+        if (fix := first_fix(entries)) and not args.quiet:
+            talk(f"next: {fix}")
     return OK
 
 

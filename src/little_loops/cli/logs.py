@@ -43,7 +43,8 @@ from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView, no_such_run
 from little_loops.system.files import to_json
-from little_loops.terminal.console import ascii_only, columns_of, talk
+from little_loops.terminal import paint
+from little_loops.terminal.console import ascii_only, colour_wanted, columns_of, talk
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.folding import fitted
 from little_loops.terminal.pager import paged
@@ -91,7 +92,8 @@ def main(argv: Sequence[str]) -> int:
     if args.json:
         _print_events(args, runs, view, since_ms, is_over)
         return OK
-    out = Rows(None if args.raw else columns_of(sys.stdout))
+    colour = not args.raw and colour_wanted(sys.stdout, args.color)
+    out = Rows(None if args.raw else columns_of(sys.stdout), colour=colour)
     with nullcontext() if args.follow else paged():
         if _wants_all(args):
             _print_log(args, runs, view, is_over, out)
@@ -107,19 +109,23 @@ def _wants_all(args: LogsArgs) -> bool:
 
 
 class Rows:
-    """Writes text to stdout, on a terminal in rows that fit it."""
+    """Writes text to stdout, on a terminal in rows that fit it, in colour where that is wanted."""
 
-    def __init__(self, width: int | None) -> None:
+    def __init__(self, width: int | None, *, colour: bool = False) -> None:
         self._width = width
+        self._colour = colour
         self._half = ""
 
     def write(self, text: str) -> None:
-        if self._width is None:
+        if self._width is None and not self._colour:
             write(text)
             return
         *whole, self._half = (self._half + text).split("\n")
-        rows = (fitted(line, self._width) + "\n" for line in whole)
-        write("".join(rows))
+        write("".join(self._rows(line) + "\n" for line in whole))
+
+    def _rows(self, line: str) -> str:
+        rows = line if self._width is None else fitted(line, self._width)
+        return paint.log(line, rows) if self._colour else rows
 
     def finish(self) -> None:
         write(self._half)

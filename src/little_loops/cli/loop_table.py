@@ -24,10 +24,10 @@ from little_loops.terminal.summaries import signed, since, word_of
 from little_loops.terminal.tables import Column, Style, table
 
 COLUMNS = (
-    Column("NAME", least=12),
+    Column("NAME", least=30),
     Column("PARADIGM", leaves=2),
     Column("LAST RUN", least=22),
-    Column("DESCRIPTION", least=10, leaves=1),
+    Column("DESCRIPTION", least=24, leaves=1),
 )
 
 
@@ -150,6 +150,12 @@ def _more(entry: Entry, view: RunView) -> Entry:
 
 def lines(entries: Iterable[Entry], style: Style, now: int, verbose: int = 0) -> list[str]:
     return table(COLUMNS, [_row(entry, style, now, verbose) for entry in entries], style)
+
+
+def first_fix(entries: Iterable[Entry]) -> str | None:
+    """The command that shows what is wrong, if something is."""
+    wrong = [entry.fix for entry in entries if entry.wrong and entry.fix.startswith("ll-loop ")]
+    return wrong[0] if len(wrong) == 1 else "ll-loop validate" if wrong else None
 
 
 def _row(entry: Entry, style: Style, now: int, verbose: int) -> list[str]:

@@ -11,7 +11,6 @@ from little_loops.cli.options import OutputArgs, operand
 from little_loops.definitions.evidence_plan import EvidencePlan, evidence_plan
 from little_loops.definitions.loading import LoopFile, load_loop, shown_path
 from little_loops.errors import OK
-from little_loops.fsm.schema import FSMLoop
 from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import Masker
 from little_loops.runs.project import find_project
@@ -70,7 +69,6 @@ def page(found: LoopFile, *, ascii_only: bool = False, widest: int = WIDEST) -> 
     yield from evidence_lines(_evidence(found), loop.evidence, home, widest)
     if loop.context:
         yield f"context  {', '.join(loop.context)}"
-    yield from _ends(loop)
     yield f"worst    {worst_case(loop)}"
     if names := environment_of(loop):
         yield f"from the environment: {', '.join(names)}"
@@ -78,11 +76,6 @@ def page(found: LoopFile, *, ascii_only: bool = False, widest: int = WIDEST) -> 
 
 def _evidence(found: LoopFile) -> EvidencePlan:
     return evidence_plan(found, find_project(os.getcwd()), os.environ)
-
-
-def _ends(loop: FSMLoop) -> Iterator[str]:
-    for number, (name, outcome) in enumerate(outcomes(loop).items()):
-        yield f"{'' if number else 'ends':<9}{name}: {outcome}"
 
 
 def document(found: LoopFile) -> dict[str, object]:

@@ -13,9 +13,10 @@ from little_loops.definitions.trust import agree, revoke, trust_of
 from little_loops.errors import OK
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.timestamps import timestamp
+from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project, loop_files
 from little_loops.system.clock import wall_ms
-from little_loops.terminal.console import print_json, say
+from little_loops.terminal.console import print_json, say, talk
 
 
 class TrustArgs(
@@ -49,6 +50,8 @@ def main(argv: Sequence[str]) -> int:
             for action in actions_needing_consent(loop, {}, root)
         )
         agree(root, wanted, timestamp(wall_ms()), os.environ)
+        if not wanted and not args.json and not args.quiet:
+            talk("no consent needed: no agent here skips permission prompts")
     return _show(root, json=args.json)
 
 
@@ -70,9 +73,11 @@ def _show(root: str, *, json: bool) -> int:
         return OK
     if not trust.actions:
         say("nothing is trusted here")
+        return OK
+    say(f"trusted in {visible(trust.project, newlines=False)}:")
     for action, since in trust.actions.items():
         first, *others = described(action, trust)
-        say(f"{since[:10]}  {first}")
+        say(f"  {since[:10]}  {first}")
         for line in others:
-            say(f"{' ' * 12}{line}")
+            say(f"{' ' * 14}{line}")
     return OK

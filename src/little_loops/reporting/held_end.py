@@ -34,7 +34,7 @@ Mark = Literal["good", "bad", "neutral"]
 
 BETWEEN = (Cost, SignalFound, RunWarning, Tree, Tampered, OutOfScope, Restored, ReferenceMoved)
 """Events that may stand between the end of an action and its verdict."""
-GOOD = ("pass", "target", "progress")
+GOOD = ("pass", "target")
 BAD = ("fail", "stall", "error", "timeout", *PROOF_VERDICTS)
 NO_VERDICT = ("next", "route", "on_interrupt", "resume")
 """Reasons of a transition that name no verdict."""
@@ -95,7 +95,7 @@ def _judged(event: Event) -> Mark | None:
 
 
 def _mark_of(verdict: str) -> Mark:
-    """A word of the author's own is neither good nor bad."""
+    """A word of the author's own is neither good nor bad, and nor is progress: it is not there yet."""
     if verdict in GOOD:
         return "good"
     return "bad" if verdict in BAD else "neutral"

@@ -31,6 +31,7 @@ from little_loops.templates.splice import AuthorValue, Spliced
 from little_loops.terminal.console import columns_of
 
 WIDEST = 80
+WIDEST_TERMINAL = 100
 NARROWEST_NAME = 7
 
 Mask = Callable[[str], str]
@@ -192,7 +193,7 @@ def _problems(filling: Filling, name: str) -> Iterator[str]:
 
 def widest_on(stream: TextIO) -> int:
     """How wide a page may be there."""
-    return min(columns_of(stream) or WIDEST, WIDEST)
+    return min(columns_of(stream) or WIDEST, WIDEST_TERMINAL)
 
 
 def header(loop: FSMLoop, dot: str, to: str, *more: str) -> str:

@@ -23,17 +23,20 @@ from little_loops.terminal.tables import Column, Style, table
 
 EVENTS_READ = 1000
 MOST_READ = 1000
-NAME = Column("NAME", least=8)
+NAME = Column("NAME", least=20)
 STARTED = Column("STARTED")
+ENDED = Column("ENDED AS", least=17)
 COST = Column("COST", leaves=2)
 COLUMNS = (
     STARTED,
-    Column("ENDED AS", least=14),
+    ENDED,
     Column("ITER", leaves=4),
     Column("TIME", leaves=1),
     COST,
     Column("PATH", least=7, leaves=3),
 )
+PATH = 5
+FIRST_TO_LEAVE = 9
 METRIC = Column("METRIC", leaves=5)
 RUN = Column("RUN")
 """The name that `logs --run` takes."""
@@ -113,7 +116,7 @@ def lines(runs: Runs, past: Past, style: Style, *, utc: bool = False) -> list[st
     courses = [course_of(runs, view) for view in shown]
     rows = [_row(view, style, utc=utc) for view in shown]
     short = _spell_paths(rows, shown, courses, style)
-    columns = _columns(shown, utc=utc)
+    columns = _columns(shown, utc=utc, is_path_explained=len(short) <= MOST_LEGENDS)
     if any(len(course.measured) > 1 for course in courses):
         columns.append(METRIC)
         for row, course in zip(rows, courses, strict=True):
@@ -123,18 +126,25 @@ def lines(runs: Runs, past: Past, style: Style, *, utc: bool = False) -> list[st
         for row, view in zip(rows, shown, strict=True):
             row.append(visible(view.files.stem or view.name))
     if len(past.names) > 1:
+        # Cut further, the endings of different loops would look the same.
+        columns[COLUMNS.index(ENDED)] = ENDED._replace(least=20)
         columns.insert(0, NAME)
         for row, view in zip(rows, shown, strict=True):
             row.insert(0, visible(view.name))
-    return [*table(columns, rows, style), *_legend(short, style), _totals_line(past, style)]
+    head, *body = table(columns, rows, style)
+    legend = _legend(short, style) if COLUMNS[PATH].title in head else []
+    return [head, *body, *legend, _totals_line(past, style)]
 
 
-def _columns(shown: Sequence[RunView], *, utc: bool) -> list[Column]:
+def _columns(shown: Sequence[RunView], *, utc: bool, is_path_explained: bool) -> list[Column]:
     costly = any(view.summary and view.summary.cost_usd for view in shown)
-    started = STARTED._replace(title=f"STARTED ({zone(utc=utc)})")
-    cost = COST if costly else COST._replace(leaves=9)
-    named = {STARTED.title: started, COST.title: cost}
-    return [named.get(column.title, column) for column in COLUMNS]
+    columns = list(COLUMNS)
+    columns[0] = STARTED._replace(title=f"STARTED ({zone(utc=utc)})")
+    if not costly:
+        columns[COLUMNS.index(COST)] = COST._replace(leaves=FIRST_TO_LEAVE)
+    if not is_path_explained:
+        columns[PATH] = columns[PATH]._replace(leaves=FIRST_TO_LEAVE)
+    return columns
 
 
 def _legend(short: Mapping[str, Mapping[str, str]], style: Style) -> list[str]:
@@ -160,9 +170,6 @@ def _row(view: RunView, style: Style, *, utc: bool) -> list[str]:
         money(run.cost_usd, none) if run else none,
         none,
     ]
-
-
-PATH = 5
 
 
 def _spell_paths(

@@ -32,7 +32,9 @@ TICK_S = 0.1
 REDRAW_S = 0.05
 SOON_S = 0.2
 """An action that is over by then needs no live part."""
-WIDEST = 80
+WIDEST = 100
+"""Where the times stand on a wide terminal: further away the eye would lose the row."""
+GAP = 2
 MARGIN = 3
 """Columns left free at the right: the terminal echoes `^C` there, and it must not wrap."""
 LOWEST = 4
@@ -225,11 +227,14 @@ class LiveScreen(Observer):
 
     def _print(self, line: Line) -> None:
         width = self._width()
-        text = folded(self._writable(line.text), width)
+        edge = min(width, WIDEST)
+        # The time has a column of its own, so what it belongs to is broken before it.
+        room = edge - GAP - cells(line.right) if line.right else width
+        text = folded(self._writable(line.text), room)
         styled = len(text) if line.styled is None else line.styled
         spans = [Span(text[:styled], line.style), Span(text[styled:])]
         if line.right:
-            spans.append(Span(_beside(text, line.right, min(width, WIDEST))))
+            spans.append(Span(_beside(text, line.right, edge)))
             spans.append(Span(line.right, QUIET))
         self._terminal.screen.print(*spans)
 
@@ -275,7 +280,7 @@ class LiveScreen(Observer):
 def _beside(text: str, right: str, width: int) -> str:
     """The blanks between a text and what stands at the right edge, or below if there is no room."""
     room = width - cells(text.rpartition("\n")[2]) - cells(right)
-    return " " * room if room >= 2 else "\n" + " " * max(width - cells(right), 0)
+    return " " * room if room >= GAP else "\n" + " " * max(width - cells(right), 0)
 
 
 def _thousands(count: int) -> str:

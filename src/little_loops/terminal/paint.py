@@ -21,7 +21,11 @@ SGR = {
     "yellow": "1;33",
     "blue": "1;34",
     "cyan": "36",
+    "good": "32",
+    "bad": "31",
+    "care": "33",
 }
+"""Labels are bold and coloured; a sign or an ending has its colour only."""
 Paint: TypeAlias = Callable[[str], str]
 Rules: TypeAlias = Sequence[re.Pattern[str]]
 
@@ -62,6 +66,14 @@ _AROUND = (
     r"(?P<blue> *\d* \|)(?: .*)?",
     r" *(?P<blue>=) (?P<bold>help:).*",
     r"checked .*: (?P<green>no problems)",
+    (
+        r"checked [^:]*: (?:(?P<red>[1-9]\d* errors?)|0 errors), "
+        r"(?:(?P<yellow>[1-9]\d* warnings?)|0 warnings) in .*"
+    ),
+    (
+        r"(?P<bold>next:) .*?(?P<cyan1>ll-loop (?:[^ (]| (?! ))*)"
+        r"(?:   (?:·|-|or)   (?P<cyan2>ll-loop .*))?(?:   \(.*)?"
+    ),
 )
 _ERROR = _rules(
     r"(?P<red>error(?:\[\w+\])?)(?P<bold>:.*)", r"(?P<blue> +\|)(?P<red> *\^+)", *_AROUND
@@ -95,11 +107,26 @@ def help_page(text: str) -> str:
     return _lines(text, _HELP)
 
 
+# ── doctor ─────────────────────────────────────────────────────────────────────────────────────
+
+_CHECKUP = _rules(
+    r"    fix: (?P<cyan1>.+?)(?:    or    (?P<cyan2>.*))?",
+    r"(?P<green>no problems)",
+    r"(?P<red>\d+ problems?)(?:, (?P<yellow>\d+ warnings?))?",
+    r"(?P<yellow>\d+ warnings?)",
+)
+
+
+def checkup(text: str) -> str:
+    """What to type in cyan; the last line in the colour of the worst that was found."""
+    return _lines(text, _CHECKUP)
+
+
 # ── loops ──────────────────────────────────────────────────────────────────────────────────────
 
 _DESCRIPTION = _rules(
     r"(?P<bold>scope|host| {4,8})  .*?(?P<red>taken:.*|not found on PATH).*",
-    r"(?P<bold>limits|scope|host|before|context|ends|worst)(?:  .*)?",
+    r"(?P<bold>limits|scope|checks|evidence|protect|copy|host|before|context|worst)(?: +.*)?",
     r"  (?P<bold>any state|[^ ]+)(?:  .*)?",
     r" +(?P<red>cannot run:).*",
     r"(?P<yellow>\d+ warnings?): .*",
@@ -125,6 +152,8 @@ def _as_target(found: re.Match[str]) -> str:
 
 _GRAPH = _rules(
     r"(?P<green>[▶>]) (?P<bold>\S+).*",
+    r"(?P<green>[■#]) (?P<bold>\S+) +success",
+    r"(?P<red>[■#]) (?P<bold>\S+) +failure",
     r"(?P<blue>[■#]) (?P<bold>\S+).*",
     r"    (?P<dim>├|└|\|-|`-) [^→]*?(?P<dim1>→|->) (?P<cyan>\S+).*",
     r"  (?P<bold>\S+).*",
@@ -137,13 +166,44 @@ def graph(text: str) -> str:
 
 # ── error codes ────────────────────────────────────────────────────────────────────────────────
 
-_CODES = _rules(
-    r"(?P<cyan>LL\d+)(?:  .*)?",
-    r"(?P<cyan>LL\d+)(?P<bold>: .*)",
-    r"(?P<red>Wrong:)",
-    r"(?P<green>Right:)",
-)
+_CODE = _rules(r"(?P<cyan>LL\d+)(?:  .*)?", r"(?P<cyan>LL\d+)(?P<bold>: .*)")
+_WRONG = _rules(r"(?P<red>Wrong:)", r"(?P<bad>  > .*)")
+_RIGHT = _rules(r"(?P<green>Right:)", r"(?P<good>  > .*)")
 
 
 def codes(text: str) -> str:
-    return _lines(text, _CODES)
+    """The lines in which the two examples differ have the colours of their headings."""
+    before, heading, right = text.partition("\nRight:\n")
+    painted = _lines(before, (*_CODE, *_WRONG))
+    return painted + _lines(heading + right, (*_CODE, *_RIGHT))
+
+
+# ── logs ───────────────────────────────────────────────────────────────────────────────────────
+
+_WHEN = r"(?:\d\d:\d\d:\d\d  )?"
+_LOG = _rules(
+    rf"{_WHEN} {{7}}\|.*",
+    rf"{_WHEN}(?P<bold>\[\d+/\d+\] .+?) → .*",
+    rf"{_WHEN} {{7}}(?P<good>✓) .*",
+    rf"{_WHEN} {{7}}(?P<bad>✗) .*",
+    rf"{_WHEN} {{7}}(?P<dim>·) .*",
+    rf"{_WHEN} {{7}}→ context handoff.*",
+    rf"{_WHEN}(?P<dim> {{7}}.*)",
+    rf"{_WHEN}(?P<good>Loop completed)(?=: ).*",
+    rf"{_WHEN}(?P<bad>Loop failed)(?=: | in state ).*",
+    rf"{_WHEN}(?P<care>Loop [a-z ]+?)(?=: | in state ).*",
+    rf"{_WHEN}(?P<care>warning:) .*",
+)
+
+
+def log(line: str, folded: str) -> str:
+    """A line of a log; `folded` is the same in rows, of which all but the first are indented."""
+    found = next((found for rule in _LOG if (found := rule.fullmatch(line))), None)
+    if found is None or found.lastgroup is None:
+        return folded
+    start, end = found.span(found.lastgroup)
+    first, *rest = folded.split("\n")
+    if end < len(line):
+        return "\n".join([_groups(first, found), *rest])
+    rows = [first[:start] + styled(first[start:], found.lastgroup)]
+    return "\n".join([*rows, *(styled(row, found.lastgroup) for row in rest)])

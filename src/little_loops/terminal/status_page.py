@@ -105,7 +105,7 @@ def page(runs: Runs, detail: RunDetail, style: Style, now: int, verbose: int = 0
 
 
 def _headline(view: RunView, style: Style, now: int, verbose: int) -> str:
-    parts = [visible(view.name)]
+    parts = [style.bold(visible(view.name))]
     if view.is_alive or view.summary is None:
         parts.append(style.tinted(signed(view, word_of(view), style)))
     else:
@@ -141,7 +141,8 @@ def _body(runs: Runs, detail: RunDetail, run: RunSummary, style: Style, now: int
     if detail.session is not None:
         lines += _row("session", [_session_words(detail.session)], style)
     scope = visible(", ".join(run.scope), newlines=False)
-    lines += _row("scope", [scope, f"log {_from_here(view.files.log)}"], style)
+    lines += _row("scope", [scope], style)
+    lines += _row("log", [_log(view, style)], style)
     if shown.continuation:
         lines.append(f"Continuation context: {_beginning(shown.continuation, style)}")
     return lines
@@ -158,6 +159,13 @@ def _row(label: str, parts: list[str], style: Style) -> list[str]:
     if style.width is None or cells(beside) <= style.width:
         return [beside]
     return [start + first, " " * len(start) + rest[0]]
+
+
+def _log(view: RunView, style: Style) -> str:
+    """Where the log is; a path that the terminal would break is no use, the command is."""
+    path = _from_here(view.files.log)
+    fits = style.width is None or cells(path) + LABEL + 2 <= style.width
+    return path if fits else f"ll-loop logs {visible(view.name)}"
 
 
 def _state(detail: RunDetail, run: RunSummary, now: int) -> str:

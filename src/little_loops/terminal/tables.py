@@ -35,7 +35,7 @@ class Symbols(NamedTuple):
 
 ASCII = Symbols("ok", "FAIL", "warn", "*", "...", "-", "-", "x", "...", "->")
 _OURS = dict.fromkeys(map(ord, "".join(Symbols())))
-_GREEN, _RED, _YELLOW, _CYAN, _DIM = 32, 31, 33, 36, 2
+_GREEN, _RED, _YELLOW, _CYAN, _DIM, _BOLD = 32, 31, 33, 36, 2, 1
 _TINTS = {"good": _GREEN, "bad": _RED, "warn": _YELLOW, "running": _CYAN}
 
 
@@ -53,6 +53,9 @@ class Style(NamedTuple):
             if self.colour and sign == getattr(self.signs, name):
                 return f"\x1b[{code}m{sign}\x1b[0m{text[len(sign) :]}"
         return text
+
+    def bold(self, text: str) -> str:
+        return f"\x1b[{_BOLD}m{text}\x1b[0m" if self.colour else text
 
     def dim(self, text: str) -> str:
         return f"\x1b[{_DIM}m{text}\x1b[0m" if self.colour else text

@@ -17,6 +17,7 @@ from little_loops.fsm.events import (
     FinalEvent,
     LoopStart,
     RunWarning,
+    TransitionTaken,
 )
 from little_loops.fsm.limit_kinds import BY_REASON
 from little_loops.fsm.schema import FSMLoop
@@ -100,7 +101,7 @@ class TerminalLines:
                 where = plain[0].partition(f" {self._plain.signs['to']} ")[0]
                 below = (Line(line, style=QUIET) for line in plain[1:])
                 return [Line(plain[0], style=LOUD, styled=len(where)), *below]
-            case ConditionEval() | Cost():
+            case ConditionEval() | Cost() | TransitionTaken():
                 return [Line(line, style=QUIET) for line in plain]
             case ActionComplete():
                 return [self._ended(plain[0], event.result.duration_ms)]

@@ -12,6 +12,7 @@ from little_loops.errors import FAILED, OK
 from little_loops.hosts.programs import find_program
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
+from little_loops.terminal import paint
 from little_loops.terminal.console import print_json, say
 from little_loops.terminal.tables import Style, style_for
 
@@ -50,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
         print_json(document(findings))
     elif args.quiet < 2:
         for line in page(findings, style_for(sys.stdout, args.color), only_bad=args.quiet > 0):
-            say(line)
+            say(line, paint.checkup)
     return FAILED if count(findings, "problem") else OK
 
 
