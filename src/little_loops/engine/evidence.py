@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from signal import SIGTERM
 from typing import TYPE_CHECKING
@@ -42,6 +42,7 @@ from little_loops.system.own_command import path_with_own_command
 from little_loops.system.user_state import state_home
 from little_loops.trees import copies, model
 from little_loops.trees.git import Interrupted, find_git
+from little_loops.trees.guard import Guard
 from little_loops.trees.patterns import Patterns
 from little_loops.trees.rules import IgnoreFile, Rules, find_repository, plain_scope, within
 from little_loops.trees.store import TreeStore
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 PATCH = "out-of-scope.patch"
 SETUP_TAIL = 4096
+MAX_LED_TO = 5
 SNAPSHOT_S = 600.0
 """How long one look at the tree may take."""
 
@@ -268,7 +270,7 @@ def _snapshot(world: LocalWorld, trees: RunTrees, command: TakeSnapshot) -> Snap
         tampered,
         _outside(trees, command.since, taken.project, command.reference, tampered),
         store.committed(rules, command.reference) if command.reference is not None else (),
-        _warnings(taken, is_first),
+        (*_warnings(taken, is_first), *(_led_to(store.guard(taken.guard)) if is_first else ())),
         command.ending,
         command.late,
         _watched(trees, command.since, taken.project),
@@ -319,6 +321,15 @@ def _warnings(taken: model.Snapshot, is_first: bool) -> tuple[str, ...]:
     first, more = taken.unstored[0], len(taken.unstored) - 1
     rest = f" and {more} more" if more else ""
     return (*taken.left_out, f"too large to be stored, and so to be restored: {first}{rest}")
+
+
+def _led_to(guard: Guard) -> Iterator[str]:
+    """What is protected though no pattern names it, before an agent works there in vain."""
+    for path in guard.led_to[:MAX_LED_TO]:
+        yield (
+            f"`{path}` is protected, because a protected link leads to it; add `!/{path}` to"
+            " `protect` if agents may change it"
+        )
 
 
 # ── a check in a clean copy ────────────────────────────────────────────────────────────────────

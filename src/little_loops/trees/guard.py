@@ -228,6 +228,8 @@ class GuardWalk:
                 waiting += links_to(self._rules.project, self._links.pop())
                 continue
             path = waiting.pop()
+            if self._protected.spare(os.fsencode(path)):
+                continue  # agents may change it, whatever leads there
             if path not in self._found and path not in led_to:
                 led_to.append(path)
                 self._collect_at(fd, path)

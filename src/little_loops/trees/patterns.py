@@ -95,12 +95,21 @@ class Patterns(NamedTuple):
     groups: tuple[Group, ...] = ()
 
     def match(self, path: bytes, is_dir: bool) -> bool:
+        return self._decided(path, is_dir) is True
+
+    def spare(self, path: bytes) -> bool:
+        """Whether a negative pattern names the path, or a directory it lies in."""
+        parts = path.split(b"/")
+        above = [b"/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        return any(self._decided(each, True) is False for each in above)
+
+    def _decided(self, path: bytes, is_dir: bool) -> bool | None:
         name = path.rpartition(b"/")[2]
         for group in reversed(self.groups):
             decided = group.decides(path, name, is_dir)
             if decided is not None:
                 return decided
-        return False
+        return None
 
     @staticmethod
     def of(lines: Sequence[str]) -> Patterns:
