@@ -47,3 +47,32 @@ def test_notes_that_were_not_written_are_not_missed(project: Project, line: str)
     project.loop("port", LOOP.format(script=f"'echo CONTEXT_HANDOFF: {line}'"))
     assert project.ll("run", "port").returncode == 4
     assert project.state("port")["continuation_prompt"] == "Ready for fresh session"
+
+
+PIPES = """\
+name: pipes
+initial: work
+timeout: 30
+states:
+  work:
+    action: |
+      mkdir -p .claude
+      rm -f "$LL_RUN_DIR/continue.md"
+      mkfifo "$LL_RUN_DIR/continue.md" .claude/ll-continue-prompt.md
+      echo "CONTEXT_HANDOFF: Ready for fresh session"
+    next: done
+  done: {terminal: true}
+"""
+CANNOT_BE_READ = "warning: the notes in `{place}` cannot be read: not a regular file\n"
+
+
+def test_notes_that_are_pipes_are_refused_in_words_and_written_over_by_the_next_session(project):
+    project.loop("pipes", PIPES)
+    ran = project.ll("run", "pipes")
+    notes = project.running("pipes", ".d") / "continue.md"
+    both = (notes, project.root / ".claude/ll-continue-prompt.md")
+    warnings = "".join(CANNOT_BE_READ.format(place=place) for place in both)
+    assert (ran.returncode, ran.stderr) == (4, f"{warnings}next: ll-loop resume pipes\n")
+    ran = project.ll("resume", "pipes")
+    assert ran.returncode == 4, ran.stdout + ran.stderr
+    assert project.state("pipes")["continuation_prompt"] == "Ready for fresh session"

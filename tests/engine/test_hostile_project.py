@@ -201,6 +201,56 @@ def test_no_file_holds_us_up_or_fills_the_memory(trapped, place, kind):
         assert "bug" not in said.stderr
 
 
+COMMAND_FILE = ".claude/commands/mend.md"
+REFUSED = {
+    ".loops/odd.yaml": (
+        ("run", "odd"),
+        "error: cannot read `.loops/odd.yaml`: not a regular file\n",
+    ),
+    ".loops/.config.yaml": (
+        ("run", "look"),
+        (
+            "error: cannot read `{root}/.loops/.config.yaml`: not a regular file\n"
+            "   = help: move it away\n"
+        ),
+    ),
+    COMMAND_FILE: (
+        ("run", "mend"),
+        (
+            "error[LL422]: `.claude/commands/mend.md`, the file of `/mend`, cannot be read, or is not a"
+            " regular file\n"
+            "  --> .loops/mend.yaml:5:17\n"
+            "   |\n"
+            ' 5 |   fix: {{action: "/mend it", next: done}}\n'
+            "   |                 ^^^^^^^^^^\n"
+            "   = help: put a file there that you may read, or remove it\n"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("place", REFUSED)
+def test_a_pipe_in_the_place_of_a_file_is_refused_in_words(trapped, place):
+    words, error = REFUSED[place]
+    (trapped.root / place).parent.mkdir(parents=True, exist_ok=True)
+    pipe(trapped.root / place)
+    said = ll(trapped, *words)
+    assert (said.returncode, said.stderr) == (2, error.format(root=trapped.root))
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "package.json", "Makefile", "tox.ini"])
+def test_a_pipe_among_the_files_of_a_project_does_not_hold_up_init(trapped, name):
+    pipe(trapped.root / name)
+    said = ll(trapped, "init", "--template", "tests")
+    assert said.returncode == 0, said.stderr
+
+
+def test_nothing_waits_for_a_reader_of_what_it_writes(trapped):
+    pipe(trapped.root / "out")
+    said = ll(trapped, "compile", "look", "-o", "out")
+    assert (said.returncode, said.stderr) == (2, "error: cannot write `out`: not a regular file\n")
+
+
 def test_a_past_run_with_a_date_there_is_not_can_be_pruned(trapped):
     """Whoever wrote it there: it is listed, and `--prune` passes it by or takes it along."""
     assert ll(trapped, "run", "look").returncode == 0

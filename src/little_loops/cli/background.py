@@ -19,6 +19,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, LoopState
 from little_loops.runs.layout import RunFiles
 from little_loops.system.detached import Parent
+from little_loops.system.plain_files import open_plain
 from little_loops.system.stops import StopFlag, listen
 
 
@@ -54,7 +55,7 @@ def _carry_out(wanted: dict[str, Any], request: RunRequest, services: Services) 
 
 def _errors_to(log: str) -> None:
     """What goes wrong from now on is told where the user was told to look."""
-    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = open_plain(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
     os.dup2(descriptor, 2)
     os.close(descriptor)
 

@@ -11,6 +11,7 @@ from little_loops.cli.options import OutputArgs, operand, value
 from little_loops.definitions.loading import COMPILED_MARK, load_loop, shown_path
 from little_loops.errors import OK, UsageError
 from little_loops.runs.project import find_project
+from little_loops.system.plain_files import read_plain, writing
 from little_loops.terminal.console import print_json, talk
 
 EXAMPLES = (
@@ -47,8 +48,7 @@ def main(argv: Sequence[str]) -> int:
 
 def header(path: str) -> str:
     """Say what this was made from; a compiled form keeps the header it has."""
-    with open(path, "rb") as stream:
-        raw = stream.read()
+    raw = read_plain(path)
     if raw.startswith(COMPILED_MARK):
         return "".join(
             line.decode("utf-8", "replace")
@@ -67,7 +67,7 @@ def write(output: str, text: str, source: str) -> None:
     try:
         if os.path.exists(output) and os.path.samefile(output, source):
             raise UsageError(f"`{shown_path(output)}` is the file that is compiled")
-        with open(output, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with writing(output) as stream:
+            stream.write(text.encode())
     except OSError as error:
         raise UsageError(f"cannot write `{shown_path(output)}`: {error.strerror}") from error

@@ -24,6 +24,7 @@ from little_loops.runs.project import (
     is_run_name,
     loop_files,
 )
+from little_loops.system.plain_files import read_plain
 
 SHELLS = ("bash", "zsh", "fish")
 ASK = "words"
@@ -100,8 +101,7 @@ def _states(root: str, run: str) -> Iterator[str]:
     for files in (RunFiles(root, run), *(RunFiles(root, run, stem) for stem in past[-1:])):
         path = files.run_json
         if os.path.isfile(path) and os.path.getsize(path) <= MAX_BYTES:
-            with open(path, "rb") as stream:
-                states = json.load(stream)["loop"]["states"]
+            states = json.loads(read_plain(path))["loop"]["states"]
             yield from (name for name in states if STATE_NAME.fullmatch(name))
             return
 
@@ -148,7 +148,6 @@ def _install(shell: str, text: str, environ: Mapping[str, str]) -> int:
 
 def _is_ours(path: str, mark: str) -> bool:
     try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return mark in stream.read(400)
+        return mark.encode() in read_plain(path, 400)
     except OSError:
         return False

@@ -19,6 +19,7 @@ from little_loops.reporting.lines import one_line
 from little_loops.runs.project import is_loop_name, loop_files
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView, as_json
+from little_loops.system.plain_files import read_plain
 from little_loops.terminal.durations import ago, compact, moment
 from little_loops.terminal.summaries import signed, since, word_of
 from little_loops.terminal.tables import Column, Style, table
@@ -110,8 +111,7 @@ def _distinguished(entries: Sequence[Entry]) -> list[Entry]:
 
 def _is_compiled(path: str | None) -> bool:
     try:
-        with open(path or "", "rb") as stream:
-            return stream.read(len(COMPILED_MARK)) == COMPILED_MARK
+        return read_plain(path or "", len(COMPILED_MARK)) == COMPILED_MARK
     except OSError:  # gone since it was read
         return False
 

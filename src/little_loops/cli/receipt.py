@@ -13,6 +13,7 @@ from little_loops.receipts.gathering import make_receipt
 from little_loops.receipts.signing import sign
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
+from little_loops.system.plain_files import writing
 from little_loops.terminal.console import print_json, talk
 
 
@@ -41,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     if args.output is None:
         sys.stdout.write(receipt.decode("ascii"))
         return OK
-    with open(args.output, "wb") as stream:
+    with writing(args.output) as stream:
         stream.write(receipt)
     written = [args.output]
     if args.sign is not None:

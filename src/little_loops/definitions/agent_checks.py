@@ -28,7 +28,7 @@ def agent_problems(definition: Definition, root: str) -> tuple[Problem, ...]:
     for name in loop.states:
         if name in filling.agents:
             found += _of_options(definition, filling, name)
-            found += _of_data(definition, filling, name, root)
+            found += _of_command(definition, filling, name, root)
     return tuple(dict.fromkeys(found))
 
 
@@ -98,22 +98,35 @@ def _of_limits(definition: Definition, loop: FSMLoop, host: Host) -> Iterator[Pr
             )
 
 
-def _of_data(definition: Definition, filling: Filling, name: str, root: str) -> Iterator[Problem]:
-    """Data in a slash command whose file would run a shell on it."""
+def _of_command(
+    definition: Definition, filling: Filling, name: str, root: str
+) -> Iterator[Problem]:
+    """A slash command whose file nobody can read, or would run a shell on the data it is given."""
     from little_loops.hosts.command_files import (  # only where data meets an agent
         command_name,
         find_command_file,
+        read_command,
         runs_shell_on_arguments,
     )
 
-    if not _is_slash(filling, name) or not has_data(filling, name):
+    if not _is_slash(filling, name):
         return
     command = command_name(filling.as_text(name, filling.loop.states[name].action or ""))
     place = _place(definition, "states", name, "action")
     if command is None:
         return
     path = find_command_file(command, root, os.environ.get("HOME"), _plugin(command))
-    if path is None:
+    if path is not None and read_command(path) is None:
+        shown = os.path.relpath(path, root) if path.startswith(os.path.join(root, "")) else path
+        yield Problem(
+            "LL422",
+            f"`{shown}`, the file of `/{command}`, cannot be read, or is not a regular file",
+            place,
+            "put a file there that you may read, or remove it",
+        )
+    elif not has_data(filling, name):
+        return
+    elif path is None:
         yield Problem(
             "LL421",
             f"`/{command}` is given data, and its file was not found to see what it does with it",

@@ -16,6 +16,7 @@ from little_loops.errors import DefinitionError, Problem, UnknownLoop, UsageErro
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
 from little_loops.runs.project import LOOPS, files_named, loop_files, resolve
+from little_loops.system.plain_files import read_plain
 
 COMPILED_MARK = b"# compiled from "
 
@@ -30,8 +31,7 @@ class LoopFile(NamedTuple):
 def read_definition(path: str) -> Definition:
     """Read and check one file; problems are inside, only a missing file is an exception."""
     try:
-        with open(path, "rb") as stream:
-            raw = stream.read(LARGEST + 1)  # one byte more tells that it is too large
+        raw = read_plain(path, LARGEST + 1)  # one byte more tells that it is too large
     except OSError as error:
         raise UsageError(f"cannot read `{shown_path(path)}`: {error.strerror}") from error
     stem = os.path.splitext(os.path.basename(path))[0]
@@ -112,8 +112,7 @@ def _mentions(path: str, name: str) -> bool:
     if os.path.splitext(os.path.basename(path))[0] == name:
         return True
     try:
-        with open(path, "rb") as stream:
-            text = stream.read(LARGEST)
+        text = read_plain(path, LARGEST)
     except OSError:
         return False
     # The name of a goal is made of its words, so it stands nowhere in its file.
@@ -125,8 +124,7 @@ def _one_is_compiled(paths: Sequence[str]) -> bool:
 
 
 def _is_compiled(path: str) -> bool:
-    with open(path, "rb") as stream:
-        return stream.read(len(COMPILED_MARK)) == COMPILED_MARK
+    return read_plain(path, len(COMPILED_MARK)) == COMPILED_MARK
 
 
 def _ambiguous(name: str, paths: Sequence[str]) -> UsageError:

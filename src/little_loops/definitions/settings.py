@@ -15,6 +15,7 @@ from little_loops.authoring.yaml.places import Places
 from little_loops.errors import DefinitionError, UsageError
 from little_loops.fsm.schema import Evidence, FSMLoop, HostOptions
 from little_loops.runs.project import loops_of
+from little_loops.system.plain_files import read_plain
 
 SETTINGS = (
     *("max_iterations", "timeout", "idle_timeout", "backoff", "kill_grace", "shell", "host"),
@@ -88,13 +89,12 @@ def user_config(environ: Mapping[str, str]) -> str:
 
 def read_config(path: str) -> dict[str, Any]:
     """The settings of a config file, as the author wrote them; unknown ones are an error."""
-    if not os.path.isfile(path):  # a pipe would keep us waiting
-        return {}
     try:
-        with open(path, "rb") as stream:
-            raw = stream.read(LARGEST + 1)  # one byte more tells that it is too large
-    except OSError:
+        raw = read_plain(path, LARGEST + 1)  # one byte more tells that it is too large
+    except (FileNotFoundError, NotADirectoryError, PermissionError):  # another user's home
         return {}
+    except OSError as error:
+        raise UsageError(f"cannot read `{path}`: {error.strerror}", "move it away") from error
     from little_loops.authoring.yaml.nodes import Map, plain  # most projects have no config
     from little_loops.authoring.yaml.source import parse
 

@@ -24,6 +24,7 @@ from little_loops.runs.layout import CONTINUE
 from little_loops.system import process
 from little_loops.system.files import failure
 from little_loops.system.output import Scanner, SignalScanner
+from little_loops.system.plain_files import open_plain
 from little_loops.system.process_tree import marks_of
 from little_loops.system.stops import StopFlag
 
@@ -121,10 +122,16 @@ def cut_by(job: Job, ended: process.Ended | process.CannotStart) -> CutBy:
 
 
 def write_file(at: Workplace, name: str, text: str) -> None:
+    """Put a file of ours into the run's directory, whatever an action has put in its place."""
     path = os.path.join(at.run_dir, name)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as stream:
-        stream.write(text)
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "w", encoding="utf-8", errors="replace") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise failure(error, "write", path) from error
 
 
 # ── notes for the next session ─────────────────────────────────────────────────────────────────
@@ -132,24 +139,35 @@ def write_file(at: Workplace, name: str, text: str) -> None:
 Stamp = tuple[int, int]
 
 
+class Heard(NamedTuple):
+    """A signal line, and what kept its notes from being read."""
+
+    line: SignalLine | None = None
+    warnings: tuple[str, ...] = ()
+
+
 class Notes(NamedTuple):
     """The files in which an action may leave notes, and what lay there before it began."""
 
     before: Mapping[str, Stamp | None]
 
-    def signal_line(self, marker: str, payload: str) -> SignalLine:
+    def signal_line(self, marker: str, payload: str) -> Heard:
         kind = SIGNALS.get(marker, marker)
-        if kind == "handoff" and payload in EMPTY_NOTES:
-            payload = self._written() or payload
-        return SignalLine(kind, payload)
+        if kind != "handoff" or payload not in EMPTY_NOTES:
+            return Heard(SignalLine(kind, payload))
+        written, warnings = self._written()
+        return Heard(SignalLine(kind, written or payload), warnings)
 
-    def _written(self) -> str | None:
+    def _written(self) -> tuple[str | None, tuple[str, ...]]:
         """What the action wrote for its successor, if it did so while it ran."""
+        warnings: list[str] = []
         for path, before in self.before.items():
             if _stamp(path) not in (None, before):
-                with suppress(OSError):
-                    return _read(path)
-        return None
+                try:
+                    return _read(path), tuple(warnings)
+                except OSError as error:
+                    warnings.append(f"the notes in `{path}` cannot be read: {error.strerror}")
+        return None, tuple(warnings)
 
 
 def hand_over(at: Workplace, continuation: str | None) -> Notes:
@@ -176,6 +194,6 @@ def _stamp(path: str) -> Stamp | None:
 
 
 def _read(path: str) -> str:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = open_plain(path, os.O_RDONLY | os.O_NOFOLLOW)
     with open(descriptor, "rb") as stream:
         return stream.read(CONTINUATION_CAP).decode("utf-8", "replace").strip()

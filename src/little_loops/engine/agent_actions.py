@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from signal import SIGKILL, SIGTERM
 
 from little_loops.engine.action_output import Streams, kept_text
 from little_loops.engine.action_process import (
+    Heard,
     Notes,
     Workplace,
     cut_by,
@@ -29,10 +29,10 @@ from little_loops.engine.action_process import (
 from little_loops.engine.drive import ActionOutcome
 from little_loops.engine.resolve import Filled
 from little_loops.errors import StorageError
-from little_loops.fsm.commands import RunAgent
+from little_loops.fsm.commands import Job, RunAgent
 from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.spending import LOST
-from little_loops.fsm.state import AgentResult, LoopState, Result, SignalLine
+from little_loops.fsm.state import AgentResult, LoopState, Result
 from little_loops.hosts.base import (
     Activity,
     AuthFailed,
@@ -63,6 +63,8 @@ ERROR_EXIT = 2
 STDERR_TAIL = 4096
 ANSWER_S = 10.0
 """How long a CLI may take to list its plugins."""
+ANSWER_GRACE_S = 1.0
+NOT_FOUND = 127
 JUST_PASSED_MS = 10_000
 """An agent may take so long to end that the reset it names has passed: then it is asked at once."""
 RESTORED = "Protected files that must not be changed were restored"
@@ -76,7 +78,12 @@ def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) 
     env = environment(at, run, command.job, filled.env)
     host = host_named(command.host.host)
     request = request_for(at, command, host, _with_continuation(at, command, filled.text))
-    request = request._replace(plugin_dirs=_plugin_dirs(at, host, request, env))
+    began = time.monotonic()
+    try:
+        request = request._replace(plugin_dirs=_plugin_dirs(at, command.job, host, request, env))
+    except StoppedBeforeStart:
+        took_ms = round((time.monotonic() - began) * 1000)
+        return ActionOutcome(Result(None, took_ms, cut_by="stop"))
     launch = host.build(request)
     argv, why_not = _argv(at, launch, env)
     if why_not:
@@ -89,7 +96,8 @@ def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) 
         return ActionOutcome(raw)
     outcome = turn.outcome(ended, raw, cut)
     result = _result(at, command, raw, outcome)
-    return ActionOutcome(result, _signal(notes, turn, result), (*outcome.warnings, *_left(ended)))
+    heard = _signal(notes, turn, result)
+    return ActionOutcome(result, heard.line, (*outcome.warnings, *heard.warnings, *_left(ended)))
 
 
 def _left(ended: process.Ended) -> Iterator[str]:
@@ -162,7 +170,7 @@ def _argv(at: Workplace, launch: Launch, env: Mapping[str, str]) -> tuple[list[s
 
 
 def _plugin_dirs(
-    at: Workplace, host: Host, request: Request, env: Mapping[str, str]
+    at: Workplace, job: Job, host: Host, request: Request, env: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Where `/ll:` commands come from, unless the user has a plugin of that name."""
     ours = request.kind == "slash" and request.action.lstrip().startswith("/ll:")
@@ -174,22 +182,42 @@ def _plugin_dirs(
     from little_loops.hosts.plugin import plugin_dirs  # only its own commands need it
 
     def ask(argv: Sequence[str]) -> tuple[int, str]:
-        try:
-            asked = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**env, **request.env},
-                cwd=request.cwd,
-                timeout=ANSWER_S,
-                check=False,
-            )
-        except (OSError, subprocess.SubprocessError):
-            return 127, ""
-        return asked.returncode, asked.stdout.decode("utf-8", "replace")
+        return _ask(at, job, argv, {**env, **request.env}, request.cwd)
 
     return plugin_dirs(request.action, ask, program.path)
+
+
+class StoppedBeforeStart(Exception):
+    """A stop was asked for before the agent itself was started."""
+
+
+def _ask(
+    at: Workplace, job: Job, argv: Sequence[str], env: Mapping[str, str], cwd: str
+) -> tuple[int, str]:
+    """Exit code and stdout of a short command, which ends with a stop or with the action's time."""
+    printed = bytearray()
+    allowed_s = [ANSWER_S] if job.deadline_ms is None else [ANSWER_S, job.deadline_ms / 1000]
+    try:
+        ended = process.run(
+            argv,
+            env=env,
+            cwd=cwd,
+            stdin=None,
+            stdout=printed.extend,
+            stderr=lambda _chunk: None,
+            deadline_s=min(allowed_s),
+            stop=at.stop,
+            stop_plan=((SIGTERM, ANSWER_GRACE_S),),
+            on_started=at.on_started,
+            tick=at.onlookers.tick,
+        )
+    except process.CannotStart:
+        return NOT_FOUND, ""
+    if ended.cut_by == "stop":
+        raise StoppedBeforeStart
+    return NOT_FOUND if ended.exit_code is None else ended.exit_code, printed.decode(
+        errors="replace"
+    )
 
 
 class LoginRefused(Exception):
@@ -293,11 +321,11 @@ def _exit_code(agent_result: AgentResult, outcome: Outcome) -> int:
     return EXIT_CODES["fail"] if agent_result == "fail" else ERROR_EXIT
 
 
-def _signal(notes: Notes, turn: AgentTurn, result: Result) -> SignalLine | None:
+def _signal(notes: Notes, turn: AgentTurn, result: Result) -> Heard:
     found = turn.scanner.found
     if found is not None:
         payload = READY if READY_LINE.fullmatch(found.payload) else found.payload
         return notes.signal_line(found.kind, payload)
     if result.agent == "handoff":
         return notes.signal_line("CONTEXT_HANDOFF", "")
-    return None
+    return Heard()

@@ -40,6 +40,7 @@ from little_loops.fsm.state import LoopState, Result
 from little_loops.records import NamedTuple
 from little_loops.system import process_tree
 from little_loops.system.clock import RunClock
+from little_loops.system.plain_files import reading
 from little_loops.system.stops import StopFlag
 
 Answer = Literal["pass", "fail", "error"]
@@ -201,7 +202,7 @@ def _printed(directory: str, result: Result) -> str:
     texts = []
     for text, file in ((result.output, result.output_file), (result.stderr, result.stderr_file)):
         if file is not None:
-            with open(os.path.join(directory, file.path), "rb") as stream:
+            with reading(os.path.join(directory, file.path)) as stream:
                 stream.seek(max(0, file.size - SHOWN))
                 text = stream.read().decode("utf-8", "replace")
         texts.append((text or "").removesuffix("\n"))

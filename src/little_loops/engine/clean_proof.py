@@ -21,6 +21,7 @@ from little_loops.errors import StorageError, StoreError
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.system import process
+from little_loops.system.plain_files import open_plain, read_plain
 from little_loops.system.stops import StopFlag
 from little_loops.system.user_state import state_home
 from little_loops.trees.copies import CleanCopy
@@ -184,8 +185,7 @@ def _is_inner(path: str) -> bool:
 @contextmanager
 def _planted(path: str) -> Iterator[None]:
     """A file with a syntax error in it, for a while."""
-    with open(path, "rb") as stream:
-        content = stream.read()
+    content = read_plain(path)
     _write(path, NONSENSE + content + NONSENSE)
     try:
         yield
@@ -194,5 +194,5 @@ def _planted(path: str) -> Iterator[None]:
 
 
 def _write(path: str, content: bytes) -> None:
-    with open(path, "wb") as stream:
+    with open(open_plain(path, os.O_WRONLY | os.O_TRUNC), "wb") as stream:
         stream.write(content)

@@ -14,6 +14,7 @@ from little_loops.fsm.actions import Agent, Builtin, Shell, action_of_event
 from little_loops.fsm.commands import Job, RunAgent, RunShell
 from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.state import FileRef, LoopState, Result
+from little_loops.system.plain_files import read_plain
 from little_loops.system.stops import StopFlag
 
 RUN = LoopState("in-memory", "action", "action", "", "")
@@ -89,5 +90,4 @@ def _told(directory: str, result: Result) -> ActionResult:
 def _whole(directory: str, text: str | None, file: FileRef | None) -> str:
     if file is None:
         return text or ""
-    with open(os.path.join(directory, file.path), "rb") as stream:
-        return stream.read().decode("utf-8", "replace")
+    return read_plain(os.path.join(directory, file.path)).decode("utf-8", "replace")

@@ -39,6 +39,7 @@ from little_loops.runs.layout import RULES, RUN_JSON
 from little_loops.system import process, process_table
 from little_loops.system.files import to_json
 from little_loops.system.own_command import path_with_own_command
+from little_loops.system.plain_files import open_plain
 from little_loops.system.user_state import state_home
 from little_loops.trees import copies, model
 from little_loops.trees.git import Interrupted, find_git
@@ -189,7 +190,8 @@ def _read_rules(raw: bytes) -> Rules:
 def _write(path: str, data: bytes) -> None:
     """Whole or not at all."""
     part = f"{path}.part"
-    with open(part, "wb") as stream:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with open(open_plain(part, flags), "wb") as stream:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())

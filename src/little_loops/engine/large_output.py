@@ -16,6 +16,7 @@ from functools import cached_property
 from little_loops.fsm.colour_codes import ColourFilter, without_colours
 from little_loops.fsm.conditions import Reading
 from little_loops.fsm.extract import CannotJudge, matches_bytes, utf8
+from little_loops.system.plain_files import reading
 
 END_BYTES = 64 * 1024
 _CHUNK = 1 << 20
@@ -41,7 +42,7 @@ class LargeOutput:
         data, decoder = bytearray(), getincrementaldecoder("utf-8")("replace")
         uncoloured = ColourFilter()
         try:
-            with open(self._path, "rb") as stream:
+            with reading(self._path) as stream:
                 while chunk := stream.read(_CHUNK):
                     data += decoder.decode(uncoloured.feed(chunk)).encode()
         except OSError as error:
@@ -53,7 +54,7 @@ class LargeOutput:
 
     def ends(self) -> str:
         """Its beginning and its last lines; raises `OSError`."""
-        with open(self._path, "rb") as stream:
+        with reading(self._path) as stream:
             head = stream.read(END_BYTES)
             stream.seek(-END_BYTES, os.SEEK_END)
             tail = stream.read().removesuffix(b"\n")

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 
 from little_loops.errors import StoreError
+from little_loops.system.plain_files import read_plain
 from little_loops.trees.files import replace
 
 
@@ -46,8 +47,7 @@ class PinnedStart:
 
 def read_file(path: str) -> bytes:
     try:
-        with open(path, "rb") as stream:
-            return stream.read()
+        return read_plain(path)
     except OSError as error:
         raise StoreError(f"cannot read `{path}`: {error.strerror}") from error
 

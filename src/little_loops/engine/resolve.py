@@ -22,6 +22,7 @@ from little_loops.fsm.schema import ERROR, All, AnyOf, Condition, FSMLoop, Not
 from little_loops.fsm.state import FileRef, Judgement, LoopState, Result
 from little_loops.fsm.values import FILE_FIELDS, author_context, values_of
 from little_loops.records import NamedTuple
+from little_loops.system.plain_files import read_plain
 from little_loops.templates.render import (
     Lookup,
     NotANumber,
@@ -107,8 +108,8 @@ class Values:
         return os.path.join(self._run_dir or "", file.path)
 
     def read(self, file: FileRef) -> str:
-        with open(self.path_of(file), "rb") as stream:
-            return without_newline(without_colours(stream.read()).decode("utf-8", "replace"))
+        data = read_plain(self.path_of(file))
+        return without_newline(without_colours(data).decode("utf-8", "replace"))
 
     def _file_of(self, field: str, name: str, result: Result) -> str | None:
         if self._run_dir is None:

@@ -5,13 +5,13 @@ Not here: reading values (`resolve`), storing what actions print (`runs.output_f
 
 from __future__ import annotations
 
-import io
 import os
 from typing import BinaryIO
 
 from little_loops.fsm.state import FileRef, Result
 from little_loops.runs.arrival import Piece, StreamName, from_lines, from_sizes
 from little_loops.runs.combined_log import Source, combine
+from little_loops.system.plain_files import open_plain, read_plain, reading
 
 MAX_ORDER_BYTES = 16 << 20
 
@@ -54,7 +54,7 @@ class ResultFiles:
         """Both streams in order of arrival; of an agent what it said, then its program's stderr."""
         path = os.path.join(self._run_dir, f"{name}.log")
         stdout, stderr = self._output(name, result), self._stderr(name, result)
-        with open(stdout, "rb") as out, open(stderr, "rb") as err, _created(path) as target:
+        with reading(stdout) as out, reading(stderr) as err, _created(path) as target:
             sources: dict[StreamName, Source] = {"stdout": _source(out), "stderr": _source(err)}
             combine(sources, self._order(result), target.write)
         return path
@@ -65,8 +65,8 @@ class ResultFiles:
         if result.order_file is None:
             return from_sizes(result.order)
         try:
-            with open(os.path.join(self._run_dir, result.order_file), "rb") as stream:
-                return from_lines(stream.read(MAX_ORDER_BYTES))
+            path = os.path.join(self._run_dir, result.order_file)
+            return from_lines(read_plain(path, MAX_ORDER_BYTES))
         except FileNotFoundError:  # dropped, with other old outputs
             return ()
 
@@ -82,8 +82,8 @@ def _source(file: BinaryIO) -> Source:
 
 
 def _created(path: str) -> BinaryIO:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    return io.BufferedWriter(io.FileIO(os.open(path, flags, 0o600), "w"))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    return open(open_plain(path, flags, 0o600), "wb")
 
 
 def _raw(text: str | None, open_ended: bool) -> bytes:

@@ -6,6 +6,7 @@ from signal import SIGTERM
 
 from little_loops.engine.action_output import Streams
 from little_loops.engine.action_process import (
+    Heard,
     Workplace,
     cut_by,
     environment,
@@ -27,6 +28,5 @@ def run_shell(at: Workplace, run: LoopState, command: RunShell, filled: Filled) 
     ended = run_program(at, job, argv, env, streams, plan=((SIGTERM, job.kill_grace_s),))
     result = streams.result(ended, cut_by(job, ended))
     found = scanner.found
-    return ActionOutcome(
-        result, None if found is None else notes.signal_line(found.kind, found.payload)
-    )
+    heard = Heard() if found is None else notes.signal_line(found.kind, found.payload)
+    return ActionOutcome(result, heard.line, heard.warnings)

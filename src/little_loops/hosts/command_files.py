@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Sequence
 
 _NAME = re.compile(r"/([\w-]+(?::[\w-]+)*)")
@@ -28,7 +29,7 @@ def find_command_file(
     name: str, project: str, home: str | None, plugin_dirs: Sequence[str] = ()
 ) -> str | None:
     places = _places(name.split(":"), project, home, plugin_dirs)
-    return next((path for path in places if os.path.isfile(path)), None)
+    return next((path for path in places if os.path.exists(path)), None)
 
 
 def _places(
@@ -47,8 +48,10 @@ def _places(
 def read_command(path: str) -> bytes | None:
     """What a command file says; None if it cannot be read."""
     try:
-        with open(path, "rb") as stream:
-            return stream.read(MAX_COMMAND_BYTES)
+        # A named pipe would keep us waiting for its other end.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+            is_file = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+            return stream.read(MAX_COMMAND_BYTES) if is_file else None
     except OSError:
         return None
 

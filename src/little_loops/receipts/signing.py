@@ -16,6 +16,9 @@ from little_loops.records import NamedTuple
 NAMESPACE = "ll-loop-receipt"
 SUFFIX = ".sig"
 PROGRAM = "ssh-keygen"
+SIGN_S = 300.0
+"""To type a passphrase, or to find the key that has to be touched."""
+CHECK_S = 60.0
 
 
 class Signature(NamedTuple):
@@ -25,42 +28,44 @@ class Signature(NamedTuple):
     words: str
 
 
-def sign(path: str, key: str) -> str:
+def sign(path: str, key: str, within_s: float = SIGN_S) -> str:
     """Sign the file; gives the path of the signature.  A key with a passphrase asks for it."""
     signature = path + SUFFIX
     if os.path.lexists(signature):
         os.unlink(signature)  # ssh-keygen would ask
-    done = _run(["sign", "-f", key, "-n", NAMESPACE, path], capture=False)
+    done = _run(["sign", "-f", key, "-n", NAMESPACE, path], None, within_s)
     if done.returncode != 0 or not os.path.exists(signature):
         raise ProgramError(f"`{key}` did not sign: {_last_line(done.stderr)}")
     return signature
 
 
-def check(data: bytes, signature: str, signers: str | None) -> Signature:
+def check(data: bytes, signature: str, signers: str | None, within_s: float = CHECK_S) -> Signature:
     """By a file of allowed signers; without one, whether the signature fits at all, and whose key."""
     if signers is None:
-        done = _run(["check-novalidate", "-n", NAMESPACE, "-s", signature], data)
+        done = _run(["check-novalidate", "-n", NAMESPACE, "-s", signature], data, within_s)
         return Signature(done.returncode == 0, _last_line(done.stdout or done.stderr))
-    found = _run(["find-principals", "-s", signature, "-f", signers])
+    found = _run(["find-principals", "-s", signature, "-f", signers], b"", within_s)
     names = found.stdout.split()
     if found.returncode != 0 or not names:
         return Signature(False, f"signed by a key that is not in `{signers}`")
     name = names[0].decode("utf-8", "replace")
     words = ["verify", "-f", signers, "-I", name, "-n", NAMESPACE, "-s", signature]
-    done = _run(words, data)
+    done = _run(words, data, within_s)
     return Signature(done.returncode == 0, _last_line(done.stdout or done.stderr))
 
 
 def _run(
-    words: Sequence[str], data: bytes = b"", *, capture: bool = True
+    words: Sequence[str], data: bytes | None, within_s: float
 ) -> subprocess.CompletedProcess[bytes]:
+    """Without `data` it keeps our stdin: it may ask for a passphrase."""
     program = shutil.which(PROGRAM)
     if program is None:
         raise ProgramError(f"`{PROGRAM}` is not installed", "it comes with OpenSSH 8.1 or newer")
     argv = [program, "-Y", *words]
-    if not capture:  # it may ask for a passphrase
-        return subprocess.run(argv, capture_output=True, check=False)
-    return subprocess.run(argv, input=data, capture_output=True, check=False)
+    try:
+        return subprocess.run(argv, input=data, capture_output=True, timeout=within_s, check=False)
+    except subprocess.TimeoutExpired:
+        raise ProgramError(f"`{PROGRAM}` gave no answer within {within_s:g} s") from None
 
 
 def _last_line(text: bytes) -> str:

@@ -27,6 +27,7 @@ from little_loops.runs.entries import entries
 from little_loops.runs.reading import Runs
 from little_loops.runs.seals import seal_of
 from little_loops.runs.view import RunView
+from little_loops.system.plain_files import read_plain, reading
 from little_loops.trees.git import find_git
 from little_loops.trees.store import TreeStore
 
@@ -52,8 +53,7 @@ def verify(
     path: str, root: str, environ: Mapping[str, str], signers: str | None = None
 ) -> tuple[Receipt, list[Finding]]:
     """Raises `Malformed` if the file is no receipt."""
-    with open(path, "rb") as stream:
-        data = stream.read()
+    data = read_plain(path)
     receipt = read(data)
     findings = [
         *_form(receipt),
@@ -170,7 +170,7 @@ def file_at(root: str, path: str) -> File | None:
 
 def _hash_of(path: str) -> str:
     found = hashlib.sha256()
-    with open(path, "rb") as stream:
+    with reading(path) as stream:
         while piece := stream.read(CHUNK):
             found.update(piece)
     return found.hexdigest()

@@ -21,6 +21,7 @@ from little_loops.records import NamedTuple
 from little_loops.relay.call import Call
 from little_loops.relay.git import TIMED_OUT, Answer, git
 from little_loops.relay.record import read_small, write_whole
+from little_loops.system.plain_files import read_plain
 
 SNAPSHOT = "relay-before.json"
 LARGEST_SNAPSHOT = 256 << 20
@@ -210,8 +211,7 @@ def _digest(path: str, info: os.stat_result) -> str:
     kind = "program" if info.st_mode & stat.S_IXUSR else "file"
     if not stat.S_ISREG(info.st_mode) or info.st_size > LARGEST_HASHED:
         return f"{kind}:{info.st_size}:{info.st_mtime_ns}"
-    with open(path, "rb") as stream:
-        return f"{kind}:{sha256(stream.read()).hexdigest()}"
+    return f"{kind}:{sha256(read_plain(path)).hexdigest()}"
 
 
 # ── committing ─────────────────────────────────────────────────────────────────────────────────

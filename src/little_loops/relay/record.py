@@ -21,6 +21,7 @@ from typing import Any
 from little_loops.errors import DamagedRun, StorageError
 from little_loops.records import NamedTuple
 from little_loops.relay.rules import Turn
+from little_loops.system.plain_files import open_plain
 
 FORMAT = 1
 MEMORY = "relay.json"
@@ -28,6 +29,7 @@ REPORT = "relay-report.txt"
 GUARD = ".postflight-loop-guard"
 MARKER = ".postflight-pending"
 LARGEST = 64 << 20
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Task(NamedTuple):
@@ -175,9 +177,9 @@ def read_small(path: str, limit: int, home: str = "") -> str | None:
 
 
 def read_plain(path: str, limit: int, home: str = "") -> bytes | None:
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        with open(os.open(os.path.join(home, path), flags), "rb") as stream:
+        descriptor = open_plain(os.path.join(home, path), os.O_RDONLY | os.O_NOFOLLOW)
+        with open(descriptor, "rb") as stream:
             content = stream.read(limit + 1)
     except FileNotFoundError:
         return None
@@ -196,8 +198,7 @@ def write_whole(path: str, text: str, home: str = "", *, mode: int = 0o600) -> N
     try:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(temporary, flags, mode), "wb") as stream:
+        with open(os.open(temporary, NEW, mode), "wb") as stream:
             os.fchmod(stream.fileno(), mode)
             stream.write(text.encode("utf-8"))
             stream.flush()

@@ -38,6 +38,7 @@ from little_loops.relay.record import Pending, Relay, Task, kept_metadata
 from little_loops.relay.report import report, turn_line
 from little_loops.relay.rules import Cut, Decision, Metadata, Turn, TurnEnd, Unusable
 from little_loops.relay.tasks import find_task, write_status
+from little_loops.system.plain_files import reading
 
 READY = "ready"
 NO_REPOSITORY = "there is no git repository here, so nothing is committed"
@@ -167,7 +168,7 @@ def _failed_check(given: Inputs, relay: Relay) -> dict[str, str]:
 def _end_of(path: str) -> str:
     """The last lines of a file, indented, so that none of them passes for a line of ours."""
     try:
-        with open(path, "rb") as stream:
+        with reading(path) as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - CHECK_BYTES))
             text = stream.read(CHECK_BYTES).decode("utf-8", "replace")
     except OSError:

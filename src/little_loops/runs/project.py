@@ -122,15 +122,20 @@ def resolve(argument: str, root: str, name_of: NameOf, *, cwd: str) -> tuple[str
     """The file a word names; several if only the names inside files match, none if nothing does."""
     if "/" in argument or argument.endswith(SUFFIXES):
         path = os.path.join(cwd, os.path.expanduser(argument))
-        if os.path.isfile(path):
+        if _is_taken(path):
             return (path,)
     if not is_loop_name(argument):
         return ()
     for suffix in ("", *SUFFIXES):
         path = os.path.join(root, loops_of(root), argument + suffix)
-        if os.path.isfile(path):
+        if _is_taken(path):
             return (path,)
     return files_named(argument, root, name_of)
+
+
+def _is_taken(path: str) -> bool:
+    """Also by what is no file: whoever reads it says so."""
+    return os.path.exists(path) and not os.path.isdir(path)
 
 
 def files_named(name: str, root: str, name_of: NameOf) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import subprocess
 
 VERB = "background-run"
+END_S = 10.0
+"""For a process that saves its run and ends what it has started."""
 OUTER_RUN = ("LL_RUN_ID", "LL_STEP_ID", "LL_ATTEMPT", "LL_ITERATION", "LL_LOOP")
 OUTER_RUN_EXTRAS = ("LL_RUN_DIR", "LL_CLAIM", "LL_CONTINUATION")
 
@@ -64,10 +66,10 @@ def launch(
             return _answer(child, say)
     except KeyboardInterrupt:
         child.send_signal(signal.SIGTERM)  # it is ours until it has begun
-        child.wait()
+        _end_of(child)
         raise
     except BrokenPipeError:
-        child.wait()
+        _end_of(child)
         raise NotStarted("the background process ended at once", None, 1) from None
     finally:
         child.returncode = child.returncode or 0  # it is not to be waited for
@@ -83,8 +85,19 @@ def _answer(child: subprocess.Popen[bytes], say: Callable[[str], None]) -> Backg
             raise NotStarted(said["error"], said["help"], said["exit_code"])
         else:
             return BackgroundRun(child.pid, said["run"], said["log"])
-    code = child.wait()
+    code = _end_of(child)
     raise NotStarted(f"the background process ended before it began (exit {code})", None, 1)
+
+
+def _end_of(child: subprocess.Popen[bytes]) -> int:
+    """Its exit code; what does not end although nobody listens to it any more is killed."""
+    import subprocess
+
+    try:
+        return child.wait(END_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        return child.wait(END_S)
 
 
 def own_environment(environ: Mapping[str, str]) -> dict[str, str]:

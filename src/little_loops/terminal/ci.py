@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import BinaryIO
 
 from little_loops.fsm.events import (
     ActionComplete,
@@ -33,6 +34,7 @@ from little_loops.reporting.lines import INDENT, PlainLines, last_line, signal_n
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Observer
 from little_loops.reporting.reporter import Reporter
+from little_loops.system.plain_files import open_at_once
 
 HEARTBEAT = "LL_HEARTBEAT"
 HEARTBEAT_S = 60.0
@@ -198,14 +200,17 @@ class StepSummary(Observer):
                 self._add(event.state, "interrupted", took_ms)
             case _ if isinstance(event, FinalEvent):
                 # A summary that cannot be written is no reason to lose the screen.
-                with suppress(OSError), open(self._path, "a", encoding="utf-8") as stream:
-                    stream.write(self.page(event))
+                with suppress(OSError), self._opened() as stream:
+                    stream.write(self.page(event).encode())
             case _:
                 pass
 
     def _add(self, state: str, result: str, took_ms: int) -> None:
         self._rows.append(Row(self._iteration, state, result, duration_text(took_ms)))
         self._count += 1
+
+    def _opened(self) -> BinaryIO:
+        return open(open_at_once(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
 
     def page(self, last: FinalEvent) -> str:
         lines = [f"### {_markdown(self._loop)}", "", _markdown(last_line(last)), ""]

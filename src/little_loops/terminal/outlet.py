@@ -21,6 +21,7 @@ PATIENCE_S = 0.25
 """How long one write waits for a reader that has kept up so far."""
 LAST_PATIENCE_S = 1.0
 ROOM = 1 << 20
+AT_ONCE = os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Outlet(io.TextIOBase):
@@ -101,7 +102,6 @@ def _descriptor(stream: TextIO) -> int | None:
     except (OSError, ValueError):  # a stream without a file, as tests have
         return None
     try:
-        flags = os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
-        return os.open(os.ttyname(given), flags)
+        return os.open(os.ttyname(given), AT_ONCE)
     except OSError:  # no terminal, or one we may not open
         return given

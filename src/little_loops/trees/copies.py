@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
 from little_loops.system.files import PRIVATE_FOLDER, failure, to_json, write_all
+from little_loops.system.plain_files import open_plain
 from little_loops.system.user_state import key_of
 from little_loops.trees import files as store_files
 from little_loops.trees.content import CHUNK, READ, Bounds, Intake
@@ -84,7 +85,7 @@ class CleanCopy:
             os.makedirs(self._base, mode=PRIVATE_FOLDER, exist_ok=True)
             os.makedirs(self.path, exist_ok=True)
             lock = os.path.join(self._base, "lock")
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = open_plain(lock, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise _failed(error, "make", self.path) from error
         try:

@@ -25,6 +25,7 @@ from typing import Any
 from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
 from little_loops.system.files import PRIVATE_FILE, PRIVATE_FOLDER, failure, sync_all, write_all
+from little_loops.system.plain_files import open_plain, read_plain
 from little_loops.system.user_state import key_of
 from little_loops.trees.git import Git, is_inside
 
@@ -160,8 +161,7 @@ def _store_failure(error: OSError, doing: str, path: str) -> StoreError:
 
 def read(path: str) -> bytes | None:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_plain(path)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -188,10 +188,9 @@ def replace(path: str, data: bytes, *, sync: bool = False) -> None:
 
 def append(path: str, data: bytes) -> None:
     """Add a line to a file, synced."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     try:
         is_new = not os.path.lexists(path)
-        descriptor = os.open(path, flags, PRIVATE_FILE)
+        descriptor = open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
         try:
             write_all(descriptor, data)
             sync_all(descriptor)
@@ -224,7 +223,7 @@ def locked(files: StoreFiles, git: Git, *, alone: bool = False) -> Iterator[None
     """Use the store beside others, or alone."""
     path = files.place("lock")
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = open_plain(path, os.O_RDWR)
     except OSError as error:
         raise _lost(path) from error
     try:

@@ -20,6 +20,7 @@ from contextlib import suppress
 from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
 from little_loops.system.files import sync_all, write_all
+from little_loops.system.plain_files import reading
 
 ID_BYTES = 20
 EMPTY_TREE = bytes.fromhex("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
@@ -213,7 +214,7 @@ class PackSet:
         if f"{name.removesuffix('.idx')}.pack" not in found:
             raise _missing(path.removesuffix(".idx") + ".pack")
         try:
-            with open(path, "rb") as file:
+            with reading(path) as file:
                 index = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             raise _damaged(path) from error

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
+from little_loops.system.plain_files import reading
 from little_loops.trees.git import Git, is_inside
 from little_loops.trees.rules import is_cache
 
@@ -280,7 +281,7 @@ def replace_path(data: bytes, old: bytes, new: bytes) -> bytes:
 
 def _read(full: str, path: str) -> bytes:
     try:
-        with open(full, "rb") as file:
+        with reading(full) as file:
             data = file.read(MAX_REWRITTEN_BYTES + 1)
     except OSError as error:
         raise _impossible(path, (error.strerror or str(error)).lower()) from error

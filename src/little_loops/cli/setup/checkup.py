@@ -179,7 +179,7 @@ def _why_no_lock(place: str) -> str:
     """A shared lock on the directory itself: that changes nothing and disturbs nobody."""
     from fcntl import LOCK_NB, LOCK_SH, flock  # only needed here
 
-    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         flock(descriptor, LOCK_SH | LOCK_NB)
     except BlockingIOError:

@@ -22,11 +22,13 @@ from types import FrameType
 
 from little_loops.cli.options import Args, flag
 from little_loops.errors import FAILED, OK, PAUSED, SIGNALLED
+from little_loops.system.plain_files import read_plain
 from little_loops.terminal.console import columns_of, is_terminal, say, talk
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "demo_project")
 LOOP = "fix-leap"
 END_S = 5.0
+GIT_S = 30.0
 WIDEST = 80
 
 FIRST = """\
@@ -83,8 +85,8 @@ def _end(number: int, frame: FrameType | None) -> None:
 def _play(place: str, *, wait: bool) -> int:
     project = _build(place, WATCHED_STEP_S if is_terminal(sys.stdout) else UNWATCHED_STEP_S)
     _tell(FIRST)
-    with open(os.path.join(project, ".loops", f"{LOOP}.yaml"), encoding="utf-8") as stream:
-        shown = [line for line in stream if not line.strip().startswith(NOT_SHOWN)]
+    lines = read_plain(os.path.join(project, ".loops", f"{LOOP}.yaml")).decode().splitlines(True)
+    shown = [line for line in lines if not line.strip().startswith(NOT_SHOWN)]
     say("".join(f"    {line}" for line in shown))
     for verb, code, sentence in (("run", PAUSED, SECOND), ("resume", OK, LAST)):
         if wait:
@@ -149,11 +151,10 @@ def _build(place: str, step_s: float) -> str:
         (f"{LOOP}.yaml", os.path.join(project, ".loops")),
         ("agent.py", place),
     ):
-        with open(os.path.join(SOURCES, f"{name}.txt"), encoding="utf-8") as stream:
-            text = stream.read()
+        text = read_plain(os.path.join(SOURCES, f"{name}.txt")).decode()
         for placeholder, value in values.items():
             text = text.replace(f"@{placeholder}@", value)
-        with open(os.path.join(target, name), "w", encoding="utf-8") as stream:
+        with open(os.path.join(target, name), "x", encoding="utf-8") as stream:
             stream.write(text)
     return project
 
@@ -161,8 +162,10 @@ def _build(place: str, step_s: float) -> str:
 def _is_repository(project: str) -> bool:
     """Make it one, so that the run can prove what it ran the tests on; without git it cannot."""
     try:
-        done = subprocess.run(["git", "init", "-q", project], capture_output=True, check=False)
-    except OSError:
+        done = subprocess.run(
+            ["git", "init", "-q", project], capture_output=True, timeout=GIT_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
         return False
     return done.returncode == 0
 

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable
 
 from little_loops.records import NamedTuple
+from little_loops.system.plain_files import read_plain
 
 Which = Callable[[str], str | None]
 HasModule = Callable[[str, str], bool]
@@ -155,8 +156,7 @@ def count(command: str, tool: str, pattern: str, codes: str) -> str:
 def read(root: str, *names: str) -> str:
     """The text of a file of the project; nothing if it is not there, or no text."""
     try:
-        with open(os.path.join(root, *names), "rb") as stream:
-            return stream.read(LARGEST).decode("utf-8", "replace")
+        return read_plain(os.path.join(root, *names), LARGEST).decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -24,6 +24,7 @@ from little_loops.runs.folders import make_folder
 from little_loops.runs.layout import RUNNING
 from little_loops.runs.project import LOOPS, SUFFIXES, files_named, find_project, loop_files
 from little_loops.system.files import failure
+from little_loops.system.plain_files import read_plain
 from little_loops.terminal.console import ascii_only, say, talk
 
 PROBE_S = 5.0
@@ -219,8 +220,7 @@ def filled(name: str, found: Found, evidence: Written = NOTHING) -> str:
     check = _check_of(name, found) or _to_be_written(name)
     by_exit = name == "types" and _check_of(name, found) is not None and not check.counts
     path = os.path.join(os.path.dirname(__file__), "templates", _file(name, by_exit=by_exit))
-    with open(path, encoding="utf-8") as stream:
-        text = stream.read()
+    text = read_plain(path).decode()
     tests = found.checks.tests
     return fill(
         text,
