@@ -165,7 +165,7 @@ def test_a_rewritten_check_is_reported_where_only_the_tests_are_protected(tmp_pa
     ]
 
 
-@pytest.mark.parametrize(("spared", "exit_code"), [("", 1), (", '!/src'", 0)])
+@pytest.mark.parametrize(("spared", "exit_code"), [("", 3), (", '!/src'", 0)])
 def test_what_a_protected_link_leads_to_is_protected_unless_it_is_spared(
     tmp_path, spared, exit_code
 ):
@@ -177,7 +177,7 @@ def test_what_a_protected_link_leads_to_is_protected_unless_it_is_spared(
         "warning: `src` is protected, because a protected link leads to it; add `!/src` to `protect`"
         " if agents may change it"
     )
-    assert (warning in ended.stdout, ended.returncode) == (exit_code == 1, exit_code)
+    assert (warning in ended.stderr, ended.returncode) == (exit_code == 3, exit_code)
 
 
 DAEMON = """\
