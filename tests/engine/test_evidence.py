@@ -330,6 +330,29 @@ def test_changes_outside_the_scope_are_put_back_and_kept_as_a_patch(tmp_path):
     assert "+x" in patch.read_text()
 
 
+def test_long_and_odd_names_are_shown_short_and_whole(tmp_path):
+    folder = "tests/" + "/".join(str(number) * 64 for number in range(6))
+    odd = agent(
+        f"mkdir -p {folder}; touch {folder}/test_long.py",
+        "touch \"tests/$(printf 'a\\377\\033[31mb')\"",
+        "git init -q \"tests/$(printf '\\377')\"",
+        "mkfifo \"src/$(printf '\\377')\"",
+    )
+    more = "evidence: {protect: [tests/], tampering: fail}\n"
+    ended = run(laid_out(Project(tmp_path), odd, more))
+    long = f"tests/{'0' * 33}…{'5' * 47}/test_long.py"
+    changed = f"{long}, tests/a\\xff\\x1b[31mb"
+    assert [line for line in plain(ended.stdout).splitlines() if "tests/a" in line] == [
+        f"       ! {changed} were changed by the agent",
+        f"Loop failed in state 'fix': the agent changed {changed} (1 iteration, TIME)",
+        f"Files changed: {changed}",
+    ]
+    assert ended.stderr.splitlines()[:2] == [
+        r"warning: `src/\xff` is not part of the snapshot: neither a file nor a link",
+        r"warning: `tests/\xff` is not watched: it is a git repository of its own",
+    ]
+
+
 RESTORED = "tests/check.py was changed by the agent: restored"
 CHANGED = "tests/check.py was changed by the agent"
 STRAYED = "outside the scope, the agent changed"

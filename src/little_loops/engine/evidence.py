@@ -30,6 +30,7 @@ from little_loops.fsm.happenings import (
     SnapshotTaken,
     StoreFailed,
 )
+from little_loops.fsm.path_text import listed
 from little_loops.fsm.protection import always_protected, protected_by, watched_by
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Changed, LoopState, Result
@@ -320,9 +321,8 @@ def _outside(
 def _warnings(taken: model.Snapshot, is_first: bool) -> tuple[str, ...]:
     if not is_first or not taken.unstored:
         return taken.left_out
-    first, more = taken.unstored[0], len(taken.unstored) - 1
-    rest = f" and {more} more" if more else ""
-    return (*taken.left_out, f"too large to be stored, and so to be restored: {first}{rest}")
+    paths = listed(taken.unstored, len(taken.unstored))
+    return (*taken.left_out, f"too large to be stored, and so to be restored: {paths}")
 
 
 def _led_to(guard: Guard) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from little_loops.fsm.actions import Action, Agent, Shell, action_of
 from little_loops.fsm.happenings import PathChange
+from little_loops.fsm.path_text import listed
 from little_loops.fsm.schema import (
     ERROR,
     FAIL,
@@ -140,14 +141,6 @@ def tampered_finding(tampering: str, by: str, paths: Sequence[str], count: int) 
         return None
     who = "the agent changed" if by == "agent" else "while the check ran, something changed"
     return Finding("tampered", f"{who} {listed(paths, count)}")
-
-
-def listed(paths: Sequence[str], count: int) -> str:
-    """The paths in a sentence: `tests/a.py and 3 more`."""
-    shown = paths[:3]
-    rest = count - len(shown)
-    text = ", ".join(shown)
-    return f"{text} and {rest} more" if rest > 0 else text
 
 
 # ── rule 2: changes outside the scope ──────────────────────────────────────────────────────────

@@ -25,10 +25,10 @@ from little_loops.fsm.evidence import (
     MAX_PATHS,
     NOT_PASSED,
     PASSED,
-    listed,
     stalls_after,
     tampered_finding,
 )
+from little_loops.fsm.path_text import listed
 from little_loops.fsm.schema import ERROR, OUT_OF_SCOPE
 from little_loops.fsm.state import Blame, CheckRecord, Finding, LoopState, NotPassed, Trees
 

@@ -44,7 +44,6 @@ from little_loops.fsm.evidence import (
     known,
     latest_agent_pass,
     leads_to_success,
-    listed,
     never_settles,
     one_report_each,
     recheck_due,
@@ -52,6 +51,7 @@ from little_loops.fsm.evidence import (
     weigh,
 )
 from little_loops.fsm.happenings import LeftoversEnded, PathsRestored, SnapshotTaken
+from little_loops.fsm.path_text import listed
 from little_loops.fsm.schema import TAMPERED, Place
 from little_loops.fsm.state import CheckRecord, Judgement, LoopState, Trees, When
 from little_loops.fsm.turn import Turn

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from little_loops.fsm.colour_codes import without_colours
+from little_loops.fsm.path_text import escaped
 
 # In ranges, because a reader checks them against the Unicode tables that way.
 _HIDDEN = (
@@ -42,12 +43,5 @@ def visible(text: str, newlines: bool = True) -> str:
         return text
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = re.sub(f"[{_HIDDEN}]", _escape, text)
+    text = re.sub(f"[{_HIDDEN}]", lambda found: escaped(found[0]), text)
     return text if newlines else text.replace("\n", "\\n")
-
-
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

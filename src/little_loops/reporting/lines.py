@@ -46,7 +46,7 @@ from little_loops.fsm.events import (
     Tree,
     message_of,
 )
-from little_loops.fsm.evidence import listed
+from little_loops.fsm.path_text import listed
 from little_loops.fsm.state import Changed, Result, WaitKind
 from little_loops.fsm.values import duration_text
 from little_loops.reporting.action_line import prompt_mark, running

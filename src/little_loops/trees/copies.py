@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from little_loops.errors import StoreError
+from little_loops.fsm.path_text import path_text
 from little_loops.records import NamedTuple
 from little_loops.system.files import PRIVATE_FOLDER, failure, to_json, write_all
 from little_loops.system.plain_files import open_plain
@@ -216,7 +217,7 @@ class CleanCopy:
                     digest.update(chunk)
                     write_all(descriptor, chunk)
                 if digest.hexdigest() != one.id:
-                    raise NotClean(f"`{path}` has changed, and was {TOO_LARGE}")
+                    raise NotClean(f"`{path_text(path)}` has changed, and was {TOO_LARGE}")
 
     # ── working in it ──────────────────────────────────────────────────────────────────────────
 
@@ -300,7 +301,8 @@ def refuse_twins(paths: Iterable[str], folder: str) -> None:
         twin = known.setdefault(path.casefold(), path)
         if twin != path:
             raise NotClean(
-                f"`{twin}` and `{path}` differ only in case, and `{folder}` ignores it",
+                f"`{path_text(twin)}` and `{path_text(path)}` differ only in case,"
+                f" and `{folder}` ignores it",
                 "rename one, or set XDG_STATE_HOME to a file system that tells them apart",
             )
 

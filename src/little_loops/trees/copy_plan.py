@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 
+from little_loops.fsm.path_text import path_text
 from little_loops.records import NamedTuple
 from little_loops.trees.content import READ
 from little_loops.trees.git import is_inside
@@ -97,7 +98,8 @@ class Planner:
         for path, one in guard.paths.items():
             if one.kind == "other":
                 raise NotClean(
-                    f"`{path}` is protected and not readable", "leave it out of `protect`"
+                    f"`{path_text(path)}` is protected and not readable",
+                    "leave it out of `protect`",
                 )
             if any(is_inside(path, each) for each in (*self._rules.linked, *self._rules.nested)):
                 ignored.append(one)

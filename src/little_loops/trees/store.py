@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from little_loops.errors import StoreError
+from little_loops.fsm.path_text import path_text
 from little_loops.system.files import failure, to_json
 from little_loops.trees import files as store_files
 from little_loops.trees import upkeep
@@ -224,10 +225,13 @@ class TreeStore:
         """Named once."""
         walk, guard = self._walks[rules.run], self._guards[rules.run]
         said = {
-            path: f"`{path}` is not part of the snapshot: {why}"
+            path: f"`{path_text(path)}` is not part of the snapshot: {why}"
             for path, why in walk.left_out.items()
         }
-        said |= {path: f"`{path}` is not watched: {why}" for path, why in guard.left_out.items()}
+        said |= {
+            path: f"`{path_text(path)}` is not watched: {why}"
+            for path, why in guard.left_out.items()
+        }
         new = sorted(said.keys() - self._named)
         self._named.update(new)
         return tuple(said[path] for path in new)
@@ -524,7 +528,7 @@ class TreeStore:
 
     def stored(self, path: str, is_link: bool, mode: int, id: str) -> StoredFile:
         if self.is_unstored(id):
-            raise StoreError(f"`{path}` was {TOO_LARGE}")
+            raise StoreError(f"`{path_text(path)}` was {TOO_LARGE}")
         data = read_all(self.git, self.files, [id])[id]
         return StoredFile(path, "link" if is_link else "file", stat.S_IMODE(mode), data)
 
@@ -584,7 +588,8 @@ def _wanted(
 
 def _restoration(paths: Sequence[str], failed: Mapping[str, str], kept: str) -> Restoration:
     done = tuple(path for path in paths if path not in failed)
-    return Restoration(done, tuple(f"{path}: {why}" for path, why in sorted(failed.items())), kept)
+    not_done = tuple(f"{path_text(path)}: {why}" for path, why in sorted(failed.items()))
+    return Restoration(done, not_done, kept)
 
 
 def _failed(error: OSError, doing: str, path: str) -> StoreError:
