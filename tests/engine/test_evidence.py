@@ -165,6 +165,17 @@ def test_a_rewritten_check_is_reported_where_only_the_tests_are_protected(tmp_pa
     ]
 
 
+def test_a_test_that_a_killed_run_left_weakened_is_named_when_the_next_one_starts(tmp_path):
+    kill = agent("echo > tests/check.py", "kill -9 $PPID", "sleep 1")
+    project = laid_out(Project(tmp_path), kill, PROTECTED)
+    assert run(project).returncode == -9
+    ended = run(project, "--fresh")
+    assert ended.stderr.splitlines()[0] == (
+        "warning: tests/check.py changed during an agent's turn that was cut short, and this run starts"
+        " with the change; look at it with `git diff`"
+    )
+
+
 @pytest.mark.parametrize(("spared", "exit_code"), [("", 3), (", '!/src'", 0)])
 def test_what_a_protected_link_leads_to_is_protected_unless_it_is_spared(
     tmp_path, spared, exit_code

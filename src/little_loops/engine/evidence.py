@@ -36,7 +36,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Changed, LoopState, Result
 from little_loops.relay.places import Places, places_of
 from little_loops.runs.claims import holders
-from little_loops.runs.layout import RULES, RUN_JSON
+from little_loops.runs.layout import RULES, RUN_JSON, RunFiles
 from little_loops.system import process, process_table
 from little_loops.system.files import to_json
 from little_loops.system.own_command import path_with_own_command
@@ -179,6 +179,21 @@ def _is_below_us(pid: int) -> bool:
         found = process_table.SYSTEM.look(pid)
         pid = found.parent if found is not None else 0
     return pid == os.getpid()
+
+
+def changed_since_start(
+    loop: FSMLoop, run: LoopState, files: RunFiles, environ: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The protected paths that differ from what a cut run expects; none if that cannot be seen."""
+    reference = run.trees.reference if run.trees is not None else None
+    if reference is None:
+        return ()
+    trees = RunTrees(loop, run, files.root, files.data, environ)
+    try:
+        now = trees.store.snapshot(trees.rules, reference).guard
+        return tuple(each.path for each in trees.store.guard_changes(reference, now))
+    except (StoreError, StorageError):
+        return ()
 
 
 def _read_rules(raw: bytes) -> Rules:

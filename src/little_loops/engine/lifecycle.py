@@ -20,7 +20,7 @@ from little_loops.engine.local_world import LocalWorld, Services, SessionNote
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.endings import not_resumable
-from little_loops.fsm.evidence import known, wants_evidence
+from little_loops.fsm.evidence import known, listed, wants_evidence
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.schema import FSMLoop
@@ -97,7 +97,7 @@ def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome
         _refuse_early(request)
     with ExitStack() as stack:
         stack.enter_context(_claim(loop, request.scope or loop.scope, request, services, run_id))
-        _make_room(request)
+        _make_room(request, services)
         clock = _clock(services, 0)
         run = new_run(
             loop,
@@ -167,13 +167,40 @@ def _claim(
     )
 
 
-def _make_room(request: RunRequest) -> None:
+def _make_room(request: RunRequest, services: Services) -> None:
     """Put an old run of this name into the history; one that is unfinished only if told to."""
-    before = None if request.fresh else current(request.root, request.name)
-    if before is not None and before.run.status in UNFINISHED:
+    before = _unfinished(request)
+    if before is not None and not request.fresh:
         raise unfinished(request.name, before.run)
     _end_orphans_of(RunFiles(request.root, request.name))
+    if before is not None:
+        _warn_of_tampering(before, services)
     archive(request.root, request.name)
+
+
+def _unfinished(request: RunRequest) -> StoredRun | None:
+    try:
+        before = current(request.root, request.name)
+    except StorageError:
+        if request.fresh:
+            return None  # a damaged run can be put away, too
+        raise
+    return before if before is not None and before.run.status in UNFINISHED else None
+
+
+def _warn_of_tampering(before: StoredRun, services: Services) -> None:
+    """What an agent may have done to protected files before its run was cut, which nobody put back."""
+    trees = known(before.run)
+    if trees is None or trees.blame != "agent" or before.run.phase != "running":
+        return
+    from little_loops.engine.evidence import changed_since_start  # loops without agents pay nothing
+
+    paths = changed_since_start(before.loop, before.run, before.files, services.environ)
+    if paths:
+        services.warn(
+            f"warning: {listed(paths, len(paths))} changed during an agent's turn that was cut short,"
+            " and this run starts with the change; look at it with `git diff`"
+        )
 
 
 def _refuse_early(request: RunRequest) -> None:
