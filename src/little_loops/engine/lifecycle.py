@@ -20,9 +20,10 @@ from little_loops.engine.local_world import LocalWorld, Services, SessionNote
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.endings import not_resumable
-from little_loops.fsm.evidence import known, listed, wants_evidence
+from little_loops.fsm.evidence import known, wants_evidence
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
+from little_loops.fsm.path_text import listed
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits, LoopState, Result
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
