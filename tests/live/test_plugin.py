@@ -130,7 +130,7 @@ def test_a_wish_becomes_a_loop_that_is_valid_seen_and_agreed_to(stage: Stage):
     model = stage.play(
         Rule("Yes, save it", put(".loops/greet.yaml", MENDED), bash("ll-loop validate greet"), OK),
         Rule(
-            "The wish: a greeting is there",
+            "The goal: a greeting is there",
             *(bash("ll-loop schema"), put(draft, DRAFT), check, put(draft, MENDED), check),
             Say(f"{MENDED}\nShould I save it?"),
         ),
