@@ -176,6 +176,24 @@ def test_a_test_that_a_killed_run_left_weakened_is_named_when_the_next_one_start
     )
 
 
+def test_a_definition_that_a_killed_turn_rewrote_is_not_continued_with(tmp_path):
+    rewrite = "sed -i 's,- .*check.py,- echo ok,' .loops/fix.yaml"
+    fix = '[ -e "$HOME/killed" ] && echo right > src/value && exit'
+    kill = agent(fix, rewrite, ': > "$HOME/killed"', "kill -9 $PPID", "sleep 1")
+    project = laid_out(Project(tmp_path), kill, PROTECTED)
+    assert run(project).returncode == -9
+    ended = project.ll("resume", "fix", "--definition", "current", "--allow-skip-permissions")
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "error: `.loops/fix.yaml` changed during an agent's turn that was cut short\n"
+        "   = help: look at it with `git diff`; `ll-loop resume fix --definition original` continues"
+        " with the definition that the run was started with\n"
+    )
+    ended = project.ll("resume", "fix", "--definition", "original", "--allow-skip-permissions")
+    assert ended.returncode == 0
+    assert "! .loops/fix.yaml was changed by the agent: restored" in ended.stdout
+
+
 @pytest.mark.parametrize(("spared", "exit_code"), [("", 3), (", '!/src'", 0)])
 def test_what_a_protected_link_leads_to_is_protected_unless_it_is_spared(
     tmp_path, spared, exit_code

@@ -39,7 +39,7 @@ from little_loops.runs.history import archive
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.leftovers import end_leftovers
 from little_loops.runs.output_files import RunOutput, rescue
-from little_loops.runs.project import resolve_scope
+from little_loops.runs.project import loops_of, resolve_scope
 from little_loops.runs.reading import Runs
 from little_loops.runs.seals import Sealing, release_name
 from little_loops.runs.storage import RunWriter
@@ -191,17 +191,22 @@ def _unfinished(request: RunRequest) -> StoredRun | None:
 
 def _warn_of_tampering(before: StoredRun, services: Services) -> None:
     """What an agent may have done to protected files before its run was cut, which nobody put back."""
-    trees = known(before.run)
-    if trees is None or trees.blame != "agent" or before.run.phase != "running":
-        return
-    from little_loops.engine.evidence import changed_since_start  # loops without agents pay nothing
-
-    paths = changed_since_start(before.loop, before.run, before.files, services.environ)
+    paths = _changed_by_cut_turn(before, services)
     if paths:
         services.warn(
             f"warning: {listed(paths, len(paths))} changed during an agent's turn that was cut short,"
             " and this run starts with the change; look at it with `git diff`"
         )
+
+
+def _changed_by_cut_turn(before: StoredRun, services: Services) -> tuple[str, ...]:
+    """Protected files that differ, where an agent was at work when its run was killed."""
+    trees = known(before.run)
+    if trees is None or trees.blame != "agent" or before.run.phase != "running":
+        return ()
+    from little_loops.engine.evidence import changed_since_start  # loops without agents pay nothing
+
+    return changed_since_start(before.loop, before.run, before.files, services.environ)
 
 
 def _refuse_early(request: RunRequest) -> None:
@@ -254,6 +259,8 @@ def _resume(
         if run.status in ARCHIVED and not_resumable(machine, run):
             archive(request.root, request.name)  # it was killed before it could put itself away
         check_resumable(request.name, machine, run)
+        if loop is not None:
+            _refuse_agents_definition(stored, request.name, services)
         writer = storage.reopen(
             request.root,
             request.name,
@@ -281,6 +288,18 @@ def _resume(
             clock,
             is_redefined=loop is not None,
         )
+
+
+def _refuse_agents_definition(before: StoredRun, name: str, services: Services) -> None:
+    """The loop's file is not to be believed after a turn that was cut short and changed it."""
+    own = before.start.get("file")
+    for path in _changed_by_cut_turn(before, services):
+        if path == own or path.startswith(f"{loops_of(before.files.root)}/"):
+            raise UsageError(
+                f"`{path}` changed during an agent's turn that was cut short",
+                f"look at it with `git diff`; `ll-loop resume {name} --definition original` continues"
+                " with the definition that the run was started with",
+            )
 
 
 def _lost_turn(run: LoopState, loop: FSMLoop, writer: RunWriter) -> Result | None:
