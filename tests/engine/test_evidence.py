@@ -178,7 +178,7 @@ def test_a_test_that_a_killed_run_left_weakened_is_named_when_the_next_one_start
 
 def test_a_definition_that_a_killed_turn_rewrote_is_not_continued_with(tmp_path):
     rewrite = "sed -i 's,- .*check.py,- echo ok,' .loops/fix.yaml"
-    fix = '[ -e "$HOME/killed" ] && echo right > src/value && exit'
+    fix = '[ -e "$HOME/killed" ] && echo right > src/value && echo ok && exit'
     kill = agent(fix, rewrite, ': > "$HOME/killed"', "kill -9 $PPID", "sleep 1")
     project = laid_out(Project(tmp_path), kill, PROTECTED)
     assert run(project).returncode == -9
