@@ -385,6 +385,93 @@ def test_rules(world: ScriptedWorld, expected: str):
     assert story(world) == expected
 
 
+@pytest.mark.parametrize(
+    ("world", "reason", "message"),
+    [
+        pytest.param(
+            goal(0, 1, confirm=2), "flaky", "it passes and fails on the same tree (", id="flaky"
+        ),
+        pytest.param(
+            goal(1, agent(src__a="1"), 1, agent(), 1, agent(), 1, agent(), 1),
+            "stalled",
+            "nothing has changed 3 times in a row",
+            id="no change since a later tree",
+        ),
+        pytest.param(
+            goal(
+                *(1, agent(src__a="1"), 1, agent(src__a="0"), 1),
+                *(agent(src__a="1"), 1, agent(src__a="0"), 1),
+            ),
+            "stalled",
+            "the tree is the same as in iteration 3",
+            id="two trees in turn",
+        ),
+    ],
+)
+def test_why_a_check_is_not_believed(world: ScriptedWorld, reason: str, message: str):
+    begin(world, evidence="on")
+    assert world.log[-1]["reason"] == reason
+    assert world.log[-1]["error"].startswith(message)
+
+
+def test_without_protect_a_change_is_only_reported():
+    world = goal(1, agent(src__a="1", tests__t="1"), 0, protect=None)
+    begin(world, evidence="on")
+    assert "tampered by agent: tests/t (report)" in told(world)
+    assert world.trees.files["tests/t"] == "1"
+
+
+def test_of_many_changed_files_the_first_twenty_are_named():
+    writes = {f"tests__{number:02}": "1" for number in range(25)}
+    world = goal(1, agent(**writes), tampering="fail")
+    begin(world, evidence="on")
+    (event,) = (each for each in world.log if each["event"] == "tampered")
+    assert (event["files"], len(event["paths"])) == (25, 20)
+
+
+def test_the_tree_is_looked_at_around_agents_and_checks_and_before_success():
+    states = {
+        "build": {"action": "make", "next": "check"},
+        "check": {"action": "t", "check": True, "on_pass": "done", "on_fail": "fix"},
+        "fix": {"action": "/fix", "next": "build"},
+        "done": {"terminal": True},
+    }
+    world = goal(
+        0, 1, agent(src__a="1"), 0, 0, 0, clean=True, loop={"initial": "build", "states": states}
+    )
+    run, _ = begin(world, evidence="on")
+    looks = [each for each in world.log if each["event"] == "tree"]
+    assert [f"{each['when']} {each['state']}" for each in looks] == [
+        *("before check", "after check", "before fix", "after fix", "before check", "after check"),
+        *("end check", "after check", "end check"),
+    ]
+    assert run.trees is not None
+    assert run.trees.first == looks[0]["project"] != run.trees.project
+
+
+def test_a_convergence_that_misses_its_target_in_the_copy_goes_back_to_the_agent():
+    states = {
+        "measure": {
+            "action": "count",
+            "check": True,
+            "condition": {"type": "convergence", "target": 0},
+            "on_target": "done",
+            "on_progress": "apply",
+            "on_stall": "given_up",
+        },
+        "apply": {"action": "/fix", "next": "measure"},
+        "done": {"terminal": True},
+        "given_up": {"terminal": True, "outcome": "failure"},
+    }
+    loop = {"initial": "measure", "states": states, "paradigm": "convergence"}
+    numbers = [Says(0, str(number)) for number in (3, 0, 3, 0, 0)]
+    first, here, there, again, confirmed = numbers
+    script = (first, agent(src__a="1"), here, there, agent(src__a="2"), again, confirmed)
+    world = goal(*script, clean=True, loop=loop)
+    run, _ = begin(world, evidence="on")
+    assert run.status == "completed", told(world)
+
+
 TWO_CHECKS: dict[str, Any] = {
     "lint": {"action": "lint", "check": True, "on_pass": "test", "on_fail": "fix"},
     "test": {"action": "test", "check": True, "on_pass": "done", "on_fail": "fix"},

@@ -249,7 +249,8 @@ def _weigh_clean(judgement: Judgement) -> Judgement:
     if judgement.verdict in PASSED:
         return judgement
     where = "fails" if judgement.verdict in NOT_PASSED else "cannot be judged"
-    verdict = FAIL if judgement.verdict in NOT_PASSED else judgement.verdict
+    # A number that does not improve in the copy is no stall: no turn has worked on it yet.
+    verdict = PROGRESS if judgement.verdict == STALL else judgement.verdict
     return Judgement(verdict, f"passes here, {where} in a clean copy ({judgement.reason})")
 
 
