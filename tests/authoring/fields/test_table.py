@@ -1,0 +1,68 @@
+"""The tables of fields, against what is published of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from little_loops.authoring.fields.kinds import LONGEST_S, MOST, ListOf
+from little_loops.authoring.fields.schema_json import schema
+from little_loops.authoring.fields.table import LOOP
+from little_loops.authoring.load import load_data
+from little_loops.authoring.paradigms.goal import PREPOSITIONS
+
+SCHEMA = Path(__file__).parents[3] / "schemas" / "loop.schema.json"
+
+
+def test_the_published_schema_is_that_of_the_tables():
+    assert schema() == json.loads(SCHEMA.read_text())
+
+
+def test_the_bounds_of_values():
+    assert (LONGEST_S, MOST, ListOf(LOOP.fields[0].kind).least) == (315_360_000, 1_000_000_000, 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        *((word, "on_pass") for word in ("on_success", "on_ok")),
+        ("on_failure", "on_fail"),
+        *((word, "action") for word in ("command", "cmd", "run", "script")),
+        *((word, "next") for word in ("goto", "then")),
+        *((word, "cwd") for word in ("working_directory", "workdir", "dir")),
+        *((word, "terminal") for word in ("final", "end")),
+        *((word, "retry") for word in ("retries", "max_retries")),
+        ("environment", "env"),
+        ("transitions", "route"),
+        *((word, "condition") for word in ("evaluate", "evaluator")),
+    ],
+)
+def test_what_others_call_a_field_of_a_state(written, meant):
+    states = {"a": {"action": "x", "next": "b", written: "b"}, "b": {"terminal": True}}
+    (problem, *_) = load_data({"initial": "a", "states": states}, "loop").problems
+    assert (problem.code, problem.help) == ("LL102", f"did you mean `{meant}`?")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        *((word, "initial") for word in ("start", "initial_state", "start_state")),
+        *((word, "context") for word in ("variables", "vars")),
+        ("iterations", "max_iterations"),
+        *((word, "max_cost_usd") for word in ("max_cost", "budget", "max_budget")),
+        ("title", "name"),
+        ("paths", "scope"),
+    ],
+)
+def test_what_others_call_a_field_of_a_loop(written, meant):
+    machine = {"initial": "a", "states": {"a": {"terminal": True}}, written: "x"}
+    (problem, *_) = load_data(machine, "loop").problems
+    assert (problem.code, problem.help) == ("LL102", f"did you mean `{meant}`?")
+
+
+def test_the_words_that_end_the_name_of_a_goal():
+    assert " ".join(sorted(PREPOSITIONS)) == (
+        "across at by for from in into of on through to under with within"
+    )
