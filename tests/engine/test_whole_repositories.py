@@ -447,7 +447,7 @@ def test_a_protected_file_too_large_to_restore_stops_the_run_until_the_user_rest
                ✗ finished
                ! not restored: data.bin: too large to have been kept
 
-        Loop failed in state 'fix': could not be put back: data.bin: too large to have been kept (1 iteration, TIME)
+        Loop failed in state 'fix': could not be restored: data.bin: too large to have been kept (1 iteration, TIME)
         Files changed: data.bin, src/value (+1 -1)
         next: ll-loop resume fix
         """),

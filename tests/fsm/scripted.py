@@ -98,6 +98,7 @@ class ScriptedWorld:
         self.closing_warnings: tuple[str, ...] = ()
         self.stops_in_wait: int | None = None
         self.crashes_in_wait = False
+        self.edits_in_wait: dict[str, str | None] = {}
         self.trees = FakeTrees()
 
     def now(self) -> Moment:
@@ -167,6 +168,7 @@ class ScriptedWorld:
         if command.deadline_ms is not None:
             left = min(left, command.deadline_ms - self.ran_ms)
         self._pass(max(0, left))
+        self.trees.write(self.edits_in_wait)
         return WaitOver(self.now())
 
     def take_snapshot(self, run: LoopState, command: TakeSnapshot) -> Happening:

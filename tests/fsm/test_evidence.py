@@ -587,6 +587,52 @@ def test_a_user_who_edits_tests_during_a_pause_moves_the_reference():
     assert world.trees.files["tests/t"] == "mine"
 
 
+def limited(**writes: str) -> Says:
+    """An agent that reaches a usage limit."""
+    return Says(0, agent="wait", reason="usage limit", writes=writes)
+
+
+def test_a_user_who_edits_while_the_run_waits_for_a_usage_limit_is_nobodys_suspect():
+    world = goal(1, limited(), agent(src__a="1"), 0, loop={"scope_writes": "enforce"})
+    world.edits_in_wait = {"tests/t": "mine", "other/notes": "mine"}
+    assert story(world) == dedent("""\
+        check -> fix (on_fail)
+        host wait (usage limit)
+        reference moved: tests/t (while the run waited)
+        fix -> check (next)
+        iteration 2
+        check -> done (on_pass)
+        loop_complete: completed, terminal""")
+    assert world.trees.files["tests/t"] == world.trees.files["other/notes"] == "mine"
+
+
+def test_what_an_agent_did_before_it_reached_a_usage_limit_is_undone_before_the_wait():
+    world = goal(1, limited(**{"tests/t": "weak"}), agent(src__a="1"), 0)
+    world.edits_in_wait = {"tests/t": "mine"}
+    assert story(world) == dedent("""\
+        check -> fix (on_fail)
+        tampered by agent: tests/t (restore)
+        restored: tests/t
+        host wait (usage limit)
+        reference moved: tests/t (while the run waited)
+        fix -> check (next)
+        iteration 2
+        check -> done (on_pass)
+        loop_complete: completed, terminal""")
+
+
+def test_a_user_who_edits_between_the_cycles_of_a_maintain_loop_moves_the_reference():
+    world = goal(0, 0, Stop(15), loop={"maintain": True, "maintain_interval": 5})
+    world.edits_in_wait = {"tests/t": "mine"}
+    assert "reference moved: tests/t (while the run waited)" in story(world)
+    assert world.trees.files["tests/t"] == "mine"
+
+
+def test_a_maintain_loop_without_an_interval_is_never_idle():
+    world = goal(0, Says(0, writes={"tests/t": "1"}), Stop(15), loop={"maintain": True})
+    assert "reference moved" not in story(world)
+
+
 def test_a_shell_action_moves_the_reference():
     states = {
         "check": {"action": "t", "check": True, "on_pass": "done", "on_fail": "update"},

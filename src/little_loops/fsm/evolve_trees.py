@@ -11,6 +11,7 @@ from little_loops.fsm.events import (
     CheckResult,
     Cycle,
     Event,
+    HostWait,
     OutOfScope,
     Recheck,
     ReferenceMoved,
@@ -71,9 +72,17 @@ def _moved(run: LoopState, trees: Trees, event: Event) -> Trees:
         case StateEnter():
             return trees._replace(unsettled=0)
         case Cycle():
+            trees = _idle(trees) if event.wait_ms else trees
             return trees._replace(checks={}, stalls=0, unsettled=0, agent_acted=False)
+        case HostWait():
+            return _idle(trees)
         case _:
             return trees
+
+
+def _idle(trees: Trees) -> Trees:
+    """A wait that can take hours: the agent has ended, and whoever edits files now is a person."""
+    return trees._replace(blame=None, moved_by="while the run waited")
 
 
 def _action_start(trees: Trees, event: ActionStart) -> Trees:
