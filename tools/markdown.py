@@ -1,4 +1,4 @@
-"""Markdown for generated pages: tables, code, and text that stays text inside them."""
+"""Markdown for generated pages: tables, code and sentences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def code(text: str) -> str:
-    """Text set as code, also if it has backticks of its own."""
+    """Text as inline code, also if it contains backticks."""
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
@@ -27,7 +27,7 @@ def fenced(text: str, language: str) -> list[str]:
 
 
 def sentence(text: str) -> str:
-    """A line of help as a sentence of a page; a name at its beginning stays as it is."""
+    """A help text as a sentence; a name at its start keeps its case."""
     text = text.strip()
     first = text.split(maxsplit=1)[0].rstrip(":,;")
     shown = text if set("/._<`").intersection(first) else text[:1].upper() + text[1:]

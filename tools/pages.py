@@ -1,13 +1,12 @@
 """Pages of the manual as data: their code blocks, headings and links.
 
-Four conventions make a page checkable, and its reader can see all of them:
+Four conventions, all visible to the reader, make a page testable:
 
 - a block whose first line is a comment with a path (`# .loops/fix-tests.yaml`) is that file;
-- a `console` block is a session: `$` begins a command, what it prints stands below, a line `…` is
-  any number of lines, `^C` is Ctrl-C and `Killed` a `kill -9` from elsewhere;
-- a block `sh typed` is typed as it stands, so that it can be copied; the block `text printed` below it
-  is what it prints;
-- a session whose first line is `# not run: reason` cannot be tried without what the reason names.
+- a `console` block is a session: `$` starts a command, its output follows, a line `…` stands for any
+  number of lines, `^C` for Ctrl-C, and `Killed` for a `kill -9` from elsewhere;
+- a block `sh typed` can be copied and run as a whole; the block `text printed` after it is its output;
+- a session whose first line is `# not run: reason` is not run, for that reason.
 
 Not here: running sessions (`sessions`).
 """
@@ -39,7 +38,7 @@ class Block(NamedTuple):
 
     @property
     def file(self) -> str | None:
-        """The path of the file this block is, if it says so."""
+        """The path of the file that this block contains, if it names one."""
         found = FILE.match(self.text.partition("\n")[0])
         return found[1] if found else None
 
@@ -59,7 +58,7 @@ class Page(NamedTuple):
 
     @property
     def prose(self) -> list[tuple[int, str]]:
-        """The lines outside of code blocks, with their numbers."""
+        """The lines outside code blocks, with their numbers."""
         return list(_prose(self.text))
 
     @property
@@ -82,7 +81,7 @@ def read_page(path: str) -> Page:
 
 
 def all_pages() -> list[str]:
-    """Every page of the manual, and those at the root that lead to it."""
+    """Every page of the manual, and the pages at the root."""
     found = [name for name in ("README.md", "CONTRIBUTING.md") if _is_there(name)]
     for folder, _, names in os.walk(os.path.join(ROOT, "docs")):
         here = os.path.relpath(folder, ROOT)
@@ -126,7 +125,7 @@ def _prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _anchors(prose: list[tuple[int, str]]) -> Iterator[str]:
-    """What a heading can be linked by; a second one of the same words gets a number."""
+    """The anchors of headings; a repeated heading gets a number."""
     seen: dict[str, int] = {}
     for _, line in prose:
         heading = HEADING.match(line)
@@ -139,7 +138,7 @@ def _anchors(prose: list[tuple[int, str]]) -> Iterator[str]:
 
 
 def slug(heading: str) -> str:
-    """The anchor of a heading: lower case, blanks as hyphens, no other signs.
+    """The anchor of a heading: lower case, hyphens for blanks, no punctuation.
 
     >>> slug("What `on_fail` does, and when")
     'what-on_fail-does-and-when'

@@ -1,10 +1,10 @@
-"""`python -m tools.picture`: run a small loop on a terminal, and keep the session as a picture.
+"""`python -m tools.picture`: run a small loop in a terminal, and save the session as a picture.
 
-The command is the real one, on a real pseudo-terminal in a temporary project; only the agent is
-played by a stand-in.  `docs/pictures/run.svg` is the session in colour, `run.txt` its text, which a
-test holds against a new session.
+The real command runs in a real pseudo-terminal in a temporary project; only the agent is a stand-in.
+`docs/pictures/run.svg` is the session in colour, and `run.txt` its text, which a test compares with a
+new session.
 
-Not here: setting the scene (`sessions`).
+Not here: preparing the project (`sessions`).
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ SVG = """\
     </g>
 </svg>
 """
-"""As rich draws it, but with fonts that are there: a picture must not ask the network for one."""
+"""Like rich's template, but with local fonts: a picture must not load one from the network."""
 
 
 def svg(screen: Screen) -> str:

@@ -1,4 +1,4 @@
-"""The page `commands.md`, from the table of verbs and each page's own options."""
+"""The page `commands.md`, from the table of verbs and the options of each."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def verb_part(verb: str) -> Iterator[str]:
 
 
 def commented(examples: str) -> str:
-    """Examples with what they do as comments, so that they can be copied."""
+    """Examples with their explanations as comments, so that they can be copied."""
     lines = []
     for line in examples.splitlines():
         command, gap, what = line.strip().partition("  ")

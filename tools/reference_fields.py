@@ -1,4 +1,4 @@
-"""The pages `fields.md` and `conditions.md`, from the table of fields that the reader itself uses."""
+"""The pages `fields.md` and `conditions.md`, from the table of fields."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ from little_loops.cli.topics import CONDITION_HELP
 from little_loops.fsm.schema import RESERVED_WORDS
 from tools.markdown import code, sentence, table
 
-# ── what a value may be ────────────────────────────────────────────────────────────────────────
+# ── kinds of values ────────────────────────────────────────────────────────────────────────
 
 
 def kind_text(kind: Kind) -> str:
@@ -151,7 +151,7 @@ def field_rows(fields: tuple[Field, ...]) -> Iterator[tuple[str, str, str, str]]
 
 
 def _default(field: Field) -> str:
-    """A default that is YAML is set as code, one that is words stays words."""
+    """A default in YAML is shown as code, a default in words as text."""
     if field.default is None:
         return ""
     words = " " in field.default and field.default[0] not in "[{"

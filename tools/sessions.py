@@ -1,14 +1,14 @@
-"""Run the sessions of a page as they stand there, and compare or write down what was printed.
+"""Run the sessions of a page, and compare or record their output.
 
-    python -m tools.sessions docs/tutorial.md     say what differs
-    python -m tools.sessions --write README.md    write down what was printed
+    python -m tools.sessions docs/tutorial.md     print the differences
+    python -m tools.sessions --write README.md    record the output in the page
 
-A page has one project of its own, in a temporary directory, and one home.  Its files are written
-when they come up, its commands run one after the other by a real shell with the real `ll-loop`;
-only what cannot be there (an agent) is played by the stand-ins of `tests/docs/stand_ins`.  Times,
-pids, dates and run ids are not compared.
+Each page has its own project and home directory in a temporary directory.  Files are written in the
+order of the page, and commands run one after the other in a real shell with the real `ll-loop`; only
+agents are replaced by the stand-ins in `tests/docs/stand_ins`.  Times, pids, dates and run ids are
+not compared.
 
-Not here: what a page is made of (`pages`).
+Not here: the structure of a page (`pages`).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ SHOWN_PROJECT = "/home/you/project"
 
 
 class Command(NamedTuple):
-    """One command of a session, and the lines it is said to print."""
+    """One command of a session, and the lines that the page shows for it."""
 
     text: str
     expected: tuple[str, ...]
 
 
 class Difference(Exception):
-    """A session did not go as its page says."""
+    """A session does not match its page."""
 
 
 # ── reading ────────────────────────────────────────────────────────────────────────────────────
@@ -90,14 +90,14 @@ NORMAL = (
 
 
 def normal(line: str) -> str:
-    """The line without what differs from run to run."""
+    """The line without the parts that differ from run to run."""
     for pattern, replacement in NORMAL:
         line = pattern.sub(replacement, line)
     return line
 
 
 def matches(expected: Sequence[str], printed: Sequence[str]) -> bool:
-    """Whether the lines are as expected; `…` stands for any of them."""
+    """Whether the lines are as expected; `…` matches any number of lines."""
     if not expected:
         return not printed
     first, rest = expected[0], expected[1:]
@@ -110,7 +110,7 @@ def matches(expected: Sequence[str], printed: Sequence[str]) -> bool:
 
 
 class Stage:
-    """Where a page is played: a project, a home, and the programs there are."""
+    """Where the sessions of a page run: a project, a home directory, and programs."""
 
     def __init__(self, place: str, props: str) -> None:
         self.root = os.path.join(place, "project")
@@ -126,7 +126,7 @@ class Stage:
         self._furnish(props)
 
     def _furnish(self, props: str) -> None:
-        """Lay out what is taken for granted: programs in `bin`, files in `project`."""
+        """Copy the stand-in programs to `bin` and files to `project`."""
         for name, target in (("bin", self.bin), ("project", self.root)):
             if os.path.isdir(os.path.join(props, name)):
                 shutil.copytree(os.path.join(props, name), target, dirs_exist_ok=True)
@@ -135,14 +135,14 @@ class Stage:
         for folder, _, names in [*os.walk(self.bin), *os.walk(self.root)]:
             for name in names:
                 path = os.path.join(folder, name.removesuffix(".txt"))
-                # Tests and modules of a small project are none of ours: they lie here as texts.
+                # Python files of an example project are stored as `.txt`, so that no tool reads them.
                 os.rename(os.path.join(folder, name), path)
                 _make_runnable(path)
         if os.path.exists(os.path.join(props, "git")):
             self._commit()
 
     def _commit(self) -> None:
-        """Make the project a git repository that has all its files."""
+        """Make the project a git repository that contains all its files."""
         for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "Begin"]):
             allowed = ["--allow-empty"] if words[0] == "commit" else []
             subprocess.run(["git", *words, *allowed], cwd=self.root, env=self.environ, check=True)
@@ -160,13 +160,13 @@ class Stage:
             "PATH": path,
             "HOME": self.home,
             "PYTHONPATH": source,
-            # Two versions of a file within a second would else be one to Python's cache.
+            # Otherwise Python's cache would not notice a change within the same second.
             "PYTHONDONTWRITEBYTECODE": "1",
             "LANG": "C.UTF-8",
             "TERM": "dumb",
             "COLUMNS": "80",
             "IS_SANDBOX": "1",
-            # The tutorial's chores take five seconds, so that its reader has time to interrupt them.
+            # A chore takes five seconds by default, so that readers have time to interrupt it.
             "CHORE_SECONDS": "3",
             "GIT_CONFIG_GLOBAL": os.path.join(self.home, "gitconfig"),
             "GIT_AUTHOR_NAME": "you",
@@ -176,8 +176,8 @@ class Stage:
         }
 
     def write(self, block: Block) -> None:
-        """Make the file that a block is."""
-        assert block.file is not None, "a block that is a file"
+        """Write the file that a block contains."""
+        assert block.file is not None, "a block that names a file"
         path = os.path.join(self.root, block.file)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as stream:
@@ -185,8 +185,8 @@ class Stage:
         _make_runnable(path)
 
     def run(self, command: Command) -> list[str]:
-        """What the command prints; it is cut short where the page says so."""
-        # `$?` and the directory are those of the command before, as in a terminal.
+        """What the command prints; it is interrupted where the page shows that."""
+        # `$?` and the directory carry over from the previous command, as in a terminal.
         script = f"trap 'pwd > {self._left_in}' EXIT\n(exit {self.exit_code})\n{command.text}\n"
         with tempfile.TemporaryFile() as output:
             child = subprocess.Popen(
@@ -209,7 +209,7 @@ class Stage:
             return self._lines(output.fileno())
 
     def _directory(self) -> str | None:
-        """Where the command has left the shell; None if it was killed."""
+        """The shell's directory after the command; None if it was killed."""
         try:
             with open(self._left_in, encoding="utf-8") as stream:
                 return stream.read().rstrip("\n")
@@ -238,8 +238,8 @@ class Stage:
         return text.replace(self.root, SHOWN_PROJECT).replace(self.home, "/home/you").splitlines()
 
     def end(self) -> None:
-        """End whatever the page has left running."""
-        import psutil  # only here, and not everywhere
+        """End all processes that the page left running."""
+        import psutil  # only needed here
 
         for process in psutil.process_iter():
             try:
@@ -260,14 +260,14 @@ def _make_runnable(path: str) -> None:
 
 
 def page_name(path: str) -> str:
-    """`docs/howto/recover.md` has its stand-ins in `howto-recover`."""
+    """The folder of a page's stand-ins: `howto-recover` for `docs/howto/recover.md`."""
     shown = os.path.splitext(path)[0].removeprefix("docs" + os.sep)
     return shown.replace(os.sep, "-").lower()
 
 
 @contextmanager
 def staged(props: str) -> Iterator[Stage]:
-    """A stage with these props, which a page has in `STAND_INS`."""
+    """A stage with the stand-ins in this directory."""
     with tempfile.TemporaryDirectory(prefix="ll-page-", ignore_cleanup_errors=True) as place:
         stage = Stage(os.path.realpath(place), props)
         try:
@@ -277,14 +277,14 @@ def staged(props: str) -> Iterator[Stage]:
 
 
 class Played(NamedTuple):
-    """A block of a page, and for a session what each of its commands has printed."""
+    """A block of a page, and the output of each command in it."""
 
     block: Block
     printed: tuple[tuple[Command, list[str]], ...]
 
 
 def play(page: str) -> Iterator[Played]:
-    """Go through a page from top to bottom."""
+    """Run the blocks of a page from top to bottom."""
     with staged(os.path.join(STAND_INS, page_name(page))) as stage:
         blocks = read_page(page).blocks
         for block, after in zip(blocks, [*blocks[1:], NOTHING], strict=True):
@@ -305,20 +305,20 @@ def is_typed(block: Block) -> bool:
     return block.language == "sh" and "typed" in block.words
 
 
-# ── telling ────────────────────────────────────────────────────────────────────────────────────
+# ── reporting ──────────────────────────────────────────────────────────────────────────────────
 
 
 def differences(page: str) -> list[str]:
-    """What a page says otherwise than it is."""
+    """The differences between a page and its sessions."""
     found = []
     for played in play(page):
         for command, printed in played.printed:
             if not matches(command.expected, printed):
-                found.append(_told(page, played.block, command, printed))
+                found.append(_difference(page, played.block, command, printed))
     return found
 
 
-def _told(page: str, block: Block, command: Command, printed: Sequence[str]) -> str:
+def _difference(page: str, block: Block, command: Command, printed: Sequence[str]) -> str:
     diff = unified_diff(
         [normal(line) for line in command.expected],
         [normal(line) for line in printed],
@@ -329,11 +329,11 @@ def _told(page: str, block: Block, command: Command, printed: Sequence[str]) -> 
 
 
 def written(page: str) -> str:
-    """The page with what was printed in the place of what does not match it."""
+    """The page with the output of its sessions, where that differs."""
     lines = read_page(page).text.splitlines()
     for played in reversed(list(play(page))):
         if is_typed(played.block):
-            continue  # it has no place for what it prints
+            continue  # the page does not show its output
         text = "".join(_as_shown(pair, played.block) for pair in played.printed).splitlines()
         began = played.block.line
         lines[began : began + len(played.block.text.splitlines())] = text
@@ -351,7 +351,7 @@ def _as_shown(pair: tuple[Command, list[str]], block: Block) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.sessions", description=__doc__)
     parser.add_argument("pages", nargs="+", metavar="PAGE")
-    parser.add_argument("--write", action="store_true", help="write down what was printed")
+    parser.add_argument("--write", action="store_true", help="record the output in the pages")
     args = parser.parse_args(argv)
     found = []
     for page in (os.path.relpath(os.path.abspath(each), ROOT) for each in args.pages):
