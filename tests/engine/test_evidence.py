@@ -165,6 +165,13 @@ def test_a_rewritten_check_is_reported_where_only_the_tests_are_protected(tmp_pa
     ]
 
 
+def test_a_large_ignored_file_is_there_in_the_clean_copy(tmp_path):
+    check = "sh -c 'test $(wc -c < ignored) = 2000000 && grep -q right src/value'"
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"), PROTECTED, check)
+    (project.root / "ignored").write_bytes(bytes(2_000_000))
+    assert run(project).returncode == 0
+
+
 def test_a_test_that_a_killed_run_left_weakened_is_named_when_the_next_one_starts(tmp_path):
     kill = agent("echo > tests/check.py", "kill -9 $PPID", "sleep 1")
     project = laid_out(Project(tmp_path), kill, PROTECTED)

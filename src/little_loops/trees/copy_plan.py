@@ -20,7 +20,7 @@ from little_loops.trees.guard import Guard, Guarded, is_protected
 from little_loops.trees.objects import object_id
 from little_loops.trees.reading import read_all
 from little_loops.trees.rules import Rules, is_cache, parents
-from little_loops.trees.shadows import Linked, NotClean, Scan, Wanted, plan, text_in_copy
+from little_loops.trees.shadows import Linked, NotClean, Scan, Wanted, link_to, plan, text_in_copy
 from little_loops.trees.store import TreeStore
 
 LONG_AGO_NS = 315_619_200 * 1_000_000_000
@@ -133,7 +133,8 @@ class Planner:
             if one.kind != "dir" and self._differs(one)
         }
         linked = Linked(self._rules.project, self._copy, folders)
-        return plan(linked, replaced, self._store.git, self._scans)
+        files = {path: replaced.get(path) or link_to(full) for path, full in self._large_files()}
+        return files | plan(linked, replaced, self._store.git, self._scans)
 
     def _rules_files(self) -> Iterator[Guarded]:
         for one in self._rules.files:
@@ -157,6 +158,12 @@ class Planner:
             if os.path.isdir(full := os.path.join(self._rules.project, path))
             and not os.path.islink(full)
         )
+
+    def _large_files(self) -> Iterator[tuple[str, str]]:
+        for path in self._rules.linked:
+            full = os.path.join(self._rules.project, path)
+            if os.path.isfile(full) and not os.path.islink(full):
+                yield path, full
 
     def _differs(self, one: Guarded) -> bool:
         """Whether a protected path in a linked directory is not what its reference says."""

@@ -53,7 +53,7 @@ class Rules(NamedTuple):
     `prefix` is where the project lies in its repository (`a/b/`, or empty).  `tracked` are files
     that are ignored and nevertheless tracked.  `nested` are repositories inside the project,
     `directories` all others that are not ignored.
-    `linked` are directories that were wholly ignored, `files` single files that were.
+    `linked` are directories that were wholly ignored and large files that were, `files` others.
     `caches` are tracked files that have the names of caches.
     `store` names the store that the ids of the run belong to.
     """

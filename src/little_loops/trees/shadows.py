@@ -69,11 +69,11 @@ def plan(
         if other:
             found.update(_shadow(linked, folder, other))
         else:
-            found[folder] = _link(os.path.join(linked.project, folder))
+            found[folder] = link_to(os.path.join(linked.project, folder))
     return found
 
 
-def _link(text: str) -> Wanted:
+def link_to(text: str) -> Wanted:
     return Wanted("link", stat.S_IFLNK | 0o777, os.fsencode(text))
 
 
@@ -111,11 +111,11 @@ def _entry(linked: Linked, path: str) -> Wanted:
     try:
         text = os.readlink(full)
     except OSError:
-        return _link(full)
+        return link_to(full)
     stays = is_inside(os.path.normpath(os.path.join(os.path.dirname(full), text)), linked.project)
     if stays or os.path.isabs(text):
-        return _link(text_in_copy(linked.project, linked.copy, path, text))
-    return _link(os.path.realpath(full))
+        return link_to(text_in_copy(linked.project, linked.copy, path, text))
+    return link_to(os.path.realpath(full))
 
 
 def _add_scripts(linked: Linked, folder: str, deeper: set[str], other: dict[str, Wanted]) -> None:
@@ -197,7 +197,7 @@ class Scan:
             path = f"{directory}/{name}"
             text = self._link_text(path)
             if text is not None:
-                yield path, _link(text)
+                yield path, link_to(text)
 
     def _relative(self, path: str) -> Wanted | None:
         """A `.pth` may name a directory relative to its own."""

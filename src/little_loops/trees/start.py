@@ -31,7 +31,7 @@ from little_loops.trees.rules import (
 )
 
 MAX_SINGLE_BYTES = 1 << 20
-"""An ignored file up to this size goes into the clean copy."""
+"""An ignored file up to this size is copied into the clean copy; a larger one is linked."""
 
 
 def read_rules(
@@ -159,6 +159,8 @@ class _Start:
             elif stat.S_ISREG(info.st_mode) and info.st_size <= MAX_SINGLE_BYTES:
                 id, info = self._intake.file(fd, name)
             else:
+                if stat.S_ISREG(info.st_mode):
+                    self._linked.append(path)
                 return
         except (OSError, LeftOut):
             return
