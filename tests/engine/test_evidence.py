@@ -11,6 +11,8 @@ import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +23,7 @@ import pytest
 
 from little_loops.runs.layout import RULES
 from tests.entries import log_of
-from tests.project import Project
+from tests.project import Project, until
 from tests.simulation.command import GONE, At, command, dies, operations, projects
 
 Make = Callable[[], Project]
@@ -531,6 +533,68 @@ def test_edits_of_the_user_during_a_pause_stay(tmp_path):
         in ended.stdout
     )
     assert (project.root / "tests/check.py").read_text() == mine
+
+
+# ── somebody else in the clean copy ────────────────────────────────────────────────────────────
+
+IN_COPY = """\
+if [ -n "$LL_CLEAN" ]; then
+  pwd > "$HOME/copy.part" && mv "$HOME/copy.part" "$HOME/copy"
+  n=0; until [ -e "$HOME/spoiled" ] || [ $n -ge 600 ]; do n=$((n+1)); sleep 0.05; done
+fi
+"""
+SPOILING = {
+    "a protected file": ("tests/check.py", "protected files in the clean copy: tests/check.py"),
+    "a delivered file": ("agent.sh", "agent.sh in the clean copy, as it never did here"),
+}
+
+
+def waiting_in_copy(tmp_path: Path) -> Project:
+    """A project whose check waits in the clean copy until it is told that the copy was spoiled."""
+    fix = agent("echo right > src/value")
+    return laid_out(Project(tmp_path), fix, PROTECTED, "sh check.sh", IN_COPY + CHECK)
+
+
+def copy_in_use(project: Project) -> Path:
+    told = project.home / "copy"
+    until(told.exists, "check in the copy")
+    return Path(told.read_text().strip())
+
+
+@pytest.mark.parametrize("what", SPOILING)
+def test_a_check_whose_clean_copy_is_changed_meanwhile_does_not_count(tmp_path, what):
+    """A process that outlived a killed runner can still write into the copy."""
+    path, words = SPOILING[what]
+    project = waiting_in_copy(tmp_path)
+    with project.started("run", "fix", "--allow-skip-permissions") as runner:
+        spoiled = copy_in_use(project) / path
+        spoiled.write_text("pass\n")
+        (project.home / "spoiled").touch()
+        out, _ = runner.communicate(timeout=60)
+    assert runner.returncode == 1
+    assert f"while it ran, something changed {words}" in out
+    assert events(project)[-1]["reason"] == "error"
+
+
+def test_a_check_may_change_in_the_clean_copy_what_it_changes_here(tmp_path):
+    check = f"sh -c 'date +%s%N > report; {CHECK}'"
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"), PROTECTED, check)
+    assert run(project).returncode == 0
+    assert events(project)[-1]["evidence"] == "verified"
+
+
+def test_a_resume_ends_what_works_in_the_clean_copy(tmp_path):
+    """It has no token of the run, no session and no parent of it: only the place gives it away."""
+    project = waiting_in_copy(tmp_path)
+    with project.started("run", "fix", "--allow-skip-permissions") as runner:
+        copy = copy_in_use(project)
+        runner.kill()
+        runner.wait()
+    with subprocess.Popen(["sleep", "600"], cwd=copy, env={}, start_new_session=True) as daemon:
+        (project.home / "spoiled").touch()
+        said = project.ll("resume", "fix", "--allow-skip-permissions")
+        assert daemon.wait(timeout=60) == -signal.SIGTERM
+    assert said.returncode == 0, said.stdout + said.stderr
 
 
 # ── kills ──────────────────────────────────────────────────────────────────────────────────────

@@ -570,6 +570,27 @@ def test_a_clean_copy_is_of_the_tree_that_is_delivered_and_of_the_reference():
     assert world.trees.stored[copy.reference] == {"tests/t": "0"}
 
 
+MANY = {f"src/{n}": "1" for n in range(65)}
+
+
+@pytest.mark.parametrize(
+    ("writes", "known"),
+    [
+        pytest.param([{}, {}], (), id="nothing"),
+        pytest.param([{"src/a": "1"}, {"src/b": "1"}], ("src/a", "src/b"), id="a file each time"),
+        pytest.param([MANY, {}], (".",), id="more than is remembered"),
+        pytest.param([MANY, {"src/b": "1"}], (".", "src/b"), id="and one more"),
+    ],
+)
+def test_a_clean_copy_is_told_what_its_check_writes(writes, known):
+    """What an agent writes is not the check's."""
+    first, second = (Says(code, writes=each) for code, each in zip((1, 0), writes, strict=True))
+    world = goal(first, agent(src__fix="1"), second, 0, clean=True)
+    story(world)
+    (copy,) = [e.copy for e in world.commands if isinstance(e, RunShell) and e.copy is not None]
+    assert copy.writes == known
+
+
 def test_a_user_who_edits_tests_during_a_pause_moves_the_reference():
     world = goal(1, Stop(2))
     begin(world, evidence="on")

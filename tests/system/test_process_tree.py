@@ -14,6 +14,7 @@ from pathlib import Path
 from signal import SIGTERM
 from typing import Any
 
+import pexpect
 import psutil
 import pytest
 
@@ -80,6 +81,9 @@ class Table:
     def name(self, pid: int) -> str:
         return f"process {pid}" + "!" * 100
 
+    def workplace(self, pid: int) -> str:
+        return self.rows[pid][4].get("CWD", "/")
+
     def cpu_s(self, pid: int) -> float:
         return 0.0
 
@@ -127,6 +131,31 @@ def test_who_belongs_to_a_run(rows, sessions, roots, found):
     members = process_tree.members("r1", kept, roots, system=Table(*rows))
     assert [one.pid for one in members] == found
     assert all(one.name == f"process {one.pid}".ljust(80, "!") for one in members)
+
+
+@pytest.mark.parametrize(
+    ("cwd", "found"),
+    [("/copy", [A, B]), ("/copy/src", [A, B]), ("/copy2", []), ("/", []), ("", [])],
+)
+def test_what_works_in_a_directory_of_the_run_belongs_to_it(cwd, found):
+    table = Table((A, 1, A, 5, {"CWD": cwd}), (B, A, B, 6, {"CWD": "/"}))
+    members = process_tree.members("r1", place="/copy", system=table)
+    assert [one.pid for one in members] == found
+
+
+@pytest.mark.parametrize("system", [SYSTEM, Psutil()], ids=["ours", "psutil"])
+def test_where_a_process_without_a_terminal_works(system, tmp_path):
+    with subprocess.Popen(["sleep", "60"], cwd=tmp_path, start_new_session=True) as child:
+        try:
+            assert system.workplace(child.pid) == str(tmp_path)
+        finally:
+            child.kill()
+    assert system.workplace(child.pid) == ""
+
+
+def test_whoever_sits_at_a_terminal_is_left_alone(tmp_path):
+    with pexpect.spawn("sh", cwd=str(tmp_path)) as child:
+        assert SYSTEM.workplace(child.pid) == ""
 
 
 @pytest.mark.parametrize("system", [SYSTEM, Psutil()], ids=["ours", "psutil"])

@@ -22,7 +22,7 @@ from little_loops.engine.pinned_start import PinnedStart, read_file
 from little_loops.engine.resolve import Filled
 from little_loops.errors import StorageError, StoreError
 from little_loops.fsm.commands import CleanCopy, PutBack, RestoreProtected, RunShell, TakeSnapshot
-from little_loops.fsm.evidence import forbidden, has_agent, wants_evidence
+from little_loops.fsm.evidence import forbidden, has_agent, listed, wants_evidence
 from little_loops.fsm.happenings import (
     Happening,
     PathChange,
@@ -388,13 +388,34 @@ def _run_held(
         if why_not := _set_up(there, command, wanted.setup, env):
             return ActionOutcome(Result(None, 0, failure=why_not))
         copy.lay_out_protected(wanted.project, wanted.reference, existing_only=existing_only)
+    before = copy.differing()
     streams = Streams(at, job)
     shown = InProjectTerms(streams, path, at.project)
     argv = [command.shell, "-c", filled.text]
     plan = ((SIGTERM, job.kill_grace_s),)
     ended = run_program(there, job, argv, env, shown, plan=plan)
     shown.close()
-    return ActionOutcome(streams.result(ended, cut_by(job, ended)))
+    result = streams.result(ended, cut_by(job, ended))
+    if result.cut_by == "none" and (why := _spoiled(trees, wanted, copy.differing() - before)):
+        result = result._replace(failure=why)
+    return ActionOutcome(result)
+
+
+def _spoiled(trees: RunTrees, wanted: CleanCopy, changed: frozenset[str]) -> str | None:
+    """Why a check that ran in the copy says nothing: somebody changed the copy meanwhile.
+
+    A check may change there what it changes in the project, but never what is protected.
+    """
+    protected = sorted(path for path in changed if trees.copy.is_protected(path))
+    if protected:
+        named = listed(protected, len(protected))
+        return f"while it ran, something changed protected files in the clean copy: {named}"
+    mine = trees.rules.in_scope
+    others = sorted(path for path in changed if mine(path) and not within(path, wanted.writes))
+    if others:
+        named = listed(others, len(others))
+        return f"while it ran, something changed {named} in the clean copy, as it never did here"
+    return None
 
 
 def _set_up(there: Workplace, command: RunShell, setup: str, env: Mapping[str, str]) -> str | None:

@@ -272,7 +272,7 @@ def _resume(
         stack.callback(writer.close)
         if loop is not None:
             writer.keep({**stored.start, "loop": loop.to_dict()})
-        orphans = _end_orphans(run, machine, writer)
+        orphans = _end_orphans(run, machine, writer, services)
         clock = _clock(services, run.ran_ms + _ran_on_ms(run, stored.files))
         context = {**_changed_context(before, loop), **request.context}
         lost = _lost_turn(run, machine, writer)
@@ -349,12 +349,25 @@ def check_resumable(name: str, loop: FSMLoop, run: LoopState) -> None:
         raise UsageError(f"there is nothing to resume in `{name}`: {why}")
 
 
-def _end_orphans(run: LoopState, loop: FSMLoop, writer: RunWriter) -> tuple[str, ...]:
+def _end_orphans(
+    run: LoopState, loop: FSMLoop, writer: RunWriter, services: Services
+) -> tuple[str, ...]:
     """What a killed runner left of its action is ended before anything runs again."""
     if run.status != "running":
         return ()
-    ended = end_leftovers(writer.files, run.run, loop.kill_grace)
+    copy = _copy_of(run, writer.files.root, services) if loop.evidence.clean else None
+    ended = end_leftovers(writer.files, run.run, loop.kill_grace, copy)
     return tuple(f"{member.name} (pid {member.pid})" for member in ended)
+
+
+def _copy_of(run: LoopState, root: str, services: Services) -> str | None:
+    """Where the clean copy of a run with evidence is."""
+    if known(run) is None:
+        return None
+    from little_loops.trees.copies import base_of  # only a proof needs a clean copy
+    from little_loops.trees.rules import plain_scope
+
+    return base_of(root, plain_scope(run.scope, root), state_home(services.environ))
 
 
 # ── carrying out ───────────────────────────────────────────────────────────────────────────────

@@ -33,11 +33,15 @@ class Job(NamedTuple):
 
 
 class CleanCopy(NamedTuple):
-    """What a clean copy is made of: the stored project, the protected paths as they ought to be."""
+    """What a clean copy is made of: the stored project, the protected paths as they ought to be.
+
+    `writes` are the paths that checks have changed in the project, and may change in the copy.
+    """
 
     project: str
     reference: str
     setup: str | None = None
+    writes: tuple[str, ...] = ()
 
 
 class RunShell(NamedTuple):

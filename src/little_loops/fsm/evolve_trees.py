@@ -35,6 +35,8 @@ from little_loops.fsm.state import Blame, CheckRecord, Finding, LoopState, NotPa
 
 MAX_NOT_PASSED = 64
 """Failures that are remembered of one check."""
+MAX_WRITES = 64
+WHOLE = "."
 
 
 def first_trees(evidence: str | None) -> Trees | None:
@@ -119,7 +121,18 @@ def _tree(trees: Trees, event: Tree) -> Trees:
         committed=event.committed,
         total=total,
         stale=stale[0].files if stale else 0,
+        writes=_writes(trees, event),
     )
+
+
+def _writes(trees: Trees, event: Tree) -> tuple[str, ...]:
+    """What checks have changed so far, in the project."""
+    if event.when != "after" or trees.blame != "check" or trees.place != "here":
+        return trees.writes
+    changed = event.changed
+    known = tuple(dict.fromkeys((*trees.writes, *changed.paths)))
+    is_all = changed.files == len(changed.paths) and len(known) <= MAX_WRITES
+    return known if is_all else (WHOLE,)
 
 
 def _found(trees: Trees, event: Tampered | OutOfScope | Restored | ReferenceMoved) -> Trees:

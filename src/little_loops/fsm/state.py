@@ -231,7 +231,8 @@ class Trees(NamedTuple):
 
     `blame` is who would have changed protected paths since the latest snapshot; None: nobody who
     may not, `moved_by` says who then.  `restore` and `put_back` are still to be done, `restored` is
-    what the next agent is told.  `worked`: an action that is no check has run.
+    what the next agent is told.  `writes` are the paths that checks have changed, `.` if they are
+    too many to remember.
     """
 
     off: str | None = None
@@ -260,6 +261,7 @@ class Trees(NamedTuple):
     stalls: int = 0
     stale: int = 0
     total: Changed = Changed()
+    writes: tuple[str, ...] = ()
 
 
 class LoopState(NamedTuple):

@@ -71,10 +71,13 @@ def left_running(holder: Holder, root: str) -> list[process_tree.Member]:
 
 
 def end_leftovers(
-    files: RunFiles, run_id: str, grace_s: float = KILL_GRACE_S
+    files: RunFiles, run_id: str, grace_s: float = KILL_GRACE_S, place: str | None = None
 ) -> list[process_tree.Member]:
-    """End what a killed runner left running, of all its actions; gives what was ended."""
-    return process_tree.sweep(run_id, _sessions_of(files), grace_s)
+    """End what a killed runner left running, of all its actions; gives what was ended.
+
+    Also what works in `place`, a directory that nothing but runs of this project uses.
+    """
+    return process_tree.sweep(run_id, _sessions_of(files), grace_s, place=place)
 
 
 def _sessions_of(files: RunFiles) -> list[process_tree.Session]:

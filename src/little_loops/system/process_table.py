@@ -29,7 +29,8 @@ class Process(NamedTuple):
 class System(Protocol):
     """What has to be asked of the operating system.
 
-    `cpu_s` includes the children that have ended.
+    `cpu_s` includes the children that have ended.  `workplace` is the directory that a process
+    without a terminal works in: nobody is sitting in front of it.  Empty if that is not known.
     """
 
     def processes(self) -> dict[int, Process]: ...
@@ -37,6 +38,7 @@ class System(Protocol):
     def born_by(self, pid: int) -> float: ...
     def marks(self, pid: int) -> Mapping[str, str]: ...
     def name(self, pid: int) -> str: ...
+    def workplace(self, pid: int) -> str: ...
     def cpu_s(self, pid: int) -> float: ...
     def boot(self) -> str: ...
     def namespace(self) -> str: ...
@@ -80,6 +82,12 @@ class Proc:
     def name(self, pid: int) -> str:
         with suppress(OSError):
             return os.fsdecode(_read(f"/proc/{pid}/cmdline")).replace("\0", " ").strip()
+        return ""
+
+    def workplace(self, pid: int) -> str:
+        with suppress(OSError):
+            fields = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
+            return os.readlink(f"/proc/{pid}/cwd") if fields[4] == b"0" else ""
         return ""
 
     def cpu_s(self, pid: int) -> float:
@@ -135,6 +143,14 @@ class Psutil:
 
         with suppress(psutil.Error, OSError):
             return " ".join(psutil.Process(pid).cmdline())
+        return ""
+
+    def workplace(self, pid: int) -> str:
+        import psutil  # rare and slow
+
+        with suppress(psutil.Error, OSError):
+            found = psutil.Process(pid)
+            return found.cwd() if found.terminal() is None else ""
         return ""
 
     def cpu_s(self, pid: int) -> float:

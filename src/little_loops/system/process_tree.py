@@ -1,7 +1,7 @@
 """Know which processes belong to a run or an action, and end them to the last one.
 
-A process is known by the run's token in its environment, by its session or by its
-parentage; a run started in the background from inside an action has a token of its own
+A process is known by the run's token in its environment, by its session, by its
+parentage or by a directory in which nobody else has any business; a run started in the background from inside an action has a token of its own
 and is left alone.  A number alone never decides: processes come and go, and their numbers
 are used again, so each is checked by its time of birth and signalled through a descriptor.
 
@@ -88,9 +88,10 @@ def members(
     roots: Collection[int] = (),
     *,
     marks: Mapping[str, str] | None = None,
+    place: str | None = None,
     system: System = SYSTEM,
 ) -> list[Member]:
-    """The living processes of a run, and all that is below `roots`.
+    """The living processes of a run, all that is below `roots`, and what works in `place`.
 
     With `marks`, only those of the action that has them, and of the sessions.
     """
@@ -101,11 +102,17 @@ def members(
     def belongs(process: Process) -> bool:
         if process.parent in roots or _has(marks_at(process.pid), token):
             return True
+        if place is not None and _is_in_folder(system.workplace(process.pid), place):
+            return True
         leader = seen.get(process.session)
         born = known.get(process.session)
         return born is not None and (leader is None or leader.created <= born)
 
     return _pick(seen, belongs, _is_unrelated_to(run_id, seen, marks_at), system)
+
+
+def _is_in_folder(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
 
 
 def _has(marks: Mapping[str, str], token: Mapping[str, str]) -> bool:
@@ -237,12 +244,13 @@ def sweep(
     grace_s: float = 5.0,
     *,
     roots: Collection[int] = (),
+    place: str | None = None,
     stop: StopFlag | None = None,
 ) -> list[Member]:
-    """End what a run has left behind, and all that is below `roots`; gives what was ended."""
+    """End what a run has left behind, as `members` knows it; gives what was ended."""
 
     def find() -> list[Member]:
-        return members(run_id, sessions, roots)
+        return members(run_id, sessions, roots, place=place)
 
     def wait(fds: Collection[int], seconds: float) -> Collection[int]:
         return _wait(fds, seconds, stop)

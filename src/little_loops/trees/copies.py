@@ -57,12 +57,16 @@ class CopyPlace(NamedTuple):
 
 def place_of(project: str, prefix: str, scope: Sequence[str], home: str) -> CopyPlace:
     """Where the copy of a project is, which lies at `prefix` in its repository."""
-    key = hashlib.sha256("\0".join(sorted(scope)).encode("utf-8", "surrogateescape"))
     prefix = prefix.rstrip("/")
     repository = project[: len(project) - len(prefix)].rstrip("/") if prefix else project
-    base = os.path.join(os.path.realpath(home), COPIES, key_of(project), key.hexdigest()[:16])
+    base = base_of(project, scope, home)
     top = os.path.join(base, "work", os.path.basename(repository) or "root")
     return CopyPlace(base, top, os.path.join(top, prefix) if prefix else top)
+
+
+def base_of(project: str, scope: Sequence[str], home: str) -> str:
+    key = hashlib.sha256("\0".join(sorted(scope)).encode("utf-8", "surrogateescape"))
+    return os.path.join(os.path.realpath(home), COPIES, key_of(project), key.hexdigest()[:16])
 
 
 class CleanCopy:
@@ -78,6 +82,7 @@ class CleanCopy:
         self._walk: CopyWalk | None = None
         self._links_before = False
         self._done: tuple[Layout, int] | None = None
+        self._layout = Layout({}, frozenset())
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -104,7 +109,7 @@ class CleanCopy:
         copy stays.  With `existing_only`, protected files that are new come from the snapshot.
         """
         try:
-            layout = self._planner.plan(project, reference, links, existing_only)
+            layout = self._layout = self._planner.plan(project, reference, links, existing_only)
             self._write(layout, links)
             self._repository.lay_out(self._store.git)
         except OSError as error:
@@ -126,6 +131,18 @@ class CleanCopy:
                 self._fill(ground, _missing(layout, actual, guard.paths))
         except OSError as error:
             raise _failed(error, "lay out", self.path) from error
+
+    def differing(self) -> frozenset[str]:
+        """Files that are not, or no longer, as they were laid out."""
+        try:
+            actual = dict(self._look(self._links_before).files())
+        except OSError as error:
+            raise _failed(error, "look at", self.path) from error
+        files = self._layout.contents.items()
+        return frozenset(path for path, one in files if not _is_same(actual.get(path), one))
+
+    def is_protected(self, path: str) -> bool:
+        return self._planner.is_protected(path)
 
     # ── writing it ─────────────────────────────────────────────────────────────────────────────
 
@@ -283,6 +300,14 @@ def _is_so(entry: Entry | None, one: Content) -> bool:
         return entry[5].hex() == one.id
     is_of_its_time = one.time_ns in (None, entry[1])
     return entry[5].hex() == one.id and entry[4] == one.mode and is_of_its_time
+
+
+def _is_same(entry: Entry | None, one: Content) -> bool:
+    """Whether a path is what a snapshot would take for the same."""
+    if entry is None or entry[5] is None:
+        return one.kind == "dir"
+    is_program_too = one.kind == "link" or not (entry[4] ^ one.mode) & stat.S_IXUSR
+    return entry[5].hex() == one.id and is_program_too
 
 
 def _put(ground: OpenDirectory, path: str, one: Content, data: bytes) -> None:

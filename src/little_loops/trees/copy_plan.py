@@ -145,9 +145,12 @@ class Planner:
             return path not in guard.paths
         return is_cache(path) or not is_protected(self._protected, path)
 
+    def is_protected(self, path: str) -> bool:
+        return not is_cache(path) and is_protected(self._protected, path)
+
     def is_fixed(self, path: str, existing_only: bool) -> bool:
         """Whether a file that is not in the layout must not be there."""
-        return not existing_only and not is_cache(path) and is_protected(self._protected, path)
+        return not existing_only and self.is_protected(path)
 
     def _folders(self) -> tuple[str, ...]:
         """Directories that were ignored at the start, or repositories of their own, and are there."""
