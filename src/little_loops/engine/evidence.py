@@ -22,7 +22,7 @@ from little_loops.engine.pinned_start import PinnedStart, read_file
 from little_loops.engine.resolve import Filled
 from little_loops.errors import StorageError, StoreError
 from little_loops.fsm.commands import CleanCopy, PutBack, RestoreProtected, RunShell, TakeSnapshot
-from little_loops.fsm.evidence import forbidden, has_agent, listed, wants_evidence
+from little_loops.fsm.evidence import forbidden, has_agent, wants_evidence
 from little_loops.fsm.happenings import (
     Happening,
     PathChange,
