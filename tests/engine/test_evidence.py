@@ -174,6 +174,14 @@ def test_a_large_ignored_file_is_there_in_the_clean_copy(tmp_path):
     assert run(project).returncode == 0
 
 
+def test_a_pipe_under_a_protected_path_is_named_once_and_left_out(tmp_path):
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"), PROTECTED)
+    os.mkfifo(project.root / "tests/pipe")
+    ended = run(project)
+    named = "warning: `tests/pipe` is not part of the snapshot: neither a file nor a link\n"
+    assert (ended.returncode, ended.stderr) == (0, named)
+
+
 def test_a_test_that_a_killed_run_left_weakened_is_named_when_the_next_one_starts(tmp_path):
     kill = agent("echo > tests/check.py", "kill -9 $PPID", "sleep 1")
     project = laid_out(Project(tmp_path), kill, PROTECTED)

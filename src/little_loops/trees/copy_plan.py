@@ -12,7 +12,6 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 
-from little_loops.fsm.path_text import path_text
 from little_loops.records import NamedTuple
 from little_loops.trees.content import READ
 from little_loops.trees.git import is_inside
@@ -20,7 +19,7 @@ from little_loops.trees.guard import Guard, Guarded, is_protected
 from little_loops.trees.objects import object_id
 from little_loops.trees.reading import read_all
 from little_loops.trees.rules import Rules, is_cache, parents
-from little_loops.trees.shadows import Linked, NotClean, Scan, Wanted, link_to, plan, text_in_copy
+from little_loops.trees.shadows import Linked, Scan, Wanted, link_to, plan, text_in_copy
 from little_loops.trees.store import TreeStore
 
 LONG_AGO_NS = 315_619_200 * 1_000_000_000
@@ -97,10 +96,7 @@ class Planner:
         ignored = []
         for path, one in guard.paths.items():
             if one.kind == "other":
-                raise NotClean(
-                    f"`{path_text(path)}` is protected and not readable",
-                    "leave it out of `protect`",
-                )
+                continue  # a socket, or what cannot be read: the first snapshot has named it
             if any(is_inside(path, each) for each in (*self._rules.linked, *self._rules.nested)):
                 ignored.append(one)
             else:
