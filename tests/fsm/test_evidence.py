@@ -414,6 +414,15 @@ def test_why_a_check_is_not_believed(world: ScriptedWorld, reason: str, message:
     assert world.log[-1]["error"].startswith(message)
 
 
+def test_a_check_that_writes_into_protected_files_is_told_how_to_exempt_them():
+    world = goal(Says(1, writes={"tests/t": "1"}), tampering="fail")
+    begin(world, evidence="on")
+    assert world.log[-1]["error"] == (
+        "tests/t changed while the check ran; if the check writes there itself, add `!/tests/t` to"
+        " `protect`"
+    )
+
+
 def test_without_protect_a_change_is_only_reported():
     world = goal(1, agent(src__a="1", tests__t="1"), 0, protect=None)
     begin(world, evidence="on")

@@ -14,7 +14,7 @@ from typing import Any
 
 from little_loops.fsm.actions import Action, Agent, Shell, action_of
 from little_loops.fsm.happenings import PathChange
-from little_loops.fsm.path_text import listed
+from little_loops.fsm.path_text import listed, path_text
 from little_loops.fsm.schema import (
     ERROR,
     FAIL,
@@ -139,8 +139,11 @@ def is_tampering(evidence: Evidence, trees: Trees, guard: str, when: str) -> boo
 def tampered_finding(tampering: str, by: str, paths: Sequence[str], count: int) -> Finding | None:
     if tampering != "fail":
         return None
-    who = "the agent changed" if by == "agent" else "while the check ran, something changed"
-    return Finding("tampered", f"{who} {listed(paths, count)}")
+    changed = listed(paths, count)
+    if by == "agent":
+        return Finding("tampered", f"the agent changed {changed}")
+    exempt = f"if the check writes there itself, add `!/{path_text(paths[0])}` to `protect`"
+    return Finding("tampered", f"{changed} changed while the check ran; {exempt}")
 
 
 # ── rule 2: changes outside the scope ──────────────────────────────────────────────────────────
