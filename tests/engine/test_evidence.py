@@ -6,6 +6,7 @@ so a run that believes the first one ends with the code still wrong.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import psutil
 import pytest
 
 from little_loops.runs.layout import RULES
@@ -589,6 +591,37 @@ def test_a_check_may_change_in_the_clean_copy_what_it_changes_here(tmp_path):
     project = laid_out(Project(tmp_path), agent("echo right > src/value"), PROTECTED, check)
     assert run(project).returncode == 0
     assert events(project)[-1]["evidence"] == "verified"
+
+
+def test_ctrl_c_while_the_clean_copy_is_laid_out_interrupts_the_run(tmp_path):
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"), PROTECTED)
+    assert run(project).returncode == 0
+    (project.root / "src/value").write_text("wrong\n")
+    (lock,) = (project.home / ".local/state/little-loops/copies").glob("*/*/lock")
+    with open(lock) as held, project.started("run", "fix", "--allow-skip-permissions") as runner:
+        fcntl.flock(held, fcntl.LOCK_EX)  # whoever lays the copy out has to wait for us
+        process = psutil.Process(runner.pid)
+        until(lambda: str(lock) in [each.path for each in process.open_files()], "wait for it")
+        runner.send_signal(signal.SIGINT)
+        out, err = runner.communicate(timeout=60)
+    assert runner.returncode == 128 + signal.SIGINT, (out, err)
+    assert plain(out).splitlines()[-4:] == [
+        "       ✗ interrupted (stop)",
+        "",
+        "Loop interrupted: Ctrl-C in state 'evaluate' (2 iterations, TIME)",
+        "Files changed: src/value (+1 -1)",
+    ]
+    assert project.ll("resume", "fix", "--allow-skip-permissions").returncode == 0
+
+
+def test_ctrl_c_while_the_clean_copy_is_set_up_interrupts_the_run(tmp_path):
+    more = "evidence: {clean: true, setup: 'touch \"$HOME/begun\"; sleep 600'}\n"
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"), more)
+    with project.started("run", "fix", "--allow-skip-permissions") as runner:
+        until((project.home / "begun").exists, "setup")
+        runner.send_signal(signal.SIGINT)
+        out, _ = runner.communicate(timeout=60)
+    assert runner.returncode == 128 + signal.SIGINT, out
 
 
 def test_a_resume_ends_what_works_in_the_clean_copy(tmp_path):

@@ -356,14 +356,25 @@ def run_in_copy(
     trees: RunTrees, at: Workplace, run: LoopState, command: RunShell, filled: Filled
 ) -> ActionOutcome:
     assert command.copy is not None, "only a check in a clean copy comes here"
-    copy = trees.copy
-    trees.store.git = trees.store.git.bounded(SNAPSHOT_S)._replace(stop=at.stop)
+    _bound(trees, at)
     try:
-        with copy.held():
+        with trees.copy.held():
             return _run_held(trees, at, run, command, command.copy, filled)
+    except Interrupted as cut:
+        if cut.by == "stop":
+            return ActionOutcome(Result(None, 0, cut_by="stop"))
+        return _no_copy(f"it took longer than {SNAPSHOT_S:g} s")
     except StoreError as error:
-        help = f" ({error.help})" if error.help else ""
-        return ActionOutcome(Result(None, 0, failure=f"no clean copy: {error.message}{help}"))
+        return _no_copy(error.message + (f" ({error.help})" if error.help else ""))
+
+
+def _no_copy(why: str) -> ActionOutcome:
+    return ActionOutcome(Result(None, 0, failure=f"no clean copy: {why}"))
+
+
+def _bound(trees: RunTrees, at: Workplace) -> None:
+    """Work on the copy is bounded in time; the programs that run in it have limits of their own."""
+    trees.store.git = trees.store.git.bounded(SNAPSHOT_S)._replace(stop=at.stop)
 
 
 def _run_held(
@@ -385,8 +396,9 @@ def _run_held(
     there = at._replace(project=path)
     env = copy.environment(environment(at, run, job, filled.env))
     if wanted.setup is not None:
-        if why_not := _set_up(there, command, wanted.setup, env):
-            return ActionOutcome(Result(None, 0, failure=why_not))
+        if (failed := _set_up(there, command, wanted.setup, env)) is not None:
+            return ActionOutcome(failed)
+        _bound(trees, at)
         copy.lay_out_protected(wanted.project, wanted.reference, existing_only=existing_only)
     before = copy.differing()
     streams = Streams(at, job)
@@ -396,6 +408,7 @@ def _run_held(
     ended = run_program(there, job, argv, env, shown, plan=plan)
     shown.close()
     result = streams.result(ended, cut_by(job, ended))
+    _bound(trees, at)
     if result.cut_by == "none" and (why := _spoiled(trees, wanted, copy.differing() - before)):
         result = result._replace(failure=why)
     return ActionOutcome(result)
@@ -418,8 +431,10 @@ def _spoiled(trees: RunTrees, wanted: CleanCopy, changed: frozenset[str]) -> str
     return None
 
 
-def _set_up(there: Workplace, command: RunShell, setup: str, env: Mapping[str, str]) -> str | None:
-    """Why `setup` failed; None if it did not."""
+def _set_up(
+    there: Workplace, command: RunShell, setup: str, env: Mapping[str, str]
+) -> Result | None:
+    """What comes of a `setup` that failed; None if it did not."""
     said = bytearray()
 
     def keep(chunk: bytes) -> None:
@@ -441,12 +456,14 @@ def _set_up(there: Workplace, command: RunShell, setup: str, env: Mapping[str, s
             stop_plan=((SIGTERM, job.kill_grace_s),),
         )
     except process.CannotStart as problem:
-        return problem.reason
+        return Result(None, 0, failure=problem.reason)
     if ended.exit_code == 0:
         return None
+    if ended.cut_by == "stop":
+        return Result(None, 0, cut_by="stop")
     last = said.decode("utf-8", "replace").rstrip().rpartition("\n")[2]
     how = f"exit {ended.exit_code}" if ended.exit_code is not None else "it was cut"
-    return f"`setup` failed in the clean copy ({how}): {last}"
+    return Result(None, 0, failure=f"`setup` failed in the clean copy ({how}): {last}")
 
 
 class InProjectTerms:
