@@ -256,3 +256,79 @@ def test_two_loops_work_at_the_same_time_and_each_answers_for_its_own_scope(
         receipt = str(project.root.parent / f"{mine}.json")
         assert project.ll("receipt", f"fix-{mine}", "-o", receipt).returncode == 0
         assert project.ll("verify", receipt, "--rerun").returncode == 0
+
+
+OUTER = """\
+name: fix
+paradigm: goal
+goal: The check passes
+scope: [src/]
+scope_writes: enforce
+tools:
+  - python3 -B tests/check.py
+  - {action: Fix it, action_type: prompt}
+host: {name: command, command: [../agent.sh, "{prompt}"]}
+evidence: {protect: [tests/], clean: true}
+max_iterations: 5
+"""
+OTHER = """\
+name: write-tests
+initial: write
+scope: [lib/]
+states:
+  write: {action: "echo theirs > lib/tests/check.py; echo theirs > lib/notes", next: done}
+  done: {terminal: true}
+"""
+DURING_A_TURN = """\
+#!/bin/sh
+touch ../working
+until [ -e ../written ]; do sleep 0.02; done
+{then}
+echo right > src/value
+echo finished
+"""
+
+
+def beside(project: Project, then: str = "") -> None:
+    write(project.root, {"src/value": "wrong\n", "tests/check.py": TEST})
+    write(project.root, {"lib/tests/check.py": "old\n", "lib/notes": "old\n"})
+    write(project.root.parent, {"agent.sh": DURING_A_TURN.format(then=then)}, 0o755)
+    project.loop("fix", OUTER)
+    project.loop("write-tests", OTHER)
+    commit(project)
+
+
+def test_a_loop_that_runs_within_one_turn_of_anothers_agent_keeps_its_work(
+    project: Project,
+) -> None:
+    beside(project)
+    with project.started("run", "fix") as run:
+        until((project.root.parent / "working").exists, "the agent's turn")
+        assert project.ll("run", "write-tests").returncode == 0
+        write(project.root.parent, {"written": ""})
+        out, err = run.communicate(timeout=60)
+    assert (run.returncode, err) == (0, ""), out
+    assert "!" not in out
+    assert project.file("lib/tests/check.py") == project.file("lib/notes") == "theirs\n"
+
+
+def test_its_work_is_kept_even_if_the_other_run_is_killed_and_resumed(project: Project) -> None:
+    beside(project, '[ -e ../killed ] || { touch ../killed; kill -9 "$PPID"; exit; }')
+    with project.started("run", "fix") as run:
+        until((project.root.parent / "working").exists, "the agent's turn")
+        assert project.ll("run", "write-tests").returncode == 0
+        write(project.root.parent, {"written": ""})
+        run.communicate(timeout=60)
+    resumed = project.ll("resume", "fix")
+    assert resumed.returncode == 0, resumed.stdout
+    assert "!" not in resumed.stdout
+    assert project.file("lib/tests/check.py") == project.file("lib/notes") == "theirs\n"
+
+
+def test_a_loop_that_the_agent_itself_starts_is_no_excuse(project: Project) -> None:
+    command = 'env -i PATH="$PATH" HOME="$HOME" PYTHONPATH="$PYTHONPATH"'
+    beside(project, f"{command} setsid {' '.join(project.argv('run', 'write-tests'))}")
+    write(project.root.parent, {"written": ""})
+    ended = project.ll("run", "fix")
+    assert "the agent changed" in ended.stdout
+    assert (ended.returncode, project.file("lib/tests/check.py")) == (1, "old\n")

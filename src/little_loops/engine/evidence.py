@@ -37,6 +37,7 @@ from little_loops.fsm.state import Changed, LoopState, Result
 from little_loops.relay.places import Places, places_of
 from little_loops.runs.claims import holders
 from little_loops.runs.layout import RULES, RUN_JSON, RunFiles
+from little_loops.runs.neighbours import scopes_beside
 from little_loops.system import process, process_table
 from little_loops.system.files import to_json
 from little_loops.system.own_command import path_with_own_command
@@ -98,6 +99,7 @@ class RunTrees:
         self.home = state_home(environ)
         self.file = file
         self.is_redefined = is_redefined
+        self._began_at = run.started_at
         self._others: set[tuple[str, ...]] = set()
 
     @cached_property
@@ -162,11 +164,13 @@ class RunTrees:
         Not those of runs that an action of this one started, whatever it told them of that.
         """
         mine = self.run_id
-        self._others |= {
-            tuple(plain_scope(each.scope, self.project))
+        alive = [
+            each.scope
             for each in holders(self.project)
             if each.run_id != mine and mine not in each.outer and not _is_below_us(each.pid)
-        }
+        ]
+        noted = scopes_beside(self.project, mine, self._began_at, self.environ)
+        self._others |= {plain_scope(scope, self.project) for scope in (*alive, *noted)}
         return sorted(self._others)
 
     def is_anothers(self, path: str) -> bool:

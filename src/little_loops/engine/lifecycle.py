@@ -153,7 +153,7 @@ def new_run_id() -> str:
 def _claim(
     loop: FSMLoop, scope: tuple[str, ...], request: RunRequest, services: Services, run_id: str
 ) -> Claim:
-    return claim(
+    taken = claim(
         request.root,
         request.name,
         resolve_scope(request.root, scope),
@@ -166,6 +166,12 @@ def _claim(
         say=services.say,
         stop=services.stop,
     )
+    if taken.others:
+        from little_loops.runs.neighbours import leave_note  # most runs are alone
+
+        evidence = wants_evidence(loop)
+        leave_note(request.root, taken.holder, taken.others, services.environ, evidence=evidence)
+    return taken
 
 
 def _make_room(request: RunRequest, services: Services) -> None:

@@ -105,10 +105,16 @@ def waiting(root: str) -> list[Holder]:
 
 
 class Claim:
-    """A name and a scope held by this process until it releases them or ends."""
+    """A name and a scope held by this process until it releases them or ends.
 
-    def __init__(self, folder: Folder, holder: Holder, descriptor: int) -> None:
+    `others` are the runs of the project that were alive when it was taken, or had been killed.
+    """
+
+    def __init__(
+        self, folder: Folder, holder: Holder, descriptor: int, others: tuple[Holder, ...]
+    ) -> None:
         self.holder = holder
+        self.others = others
         self._folder = folder
         self._descriptor = descriptor
         _OPEN.add(descriptor)
@@ -195,7 +201,7 @@ def _claim(
         wanted = _placed(wanted, live)
         blocker = _blocker(desk, wanted, live)
         if blocker is None:
-            return _take(desk.folder, wanted)
+            return _take(desk, wanted, live)
         _check_may_wait(desk, wanted, blocker, live)
         ticket = _draw(desk, wanted)
     try:
@@ -224,7 +230,7 @@ def _wait(
             live = _live(desk.folder, desk.root)
             found = _blocker(desk, wanted, live, number)
             if found is None:
-                return _take(desk.folder, wanted)
+                return _take(desk, wanted, live)
             blocker = found
             _check_may_wait(desk, wanted, blocker, live)
 
@@ -413,9 +419,11 @@ def _process(wanted: Holder, holder: Holder) -> str:
     return f"pid {holder.pid} on {holder.host}" if elsewhere else f"pid {holder.pid}"
 
 
-def _take(folder: Folder, wanted: Holder) -> Claim:
+def _take(desk: _ClaimsFile, wanted: Holder, live: list[Holder]) -> Claim:
     """Hold the name; nobody else does, and the guard is ours."""
-    name = wanted.name + PID
+    folder, name = desk.folder, wanted.name + PID
+    known = {wanted.name, *(holder.name for holder in live)}
+    others = (*live, *_read_dead(folder, desk.root, known))
     descriptor = folder.open(name, os.O_RDWR | os.O_CREAT)
     try:
         if not hold(descriptor):
@@ -428,7 +436,7 @@ def _take(folder: Folder, wanted: Holder) -> Claim:
     except BaseException:
         os.close(descriptor)
         raise
-    return Claim(folder, wanted, descriptor)
+    return Claim(folder, wanted, descriptor, others)
 
 
 class _Ticket(NamedTuple):
@@ -491,6 +499,14 @@ def _tickets(folder: Folder, root: str, *, tidy: bool = False) -> list[_Ticket]:
             elif tidy:
                 queue.remove(name)
     return tickets
+
+
+def _read_dead(folder: Folder, root: str, known: set[str]) -> Iterator[Holder]:
+    """Those that left a claim behind, where it is known who else has one."""
+    for name in named(folder.names(), PID):
+        with suppress(StorageError):
+            if name not in known and (raw := folder.read(name + PID, MAX_PID_BYTES)):
+                yield from_bytes(raw, name, root)
 
 
 def _dead(folder: Folder, root: str) -> Iterator[Holder]:
