@@ -536,11 +536,12 @@ def _may_go_another_way(log: Sequence[Record], run: LoopState | None) -> bool:
 
 
 def _path(records: Sequence[Record]) -> list[str]:
-    """The way taken, up to the first wait whose length depends on the clock, or a handoff."""
+    """The way taken, up to the first wait whose length depends on the clock, a handoff, or a check
+    that runs again before a success: after a resume more of them do, and each has its own result."""
     path: list[str] = []
     for record in records:
         match record["event"]:
-            case "host_wait" | "handoff_detected":
+            case "host_wait" | "handoff_detected" | "recheck":
                 return [*path, "…"]
             case "transition":
                 path.append(f"{record['from']} -> {record['to']}")
