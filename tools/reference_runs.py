@@ -138,6 +138,7 @@ MEANINGS = {
     "log_file": "the path of a file with both streams in order of arrival, without colour codes",
     "stream_file": "for an agent, the path of a file with the raw events of its program",
     "structured": "an agent's structured answer; `structured.key` is a value in it",
+    "structured_file": "for an agent, the path of a file with its structured answer as JSON",
     "session_id": "the id of the agent's session",
     "cost_usd": "the cost of the agent in US dollars",
     "turns": "the number of the agent's turns",

@@ -1,7 +1,8 @@
-"""Around an agent's turn: what is asked of its program before it starts."""
+"""Around an agent's turn: what its program is asked before, and where its answer is kept."""
 
 from __future__ import annotations
 
+import json
 import signal
 
 import pytest
@@ -56,3 +57,68 @@ def test_a_question_for_plugins_takes_no_longer_than_the_action_may(project, sil
     said = project.ll("run", "tidy", "--no-evidence", env=silent)
     assert said.returncode == 1
     assert (project.home / "ended").exists()
+
+
+# ── a long structured answer ───────────────────────────────────────────────────────────────────
+
+SURVEY = """\
+name: survey
+initial: look
+host: {permission_mode: plan}
+states:
+  look: {action: survey it, action_type: prompt, on_pass: use, on_fail: failed}
+  use:
+    action: |
+      echo ${captured.look.structured.count:int} "${captured.look.structured.first.name}" > named
+      cp "${captured.look.structured_file}" whole
+    next: too_much
+  too_much: {action: 'echo "${prev.state} ${captured.look.structured}"', next: done, on_error: named}
+  named: {action: 'cp "${captured.look.structured_file}" again', next: done}
+  done: {terminal: true}
+  failed: {terminal: true}
+"""
+LONG_ANSWER = {
+    "verdict": "pass",
+    "count": 30_000,
+    "first": {"name": "a b"},
+    "found": [f"src/module_{number}.py: {'x' * 80}" for number in range(30_000)],
+}
+MOST_IN_A_LOG = 64 << 10
+
+
+def test_a_long_structured_answer_is_kept_in_a_file(project: Project):
+    """Three megabytes are neither in the log nor in the state, and can be used all the same."""
+    events = [
+        {"type": "system", "subtype": "init", "session_id": "s"},
+        {
+            "type": "result",
+            "subtype": "success",
+            "is_error": False,
+            "num_turns": 1,
+            "result": "",
+            "structured_output": LONG_ANSWER,
+            "session_id": "s",
+        },
+    ]
+    (project.home / "stream").write_text("".join(json.dumps(each) + "\n" for each in events))
+    program = project.home / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ncat > /dev/null\ncat {project.home}/stream\n")
+    program.chmod(0o755)
+    project.loop("survey", SURVEY)
+    env = {"PATH": f"{program.parent}:{project.environ()['PATH']}"}
+    said = project.ll("run", "survey", "--no-evidence", env=env)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert project.file("named") == "30000 a b\n"
+    for copy in ("whole", "again"):
+        assert json.loads(project.file(copy)) == LONG_ANSWER
+    assert project.past("survey").stat().st_size < MOST_IN_A_LOG
+    assert project.past("survey", ".state.json").stat().st_size < MOST_IN_A_LOG
+    [kept] = [
+        event["structured_file"]
+        for event in project.events("survey")
+        if event["event"] == "action_complete" and event["state"] == "look"
+    ]
+    assert kept["size"] > 3_000_000
+    error = "but a shell action accepts less than 128 KiB: read it from the file"
+    assert f"{error} `${{captured.look.structured_file}}`" in project.log("survey")

@@ -154,3 +154,37 @@ def test_a_variable_that_the_shell_runs_takes_no_data(project: Project):
     ran = project.ll("run", "env")
     assert ran.returncode != 0
     assert not (project.root / "ran").exists()
+
+
+BIG = """\
+name: big
+initial: print
+states:
+  print: {action: 'yes | head -c 60000000', capture: big, next: forget}
+  forget: {action: 'rm "${captured.big.file}"', next: use}
+  use: {action: 'echo "${captured.big.output}"', next: done, on_error: as_env}
+  as_env: {action: 'echo "$BIG"', env: {BIG: "${captured.big.output}"}, next: done, on_error: last}
+  last: {action: 'true', context: {big: "${captured.big.output}"}, next: done, on_error: done}
+  done: {terminal: true}
+"""
+TOO_LARGE = (
+    "{field}: `${{captured.big.output}}` is 60000000 bytes long, but a shell action accepts"
+    " less than 128 KiB: read it from the file `${{captured.big.file}}`"
+)
+
+
+def test_what_no_process_can_be_given_is_refused_by_its_size(project: Project):
+    """Its file is gone, so nobody can have read it to find that out."""
+    project.loop("big", BIG)
+    ran = project.ll("run", "big")
+    assert ran.returncode == 1, ran.stderr
+    failures = {
+        event["state"]: event["failure"]
+        for event in project.events("big")
+        if event["event"] == "action_complete" and event.get("failure")
+    }
+    assert failures == {
+        "use": TOO_LARGE.format(field="`action`"),
+        "as_env": TOO_LARGE.format(field="`env.BIG`"),
+        "last": TOO_LARGE.format(field="`context.big`"),
+    }

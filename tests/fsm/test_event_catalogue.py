@@ -53,6 +53,7 @@ def agents_and_files() -> ScriptedWorld:
         reason="done",
         verdict="pass",
         structured={},
+        structured_file=LONG,
         session_id="s",
         tokens=5,
         cost_usd=0.5,

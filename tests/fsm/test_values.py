@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
-from little_loops.fsm.state import LoopState, Result
+from little_loops.fsm.state import FileRef, LoopState, Result
 from little_loops.fsm.values import duration_text, result_values, values_of, written_env
+from little_loops.templates.render import lookup_in, references
 
 COMMAND = Result(1, 8, "out", "err")
 AGENT = Result(
@@ -80,7 +81,8 @@ def test_at_the_beginning_there_is_no_state_before_and_one_attempt():
         ),
         pytest.param(
             AGENT,
-            {"output": "said", "stderr": "", "exit_code": 0, "duration_ms": 9, "stream_file": None}
+            {"output": "said", "stderr": "", "exit_code": 0, "duration_ms": 9}
+            | {"stream_file": None, "structured_file": None}
             | FILES
             | {"structured": {"n": 1}, "session_id": "s", "cost_usd": 0.5, "turns": 3},
             id="an agent",
@@ -88,13 +90,23 @@ def test_at_the_beginning_there_is_no_state_before_and_one_attempt():
         pytest.param(
             COMMAND._replace(agent="error"),
             OF_COMMAND
-            | dict.fromkeys(("structured", "session_id", "cost_usd", "turns", "stream_file")),
+            | dict.fromkeys(("structured", "session_id", "cost_usd", "turns"))
+            | {"stream_file": None, "structured_file": None},
             id="an agent that said nothing",
         ),
     ],
 )
 def test_the_fields_of_a_result(result, expected):
     assert result_values(result) == expected
+
+
+@pytest.mark.parametrize("path", [("count",), ("list", "0", "name")], ids=".".join)
+def test_whatever_is_named_in_an_answer_that_lies_in_a_file_may_be_there(path):
+    """The edge reads the file; before, there is nothing to show and nothing to refuse."""
+    kept = AGENT._replace(structured=None, structured_file=FileRef("1.json", 9000, "hash"))
+    lookup = lookup_in({"captured": {"ask": result_values(kept)}})
+    (reference,) = references(f"${{captured.ask.structured.{'.'.join(path)}}}")
+    assert lookup(reference) == {}
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_a_claim_is_seen_until_it_is_released(tmp_path):
         assert json.loads(lines[1])["run_id"] == "run-fix"
     assert holders(str(tmp_path)) == []
     assert alive(str(tmp_path), "fix") is None
-    assert os.listdir(tmp_path / ".loops/.running") == [".lock"]
+    assert sorted(os.listdir(tmp_path / ".loops/.running")) == [".gitignore", ".lock"]
     held.release()
 
 
@@ -50,7 +50,7 @@ def test_looking_makes_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
     make_folder(str(tmp_path), ".running").close()
     assert (holders(str(tmp_path)), waiting(str(tmp_path))) == ([], [])
-    assert os.listdir(tmp_path / ".loops/.running") == []
+    assert os.listdir(tmp_path / ".loops/.running") == [".gitignore"]
 
 
 def test_an_overlap_names_the_holder_and_the_ways_out(tmp_path):
@@ -346,7 +346,7 @@ def test_of_twenty_at_once_one_gets_in_if_they_overlap_and_all_if_not(tmp_path):
         assert answers == [CLAIMED] * 20
         assert len(holders(str(tmp_path))) == 20
         let_go(team, answers)
-    assert os.listdir(tmp_path / ".loops/.running") == [".lock"]
+    assert sorted(os.listdir(tmp_path / ".loops/.running")) == [".gitignore", ".lock"]
 
 
 def test_of_six_resumes_at_once_one_gets_in(tmp_path):

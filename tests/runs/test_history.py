@@ -16,6 +16,7 @@ from little_loops.runs.history import archive, past_files, prune, restore, settl
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.reading import Runs
 from little_loops.runs.storage import create, load
+from little_loops.system.files import Folder
 from tests.engine.faults import KILLED, REFUSED, SURVIVED, attempts, die, failing_with, outcome
 from tests.runs.files import STEM, contents, listed, ran
 
@@ -35,6 +36,23 @@ def test_a_run_is_moved_with_all_its_files(tmp_path):
 def test_nothing_to_archive(tmp_path):
     assert archive(str(tmp_path), "fix") is None
     assert not (tmp_path / ".loops/.history").exists()
+
+
+def test_a_run_of_somebody_else_in_a_directory_made_again_is_left_alone(tmp_path):
+    ran(tmp_path)
+    running = tmp_path / ".loops/.running"
+    own = Folder.at(str(running))
+    assert own is not None
+    with own:
+        assert own.is_in_place()
+        shutil.rmtree(running)
+        assert not own.is_in_place()
+        ran(tmp_path)
+        before = contents(tmp_path)
+        with pytest.raises(StorageError) as caught:
+            archive(str(tmp_path), "fix", own)
+    assert caught.value.message == f"`{running}` was removed and made again meanwhile"
+    assert contents(tmp_path) == before
 
 
 def test_two_runs_of_the_same_second_are_kept_apart(tmp_path):

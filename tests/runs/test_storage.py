@@ -105,6 +105,7 @@ def test_files_are_their_owners_alone(tmp_path, mask):
     }
     assert modes == {
         ".": 0o700,
+        ".gitignore": 0o600,
         "fix.d": 0o700,
         "fix.d/run.json": 0o600,
         "fix.events.jsonl": 0o600,
@@ -116,9 +117,13 @@ def test_files_are_their_owners_alone(tmp_path, mask):
 def test_git_is_told_to_leave_runs_alone(tmp_path):
     make_folder(str(tmp_path), ".running").close()
     assert (tmp_path / ".loops/.gitignore").read_text() == ".running/\n.history/\n"
+    inside = tmp_path / ".loops/.running/.gitignore"
+    assert inside.read_text() == "*\n"
+    inside.write_text("")  # as a kill may leave it
     (tmp_path / ".loops/.gitignore").write_text("mine\n")
     make_folder(str(tmp_path), ".running").close()
     assert (tmp_path / ".loops/.gitignore").read_text() == "mine\n"
+    assert inside.read_text() == "*\n"
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a\n"])
@@ -432,7 +437,8 @@ def test_what_a_killed_writer_left_half_written_is_swept(tmp_path):
     loaded = load(files)
     assert loaded is not None
     reopened(str(tmp_path), loaded).close()
-    assert [name for name in os.listdir(files.directory) if name.startswith(".")] == [other]
+    left = sorted(name for name in os.listdir(files.directory) if name.startswith("."))
+    assert left == [other, ".gitignore"]
 
 
 @pytest.mark.parametrize("planted", [".loops", ".loops/.running"])

@@ -16,7 +16,7 @@ from little_loops.fsm.commands import Job
 from little_loops.fsm.state import CutBy, FileRef, Result
 from little_loops.runs.output_files import INLINE, Output, RunOutput, trim
 from little_loops.system import process
-from little_loops.system.files import Folder
+from little_loops.system.files import Folder, to_json
 
 TAIL = 400
 TRIM_AFTER = 64 << 20
@@ -87,6 +87,13 @@ def kept_text(at: Workplace, job: Job, text: str) -> dict[str, Any]:
     return kept_output(output_at(at).keep(job.step, job.attempt, raw, "text"))
 
 
+def kept_structured(at: Workplace, job: Job, answer: Any) -> dict[str, Any]:
+    """The fields of a result that hold an agent's structured answer, or say where it is."""
+    if answer is None or len(raw := to_json(answer)) <= INLINE:
+        return {"structured": answer}
+    return {"structured_file": _file(output_at(at).keep(job.step, job.attempt, raw, "json"))}
+
+
 def _printed(out: Output) -> dict[str, Any]:
     return {**kept_output(out), **structured_output(out)}
 
@@ -130,7 +137,10 @@ class Trimmer:
         self._since = TRIM_AFTER  # what earlier processes of this run kept counts too
 
     def count(self, result: Result) -> None:
-        files = (result.output_file, result.stderr_file, result.stream_file)
+        files = (
+            *(result.output_file, result.stderr_file),
+            *(result.stream_file, result.structured_file),
+        )
         self._since += sum(file.size for file in files if file is not None)
         if self._since > TRIM_AFTER:
             self._since = 0

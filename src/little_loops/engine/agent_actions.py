@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from signal import SIGKILL, SIGTERM
 
-from little_loops.engine.action_output import Streams, kept_text
+from little_loops.engine.action_output import Streams, kept_structured, kept_text
 from little_loops.engine.action_process import (
     Heard,
     Notes,
@@ -294,13 +294,13 @@ def _result(at: Workplace, command: RunAgent, raw: Result, outcome: Outcome) -> 
     agent_result: AgentResult = agent_result_of(outcome) or "error"
     return raw._replace(
         **kept_text(at, command.job, outcome.text),
+        **kept_structured(at, command.job, outcome.structured),
         exit_code=_exit_code(agent_result, outcome),
         signal=None,
         agent=agent_result,
         kind=outcome.kind,
         reason=outcome.reason,
         verdict=outcome.verdict,
-        structured=outcome.structured,
         session_id=outcome.session_id or command.session_id,
         tokens=outcome.tokens.total,
         cost_usd=outcome.cost_usd,

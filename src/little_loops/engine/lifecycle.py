@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from little_loops.engine.action_process import Workplace, inherited
 from little_loops.engine.drive import drive, new_run
-from little_loops.engine.local_world import LocalWorld, Services, SessionNote
+from little_loops.engine.local_world import LocalWorld, Services, SessionNote, end_processes
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.endings import not_resumable
@@ -424,16 +424,30 @@ def _carry_out(
             return opened
 
         world = LocalWorld(loop, writer, workplace, clock, masker, onlookers, services, trees)
-        run, ending = drive(loop, run, happening, world)
+        try:
+            run, ending = drive(loop, run, happening, world)
+        except StorageError as error:
+            if writer.folder.is_in_place():
+                raise
+            end_processes(world, run)  # no resume will find them
+            raise _removed(writer) from error
     writer.save(run, sync=True)
-    past = _put_away(request, services) if run.status in ARCHIVED else None
+    past = _put_away(request, services, writer) if run.status in ARCHIVED else None
     return RunOutcome(run, ending, past or writer.files)
 
 
-def _put_away(request: RunRequest, services: Services) -> RunFiles | None:
+def _removed(writer: RunWriter) -> StorageError:
+    place = os.path.relpath(writer.folder.path, writer.files.root)
+    return StorageError(
+        f"`{place}` was removed while `{writer.files.name}` was running, and the run with it",
+        f"`git clean -fdx` does that, `git clean -fdx -e {place}` does not",
+    )
+
+
+def _put_away(request: RunRequest, services: Services, writer: RunWriter) -> RunFiles | None:
     """Into the history; where that fails the run has ended all the same."""
     try:
-        return archive(request.root, request.name)
+        return archive(request.root, request.name, writer.folder)
     except StorageError as error:
         services.warn(f"warning: the run was not put into the history: {error.message}")
         return None

@@ -279,7 +279,7 @@ def _wait(world: LocalWorld, run: LoopState, command: Wait) -> Happening:
 
 
 def _end_leftovers(world: LocalWorld, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
-    names = _end_processes(world, run)
+    names = end_processes(world, run)
     ended = LeftoversEnded(world.clock.now(), command.ending, names)
     if world.loop.paradigm != "relay":
         return ended
@@ -289,7 +289,8 @@ def _end_leftovers(world: LocalWorld, run: LoopState, command: EndLeftovers) -> 
     return ended._replace(report=closing.report, warnings=closing.warnings)
 
 
-def _end_processes(world: LocalWorld, run: LoopState) -> tuple[str, ...]:
+def end_processes(world: LocalWorld, run: LoopState) -> tuple[str, ...]:
+    """End whatever actions of the run have left running; their names."""
     if process_tree.is_adopting() and process_tree.reap():
         return ()
     # All that is below us: also an orphan that left its session and cleared its environment.

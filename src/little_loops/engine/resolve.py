@@ -43,6 +43,8 @@ from little_loops.templates.splice import is_data
 
 LARGE_BYTES = 1 << 20
 """An output of no more than this is read as text to be judged."""
+ARGUMENTS_BYTES = 8 << 20
+"""More than any system lets a process be given: what is larger is refused before it is read."""
 
 
 class Filled(NamedTuple):
@@ -65,12 +67,18 @@ class Values:
         run: LoopState,
         environ: Mapping[str, str],
         run_dir: str | None = None,
+        most_bytes: int | None = None,
     ) -> None:
+        self._most_bytes = most_bytes
         self._loop = loop
         self._run = run
         self._environ = environ
         self._run_dir = run_dir
         self.context = author_context(run.context, loop.states[run.current_state])
+
+    def for_process(self) -> Values:
+        """The same for what a process is given in its environment, which has a limit."""
+        return Values(self._loop, self._run, self._environ, self._run_dir, ARGUMENTS_BYTES)
 
     @cached_property
     def names(self) -> set[str]:
@@ -86,6 +94,8 @@ class Values:
 
     def __call__(self, reference: Reference) -> object:
         """The `Lookup` of this moment."""
+        if "structured" in reference.path:
+            self._load_structured(reference)
         value = self._plain(reference)
         if value is not None or reference.namespace not in ("captured", "prev"):
             return value
@@ -93,16 +103,45 @@ class Values:
 
     def _of_result(self, reference: Reference) -> object:
         """A text that lies in a file, or the file itself."""
-        if reference.namespace == "prev":
-            name, field = self._run.prev_state, reference.path[0]
-        else:
-            name, field = reference.path[0], reference.path[-1]
-        assert name is not None, "`prev` was found"
+        name = self._result_name(reference)
+        assert name is not None, "it was found"
+        field = reference.path[0 if reference.namespace == "prev" else 1]
         result = self._run.captured[name]
         if field in FILE_FIELDS:
             return self._file_of(field, name, result)
-        reference_to = {"output": result.output_file, "stderr": result.stderr_file}.get(field)
-        return None if reference_to is None else self.read(reference_to)
+        file = {"output": result.output_file, "stderr": result.stderr_file}.get(field)
+        if file is None:
+            return None
+        self._check_size(reference, file)
+        return self.read(file)
+
+    def _result_name(self, reference: Reference) -> str | None:
+        match reference.namespace:
+            case "prev":
+                return self._run.prev_state
+            case "captured":
+                return reference.path[0]
+            case _:
+                return None
+
+    def _load_structured(self, reference: Reference) -> None:
+        """Read a long structured answer when something in it is named."""
+        name = self._result_name(reference)
+        result = self._run.captured.get(name or "")
+        if result is None or result.structured_file is None or result.structured is not None:
+            return
+        if reference.path[-1] == "structured":
+            self._check_size(reference, result.structured_file)
+        import json  # few answers are so long
+
+        answer = json.loads(read_plain(self.path_of(result.structured_file)))
+        loaded = result._replace(structured=answer)
+        self._run = self._run._replace(captured={**self._run.captured, name or "": loaded})
+        self.__dict__.pop("_plain", None)
+
+    def _check_size(self, reference: Reference, file: FileRef) -> None:
+        if self._most_bytes is not None and file.size > self._most_bytes:
+            raise TooLarge(reference, file.size)
 
     def path_of(self, file: FileRef) -> str:
         return os.path.join(self._run_dir or "", file.path)
@@ -121,12 +160,12 @@ class Values:
 
 def fill(command: RunAction, values: Values) -> Filled | str:
     """The action with its values, or why it cannot be run."""
-    job = command.job
+    job, given = command.job, values.for_process()
     try:
-        env = {name: _variable(name, text, values) for name, text in job.env.items()}
+        env = {name: _variable(name, text, given) for name, text in job.env.items()}
         match command:
             case RunShell():
-                return _script(command, values, env)
+                return _script(command, given, env)
             case RunAgent():
                 return Filled(_prompt(command, values), env)
             case RunBuiltin():

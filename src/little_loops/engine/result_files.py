@@ -11,6 +11,7 @@ from typing import BinaryIO
 from little_loops.fsm.state import FileRef, Result
 from little_loops.runs.arrival import Piece, StreamName, from_lines, from_sizes
 from little_loops.runs.combined_log import Source, combine
+from little_loops.system.files import to_json
 from little_loops.system.plain_files import open_plain, read_plain, reading
 
 MAX_ORDER_BYTES = 16 << 20
@@ -36,8 +37,17 @@ class ResultFiles:
                 return self._log(name, result)
             case "stream_file":
                 return None if result.stream_file is None else self.path_of(result.stream_file)
+            case "structured_file":
+                return self._structured(name, result)
             case _:
                 return None
+
+    def _structured(self, name: str, result: Result) -> str | None:
+        if result.structured_file is not None:
+            return self.path_of(result.structured_file)
+        if result.structured is None:
+            return None
+        return self._write(f"{name}.structured", to_json(result.structured) + b"\n")
 
     def _output(self, name: str, result: Result) -> str:
         """The whole output, byte for byte; a short one is written when it is asked for."""

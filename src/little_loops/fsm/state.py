@@ -65,6 +65,7 @@ class Result(NamedTuple):
 
     The second half is an agent's: `agent` is what its host made of the end, which the machine knows
     only as one of a few ways to continue; `stream_file` has the raw events of its program.
+    `structured` is its structured answer; a long one is only in its file.
     """
 
     exit_code: int | None
@@ -87,6 +88,7 @@ class Result(NamedTuple):
     reason: Masked[str | None] = None
     verdict: str | None = None
     structured: Masked[Any] = None
+    structured_file: FileRef | None = None
     session_id: str | None = None
     tokens: int = 0
     cost_usd: float | None = None

@@ -1,7 +1,7 @@
 """What `${namespace.path}` means at this moment of a run, as nested mappings.
 
 The environment is not here: it belongs to the edge, and is never saved.  Texts that lie in files
-are None here: the edge reads them when a template asks.
+are None here, and answers that do have any field: the edge reads them when a template asks.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from little_loops.fsm.state import LoopState, Result
 
 RESULT_FIELDS = ("output", "stderr", "exit_code", "duration_ms")
 AGENT_FIELDS = ("structured", "session_id", "cost_usd", "turns")
-AGENT_FILE = "stream_file"
-FILE_FIELDS = ("file", "stderr_file", "log_file", AGENT_FILE)
+AGENT_FILES = ("stream_file", "structured_file")
+FILE_FIELDS = ("file", "stderr_file", "log_file", *AGENT_FILES)
 
 
 def author_context(loop_context: Mapping[str, Any], state: StateConfig) -> dict[str, Any]:
@@ -70,10 +70,23 @@ def result_values(result: Result) -> dict[str, Any]:
     texts = {"output": result.output, "stderr": result.stderr}
     values |= {name: without_colours(text) for name, text in texts.items() if text is not None}
     if result.agent is None:
-        del values[AGENT_FILE]
+        for name in AGENT_FILES:
+            del values[name]
     if result.structured is not None:
         values["structured"] = result.structured
+    elif result.structured_file is not None:
+        values["structured"] = _Unread()
     return values
+
+
+class _Unread(dict[str, Any]):
+    """A structured answer that lies in a file: whatever is named in it may be there."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> _Unread:
+        return self
 
 
 def _prev(run: LoopState) -> dict[str, Any]:

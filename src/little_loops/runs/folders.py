@@ -11,7 +11,9 @@ from collections.abc import Callable
 from little_loops.errors import StorageError
 from little_loops.runs.layout import EVENTS, HISTORY, RUNNING, RunFiles
 from little_loops.runs.project import check_run_name, loops_of
-from little_loops.system.files import Folder
+from little_loops.system.files import Folder, failure, write_all
+
+IGNORE_FILE = ".gitignore"
 
 
 def find_folder(root: str, *names: str) -> Folder | None:
@@ -58,6 +60,11 @@ def make_folder(root: str, *names: str) -> Folder:
     with home, home.make(loops_of(root), mode=0o777) as loops:
         _ignore(loops)
         folder = loops.make(names[0])
+    try:
+        _hide(folder)
+    except StorageError:
+        folder.close()
+        raise
     for name in names[1:]:
         with folder:
             folder = folder.make(name)
@@ -66,7 +73,24 @@ def make_folder(root: str, *names: str) -> Folder:
 
 def _ignore(loops: Folder) -> None:
     """Keep runs out of git, in this clone and the next."""
-    name = ".gitignore"
-    if loops.stamp(name) is None:
+    if loops.stamp(IGNORE_FILE) is None:
         lines = f"{RUNNING}/\n{HISTORY}/\n".encode()
-        loops.replace(name, lines, f"{name}.tmp-{os.urandom(8).hex()}", mode=0o644)
+        loops.replace(IGNORE_FILE, lines, f"{IGNORE_FILE}.tmp-{os.urandom(8).hex()}", mode=0o644)
+
+
+def _hide(folder: Folder) -> None:
+    """Keep what is in a folder out of git whatever becomes of the file above.
+
+    That one is untracked at first, so `git clean` removes it; committed, it goes with its branch.
+    The next `git clean`, or `git add -A` and a switch of branches, would then remove a live run.
+    """
+    stamp = folder.stamp(IGNORE_FILE)
+    if stamp is not None and stamp.size:  # not one that a kill left empty
+        return
+    descriptor = folder.open(IGNORE_FILE, os.O_WRONLY | os.O_CREAT)
+    try:
+        write_all(descriptor, b"*\n")
+    except OSError as error:
+        raise failure(error, "write", folder.place(IGNORE_FILE)) from error
+    finally:
+        os.close(descriptor)

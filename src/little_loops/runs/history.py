@@ -105,11 +105,17 @@ def _in_motion(root: str) -> dict[str, str]:
     return {name: move[1] for name, move in moves.items() if move is not None}
 
 
-def archive(root: str, name: str) -> RunFiles | None:
-    """Move the current run of a name to the history; none if there is none.  Under its claim."""
+def archive(root: str, name: str, own: Folder | None = None) -> RunFiles | None:
+    """Move the current run of a name to the history; none if there is none.  Under its claim.
+
+    `own` is the folder in which that run was written: in another one that somebody made in its place
+    lies somebody else's run.
+    """
     settle(root, name)
     running = make_folder(root, RUNNING)
     with running, guarded(running):
+        if own is not None and not running.is_same(own):
+            raise StorageError(f"`{running.path}` was removed and made again meanwhile")
         if not _parts(running, name):
             return None
         started = _started(running, RunFiles(root, name))

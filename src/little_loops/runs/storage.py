@@ -275,6 +275,11 @@ class RunWriter:
         log, length = self.journal.fileno(), self.journal.offset
         return SealWriter.open(self.files.root, self.files.name, sealing, log, length, state)
 
+    @property
+    def folder(self) -> Folder:
+        """Where the files of the run lie."""
+        return self._folder
+
     def append(self, records: Iterable[Record], *, sync: bool = False) -> int:
         return self.journal.append(records, sync=sync)
 

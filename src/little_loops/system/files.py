@@ -166,6 +166,16 @@ class Folder:
             except OSError as error:
                 raise failure(error, "protect", self.path) from error
 
+    def is_same(self, other: Folder) -> bool:
+        return os.path.samestat(os.fstat(self.fd), os.fstat(other.fd))
+
+    def is_in_place(self) -> bool:
+        """Whether this is still the directory that everybody finds at its path."""
+        try:
+            return os.path.samestat(os.fstat(self.fd), os.stat(self.path, follow_symlinks=False))
+        except OSError:
+            return False
+
     def place(self, name: str) -> str:
         return f"{self.path}/{name}"
 

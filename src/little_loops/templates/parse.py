@@ -31,7 +31,7 @@ SLASH_COMMAND = r"/[\w-]+(:[\w-]+)*(\s|$)"
 
 RESULT_FIELDS = (
     *("output", "stderr", "exit_code", "duration_ms"),
-    *("file", "stderr_file", "log_file", "stream_file"),
+    *("file", "stderr_file", "log_file", "stream_file", "structured_file"),
     *("structured", "session_id", "cost_usd", "turns"),
 )
 FIELDS = {

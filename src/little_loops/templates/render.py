@@ -464,7 +464,8 @@ def _escape(place: Place) -> str:
 
 
 def _remedy(reference: Reference) -> str:
-    file = "stderr_file" if reference.path[-1] == "stderr" else "file"
+    special = {"stderr": "stderr_file", "structured": "structured_file"}
+    file = next((special[name] for name in reference.path if name in special), "file")
     match reference.namespace:
         case "captured":
             return f"read it from the file `${{captured.{reference.path[0]}.{file}}}`"
