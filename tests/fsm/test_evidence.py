@@ -896,6 +896,42 @@ def test_a_run_that_fails_anyway_keeps_its_reason_when_leftovers_change_files():
     assert world.log[-1]["reason"] == "error"
 
 
+def test_a_run_that_is_cut_in_its_last_state_is_proved_again():
+    world = goal(1, agent(src__a="1"), 0)
+    begin(world, evidence="on")
+    cut(world, len(world.log) - 1)
+    world.trees.files["src/a"] = "2"
+    go_on(world, [1, agent(src__a="3"), 0])
+    lines = told(world).splitlines()
+    assert lines[lines.index("resume in done") :] == [
+        "resume in done",
+        "recheck check here: the tree has changed since it passed",
+        "check -> fix (on_fail)",
+        "fix -> check (next)",
+        "iteration 3",
+        "check -> done (on_pass)",
+        "loop_complete: completed, terminal",
+    ]
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_a_run_that_is_cut_in_its_last_state_needs_no_iteration_for_its_proof(lost):
+    states = {
+        "check": {"action": "make test", "check": True, "on_pass": "done", "on_fail": "fix"},
+        "fix": {"action": "/fix", "next": "check"},
+        "done": {"terminal": True, "action": "publish"},
+    }
+    world = goal(1, agent(src__a="1"), 0, 0, loop={"states": states, "max_iterations": 1})
+    begin(world, evidence="on")
+    cut(world, [each["event"] for each in world.log].index("action_start", -6) + 2 - lost)
+    go_on(world, [0, 0])
+    assert told(world).splitlines()[-3:] == [
+        "recheck check here: the tree has changed since it passed",
+        "check -> done (on_pass)",
+        "loop_complete: completed, terminal",
+    ]
+
+
 def test_an_agent_in_the_last_state_may_not_tamper_either():
     states = {
         "check": {"action": "t", "check": True, "on_pass": "done"},

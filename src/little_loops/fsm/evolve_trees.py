@@ -31,7 +31,15 @@ from little_loops.fsm.evidence import (
 )
 from little_loops.fsm.path_text import listed
 from little_loops.fsm.schema import ERROR, OUT_OF_SCOPE
-from little_loops.fsm.state import Blame, CheckRecord, Finding, LoopState, NotPassed, Trees
+from little_loops.fsm.state import (
+    Blame,
+    CheckRecord,
+    Finding,
+    LoopState,
+    Move,
+    NotPassed,
+    Trees,
+)
 
 MAX_NOT_PASSED = 64
 """Failures that are remembered of one check."""
@@ -68,6 +76,9 @@ def _moved(run: LoopState, trees: Trees, event: Event) -> Trees:
     match event:
         case Recheck():
             headed = run.move or trees.headed
+            if headed is None and event.state != run.current_state:
+                # Resumed in a success state, to which it goes back.
+                headed = Move(run.current_state, run.entered_by or "", passed=run.at_limit)
             return trees._replace(place=event.place, headed=headed, finding=None)
         case TransitionTaken():
             return trees._replace(place="here", headed=None, finding=None)

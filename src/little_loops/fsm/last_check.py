@@ -13,8 +13,13 @@ from little_loops.fsm.state import LoopState, Move
 
 def is_used_up(loop: FSMLoop, run: LoopState, move: Move) -> bool:
     """No iteration is left for where the run is headed."""
-    needs_one = run.at_limit or move.target in run.visited
+    needs_one = run.at_limit or is_new_iteration(loop, run, move)
     return needs_one and run.iteration >= iterations_allowed(loop, run)
+
+
+def is_new_iteration(loop: FSMLoop, run: LoopState, move: Move) -> bool:
+    """The run comes to a state again; to a terminal one only if it was cut there."""
+    return move.target in run.visited and not loop.states[move.target].terminal
 
 
 def may_judge(loop: FSMLoop, run: LoopState, move: Move) -> bool:

@@ -45,7 +45,13 @@ from little_loops.fsm.happenings import (
     StoreFailed,
     WaitOver,
 )
-from little_loops.fsm.last_check import has_passed, is_used_up, may_judge, path_to_check
+from little_loops.fsm.last_check import (
+    has_passed,
+    is_new_iteration,
+    is_used_up,
+    may_judge,
+    path_to_check,
+)
 from little_loops.fsm.limits import exceeded, iterations_allowed, time_left_ms, wait_for
 from little_loops.fsm.next_action import action_due
 from little_loops.fsm.record_events import (
@@ -89,6 +95,7 @@ from little_loops.fsm.tree_steps import (
     before_action,
     before_end,
     before_success,
+    in_success,
     note_check,
     note_rerun,
     note_restored,
@@ -165,7 +172,7 @@ def _arrive(turn: Turn) -> Command:
         if may_judge(turn.loop, turn.run, move):
             return _enter(turn, at_limit=True)
         return _out_of_iterations(turn)
-    if move.target in turn.run.visited:
+    if is_new_iteration(turn.loop, turn.run, move):
         _count_iteration(turn, waits_itself=move.retry)
     if turn.run.wait is not None:
         return wait_for(turn.loop, turn.run, turn.at)
@@ -237,6 +244,8 @@ def _out_of(turn: Turn, ending: Ending, next_state: str) -> Command:
 def _act(turn: Turn) -> Command:
     """Do what the state is there for: its action, its decision, or the end."""
     state = turn.state
+    if (unproved := in_success(turn)) is not None:
+        return _prove(turn, unproved)
     if state.action is None:
         if state.terminal:
             return end_in_terminal(turn) or _arrive(turn)

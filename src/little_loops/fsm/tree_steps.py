@@ -53,7 +53,7 @@ from little_loops.fsm.evidence import (
 from little_loops.fsm.happenings import LeftoversEnded, PathsRestored, SnapshotTaken
 from little_loops.fsm.path_text import listed
 from little_loops.fsm.schema import TAMPERED, Place
-from little_loops.fsm.state import CheckRecord, Judgement, LoopState, Trees, When
+from little_loops.fsm.state import CheckRecord, Judgement, LoopState, Move, Trees, When
 from little_loops.fsm.turn import Turn
 
 WITHOUT_TREE = ("storage",)
@@ -90,8 +90,20 @@ def after_action(turn: Turn) -> TreeCommand | None:
 
 def before_success(turn: Turn) -> TreeCommand | EndLeftovers | Judgement | Rerun | None:
     """What has to be known before the run enters a success state."""
-    trees, move = known(turn.run), turn.run.move
-    if trees is None or move is None or not leads_to_success(turn.loop, turn.run, move):
+    return None if turn.run.move is None else _proof_for(turn, turn.run.move)
+
+
+def in_success(turn: Turn) -> TreeCommand | EndLeftovers | Judgement | Rerun | None:
+    """The same in a success state: nothing, unless the run was cut there and is resumed."""
+    trees = known(turn.run)
+    if trees is not None and trees.snapshot == "before":  # proved: its own action is next
+        return None
+    return _proof_for(turn, Move(turn.run.current_state, turn.run.entered_by or ""))
+
+
+def _proof_for(turn: Turn, move: Move) -> TreeCommand | EndLeftovers | Judgement | Rerun | None:
+    trees = known(turn.run)
+    if trees is None or not leads_to_success(turn.loop, turn.run, move):
         return None
     if trees.project is None:  # neither an agent nor a check has run
         return None
