@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 
 import pytest
 
@@ -150,3 +151,17 @@ def test_a_file_that_cannot_be_read_hides_no_other(project: Project) -> None:
         "error[LL014]: cannot read `.loops/closed.yaml`: Permission denied\n"
     )
     assert said.stdout.endswith("checked 2 loops: 2 errors, 0 warnings in 2 files\n")
+
+
+def test_standard_input_is_checked_like_a_file(project: Project) -> None:
+    said = subprocess.run(
+        project.argv("validate", "-"),
+        cwd=project.root,
+        env=project.environ(),
+        input="check: make\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (said.returncode, said.stdout.splitlines()[1]) == (2, "  --> stdin:1:1")

@@ -18,7 +18,7 @@ from little_loops.cli.options import (
     value,
 )
 from little_loops.definitions.loading import context_overrides, with_host
-from little_loops.definitions.run_names import run_named
+from little_loops.definitions.run_names import only_unfinished, run_named
 from little_loops.engine.lifecycle import RunRequest, resume
 from little_loops.errors import DefinitionError, UsageError
 from little_loops.fsm.endings import not_resumable
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     ("ll-loop resume fix-types", "continue where it stopped"),
     ("ll-loop resume fix-types --max-iterations 40", "with a higher limit"),
+    ("ll-loop resume", "the only unfinished run"),
     ("ll-loop resume fix-types --definition current", "with the loop file as it is now"),
 )
 
@@ -45,7 +46,9 @@ class ResumeArgs(
     summary="Continue a run that was interrupted, paused or failed.",
     examples=EXAMPLES,
 ):
-    loop: str = operand("a loop's name, or NAME@ID")
+    loop: str | None = operand(
+        "a loop's name, or NAME@ID; default: the only unfinished run", optional=True
+    )
     max_iterations: int | None = value(
         "maximum number of iterations, from the start of the run", convert=positive, metavar="N"
     )
@@ -84,8 +87,8 @@ def main(argv: Sequence[str]) -> int:
 
 def continue_run(args: ResumeArgs) -> int:
     root = find_project(os.getcwd())
-    args.loop = run_named(args.loop, root)
-    before = find(root, args.loop)
+    name = run_named(args.loop, root) if args.loop is not None else only_unfinished(root)
+    before = find(root, name)
     loop = chosen_definition(args, root, before)
     machine = loop or before.loop
     if args.from_state is not None and args.from_state not in machine.states:
@@ -102,7 +105,7 @@ def continue_run(args: ResumeArgs) -> int:
     limit = next(value for value in limits if value is not None)
     return carry_out(
         machine,
-        args.loop,
+        name,
         show,
         lambda services: resume(loop, request, services, before),
         limit=limit,
@@ -113,7 +116,7 @@ def request_of(args: ResumeArgs, root: str, loop: FSMLoop, before: StoredRun) ->
     context = context_overrides(args.context, loop)
     return RunRequest(
         root=root,
-        name=args.loop,
+        name=before.files.name,
         context=context,
         limits=Limits(
             args.max_iterations,

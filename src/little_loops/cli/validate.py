@@ -7,13 +7,19 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from little_loops.authoring.hints import hints
-from little_loops.authoring.load import Definition
+from little_loops.authoring.load import Definition, load
 from little_loops.authoring.worst_case import outcomes, pattern_readings, worst_case
 from little_loops.cli.commands import VERBS
 from little_loops.cli.options import OutputArgs, count, flag, operand, value
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.evidence_checks import evidence_problems
-from little_loops.definitions.loading import find_loop, namesakes, read_definition, shown_path
+from little_loops.definitions.loading import (
+    find_loop,
+    namesakes,
+    read_definition,
+    shown_path,
+)
+from little_loops.definitions.settings import LARGEST
 from little_loops.errors import OK, USAGE, Problem, UsageError
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
@@ -22,9 +28,11 @@ from little_loops.terminal import paint
 from little_loops.terminal.console import print_json, print_unchanged, say
 from little_loops.terminal.problems import annotation, as_dict, paper_of, render_all
 
+STDIN = "-"
 EXAMPLES = (
     ("ll-loop validate", "every loop of this project"),
     ("ll-loop validate fix-types", "one of them"),
+    ("ll-loop validate - < draft.yaml", "what is not in a file yet"),
     ("ll-loop validate --strict", "warnings are errors"),
     ("ll-loop validate --output-format github", "annotations for a workflow"),
 )
@@ -49,7 +57,10 @@ class ValidateArgs(
     examples=EXAMPLES,
 ):
     files: Sequence[str] = operand(
-        "names or files of loops; default: all of them", many=True, default=(), metavar="LOOP"
+        "names or files of loops, `-` for standard input; default: all of them",
+        many=True,
+        default=(),
+        metavar="LOOP",
     )
     strict: bool = flag("treat warnings as errors")
     output_format: str | None = value(
@@ -61,7 +72,7 @@ class ValidateArgs(
 def main(argv: Sequence[str]) -> int:
     args = ValidateArgs.read(argv)
     root = find_project(os.getcwd())
-    named = dict.fromkeys(find_loop(each, root) for each in args.files)
+    named = dict.fromkeys(each if each == STDIN else find_loop(each, root) for each in args.files)
     paths = list(named) or loop_files(root)
     if not paths:
         raise UsageError("there are no loops here", "`ll-loop init` writes a first one")
@@ -79,7 +90,7 @@ def main(argv: Sequence[str]) -> int:
 
 def check(path: str, root: str) -> Checked:
     try:
-        definition = read_definition(path)
+        definition = _from_stdin() if path == STDIN else read_definition(path)
     except UsageError as error:  # the others are still to be checked
         problem = Problem("LL014", error.message, help="make it readable, or move it elsewhere")
         return Checked(shown_path(path), None, (problem,))
@@ -88,10 +99,16 @@ def check(path: str, root: str) -> Checked:
         extra = (
             *agent_problems(definition, root),
             *evidence_problems(definition, root, os.environ),
-            *_same_name(definition, path, root),
+            *(_same_name(definition, path, root) if path != STDIN else ()),
             *_named_like_a_verb(definition),
         )
-    return Checked(shown_path(path), definition, (*definition.problems, *extra))
+    return Checked(
+        path if path == STDIN else shown_path(path), definition, (*definition.problems, *extra)
+    )
+
+
+def _from_stdin() -> Definition:
+    return load(sys.stdin.buffer.read(LARGEST + 1), "stdin", "loop")
 
 
 def _same_name(definition: Definition, path: str, root: str) -> Iterator[Problem]:

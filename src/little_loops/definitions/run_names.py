@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from little_loops.errors import UsageError
+from little_loops.fsm.state import UNFINISHED
 from little_loops.runs.project import is_run_name, loop_files
 from little_loops.runs.reading import Runs
 
@@ -17,6 +18,20 @@ def run_named(argument: str, root: str) -> str:
     if name is None:
         raise UsageError(f"there is no loop or run `{argument}`", available(root))
     return name
+
+
+def only_unfinished(root: str) -> str:
+    """The one run of the project that can be continued; raises `UsageError` if it is not one."""
+    views = Runs(root).list()
+    names = [view.name for view in views if view.status in UNFINISHED and not view.is_alive]
+    match names:
+        case [name]:
+            return name
+        case []:
+            raise UsageError("there is no unfinished run here", "`ll-loop run LOOP` starts one")
+        case _:
+            listed = ", ".join(f"`{name}`" for name in names)
+            raise UsageError(f"there are {len(names)} unfinished runs", f"name one of {listed}")
 
 
 def loop_name_of(argument: str, root: str) -> str | None:
