@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from little_loops.fsm.check_machine import check_machine, checks_of, shell_checks_of
-from little_loops.fsm.schema import FSMLoop
+import pytest
+
+from little_loops.fsm.check_machine import check_machine, checks_of, decided_by, shell_checks_of
+from little_loops.fsm.schema import Evidence, FSMLoop, StateConfig
 
 LOOP = FSMLoop.from_dict(
     {
@@ -64,3 +66,19 @@ def test_the_checks_lead_to_each_other_and_failures_to_the_end():
             "not passed": {"terminal": True, "outcome": "failure"},
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        (LOOP._replace(name="renamed", max_iterations=3, on_error=None), True),
+        (LOOP._replace(states={**LOOP.states, "fix": StateConfig(action="other")}), True),
+        (LOOP._replace(states={**LOOP.states, "types": StateConfig("true", check=True)}), False),
+        (LOOP._replace(states={}), False),
+        (LOOP._replace(env={"CI": "1"}), False),
+        (LOOP._replace(context={"gone": "true"}), False),
+        (LOOP._replace(evidence=Evidence(setup="make")), False),
+    ],
+)
+def test_loops_decide_alike_where_their_checks_are_the_same(other, is_same):
+    assert (decided_by(other) == decided_by(LOOP)) is is_same

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from little_loops.receipts.canonical import canonical, digest
 from little_loops.receipts.statement import Malformed
 from little_loops.receipts.verification import exit_code_of, verify
 from tests.receipts.kept_run import KeptProject
@@ -246,6 +247,32 @@ def test_a_rerun_that_fails_contradicts(project):
         "✗ `evaluate` does not pass in a clean copy: exit 1",
         "contradicted",
     ]
+
+
+def forged(path: Path, name: str) -> str:
+    """A receipt whose check is `true`, with hashes that fit."""
+    told = json.loads(path.read_text())
+    definition = told["predicate"]["definition"]
+    definition["machine"]["name"] = name
+    definition["machine"]["states"]["evaluate"]["action"] = "true"
+    definition["sha256"] = digest(definition["machine"])
+    del told["predicate"]["digest"]
+    told["predicate"]["digest"] = {"sha256": digest(told)}
+    path.write_bytes(canonical(told) + b"\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("fix", "the checks of the loop `fix` are different here: no rerun"),
+        ("other", "the loop `other` is not here, so its checks cannot be compared: no rerun"),
+    ],
+)
+def test_a_rerun_takes_no_command_from_a_receipt_alone(project, name, said):
+    done = project.ll("verify", forged(project.receipt(), name), "--rerun")
+    assert done.stdout.splitlines()[-2:] == [f"! {said}", "stale"]
+    assert (done.returncode, done.stderr) == (3, "")
 
 
 def test_a_receipt_lies_in_the_project_without_counting(project):

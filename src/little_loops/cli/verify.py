@@ -7,9 +7,11 @@ import sys
 from collections.abc import Sequence
 
 from little_loops.cli.options import OutputArgs, flag, operand, value
+from little_loops.definitions.loading import find_loop, read_definition
+from little_loops.definitions.settings import settled
 from little_loops.engine.checking import Checked, run_checks_in_copy
 from little_loops.errors import OK, StoreError, UsageError
-from little_loops.fsm.check_machine import shell_checks_of
+from little_loops.fsm.check_machine import decided_by, shell_checks_of
 from little_loops.fsm.schema import FSMLoop
 from little_loops.receipts.canonical import digest
 from little_loops.receipts.statement import Receipt
@@ -46,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     except OSError as error:
         raise UsageError(f"cannot read `{args.file}`: {error.strerror}") from error
     if args.rerun and exit_code_of(findings) == OK:
-        findings += _rerun(receipt, root)
+        findings += _rerun(receipt, root, is_vouched_for=args.signers is not None)
     code = exit_code_of(findings)
     if args.json:
         told = [finding._asdict() for finding in findings]
@@ -65,8 +67,12 @@ def _print(args: VerifyArgs, findings: Sequence[Finding], answer: str) -> None:
     say(answer)
 
 
-def _rerun(receipt: Receipt, root: str) -> list[Finding]:
-    """What the checks of the receipt say about a clean copy of what is here."""
+def _rerun(receipt: Receipt, root: str, *, is_vouched_for: bool) -> list[Finding]:
+    """What the checks of the receipt say about a clean copy of what is here.
+
+    They must be those of the loop that is here, unless somebody vouches for the receipt: whoever
+    writes a receipt can write any command into it.
+    """
     definition = receipt.predicate["definition"]
     if digest(definition["machine"]) != definition["sha256"]:
         return [Finding("contradicted", "the definition holds a secret that was masked: no rerun")]
@@ -75,10 +81,24 @@ def _rerun(receipt: Receipt, root: str) -> list[Finding]:
         checks = shell_checks_of(loop)
         if not checks:
             return [Finding("contradicted", "the loop has no check of a shell's: nothing to rerun")]
+        if not is_vouched_for and (why_not := _not_of_loop(loop, root)) is not None:
+            return [Finding("stale", why_not)]
         checked = run_checks_in_copy(loop, checks, root, os.environ)
     except (StoreError, KeyError, TypeError, ValueError) as error:
         return [Finding("contradicted", f"the checks could not be run again: {error}")]
     return [_of_check(checked)]
+
+
+def _not_of_loop(loop: FSMLoop, root: str) -> str | None:
+    """Why the checks of a receipt are not those of the loop file; None if they are."""
+    try:
+        definition = read_definition(find_loop(loop.name, root))
+    except UsageError:
+        return f"the loop `{loop.name}` is not here, so its checks cannot be compared: no rerun"
+    here = None if definition.loop is None else settled(definition, root, os.environ)
+    if here is not None and decided_by(here) == decided_by(loop):
+        return None
+    return f"the checks of the loop `{loop.name}` are different here: no rerun"
 
 
 def _of_check(checked: Checked) -> Finding:

@@ -60,6 +60,15 @@ def check_machine(loop: FSMLoop, checks: tuple[str, ...]) -> FSMLoop:
     )
 
 
+def decided_by(loop: FSMLoop) -> tuple[Any, ...]:
+    """All that says whether the shell's checks of a loop pass; equal where they are the same."""
+    checks = shell_checks_of(loop)
+    states = check_machine(loop, checks).states if checks else {}
+    judged = {name: state.to_dict() for name, state in states.items()}
+    given = (dict(loop.context), dict(loop.env), loop.cwd, loop.shell)
+    return judged, checks, given, loop.evidence.setup
+
+
 def _leading(state: StateConfig, target: str) -> StateConfig:
     """The state with a pass that leads on, and failures that end; errors have no transition.
 
