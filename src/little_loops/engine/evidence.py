@@ -36,7 +36,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Changed, LoopState, Result
 from little_loops.relay.places import Places, places_of
 from little_loops.runs.claims import holders
-from little_loops.runs.layout import RULES, RUN_JSON, RunFiles
+from little_loops.runs.layout import DATA, RULES, RUN_JSON, RunFiles
 from little_loops.runs.neighbours import scopes_beside
 from little_loops.system import process, process_table
 from little_loops.system.files import to_json
@@ -164,10 +164,12 @@ class RunTrees:
         Not those of runs that an action of this one started, whatever it told them of that.
         """
         mine = self.run_id
+        # What a claim says lies in the project, where an agent can edit it; its name is its file's.
+        own_name = os.path.basename(self.run_dir).removesuffix(DATA)
         alive = [
             each.scope
             for each in holders(self.project)
-            if each.run_id != mine and mine not in each.outer and not _is_below_us(each.pid)
+            if own_name != each.name and mine not in each.outer and not _is_below_us(each.pid)
         ]
         noted = scopes_beside(self.project, mine, self._began_at, self.environ)
         self._others |= {plain_scope(scope, self.project) for scope in (*alive, *noted)}
@@ -227,6 +229,7 @@ def take_snapshot(world: LocalWorld, command: TakeSnapshot) -> Happening:
 
 def restore_protected(world: LocalWorld, command: RestoreProtected) -> Happening:
     def restore(trees: RunTrees) -> PathsRestored:
+        trees.others()
         done = trees.store.restore(
             trees.rules,
             command.reference,
