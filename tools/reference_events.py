@@ -150,7 +150,7 @@ MEANINGS = {
     "final_state": "the state the run was in",
     "format": "the version of this format",
     "from": "the state that the run leaves",
-    "guard": "the id of the protected files' content",
+    "guard": "the id of the protected files' content; missing if a stop kept them from being read",
     "id": "the id of the content within the scope",
     "initial": "the first state",
     "is_check": "the action is a check, and its tree is recorded",

@@ -433,6 +433,36 @@ def test_a_protected_file_outside_the_scope_is_reported_once(
     assert is_restored is (CHANGED not in lines)
 
 
+LARGE = 64 << 20
+"""More than a run reads after a stop."""
+
+
+def test_a_stop_does_not_wait_for_large_files_to_be_read_but_protected_ones_are_restored(tmp_path):
+    slow = agent(
+        f"truncate -s {LARGE} src/large; echo pass > tests/check.py",
+        "mkfifo ready; echo > ready; sleep 60",
+    )
+    project = laid_out(Project(tmp_path), slow, PROTECTED)
+    with project.started("run", "fix", "--allow-skip-permissions") as child:
+        until((project.root / "ready").exists, "pipe")
+        (project.root / "ready").read_text()
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=60)
+    assert plain(out).partition("fix → running")[2] == dedent("""\
+         Fix the value...
+               ✗ interrupted (stop)
+               ! tests/check.py was changed by the agent: restored
+
+        Loop interrupted: Ctrl-C in state 'fix' (1 iteration, TIME)
+        Files changed: unknown, because the run stopped before all files were read
+        """)
+    assert (project.root / "tests/check.py").read_text() == TEST
+    (project.root / "agent.sh").write_text(agent("echo right > src/value"))
+    ended = project.ll("resume", "fix", "--allow-skip-permissions")
+    assert (ended.returncode, events(project)[-1]["evidence"]) == (0, "verified")
+    assert "Files changed: agent.sh, src/large, src/value" in ended.stdout
+
+
 def test_an_agent_that_does_nothing_stalls(tmp_path):
     project = laid_out(Project(tmp_path), agent("true"))
     ended = run(project)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from hashlib import sha256
+from typing import Literal
 
 from little_loops.fsm.commands import TakeSnapshot
-from little_loops.fsm.happenings import Moment, PathChange, SnapshotTaken
+from little_loops.fsm.happenings import Moment, PathChange, SnapshotCut, SnapshotTaken
 from little_loops.fsm.state import Changed
 
 Files = dict[str, str]
@@ -28,6 +29,7 @@ class FakeTrees:
         self.is_damaged = False
         self.keeps_changing: Mapping[str, str] = {}
         self.before_end: Mapping[str, str] = {}
+        self.cut: Literal["content", "all"] | None = None
         self.before_last: Mapping[str, str] = {}
 
     def write(self, files: Mapping[str, str | None]) -> None:
@@ -63,6 +65,15 @@ class FakeTrees:
                 path for path in _differing(before, self.files) if path.endswith("Makefile")
             ),
         )
+
+    def last_look(self, at: Moment, command: TakeSnapshot) -> SnapshotTaken | SnapshotCut:
+        """What is left of the end of a run by a stop that cannot wait."""
+        taken = self.taken(at, command)
+        if self.cut is None or command.ending is None:
+            return taken
+        if self.cut == "all":
+            return SnapshotCut(at, command.when, command.ending)
+        return SnapshotCut(at, command.when, command.ending, taken.guard, taken.tampered)
 
     def restore(
         self, reference: str, existing_only: bool

@@ -174,7 +174,7 @@ class ScriptedWorld:
     def take_snapshot(self, run: LoopState, command: TakeSnapshot) -> Happening:
         if self.trees.is_damaged:
             return StoreFailed(self.now(), "the tree store is damaged")
-        return self.trees.taken(self.now(), command)
+        return self.trees.last_look(self.now(), command)
 
     def restore(self, run: LoopState, command: RestoreProtected) -> PathsRestored:
         paths, failed = self.trees.restore(command.reference, command.existing_only)

@@ -210,6 +210,13 @@ def already_true() -> ScriptedWorld:
     return ended(world(PROVED, 0, paradigm="goal"))
 
 
+def stopped_before_all_was_read() -> ScriptedWorld:
+    hurried = world(PROVED, 1, Stop(15), evidence=EVIDENCE)
+    hurried.trees.cut = "content"
+    begin(hurried, evidence="on")
+    return hurried
+
+
 def looked_at_late() -> ScriptedWorld:
     fix = Says(agent="success", writes={"src/a": "1"})
     broken = world(PROVED, 1, fix, 0, 0, evidence=EVIDENCE)
@@ -256,6 +263,7 @@ RUNS: list[Callable[[], ScriptedWorld]] = [
     under_review,
     proved,
     not_put_back,
+    stopped_before_all_was_read,
     looked_at_late,
     already_true,
     paid_for(0),

@@ -695,6 +695,59 @@ def test_an_agent_that_is_stopped_leaves_nothing_behind():
     ]
 
 
+def test_a_stop_that_cannot_wait_leaves_protected_paths_as_they_were():
+    world = goal(1, Says(None, stop=2, writes={"tests/t": "1", "src/a": "1"}, **AGENT))
+    world.trees.cut = "content"
+    begin(world, evidence="on")
+    assert [record["event"] for record in world.log][-6:] == [
+        "action_interrupted",
+        "tampered",
+        "tree_unread",
+        "restored",
+        "tree_unread",
+        "loop_interrupted",
+    ]
+    assert world.trees.files == {"src/a": "1", "tests/t": "0"}
+    world.trees.files["tests/t"] = "mine"
+    world.trees.cut = None
+    go_on(world, [agent(src__a="2"), 0])
+    assert "reference moved: tests/t (while the run was paused)" in told(world)
+    assert world.trees.files["tests/t"] == "mine"
+    assert world.log[-1]["evidence"] == "verified"
+
+
+def test_what_a_stop_kept_from_being_read_is_the_agents_when_the_run_continues():
+    world = goal(1, Says(None, stop=2, writes={"tests/t": "1"}, **AGENT))
+    world.trees.cut = "all"
+    begin(world, evidence="on")
+    assert told(world).splitlines()[-2:] == [
+        "fix interrupted by stop",
+        "loop_interrupted: interrupted, signal",
+    ]
+    assert world.trees.files["tests/t"] == "1"
+    world.trees.cut = None
+    go_on(world, [agent(src__a="1"), 0])
+    assert "tampered by agent: tests/t (restore)\nrestored: tests/t" in told(world)
+    assert world.trees.files["tests/t"] == "0"
+
+
+def test_a_shell_action_that_is_stopped_moves_the_reference_all_the_same():
+    states = {
+        "check": {"action": "t", "check": True, "on_pass": "done", "on_fail": "update"},
+        "update": {"action": "update-tests", "next": "check"},
+        "done": {"terminal": True},
+    }
+    stopped = Says(None, stop=2, writes={"tests/t": "1"})
+    world = goal(1, stopped, loop={"states": states})
+    world.trees.cut = "content"
+    begin(world, evidence="on")
+    assert "reference moved: tests/t (`update`)" in told(world)
+    world.trees.cut = None
+    go_on(world, [0, 0, 0])  # the tree within the scope is the one on which the check failed
+    assert world.trees.files["tests/t"] == "1"
+    assert "tampered" not in told(world)
+
+
 def test_what_cannot_be_put_back_is_an_error_that_names_it():
     world = goal(1, agent(tests__t="1"))
     world.trees.stuck = ("tests/t",)

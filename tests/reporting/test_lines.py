@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.events import HostWait, Restored, Tampered
+from little_loops.fsm.events import HostWait, LoopInterrupted, Restored, Tampered, Tree, TreeUnread
 from little_loops.reporting.lines import PlainLines
 from tests.entries import event
 
@@ -57,3 +57,15 @@ def test_who_changed_what_a_resume_restores_is_not_said_again():
     assert PlainLines("demo", 9).lines(restored) == [
         "       ! tests/a, tests/b were changed: restored"
     ]
+
+
+def test_a_run_that_stopped_before_it_had_read_its_files_says_so():
+    stopped = LoopInterrupted("interrupted", "signal", "fix", 1, 2000, 2)
+    files = "Files changed: unknown, because the run stopped before all files were read"
+    protected = "Protected files were not compared; `ll-loop resume` does it"
+    for guard, told in (("a1", [files]), (None, [files, protected])):
+        teller = PlainLines("demo", 9)
+        assert teller.lines(TreeUnread("fix", "end", guard)) == []
+        assert teller.lines(stopped)[2:] == told
+        teller.lines(Tree("fix", 1, 1, "end", "a1", "a1", "a1"))
+        assert teller.lines(stopped)[2:] == []

@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import takewhile
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from little_loops.engine.drive import new_run
 from little_loops.fsm.codec import from_record, to_record
@@ -216,7 +216,8 @@ class World:
             return StoreFailed(self.now(), "the disk is full")
         match command:
             case TakeSnapshot():
-                return self.trees.taken(self.now(), command)
+                self.trees.cut = self._unread(command)
+                return self.trees.last_look(self.now(), command)
             case RestoreProtected():
                 paths, failed = self.trees.restore(command.reference, command.existing_only)
                 self._remember_files()
@@ -225,6 +226,13 @@ class World:
                 paths = self.trees.put_back(command.project, command.reference)
                 self._remember_files()
                 return PathsRestored(self.now(), "outside", paths, (), command.ending)
+
+    def _unread(self, command: TakeSnapshot) -> Literal["content", "all"] | None:
+        """Some stops cannot wait for the last look at the tree, some not even for a part of it."""
+        if command.ending is None or command.ending.status != "interrupted":
+            return None
+        choices: tuple[Literal["content", "all"] | None, ...] = ("content", "all", None)
+        return choices[self._accident.number % len(choices)]
 
     def _write(self, turn: Turn) -> None:
         self.trees.write(turn.writes)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from little_loops.errors import StoreError
+from little_loops.system.stops import StopFlag
 from little_loops.trees.model import Changed, PathChange
 from little_loops.trees.rules import Rules
 from tests.trees.projects import Tree, fingerprint
@@ -22,6 +23,44 @@ def tree(tmp_path: Path) -> Tree:
     made.write(".gitignore", "*.log\n/build/\n")
     made.commit()
     return made
+
+
+class CountingStop(StopFlag):
+    """Counts how often somebody asks whether to stop."""
+
+    asked = 0
+
+    @property
+    def count(self) -> int:
+        self.asked += 1
+        return 0
+
+    @count.setter
+    def count(self, value: int) -> None:
+        pass
+
+
+def times_asked(tree: Tree) -> int:
+    stop = CountingStop()
+    try:
+        store = tree.store()
+        rules = tree.rules(store)
+        store.git = store.git._replace(stop=stop)
+        store.snapshot(rules)
+        return stop.asked
+    finally:
+        stop.close()
+
+
+def test_a_stop_is_noticed_between_files_and_within_a_large_one(tmp_path):
+    few, many, large = (Tree(tmp_path / name) for name in ("few", "many", "large"))
+    for tree, count in ((few, 1), (many, 50), (large, 1)):
+        for number in range(count):
+            tree.write(f"d/{number}", str(number) * 10)
+    large.write("d/0", os.urandom(8 << 20))
+    asked = times_asked(few)
+    assert times_asked(many) >= asked + 49
+    assert times_asked(large) >= asked + 8
 
 
 def test_an_unchanged_tree_has_the_same_ids_also_for_another_process(tree):

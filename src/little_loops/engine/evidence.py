@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from signal import SIGTERM
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ from little_loops.fsm.happenings import (
     Happening,
     PathChange,
     PathsRestored,
+    SnapshotCut,
     SnapshotTaken,
     StoreFailed,
 )
@@ -42,6 +44,7 @@ from little_loops.system import process, process_table
 from little_loops.system.files import to_json
 from little_loops.system.own_command import path_with_own_command
 from little_loops.system.plain_files import open_plain
+from little_loops.system.stops import StopFlag
 from little_loops.system.user_state import state_home
 from little_loops.trees import copies, model
 from little_loops.trees.git import Interrupted, find_git
@@ -58,6 +61,8 @@ SETUP_TAIL = 4096
 MAX_LED_TO = 5
 SNAPSHOT_S = 600.0
 """How long one look at the tree may take."""
+STOPPED_BYTES = 16 << 20
+"""How much new content is read once a stop was asked for: a fraction of a second."""
 
 
 def evidence_for(
@@ -152,11 +157,13 @@ class RunTrees:
     def copy(self) -> copies.CleanCopy:
         return copies.CleanCopy(self.store, self.rules, self.home)
 
-    def close(self) -> None:
-        """Pack what the run has stored; what is not packed is only larger."""
+    def close(self, stop: StopFlag | None = None) -> None:
+        """Pack what the run has stored; what is not packed, because of a stop, is only larger."""
         if "store" in self.__dict__ and "rules" in self.__dict__:
             self.store.save_times(self.rules)
-            self.store.pack()
+            self.store.git = self.store.git.bounded(SNAPSHOT_S)._replace(stop=stop, urgent=None)
+            with suppress(Interrupted):
+                self.store.pack()
 
     def others(self) -> list[tuple[str, ...]]:
         """Scopes of other runs that were alive during this one: what changed there is theirs.
@@ -224,7 +231,9 @@ def _write(path: str, data: bytes) -> None:
 
 
 def take_snapshot(world: LocalWorld, command: TakeSnapshot) -> Happening:
-    return _looking(world, command, lambda trees: _snapshot(world, trees, command))
+    if command.ending is None or command.ending.status == "completed":
+        return _looking(world, command, lambda trees: _snapshot(world, trees, command))
+    return _looking(world, command, lambda trees: _last_look(world, trees, command))
 
 
 def restore_protected(world: LocalWorld, command: RestoreProtected) -> Happening:
@@ -265,24 +274,52 @@ def _looking(
     trees = world.trees
     try:
         stop = None if command.ending is not None else world.services.stop
-        trees.store.git = trees.store.git.bounded(SNAPSHOT_S)._replace(stop=stop)
+        trees.store.git = trees.store.git.bounded(SNAPSHOT_S)._replace(stop=stop, urgent=None)
         return look(trees)
     except Interrupted as cut:
+        if cut.by == "stop" and isinstance(command, TakeSnapshot) and command.ending is not None:
+            return SnapshotCut(world.clock.now(), command.when, command.ending)
         asked = world.stop_asked() if cut.by == "stop" else None
         return asked or StoreFailed(world.clock.now(), f"it took longer than {SNAPSHOT_S:g} s")
     except (StoreError, StorageError) as error:
         return StoreFailed(world.clock.now(), error.message)
 
 
+def _last_look(
+    world: LocalWorld, trees: RunTrees, command: TakeSnapshot
+) -> SnapshotTaken | SnapshotCut:
+    """A run that ends without success does not keep a user waiting who has asked for a stop."""
+    stop, store = world.services.stop, trees.store
+    assert command.ending is not None, "only the end of a run comes here"
+    assert command.reference is not None, "there was a snapshot before"
+    store.git = store.git._replace(urgent=stop)
+    is_stopped = stop is not None and stop.count > 0
+    git = store.git if is_stopped else store.git._replace(stop=stop)
+    budget = STOPPED_BYTES if is_stopped else None
+    taken = store.last_snapshot(trees.rules, command.reference, git, budget)
+    if isinstance(taken, model.Snapshot):
+        return _found(world, trees, command, taken)
+    tampered = _tampered(trees, command.reference, taken.guard)
+    now = world.clock.now()
+    return SnapshotCut(now, command.when, command.ending, taken.guard, tampered)
+
+
 def _snapshot(world: LocalWorld, trees: RunTrees, command: TakeSnapshot) -> SnapshotTaken:
     store, rules = trees.store, trees.rules
-    is_first = command.since is None
     if command.when == "before":
         # It is first on the action's PATH and inside the project: a place for a false `sh`.
         path_with_own_command(world.writer.data, None)
     if command.when == "before" and command.reference is not None:
         store.remove_caches(rules, command.reference)
     taken = store.snapshot(rules, command.reference)
+    return _found(world, trees, command, taken)
+
+
+def _found(
+    world: LocalWorld, trees: RunTrees, command: TakeSnapshot, taken: model.Snapshot
+) -> SnapshotTaken:
+    store, rules = trees.store, trees.rules
+    is_first = command.since is None
     tampered = _tampered(trees, command.reference, taken.guard)
     return SnapshotTaken(
         world.clock.now(),

@@ -420,7 +420,7 @@ def _carry_out(
                 file=request.file,
                 is_redefined=is_redefined,
             )
-            stack.callback(opened.close)
+            stack.callback(opened.close, services.stop)
             return opened
 
         world = LocalWorld(loop, writer, workplace, clock, masker, onlookers, services, trees)

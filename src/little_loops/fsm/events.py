@@ -210,6 +210,15 @@ class Tree(NamedTuple):
     late: bool = False
 
 
+class TreeUnread(NamedTuple):
+    """A stop cut the last look at the files short: what changed since the snapshot before is unknown."""
+
+    # `guard` is missing where the protected paths were not read either.
+    state: str
+    when: When
+    guard: str | None = None
+
+
 class Tampered(NamedTuple):
     """An agent changed protected files, or they changed while a check ran."""
 
@@ -394,6 +403,7 @@ Event = (
     | Cost
     | RunWarning
     | Tree
+    | TreeUnread
     | Tampered
     | OutOfScope
     | Restored
@@ -434,6 +444,7 @@ KINDS: dict[str, type[Event]] = {
     "cost": Cost,
     "warning": RunWarning,
     "tree": Tree,
+    "tree_unread": TreeUnread,
     "tampered": Tampered,
     "out_of_scope": OutOfScope,
     "restored": Restored,

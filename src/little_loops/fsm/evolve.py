@@ -43,6 +43,7 @@ from little_loops.fsm.events import (
     Tampered,
     TransitionTaken,
     Tree,
+    TreeUnread,
     UnknownEvent,
     message_of,
 )
@@ -131,7 +132,7 @@ def _changed(run: LoopState, event: Event, entry: Entry) -> LoopState:
             return _resume(run, event)
         case LoopStart() | SignalFound() | RunWarning() | Report() | UnknownEvent():
             return run
-        case Tree() | Tampered() | OutOfScope() | Restored() | ReferenceMoved():
+        case Tree() | TreeUnread() | Tampered() | OutOfScope() | Restored() | ReferenceMoved():
             return run  # `evolve_trees` adds these up
         case _:
             return _final(run, event)

@@ -21,6 +21,7 @@ from little_loops.fsm.events import (
     Tampered,
     TransitionTaken,
     Tree,
+    TreeUnread,
 )
 from little_loops.fsm.evidence import (
     MAX_PATHS,
@@ -62,6 +63,8 @@ def evolve_trees(run: LoopState, trees: Trees, event: Event) -> Trees:
             return trees._replace(restored=())
         case Tree():
             return _tree(trees, event)
+        case TreeUnread():
+            return _unread(trees, event)
         case Tampered() | OutOfScope() | Restored() | ReferenceMoved():
             return _found(trees, event)
         case CheckResult():
@@ -129,6 +132,7 @@ def _tree(trees: Trees, event: Tree) -> Trees:
         guard=event.guard,
         reference=trees.reference or event.guard,
         snapshot=event.when,
+        unread=False,
         committed=event.committed,
         total=total,
         stale=stale[0].files if stale else 0,
@@ -144,6 +148,15 @@ def _writes(trees: Trees, event: Tree) -> tuple[str, ...]:
     known = tuple(dict.fromkeys((*trees.writes, *changed.paths)))
     is_all = changed.files == len(changed.paths) and len(known) <= MAX_WRITES
     return known if is_all else (WHOLE,)
+
+
+def _unread(trees: Trees, event: TreeUnread) -> Trees:
+    return trees._replace(
+        guard=event.guard or trees.guard,
+        reference=trees.reference or event.guard,
+        snapshot=event.when,
+        unread=event.guard is None,
+    )
 
 
 def _found(trees: Trees, event: Tampered | OutOfScope | Restored | ReferenceMoved) -> Trees:
@@ -228,6 +241,7 @@ def _resume(run: LoopState, trees: Trees, event: Resume) -> Trees:
     # What the log says has passed is checked once more before it counts: an agent can write a log.
     passed = {name: each._replace(after="", clean=None) for name, each in trees.checks.items()}
     trees = trees._replace(snapshot=None, stalls=0, checks=passed)
-    if run.status != "running":  # its end was recorded: whoever changed files since is no agent
+    # Its end was recorded, and the tree then: whoever changed files since is no agent.
+    if run.status != "running" and not trees.unread:
         trees = trees._replace(blame=None, moved_by="while the run was paused")
     return trees._replace(finding=None) if event.again else trees

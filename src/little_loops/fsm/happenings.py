@@ -91,6 +91,20 @@ class SnapshotTaken(NamedTuple):
     watched: tuple[str, ...] = ()
 
 
+class SnapshotCut(NamedTuple):
+    """A stop cut the last look at the tree short.
+
+    `guard` and `tampered` are of the protected paths, which come first; no guard if those were not
+    read either.
+    """
+
+    at: Moment
+    when: When
+    ending: Ending
+    guard: str | None = None
+    tampered: tuple[PathChange, ...] = ()
+
+
 class PathsRestored(NamedTuple):
     """Paths are as they were before; `failed` says of others why they are not."""
 
@@ -129,6 +143,7 @@ Happening = (
     | WaitOver
     | StopAsked
     | SnapshotTaken
+    | SnapshotCut
     | PathsRestored
     | StoreFailed
     | LeftoversEnded

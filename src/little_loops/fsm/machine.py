@@ -39,6 +39,7 @@ from little_loops.fsm.happenings import (
     LeftoversEnded,
     PathsRestored,
     Resumed,
+    SnapshotCut,
     SnapshotTaken,
     Started,
     StopAsked,
@@ -97,6 +98,7 @@ from little_loops.fsm.tree_steps import (
     before_success,
     in_success,
     note_check,
+    note_cut_snapshot,
     note_rerun,
     note_restored,
     note_snapshot,
@@ -141,7 +143,7 @@ def _answer(turn: Turn, happening: Happening) -> Command:
             return _waited(turn)
         case StopAsked():
             return _stopped(turn, happening.signal)
-        case SnapshotTaken() | PathsRestored() | StoreFailed():
+        case SnapshotTaken() | SnapshotCut() | PathsRestored() | StoreFailed():
             return _looked(turn, happening)
         case LeftoversEnded():
             note_leftovers(turn, happening)
@@ -472,7 +474,7 @@ def _waited(turn: Turn) -> Command:
 # ── looking at the tree ─────────────────────────────────────────────────────────────────────────────
 
 
-def _looked(turn: Turn, seen: SnapshotTaken | PathsRestored | StoreFailed) -> Command:
+def _looked(turn: Turn, seen: SnapshotTaken | SnapshotCut | PathsRestored | StoreFailed) -> Command:
     """Back to where the run stopped to look at its tree."""
     match seen:
         case StoreFailed():
@@ -480,6 +482,9 @@ def _looked(turn: Turn, seen: SnapshotTaken | PathsRestored | StoreFailed) -> Co
         case SnapshotTaken():
             ending = true_ending(seen)
             note_snapshot(turn, seen)
+        case SnapshotCut():
+            ending = seen.ending
+            note_cut_snapshot(turn, seen)
         case PathsRestored():
             ending = seen.ending
             note_restored(turn, seen)

@@ -228,8 +228,9 @@ class Trees(NamedTuple):
 
     `off` says why nothing is known.  The latest snapshot has the content within the scope (`tree`),
     of the project as far as it is stored (`project`) and of the protected paths (`guard`);
-    `snapshot` is the moment it was taken for, while that is not over.  `first` is the project at
-    the start, `reference` the protected paths as they ought to be.
+    `snapshot` is the moment it was taken for, while that is not over; `unread` if a stop kept the
+    protected paths from being read then.  `first` is the project at the start, `reference` the
+    protected paths as they ought to be.
 
     `blame` is who would have changed protected paths since the latest snapshot; None: nobody who
     may not, `moved_by` says who then.  `restore` and `put_back` are still to be done, `restored` is
@@ -244,6 +245,7 @@ class Trees(NamedTuple):
     guard: str | None = None
     reference: str | None = None
     snapshot: When | None = None
+    unread: bool = False
     blame: Blame | None = None
     moved_by: str | None = None
     restore: bool = False

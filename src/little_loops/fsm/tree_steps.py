@@ -27,6 +27,7 @@ from little_loops.fsm.events import (
     RunWarning,
     Tampered,
     Tree,
+    TreeUnread,
 )
 from little_loops.fsm.evidence import (
     MAX_PATHS,
@@ -50,7 +51,7 @@ from little_loops.fsm.evidence import (
     tampering_of,
     weigh,
 )
-from little_loops.fsm.happenings import LeftoversEnded, PathsRestored, SnapshotTaken
+from little_loops.fsm.happenings import LeftoversEnded, PathsRestored, SnapshotCut, SnapshotTaken
 from little_loops.fsm.path_text import listed
 from little_loops.fsm.schema import TAMPERED, Place
 from little_loops.fsm.state import CheckRecord, Judgement, LoopState, Move, Trees, When
@@ -221,7 +222,7 @@ def note_snapshot(turn: Turn, taken: SnapshotTaken) -> None:
     if trees.blame is None:
         _note_reference(turn, trees, taken)
     else:
-        _note_changes(turn, trees, taken)
+        _note_changes(turn, trees, taken, taken.watched, taken.outside)
     turn.note(
         Tree(
             run.current_state,
@@ -239,23 +240,40 @@ def note_snapshot(turn: Turn, taken: SnapshotTaken) -> None:
     )
 
 
-def _note_reference(turn: Turn, trees: Trees, taken: SnapshotTaken) -> None:
+def note_cut_snapshot(turn: Turn, cut: SnapshotCut) -> None:
+    """Protected paths are judged as ever, if they could be read."""
+    trees = known(turn.run)
+    assert trees is not None, "only a run with evidence takes snapshots"
+    if cut.guard is not None and trees.blame is None:
+        _note_reference(turn, trees, cut)
+    elif cut.guard is not None:
+        _note_changes(turn, trees, cut)
+    turn.note(TreeUnread(turn.run.current_state, cut.when, cut.guard))
+
+
+def _note_reference(turn: Turn, trees: Trees, taken: SnapshotTaken | SnapshotCut) -> None:
     """Somebody has changed protected paths who may."""
     if taken.tampered and taken.guard != trees.guard:
         paths = tuple(each.path for each in taken.tampered)
         turn.note(ReferenceMoved(len(paths), paths[:MAX_PATHS], trees.moved_by or "unknown"))
 
 
-def _note_changes(turn: Turn, trees: Trees, taken: SnapshotTaken) -> None:
+def _note_changes(
+    turn: Turn,
+    trees: Trees,
+    taken: SnapshotTaken | SnapshotCut,
+    watched: tuple[str, ...] = (),
+    outside: tuple[str, ...] = (),
+) -> None:
     evidence, here = turn.loop.evidence, turn.run.current_state
     by = trees.blame or "agent"
-    is_tampered = is_tampering(evidence, trees, taken.guard, taken.when)
+    is_tampered = is_tampering(evidence, trees, taken.guard or "", taken.when)
     found = one_report_each(
         turn.loop,
         Attributed(
             forbidden(evidence, taken.tampered) if is_tampered else (),
-            taken.watched if by == "agent" else (),
-            taken.outside if is_out_of_scope(turn.loop, trees) else (),
+            watched if by == "agent" else (),
+            outside if is_out_of_scope(turn.loop, trees) else (),
         ),
     )
     tampering = tampering_of(evidence)

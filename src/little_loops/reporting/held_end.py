@@ -26,13 +26,24 @@ from little_loops.fsm.events import (
     Tampered,
     TransitionTaken,
     Tree,
+    TreeUnread,
 )
 from little_loops.fsm.schema import PROOF_VERDICTS
 from little_loops.records import NamedTuple
 
 Mark = Literal["good", "bad", "neutral"]
 
-BETWEEN = (Cost, SignalFound, RunWarning, Tree, Tampered, OutOfScope, Restored, ReferenceMoved)
+BETWEEN = (
+    Cost,
+    SignalFound,
+    RunWarning,
+    Tree,
+    TreeUnread,
+    Tampered,
+    OutOfScope,
+    Restored,
+    ReferenceMoved,
+)
 """Events that may stand between the end of an action and its verdict."""
 GOOD = ("pass", "target")
 BAD = ("fail", "stall", "error", "timeout", *PROOF_VERDICTS)

@@ -44,6 +44,7 @@ from little_loops.fsm.events import (
     Tampered,
     TransitionTaken,
     Tree,
+    TreeUnread,
     message_of,
 )
 from little_loops.fsm.path_text import listed
@@ -82,6 +83,7 @@ class PlainLines:
         self.iteration = 1
         self.check = ""
         self._tamperer = ""
+        self._unread: TreeUnread | None = None
         self.tree = ""
         self.reported: dict[str, None] = {}
         self.total = Changed()
@@ -167,9 +169,14 @@ class PlainLines:
         return [f"warning: {one_line(event.message)}"]
 
     def _tree(self, event: Tree) -> list[str]:
-        self.tree = event.id
+        self.tree, self._unread = event.id, None
         if event.compared:
             self.total = event.compared[0]
+        return []
+
+    def _tree_unread(self, event: TreeUnread) -> list[str]:
+        """Shown with the ending: it follows every attempt to look once more."""
+        self._unread = event
         return []
 
     def _tampered(self, event: Tampered) -> list[str]:
@@ -236,6 +243,10 @@ class PlainLines:
 
     def _files_changed(self) -> list[str]:
         """By the snapshots of the tree; without any, by what the agents' programs reported."""
+        if self._unread is not None:
+            files = "Files changed: unknown, because the run stopped before all files were read"
+            protected = "Protected files were not compared; `ll-loop resume` does it"
+            return [files] if self._unread.guard else [files, protected]
         if self.total.files:
             return [f"Files changed: {changed_text(self.total)}"]
         if self.tree or not self.reported:
@@ -306,6 +317,7 @@ _TELL: Mapping[type, Callable[[PlainLines, Any], list[str]]] = {
     HandoffDetected: PlainLines._handoff_detected,
     RunWarning: PlainLines._warning,
     Tree: PlainLines._tree,
+    TreeUnread: PlainLines._tree_unread,
     Tampered: PlainLines._tampered,
     OutOfScope: PlainLines._out_of_scope,
     Restored: PlainLines._restored,

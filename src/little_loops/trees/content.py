@@ -7,7 +7,7 @@ import os
 import stat
 
 from little_loops.records import NamedTuple
-from little_loops.trees.git import Git
+from little_loops.trees.git import Git, Interrupted
 from little_loops.trees.objects import PackWriter, object_id
 
 MAX_FILE_BYTES = 50 << 20
@@ -42,7 +42,13 @@ class LeftOut(Exception):
 
 
 class Intake:
-    """Where content goes: into the pack that is being written, or into the list of the unstored."""
+    """Where content goes: into the pack that is being written, or into the list of the unstored.
+
+    `budget`: how many bytes may still be read before `Interrupted` is raised; None: as many as
+    there are.
+    """
+
+    budget: int | None = None
 
     def __init__(
         self, writer: PackWriter, unstored: dict[bytes, Unstored], bounds: Bounds, git: Git
@@ -84,7 +90,12 @@ class Intake:
             os.close(descriptor)
 
     def _read(self, descriptor: int) -> tuple[bytes, os.stat_result]:
+        self.check()
         info = os.fstat(descriptor)
+        if self.budget is not None:
+            self.budget -= info.st_size
+            if self.budget < 0:
+                raise Interrupted("stop")
         if not stat.S_ISREG(info.st_mode):
             raise LeftOut("not a file")
         if info.st_size > self.bounds.file_bytes:

@@ -67,13 +67,15 @@ class Answer(NamedTuple):
 class Git(NamedTuple):
     """The program, the user's environment, and what may end it early.
 
-    `ends_at` is a deadline by `time.monotonic`; without one, each child has `DEADLINE_S`.
+    `ends_at` is a deadline by `time.monotonic`; without one, each child has `DEADLINE_S`.  A flag in
+    `urgent` counts when it was raised twice.
     """
 
     program: str
     environ: Mapping[str, str]
     stop: StopFlag | None = None
     ends_at: float | None = None
+    urgent: StopFlag | None = None
 
     def bounded(self, deadline_s: float | None, stop: StopFlag | None = None) -> Git:
         """The same git for one piece of work that may take so long."""
@@ -83,6 +85,8 @@ class Git(NamedTuple):
     def check(self) -> None:
         """Raise `Interrupted` if the work is to end; called between files."""
         if self.stop is not None and self.stop.count:
+            raise Interrupted("stop")
+        if self.urgent is not None and self.urgent.is_urgent:
             raise Interrupted("stop")
         if self.ends_at is not None and time.monotonic() >= self.ends_at:
             raise Interrupted("deadline")

@@ -30,6 +30,12 @@ class Snapshot(NamedTuple):
     left_out: tuple[str, ...] = ()
 
 
+class GuardOnly(NamedTuple):
+    """A snapshot that was cut short after the protected paths."""
+
+    guard: str
+
+
 class Restoration(NamedTuple):
     """Paths that were put back, why others were not (`path: reason`), and what was there before.
 

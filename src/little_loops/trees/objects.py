@@ -14,7 +14,7 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from little_loops.errors import StoreError
@@ -62,8 +62,10 @@ def tree_data(entries: Iterable[TreeEntry]) -> bytes:
 class PackWriter:
     """New objects on their way into the store; nothing is there before `finish`."""
 
-    def __init__(self, folder: str, stored: PackSet) -> None:
+    def __init__(self, folder: str, stored: PackSet, check: Callable[[], None]) -> None:
+        """`check` raises if the work is to end; it is called for every piece."""
         self._folder = folder
+        self._check = check
         self._stored = stored
         self._path = ""
         self._fd = -1
@@ -81,13 +83,23 @@ class PackWriter:
             return id
         if self._fd < 0:
             self._begin()
-        piece = _pack_head(KINDS[kind], len(data)) + zlib.compress(data, QUICK)
+        piece = _pack_head(KINDS[kind], len(data)) + self._compressed(data)
         self._entries[id] = (self._at, zlib.crc32(piece))
         self._at += len(piece)
         self._buffer += piece
         if len(self._buffer) >= BUFFER:
             self._flush()
         return id
+
+    def _compressed(self, data: bytes) -> bytes:
+        if len(data) <= BUFFER:
+            return zlib.compress(data, QUICK)
+        packer, view = zlib.compressobj(QUICK), memoryview(data)
+        pieces = []
+        for at in range(0, len(data), BUFFER):
+            self._check()
+            pieces.append(packer.compress(view[at : at + BUFFER]))
+        return b"".join([*pieces, packer.flush()])
 
     def finish(self) -> None:
         """Make all of it part of the store, synced; the index last, because git looks for that."""
@@ -128,6 +140,7 @@ class PackWriter:
         os.lseek(self._fd, 0, os.SEEK_SET)
         digest = hashlib.sha1(usedforsecurity=False)
         while chunk := os.read(self._fd, BUFFER):
+            self._check()
             digest.update(chunk)
         write_all(self._fd, digest.digest())
         sync_all(self._fd)

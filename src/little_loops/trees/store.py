@@ -23,7 +23,7 @@ from little_loops.trees import files as store_files
 from little_loops.trees import upkeep
 from little_loops.trees.content import Bounds, Intake, Unstored
 from little_loops.trees.files import StoreFiles, locked, store_of
-from little_loops.trees.git import Git
+from little_loops.trees.git import Git, Interrupted
 from little_loops.trees.guard import (
     LIST,
     Guard,
@@ -36,6 +36,7 @@ from little_loops.trees.guard import (
 )
 from little_loops.trees.model import (
     Changed,
+    GuardOnly,
     Listed,
     PathChange,
     Restoration,
@@ -152,19 +153,53 @@ class TreeStore:
         """
         self._check_rules(rules)
         with self.using():
-            walk = self._walk(rules)
             before = None if reference is None else self.guard(reference)
             with self._writing() as intake:
-                found = self._look(rules, intake, before)
-                guard = store_guard(found, intake.writer).hex()
-                project = walk.take(intake).hex()
-                tree = walk.part(rules.scope).hex()
-            self._remember(guard, found)
-            self._record(rules.run, (project, tree, guard))
-            self._save_modes(walk, project)
+                guard = self._take_guard(rules, intake, before)
+                taken = self._take_content(rules, intake)
+            self._keep_ids(rules, *taken, guard)
+        return self._snapshot(rules, *taken, guard)
+
+    def last_snapshot(
+        self, rules: Rules, reference: str, git: Git, budget: int | None
+    ) -> Snapshot | GuardOnly:
+        """The same for a run that ends: protected paths in any case, the rest as `git` allows.
+
+        `budget`: how much of the rest may be read.
+        """
+        self._check_rules(rules)
+        with self.using():
+            with self._writing() as intake:
+                guard = self._take_guard(rules, intake, self.guard(reference))
+            self._record(rules.run, (guard,))
+            try:
+                with self._writing() as intake:
+                    intake.check, intake.budget = git.check, budget
+                    taken = self._take_content(rules, intake)
+            except Interrupted:
+                return GuardOnly(guard)
+            self._keep_ids(rules, *taken, guard)
+        return self._snapshot(rules, *taken, guard)
+
+    def _take_guard(self, rules: Rules, intake: Intake, before: Guard | None) -> str:
+        found = self._look(rules, intake, before)
+        id = store_guard(found, intake.writer).hex()
+        self._remember(id, found)
+        return id
+
+    def _take_content(self, rules: Rules, intake: Intake) -> tuple[str, str]:
+        """The ids of the project and of the part within the scope."""
+        walk = self._walk(rules)
+        return walk.take(intake).hex(), walk.part(rules.scope).hex()
+
+    def _keep_ids(self, rules: Rules, project: str, tree: str, guard: str) -> None:
+        self._record(rules.run, (project, tree, guard))
+        self._save_modes(self._walks[rules.run], project)
+
+    def _snapshot(self, rules: Rules, project: str, tree: str, guard: str) -> Snapshot:
         if len(self._packs) > MAX_PACKS:
             self.pack()
-        unstored = self._unstored_in(walk, found)
+        unstored = self._unstored_in(self._walks[rules.run], self._lists[guard])
         return Snapshot(tree, project, guard, unstored, self._left_out(rules))
 
     def _check_rules(self, rules: Rules) -> None:
@@ -177,7 +212,7 @@ class TreeStore:
     @contextmanager
     def _writing(self) -> Iterator[Intake]:
         """New content is in the store, synced, when the block has ended."""
-        writer = PackWriter(self.files.packs, self._packs)
+        writer = PackWriter(self.files.packs, self._packs, self.git.check)
         known = frozenset(self._unstored)
         try:
             yield Intake(writer, self._unstored, self.bounds, self.git)
@@ -186,6 +221,8 @@ class TreeStore:
         except BaseException as error:
             writer.abandon()
             self._walks.clear()  # they believe that everything they read was stored
+            for id in self._unstored.keys() - known:
+                del self._unstored[id]
             if isinstance(error, OSError):
                 raise _failed(error, "take a snapshot of", self.project) from error
             raise
