@@ -283,6 +283,32 @@ def test_a_protected_file_that_was_too_large_cannot_be_put_back(tree):
     assert (tree.root / "tests/large.bin").read_text() == "small"
 
 
+@pytest.mark.parametrize(
+    "where", ["tests/new.bin", "tests/test_a.py", "tests/test_a.py/new.bin", "tests"]
+)
+def test_what_is_too_large_to_be_kept_is_not_replaced(tree, where):
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    start = store.snapshot(rules)
+    large = tree.root / where
+    if where == "tests":
+        shutil.rmtree(large)
+    elif where.startswith("tests/test_a.py"):
+        (tree.root / "tests/test_a.py").unlink()
+    large.parent.mkdir(exist_ok=True)
+    with open(large, "wb") as file:
+        file.truncate(51 << 20)
+    done = store.restore(rules, start.guard)
+    assert large.stat().st_size == 51 << 20
+    why = "it is too large to be kept, so it was not replaced; move it away yourself"
+    assert any(failed.endswith(f": {why}") for failed in done.failed)
+    large.unlink()
+    if where == "tests/test_a.py/new.bin":
+        large.parent.rmdir()
+    assert store.restore(rules, start.guard).failed == ()
+    assert (tree.root / "tests/test_a.py").read_text() == "assert 1\n"
+
+
 def test_protected_paths_that_a_commit_changes(tree):
     store = tree.store()
     rules = tree.rules(store, ["tests/"])

@@ -22,6 +22,7 @@ Spare = Callable[[str], bool]
 """Says which paths are another run's."""
 COMPILED_FOLDER = "__pycache__"
 TOO_LARGE = "too large to have been kept"
+NOT_KEPT = "it is too large to be kept, so it was not replaced; move it away yourself"
 
 
 class Repair:
@@ -34,8 +35,11 @@ class Repair:
         now: Guard,
         contents: Mapping[str, bytes],
         is_cache: Callable[[str], bool],
+        is_lost: Callable[[str], bool],
     ) -> None:
+        """`is_lost` tells by its id what is not in the store, and so is never replaced."""
         self._ground = ground
+        self._is_lost = is_lost
         self._is_cache = is_cache
         self._reference = reference
         self._now = now
@@ -81,6 +85,7 @@ class Repair:
         self._ground.set_mode(path, self._reference.paths[path].mode)
 
     def _remove(self, path: str) -> None:
+        self._check_kept(path)
         if self._now.paths[path].kind == "dir":
             self._clear_caches(path)
         self._ground.remove(path)
@@ -95,6 +100,11 @@ class Repair:
             with suppress(OSError):  # something in it is nobody's business here
                 self._ground.remove(path)
 
+    def _check_kept(self, path: str) -> None:
+        one = self._now.paths.get(path)
+        if one is not None and self._is_lost(one.id):
+            raise OSError(0, NOT_KEPT)
+
     def _clear_caches(self, path: str) -> None:
         for name in names_in(self._ground, path):
             if self._is_cache(f"{path}/{name}"):
@@ -102,6 +112,7 @@ class Repair:
 
     def _put(self, path: str) -> None:
         one = self._reference.paths[path]
+        self._check_kept(path)
         self._clear_way(path, one)
         if one.kind == "dir":
             self._ground.make(path)
@@ -121,6 +132,7 @@ class Repair:
             above = "/".join(parts[:count])
             info = self._ground.look(above)
             if info is not None and not stat.S_ISDIR(info.st_mode):
+                self._check_kept(above)
                 self._ground.remove(above)
         info = self._ground.look(path)
         if info is None:
@@ -134,6 +146,8 @@ class Repair:
     def _remove_directory(self, path: str) -> None:
         """A directory in the place of a file, with what is known to be in it."""
         below = [other for other in self._now.paths if other.startswith(f"{path}/")]
+        for other in below:
+            self._check_kept(other)
         for other in sorted(below, reverse=True):
             if self._now.paths[other].kind == "dir":
                 self._clear_caches(other)

@@ -457,7 +457,7 @@ class TreeStore:
                 return Restoration(kept=kept)
             contents = self._contents(before, [one.path for one in changes if one.kind != "added"])
             with self._ground() as ground:
-                repair = Repair(ground, before, now, contents, cache_test(rules))
+                repair = Repair(ground, before, now, contents, cache_test(rules), self.is_unstored)
                 repair.run(changes)
             with self._writing() as intake:
                 after = self._look(rules, intake, before)
@@ -504,7 +504,7 @@ class TreeStore:
             now = self.guard_of_tree(kept)
             contents = self._contents(before, [one.path for one in changes if one.status != "A"])
             with self._ground() as ground:
-                repair = Repair(ground, before, now, contents, cache_test(rules))
+                repair = Repair(ground, before, now, contents, cache_test(rules), self.is_unstored)
                 repair.run([PathChange(one.path, STATUSES[one.status]) for one in changes])
         return _restoration([one.path for one in changes], repair.failed, kept)
 
