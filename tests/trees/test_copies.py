@@ -133,6 +133,19 @@ def test_what_was_ignored_at_the_start_is_older_than_all_sources(tree):
     assert (root / "src/a.log").read_text() == "built from src/a.py"
 
 
+def test_what_differs_in_the_copy_is_what_is_delivered(tree):
+    tree.write("src/a.log", "built from src/a.py")
+    laid = Laid(tree)
+    root = laid.out()
+    assert laid.copy.differing() == frozenset()
+    (root / "src/a.log").write_text("built again")
+    (root / ".env").unlink()
+    assert laid.copy.differing() == frozenset()
+    (root / "src/a.py").write_text("a = 2\n")
+    (root / "run.sh").unlink()
+    assert laid.copy.differing() == {"src/a.py", "run.sh"}
+
+
 def test_permission_bits_that_git_does_not_keep_are_those_of_the_project(tree):
     laid = Laid(tree)
     root = laid.out()

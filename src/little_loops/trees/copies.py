@@ -133,13 +133,19 @@ class CleanCopy:
             raise _failed(error, "lay out", self.path) from error
 
     def differing(self) -> frozenset[str]:
-        """Files that are not, or no longer, as they were laid out."""
+        """Files that are not, or no longer, as they were laid out.
+
+        Not ignored ones: those may be built again here, and nobody delivers them.
+        """
         try:
             actual = dict(self._look(self._links_before).files())
         except OSError as error:
             raise _failed(error, "look at", self.path) from error
-        files = self._layout.contents.items()
-        return frozenset(path for path, one in files if not _is_same(actual.get(path), one))
+        return frozenset(
+            path
+            for path, one in self._layout.contents.items()
+            if one.time_ns is None and not _is_same(actual.get(path), one)
+        )
 
     def is_protected(self, path: str) -> bool:
         return self._planner.is_protected(path)
