@@ -9,7 +9,7 @@ import pytest
 
 from little_loops.templates.shell.positions import HOLE
 from little_loops.templates.shell.rules import GRAMMARS, declared, findings, makes_integers
-from little_loops.templates.shell.words import UNKNOWN, Word
+from little_loops.templates.shell.words import UNKNOWN, Finding, Word
 
 
 def words(line: str) -> list[Word]:
@@ -224,10 +224,97 @@ def told(line: str) -> str:
         ("docker exec -i box sh", "input sh"),
         ("ssh host bash x", ""),
         ("grep sh", ""),
+        # every letter of an option
+        ("bash -o @ -O @ -c @", "@ value bash, @ value bash, @ program bash"),
+        ("gawk -E @ @", "@ file gawk, @ option gawk"),
+        ("gawk -e @ @", "@ program gawk, @ option gawk"),
+        ("perl -E @ x", "@ program perl"),
+        ("python3 -X @ -c @", "@ value python, @ program python"),
+        ("sed -i.ex @ f", "@ program sed"),
+        ("sed --$=@ f", "--$=@ program sed"),
+        # operators that a value can complete
+        ("test v@ a@", "v@ operator test, a@ operator test"),
+        ("test -v@ a@", "-v@ operator test, a@ operator test"),
+        ("test R@ a@", "R@ operator test, a@ operator test"),
+        ("test -R@ a@", "-R@ operator test, a@ operator test"),
+        ("[ -v @ ]", "@ name ["),
+        ("[ -R @ ]", "@ name ["),
+        ("test -R @", "@ name test"),
+        ("command -V @", "@"),
     ],
 )
 def test_what_a_word_is(line, roles):
     assert told(line) == roles
+
+
+@pytest.mark.parametrize(
+    ("names", "rest", "roles"),
+    [
+        ("sh bash dash", "-c @", "@ program NAME"),
+        ("awk gawk mawk nawk sed gsed jq", "@", "@ program NAME"),
+        ("python perl", "- @", "@, input NAME"),
+        ("eval let trap alias compgen complete bind enable jobs", "@", "@ program NAME"),
+        ("read unset getopts mapfile readarray", "@", "@ name NAME"),
+        ("declare typeset local readonly", "@", "@ name NAME"),
+        ("declare typeset local readonly export", "x=@", "x=@ value NAME"),
+        ("env exec command builtin sudo doas xargs nohup setsid", "@", "@ command"),
+        ("time nice ionice stdbuf busybox", "@", "@ command"),
+        ("timeout flock chroot", "@ @", "@ value NAME, @ command"),
+        ("ssh docker podman kubectl su nsenter lxc incus", "box sh", "input sh"),
+    ],
+)
+def test_what_a_word_is_to_each_of_the_programs(names, rest, roles):
+    for name in names.split():
+        assert told(f"{name} {rest}") == roles.replace("NAME", name), name
+
+
+@pytest.mark.parametrize(
+    ("name", "letters"),
+    [
+        ("env", "uC"),
+        ("exec", "a"),
+        ("sudo", "ugpCDhRrtTU"),
+        ("doas", "uC"),
+        ("xargs", "nILPsdEa"),
+        ("time", "fo"),
+        ("nice", "n"),
+        ("ionice", "cn"),
+        ("stdbuf", "ioe"),
+        ("timeout", "sk"),
+        ("flock", "wE"),
+    ],
+)
+def test_options_that_take_a_word_before_the_command(name, letters):
+    for letter in letters:
+        assert told(f"{name} -{letter} @ @").startswith(f"@ value {name}, @"), letter
+
+
+@pytest.mark.parametrize("option", ["-exec", "-execdir", "-ok", "-okdir"])
+def test_find_runs_what_follows(option):
+    assert told(f"find . {option} sed @ ;") == "@ program sed"
+
+
+@pytest.mark.parametrize("program", ["sh", "bash", "dash", "python", "perl"])
+def test_code_is_found_behind_any_program(program):
+    option = "-e" if program == "perl" else "-c"
+    assert told(f"anything {program} {option} @") == f"@ program {program}"
+
+
+@pytest.mark.parametrize(("options", "role"), [(98, "@ program sh"), (99, "@")])
+def test_code_is_found_among_the_next_hundred_words(options, role):
+    assert told(f"anything sh{' -x' * options} -c @") == role
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"),
+        *("RANDOM", "SRANDOM", "OPTIND", "HISTCMD", "SECONDS", "LINENO"),
+    ],
+)
+def test_variables_that_the_shell_evaluates(name):
+    words_of_export = [Word("export"), Word(f"{name}={HOLE}")]
+    assert findings(words_of_export)[1] == Finding(1, "variable", name)
 
 
 def test_a_quoted_expansion_is_a_word_of_its_own():

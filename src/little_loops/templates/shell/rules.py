@@ -89,7 +89,7 @@ _FOUND_ANYWHERE = ("sh", "bash", "dash", "python", "perl")
 _NEAR = 100
 _RUNS_NEXT = ("-exec", "-execdir", "-ok", "-okdir")
 # Programs that pass their standard input on to a command among their arguments.
-_CARRIES_INPUT = ("ssh", "docker", "podman", "kubectl", "su", "chroot", "nsenter", "lxc", "incus")
+_CARRIES_INPUT = ("ssh", "docker", "podman", "kubectl", "su", "nsenter", "lxc", "incus")
 
 # Programs that run the rest of their line, with the letters of options that take a word.
 PREFIXES: Mapping[str, str] = {
@@ -190,7 +190,7 @@ def _inner_commands(words: Sequence[Word], at: int) -> Iterator[tuple[int, int, 
     for each in range(at, len(words)):
         name = _name(words[each].text)
         if name in _FOUND_ANYWHERE:
-            yield each + 1, min(len(words), each + 1 + _NEAR), name
+            yield each + 1, each + 1 + _NEAR, name
         elif name in GRAMMARS and words[each - 1].text in _RUNS_NEXT and each >= taken:
             ends = (end for end in range(each, len(words)) if words[end].text in (";", "+"))
             taken = next(ends, len(words))
