@@ -136,6 +136,8 @@ def test_values_may_stand(script, expected):
         pytest.param("A=b @", ["no: command"], id="after an assignment"),
         pytest.param(">x @", ["no: command"], id="after a redirection"),
         pytest.param("2>x @", ["no: command"], id="after a descriptor"),
+        pytest.param("0<x @", ["no: command"], id="after a descriptor to read from"),
+        pytest.param("{fd}<x @", ["no: command"], id="after a named one"),
         pytest.param("naïve=@", ["no: command"], id="no assignment in any shell"),
         pytest.param('"A"=@', ["no: command"], id="a quoted name is no assignment"),
         pytest.param("a[@]=1", ["no: command"], id="subscript"),
@@ -162,6 +164,11 @@ def test_values_may_stand(script, expected):
         pytest.param("declare -i n; n=@", ["no: arithmetic"], id="integer variable"),
         pytest.param("[[ @ -gt 3 ]]", ["no: test"], id="a number in double brackets"),
         pytest.param("[[ a && (\n3 -le '@') ]]", ["no: test"], id="on the right"),
+        pytest.param(
+            "[[ @ -eq 1 || @ -ne 1 || @ -lt 1 || @ -le 1 || @ -gt 1 || @ -ge 1 ]]",
+            ["no: test"] * 6,
+            id="every comparison of numbers",
+        ),
         pytest.param('[[ -v @ || -R "@" ]]', ["no: name"] * 2, id="a name in double brackets"),
         pytest.param("[[ `cat @` ]]", ["no: backticks"], id="backticks in double brackets"),
         pytest.param('echo ${x:-@} "${x#@}"', ["no: parameter"] * 2, id="the shell's own"),
@@ -266,6 +273,9 @@ def test_what_is_not_balanced_is_refused_from_the_start(script, what):
     [
         pytest.param("echo \"${x:-'}'}\"", "a `'` inside `${…}` inside quotes", id="quote in it"),
         pytest.param("echo ${ ls; }", "a command in `${…}`", id="command in braces"),
+        pytest.param("echo ${\tls; }", "a command in `${…}`", id="command after a tab"),
+        pytest.param("echo ${\nls; }", "a command in `${…}`", id="command on the next line"),
+        pytest.param("echo ${|ls; }", "a command in `${…}`", id="command for its variable"),
         pytest.param("echo $'it\\'s'", "`\\'` inside `$'…'`", id="escaped quote"),
         pytest.param("echo `echo '`' ` '", "a backtick inside quotes inside backticks", id="ticks"),
         pytest.param("echo $((ls) | cat)", "`$((` that may be a subshell", id="two parentheses"),
@@ -284,6 +294,8 @@ def test_what_is_not_balanced_is_refused_from_the_start(script, what):
         pytest.param("case a in b c) ls;; esac", "a pattern of `case`", id="pattern"),
         pytest.param("cat <<$x\n$x\n", "the delimiter of a here-document", id="odd delimiter"),
         pytest.param("cat <<\n", "the delimiter of a here-document", id="no delimiter"),
+        pytest.param("cat <<`x`\n`x`\n", "the delimiter of a here-document", id="ticks in it"),
+        pytest.param("cat <<'a\nb'\n", "the delimiter of a here-document", id="a line end in it"),
         pytest.param(
             "cat <<EF\nE\\\nF\n", "the delimiter of a here-document over two lines", id="in two"
         ),
@@ -476,6 +488,88 @@ def test_files_that_are_run(script, expected):
     assert told(script, "bash") == expected
 
 
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param("echo a; [ -n b ] && printf c", [], id="nothing"),
+        pytest.param("declare -r x=1", ["declare"], id="declare"),
+        pytest.param("let x=1 y=2", ["let"], id="let"),
+        pytest.param("mapfile a b", ["mapfile"], id="mapfile"),
+        pytest.param("readarray a b", ["readarray"], id="readarray"),
+        pytest.param("shopt -s nullglob", ["shopt"], id="shopt"),
+        pytest.param("source a b", ["source"], id="source"),
+        pytest.param("typeset -r x=1", ["typeset"], id="typeset"),
+        pytest.param("set -eo pipefail", ["pipefail: set -o pipefail"], id="an option of set"),
+        pytest.param("echo pipefail; grep -o pipefail x", [], id="a word like it"),
+        pytest.param("[[ -n a ]]", ["[["], id="double brackets"),
+        pytest.param("function f { ls; }", ["function"], id="function"),
+        pytest.param("select x in a; do ls; done", ["select"], id="select"),
+        pytest.param("((x > 1))", ["(("], id="arithmetic command"),
+        pytest.param("x=(a b)", ["(: x=(…)"], id="array"),
+        pytest.param("cat <<< x", ["<<<"], id="here-string"),
+        pytest.param("cat <(ls) >(ls)", ["<(", ">("], id="processes"),
+        pytest.param("ls &> x", ["&>"], id="both streams"),
+        pytest.param("ls &>> x", ["&>>"], id="both streams appended"),
+        pytest.param("cat < x > y >> z 2>&1 <<E\nE\n", [], id="other redirections"),
+    ],
+)
+def test_what_not_every_sh_has(script, expected):
+    """The words themselves, with the name of the construct where it is another."""
+    found = [(script[start:stop], name) for start, stop, name in read_script(script).bash_only]
+    assert [text if text == name else f"{text}: {name}" for text, name in found] == expected
+    assert read_script(script, "bash").bash_only == ()
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param("! ls", [0], id="the only command"),
+        pytest.param("ls; ! ls", [4], id="the last command"),
+        pytest.param("! ls; ls", [], id="another one decides"),
+        pytest.param("! ls\nls", [], id="on the next line"),
+        pytest.param("! ls | cat", [0], id="of a pipe"),
+        pytest.param("! ls && ! cat", [0, 8], id="of both"),
+        pytest.param("! ls &&\ncat", [0], id="over two lines"),
+        pytest.param("! ls\n\n", [0], id="before empty lines"),
+        pytest.param("if ! ls; then ls; fi", [], id="a condition"),
+        pytest.param("while ! ls; do ls; done", [], id="of a loop"),
+        pytest.param("until ! ls; do ls; done", [], id="of a loop until"),
+        pytest.param("for x in a; do ! ls; done", [], id="in a loop"),
+        pytest.param("{ ! ls; }", [], id="in a group"),
+        pytest.param("(! ls)", [], id="in a subshell"),
+        pytest.param("echo $(! ls)", [], id="in a substitution"),
+        pytest.param("if a; then b; fi; ! ls", [18], id="after an if"),
+        pytest.param("while a; do b; done; ! ls", [21], id="after a loop"),
+        pytest.param("{ a; }; ! ls", [8], id="after a group"),
+        pytest.param("[ ! -f x ]", [], id="of a test"),
+    ],
+)
+def test_where_a_negation_decides(script, expected):
+    assert list(read_script(script).negated) == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        pytest.param('x=@; sh -c "echo \\$((x)) $y"', ["bare"], id="an expansion"),
+        pytest.param(
+            'x=@; sh -c "echo \\$((x)) @"', ["bare", "no: program (sh)"], id="a value"
+        ),
+    ],
+)
+def test_a_program_is_read_only_if_all_of_it_is_literal(script, expected):
+    assert told(script) == expected
+
+
+@pytest.mark.parametrize(
+    ("opens", "closes"), [("$(", ")"), ("$((", "))"), ('"${x:-', '}"'), ("( ", ")")]
+)
+def test_nesting_is_read_to_forty_levels(opens, closes):
+    assert told(f"{opens * 39}1{closes * 39}\necho @") == ["bare+"]
+    deeper = "no: unclear (more than 40 levels of nesting)"
+    assert told(f"{opens * 40}1{closes * 40}\necho @") == [deeper]
+
+
 def test_of_a_script_that_is_not_balanced_no_more_is_told():
     assert told("n=@; echo $((n)) '") == ["no: unbalanced (a `'` that is not closed)"]
 
@@ -488,6 +582,7 @@ def test_where_the_reader_is_lost_no_later_value_may_stand():
 def test_a_script_no_shell_can_be_given_is_not_read():
     script = "echo @;" + " " * 128 * 1024
     assert told(script) == ["no: unclear (more than 131072 characters)"]
+    assert told(script[: 128 * 1024]) == ["bare+"]
 
 
 shellish = st.lists(
