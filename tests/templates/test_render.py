@@ -306,6 +306,7 @@ def test_what_people_are_shown(text, shown):
             "ls ${context.both:q}", 'ls "${LL_V1}"', {"LL_V1": "it's 3 errors"}, id="one with data"
         ),
         pytest.param("echo ${state.iteration}>x", 'echo "2">x', {}, id="no descriptor"),
+        pytest.param("cat ${state.iteration}<x", 'cat "2"<x', {}, id="nor one to read from"),
         pytest.param("echo '${state.iteration}>x'", "echo '2>x'", {}, id="no redirection"),
         pytest.param("echo ${state.name}>x", "echo fix>x", {}, id="no number"),
         pytest.param("echo ${prev.exit_code:int}>x", 'echo "0">x', {}, id="no descriptor either"),
@@ -364,6 +365,8 @@ def test_a_value_that_would_be_an_option_is_refused_when_it_comes(value):
     )
     assert [each.warning for each in caught.value.refusals] == [False]
     assert render_shell("sed -n p -- ${env.A}", lookup, {}).env == {"LL_V1": value}
+    harmless = lookup_in({"env": {"A": f"x{value}"}})
+    assert render_shell("sed -n p ${env.A}", harmless, {}).env == {"LL_V1": f"x{value}"}
 
 
 @pytest.mark.parametrize(

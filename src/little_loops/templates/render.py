@@ -241,9 +241,11 @@ def _words_of(piece: Reference | AuthorValue, lookup: Lookup) -> list[str]:
         is_list = isinstance(value, list | tuple)
     words = [word.replace("\0", "") for word in words]
     if modifier in NUMBERS:
-        return [_checked(_reference(piece), words[0])]
+        (word,) = words
+        return [_checked(_reference(piece), word)]
     if modifier == "words" and not is_list:
-        return [word for word in _BLANKS.split(words[0]) if word]
+        (word,) = words
+        return [each for each in _BLANKS.split(word) if each]
     return words
 
 
@@ -440,11 +442,13 @@ def _in_script(
         return reference.text
     words = _words_of(piece, lookup)
     if _is_raw(piece):
-        return words[0]
+        (word,) = words
+        return word
     if _is_inert(piece):
+        (word,) = words
         # `echo 3>file` would not print 3.
         apart = following in ("<", ">") and place.quote == "bare" and not place.refused
-        return f'"{words[0]}"' if apart and words[0].isdecimal() else words[0]
+        return f'"{word}"' if apart and word.isdecimal() else word
     if place.option_of and any(word.startswith("-") for word in words):
         from little_loops.templates.shell.refusals import taken_for_option  # rare
 
