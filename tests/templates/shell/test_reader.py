@@ -552,9 +552,7 @@ def test_where_a_negation_decides(script, expected):
     ("script", "expected"),
     [
         pytest.param('x=@; sh -c "echo \\$((x)) $y"', ["bare"], id="an expansion"),
-        pytest.param(
-            'x=@; sh -c "echo \\$((x)) @"', ["bare", "no: program (sh)"], id="a value"
-        ),
+        pytest.param('x=@; sh -c "echo \\$((x)) @"', ["bare", "no: program (sh)"], id="a value"),
     ],
 )
 def test_a_program_is_read_only_if_all_of_it_is_literal(script, expected):
