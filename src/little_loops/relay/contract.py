@@ -26,7 +26,7 @@ class ContractBroken(Exception):
 
 
 def read_text(text: str) -> Metadata | Unusable:
-    """The metadata in a text that should be one JSON object."""
+    """The metadata in a string that should be one JSON object."""
     try:
         data = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
         return _metadata(data)
@@ -76,7 +76,7 @@ def _status(data: Mapping[str, Any]) -> Any:
     if status is None:
         raise ContractBroken("`status` is missing")
     if not isinstance(status, str):
-        raise ContractBroken(f"`status` is {_kind(status)}, not a text")
+        raise ContractBroken(f"`status` is {_kind(status)}, not a string")
     if status not in STATUSES:
         known = ", ".join(f"`{each}`" for each in STATUSES)
         raise ContractBroken(f"unknown status `{one_line(status, 60)}`, known are {known}")
@@ -98,7 +98,7 @@ def _progress(data: Mapping[str, Any]) -> Progress:
 
 
 def _reason(data: Mapping[str, Any]) -> str:
-    """`reason` is the contract's; other words for it are taken where they hold a text."""
+    """`reason` is the contract's; other words for it are taken where they hold a string."""
     said = [_text(data, "reason"), *(data.get(name) for name in OTHER_REASONS)]
     return next((one_line(text) for text in said if isinstance(text, str) and text.strip()), "")
 
@@ -117,7 +117,9 @@ def _items(data: Mapping[str, Any], name: str, key: str) -> tuple[str, ...]:
 def _item(name: str, item: Any, key: str) -> str:
     text = item.get(key) if isinstance(item, dict) else item
     if not isinstance(text, str):
-        raise ContractBroken(f"`{name}` holds {_kind(item)}, not a text or an object with `{key}`")
+        raise ContractBroken(
+            f"`{name}` holds {_kind(item)}, not a string or an object with `{key}`"
+        )
     return one_line(text)
 
 
@@ -159,10 +161,10 @@ def _text(data: Mapping[str, Any], name: str) -> str:
     if text is None:
         return ""
     if not isinstance(text, str):
-        raise ContractBroken(f"`{name}` is {_kind(text)}, not a text")
+        raise ContractBroken(f"`{name}` is {_kind(text)}, not a string")
     return text
 
 
 def _kind(value: Any) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    kinds = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
     return kinds.get(type(value), "null" if value is None else "a number")
