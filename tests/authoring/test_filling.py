@@ -69,6 +69,20 @@ def test_so_much_is_looked_at_and_no_more(context: dict[str, str], looked_at: in
     assert [each is not None for each in found] == [number < looked_at for number in range(10)]
 
 
+@pytest.mark.parametrize(("count", "is_looked_at"), [(25_000, True), (25_001, False)])
+def test_so_many_references_are_looked_at(count: int, is_looked_at: bool) -> None:
+    filling = Filling(loop_of("ls"))
+    assert (filling.filled("s0", "${env.A}" * count) is not None) is is_looked_at
+    assert list(filling.unchecked) == ([] if is_looked_at else ["more than 25,000 references"])
+
+
+@pytest.mark.parametrize(("count", "is_looked_at"), [(25_000, True), (25_001, False)])
+def test_so_many_references_may_be_in_variables(count: int, is_looked_at: bool) -> None:
+    filling = Filling(loop_of("ls", many="${env.A}" * count, word="x"))
+    assert (filling.filled("s0", "${context.word}") is not None) is is_looked_at
+    assert filling.filled("s0", "${env.A}") is not None or not is_looked_at
+
+
 def test_scripts_beyond_a_length_are_left_to_the_run() -> None:
     script = "sh -c ${prev.output} " + "x" * 100_000
     loop = loop_of(script, f"{script}y")

@@ -190,6 +190,12 @@ END = "z: {terminal: true}"
                      id="which states there are cannot be said"),
         pytest.param("paradigm: convergence\ncheck: [a]\ntoward: 0\nusing: b\ncontext: {target: 1, "
                      "a: '${loop.no}'}", ["LL103", "LL012", "LL405"], id="what is made of it is new"),
+        pytest.param("initial: check\ntools: [mypy]", ["LL101", "LL112"],
+                     id="with `initial` it is a machine"),
+        pytest.param("states:\n  a: {action: x, next: z}\n  b: {action: x, next: z}\n  " + END,
+                     ["LL101"], id="no initial, so nothing is unreachable"),
+        pytest.param("initial: a\nenv: {A: '${prev.output}'}\nstates: {}", ["LL111"],
+                     id="a template where there are no states"),
         pytest.param("paradigm: convergence\ncheck: a\ntoward: x\nusing: b", ["LL103"],
                      id="a target that is no number"),
     ],
@@ -227,14 +233,24 @@ def test_data_that_contains_itself() -> None:
     assert told(load_data(data, "x")) == ["LL006 more than 50 levels deep"]
 
 
-def test_yaml_as_deep_as_data_may_be() -> None:
+@pytest.mark.parametrize(("levels", "words"), [(48, []), (49, ["LL006 more than 50 levels deep"])])
+def test_yaml_as_deep_as_data_may_be(levels: int, words: list[str]) -> None:
     deep: Any = "x"
-    for _ in range(48):
+    for _ in range(levels):
         deep = [deep]
     definition = load_data(
         {"initial": "a", "context": {"a": deep}, "states": {"a": {"terminal": True}}}, "x"
     )
-    assert definition.loop is not None
+    assert told(definition) == words
+
+
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [(49_987, []), (49_988, ["LL005 more than 50,000 nodes (keys, values, items)"])],
+)
+def test_as_much_data_as_there_may_be(items: int, words: list[str]) -> None:
+    data = {"initial": "a", "states": {"a": {"terminal": True}}, "context": {"a": [0] * items}}
+    assert told(load_data(data, "x")) == words
 
 
 # Nothing raises.

@@ -62,6 +62,65 @@ is empty then
         """,
     ),
     row(
+        "by a variable of the state's own",
+        """\
+        initial: look
+        context: {what: nothing}
+        states:
+          look: {action: 'ls ${context.what}', on_pass: count, on_fail: report}
+          count: {action: wc -l x, capture: lines, next: report}
+          report:
+            action: echo ${context.what}
+            context: {what: "${captured.lines.output}"}
+            next: done
+          done: {terminal: true}
+        """,
+        """
+        warning[LL304] 7:18 ${context.what}
+          state `report` can be reached before `lines` is captured
+          help: for example by `look` → `report`; capture it on every path to this state
+        warning[LL304] 8:22 ${captured.lines.output}
+          state `report` can be reached before `lines` is captured
+          help: for example by `look` → `report`; add a fallback: \
+`${captured.lines.output:-}` is empty then
+        """,
+    ),
+    row(
+        "where a number is needed",
+        """\
+        initial: look
+        states:
+          look: {action: ls, on_pass: count, on_fail: report}
+          count: {action: wc -l x, capture: lines, next: report}
+          report:
+            action: count
+            condition:
+              type: convergence
+              target: "${captured.lines.output}"
+              tolerance: "${captured.lines.stderr}"
+            next: again
+          again:
+            action: count
+            condition: {type: convergence, target: 0, tolerance: "${captured.lines.stderr}"}
+            next: done
+          done: {terminal: true}
+        """,
+        """
+        warning[LL304] 9:16 ${captured.lines.output}
+          state `report` can be reached before `lines` is captured
+          help: for example by `look` → `report`; add a fallback: \
+`${captured.lines.output:-0}` gives 0 then
+        warning[LL304] 10:19 ${captured.lines.stderr}
+          state `report` can be reached before `lines` is captured
+          help: for example by `look` → `report`; add a fallback: \
+`${captured.lines.stderr:-0}` gives 0 then
+        warning[LL304] 14:59 ${captured.lines.stderr}
+          state `again` can be reached before `lines` is captured
+          help: for example by `look` → `report` → `again`; add a fallback: \
+`${captured.lines.stderr:-0}` gives 0 then
+        """,
+    ),
+    row(
         "prev, at the very start",
         """\
         initial: check

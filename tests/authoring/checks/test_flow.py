@@ -29,6 +29,24 @@ ENDS = StateConfig(terminal=True)
 
 
 @pytest.mark.parametrize(
+    ("wanted", "edges"),
+    [
+        pytest.param("$current", [], id="in the same state"),
+        pytest.param("b", [Edge("a", "b", "on_interrupt", acted=False)], id="in another state"),
+        pytest.param("$error", [Edge("a", "c", "on_error", acted=False)], id="as after an error"),
+    ],
+)
+def test_where_a_resume_continues_after_an_interruption(wanted: str, edges: list[Edge]) -> None:
+    for own, of_the_loop in ((wanted, "d"), (None, wanted)):
+        states = {
+            "a": ACTS._replace(next="a", on_error="c", on_interrupt=own),
+            **dict.fromkeys("bcd", ENDS),
+        }
+        found = flow_of(FSMLoop("l", "a", states, on_interrupt=of_the_loop), frozenset()).edges["a"]
+        assert [edge for edge in found if not edge.acted] == edges
+
+
+@pytest.mark.parametrize(
     ("state", "agent", "expected"),
     [
         pytest.param(ACTS, False, ("pass", "fail"), id="an action"),

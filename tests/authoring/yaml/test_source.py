@@ -60,6 +60,10 @@ def test_a_document_as_nodes(parser: Any) -> None:
         pytest.param("a: 1\n...\n", {"a": 1}, id="document end"),
         pytest.param("a: é日✓\n", {"a": "é日✓"}, id="not ASCII"),
         pytest.param("a: x\tb\n", {"a": "x\tb"}, id="tab inside a string"),
+        pytest.param("a: ~ !\n", {"a": "~ !"}, id="the first and the last of ASCII"),
+        pytest.param("a: \u00a0b\n", {"a": "\u00a0b"}, id="the first beyond the C1 characters"),
+        pytest.param("a: \ud7ff\ue000\ufffd\n", {"a": "\ud7ff\ue000\ufffd"}, id="around halves"),
+        pytest.param("a: \U0001f600\U0010ffff\n", {"a": "\U0001f600\U0010ffff"}, id="large"),
         pytest.param("a:\r\n  b: 1\r\n", {"a": {"b": 1}}, id="lines of Windows"),
         pytest.param("a:\n", {"a": None}, id="nothing"),
         pytest.param("{}", {}, id="empty mapping"),
@@ -128,6 +132,30 @@ def test_nothing_in_it(text: str) -> None:
 )  # fmt: skip
 def test_refused(text: str | bytes, words: list[str], parser: Any) -> None:
     assert told(text, parser) == words
+
+
+NOT_ALLOWED = [*range(9), 11, 12, *range(14, 32), *range(127, 0x85), *range(0x86, 0xA0)]
+NOT_ALLOWED += [0xD800, 0xDFFF, 0xFEFF, 0xFFFE, 0xFFFF]
+
+
+@pytest.mark.parametrize("number", NOT_ALLOWED, ids=lambda number: f"U+{number:04X}")
+def test_a_character_that_yaml_does_not_allow(number: int) -> None:
+    words = f"LL003 1:5+1 the character U+{number:04X} is not allowed in YAML"
+    assert told(f"a: x{chr(number)}y") == [words]
+    assert told(f"a: é{chr(number)}y") == [words]
+
+
+def test_what_cannot_be_used_leaves_gaps() -> None:
+    root = parse("*x : 1\nb: !t 2\n? [c]\n: 3\n", "x.yaml").root
+    broken = Text("", "broken", None)
+    assert isinstance(root, Map)
+    assert [
+        (key._replace(mark=None), value._replace(mark=None)) for key, value in root.entries
+    ] == [
+        (Text("b", "str", "b"), broken),
+        (broken, broken),
+        (broken, broken),
+    ]
 
 
 def test_too_many_nodes() -> None:

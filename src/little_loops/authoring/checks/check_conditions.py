@@ -188,7 +188,7 @@ def _filter(
     of: Inspection, part: Part, condition: OutputJson, compiler: Compiler
 ) -> Iterator[Problem]:
     path = _settled(of, part.state, condition.path)
-    error = compiler.filter_error(path) if path is not None else None
+    error = compiler.filter_error(path) if path else None  # an empty one is told elsewhere
     if error is not None:
         yield of.error(
             "LL210",

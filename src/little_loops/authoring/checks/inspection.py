@@ -94,11 +94,10 @@ class Inspection(Filling):
         Comparing every name with every other would let a hostile file take minutes, so after a
         while there is less help, and then none.
         """
-        letters = sum(map(len, names)) if self._listed < MOST_LISTED else 0
         self._listed += len(names)
-        self._compared += len(name) * letters
         if self._listed > MOST_LISTED:
             return None
+        self._compared += len(name) * sum(map(len, names))
         nearest = did_you_mean(name, names) if self._compared < MOST_COMPARED else None
         return nearest or known(names)
 

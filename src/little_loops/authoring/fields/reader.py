@@ -190,7 +190,7 @@ class Reader:
 
     def trapped(self, label: str, node: Text, pattern: str | None = None) -> Any:
         """A scalar that YAML takes for something else where text belongs, or such a name."""
-        if node.kind in ("broken", "other") or not node.text or node.mark is None:
+        if not node.text or node.mark is None:
             return self.wrong(label, "text", node)
         words = {"bool": str(node.value).lower(), "null": "null"}
         reads = words.get(node.kind, "a number")

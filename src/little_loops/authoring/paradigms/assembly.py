@@ -31,15 +31,14 @@ def document(root: Map, own: Iterable[str], pieces: Sequence[Piece], name: str) 
     """
     consumed = {*own, "initial", "states"}
     kept = [entry for entry in root.entries if entry.key.text not in consumed]
-    if "name" not in root:
-        kept.insert(0, _entry("name", text(name, root), root))
+    named = [] if "name" in root else [_entry("name", text(name, root), root)]
     first = pieces[0]
     states = Map(tuple(_entry(piece.name, piece.fields, piece.near) for piece in pieces), root.mark)
     machine = (
         _entry("initial", text(first.name, first.near), first.near),
         _entry("states", states, root),
     )
-    return Map((*kept, *machine), root.mark)
+    return Map((*named, *kept, *machine), root.mark)
 
 
 def step(name: str, command: Node | None, **transitions: str) -> Piece:

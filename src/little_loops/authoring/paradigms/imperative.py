@@ -57,7 +57,9 @@ def _judged(steps: list[Piece], source: Node | None) -> Piece | None:
     """The step whose result the condition looks at, if it is one of these."""
     if source is None:
         return steps[0] if steps else None
-    looked_at = source.text if isinstance(source, Text) else ""
+    if not isinstance(source, Text):
+        return None
+    looked_at = source.text
     if "${prev." in looked_at:
         return steps[-1] if steps else None
     for each in steps:

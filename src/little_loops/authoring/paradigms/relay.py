@@ -78,9 +78,11 @@ def expand(root: Map, stem: str) -> Map:
     return document(root, KEYS, [*pieces, *_ends(_near(root))], stem)
 
 
-def _near(root: Map) -> Node | None:
+def _near(root: Map) -> Node:
     """Where the states stand that the author did not write."""
-    return root.get("metadata")
+    near = root.get("metadata")
+    assert near is not None, "it has a default"
+    return near
 
 
 def _beside(plan: Node | None) -> str:
@@ -118,7 +120,7 @@ def _settle(root: Map) -> Piece:
 
 def _builtin(root: Map, name: str, inputs: dict[str, Node], words: dict[str, str]) -> Piece:
     near = _near(root)
-    listed = List(tuple(text(word, near) for word in words), near.mark if near else None)
+    listed = List(tuple(text(word, near) for word in words), near.mark)
     condition = mapping({"type": text("verdict", near), "words": listed}, near)
     fields: list[tuple[str, Node]] = [
         ("action", text(f"relay.{name}", near)),

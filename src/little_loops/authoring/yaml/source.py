@@ -39,7 +39,7 @@ from little_loops.records import NamedTuple
 MOST_BYTES = 1 << 20
 MOST_NODES = 50_000
 MOST_LEVELS = 50
-_PLAIN_BYTES = bytes([9, 10, 13, *range(32, 127)])
+_PLAIN_BYTES = b"\t\n\r" + bytes(range(32, 127))
 _BROKEN = Text("", "broken", None)
 _TEXT_ONLY = {Text}
 _QUOTE = "if you mean text, quote it"

@@ -106,7 +106,8 @@ def _template_in_brackets(said: Complaint) -> Finding | None:
     if "flow" not in said.context or line[max(0, at - 1) : at + 1] != "${":
         return None
     before = re.match(r"(?:.*(?:[\[{,]|:[ \t]))?[ \t]*", line[: at - 1])
-    start = before.end() if before is not None else at - 1
+    assert before is not None, "every part of the pattern is optional"
+    start = before.end()
     end = start + len(line[start : _end_of_item(line, at)].rstrip())
     return Finding(
         "LL030",
@@ -159,7 +160,7 @@ def _indented_too_far(said: Complaint, line: str) -> Finding:
     text = said.line(above).strip()
     if text and _KEY.match(text) is None and not text.startswith("- "):
         return _without_colon(said, above)
-    mark = Mark(said.at.line, _blanks(line), max(said.at.column, _blanks(line) + 1))
+    mark = Mark(said.at.line, _blanks(line), said.at.column)
     return Finding(
         "LL025",
         "this line is indented too far",

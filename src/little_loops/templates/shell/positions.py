@@ -45,7 +45,7 @@ class Use(NamedTuple):
 
     name: str
     reason: Reason
-    of: str = ""
+    of: str
 
 
 class Place(NamedTuple):
