@@ -221,7 +221,7 @@ def test_ctrl_c_detaches_and_the_run_goes_on(project):
         screen = Screen(project, "attach", "slow", NO_COLOR="1")
         try:
             screen.child.expect("started")
-            screen.child.expect("ctrl-c detaches, the run goes on")
+            screen.child.expect("ctrl-c detaches, the run continues")
             screen.child.sendcontrol("c")
             assert screen.end() == 0
         finally:
@@ -232,7 +232,7 @@ def test_ctrl_c_detaches_and_the_run_goes_on(project):
     action = "echo started; while [ ! -e go ]; do sleep 0.02; done; echo finished"
     told = f"[1/50] work → running {action}..."
     assert " ".join(screen.left.split()) == (
-        f"slow · fsm · up to 50 iterations {told} detached; slow goes on"
+        f"slow · fsm · up to 50 iterations {told} detached; slow keeps running"
         " next: ll-loop attach slow or ll-loop stop slow"
     )
     assert "\x1b[3" not in screen.written

@@ -83,7 +83,7 @@ def test_checks_run_in_order_until_one_fails(project):
         pytest.param("exit 9", "exit 9", id="an error"),
         pytest.param("gone", "exit 127: sh: 1: gone: not found", id="not found"),
         pytest.param(
-            "/review", "`look` is an agent's check; only a run asks agents", id="an agent"
+            "/review", "`look` is checked by an agent, which only happens in a run", id="an agent"
         ),
     ],
 )
@@ -141,8 +141,8 @@ def test_a_loop_named_like_a_new_command_is_not_run_by_its_name_alone(project):
     done = project.ll("check")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: `check` is a command of ll-loop and a loop of this project\n"
-        "   = help: `ll-loop run check` runs the loop; `ll-loop check --help` is about the command\n"
+        "error: `check` is both a command of ll-loop and a loop of this project\n"
+        "   = help: `ll-loop run check` runs the loop; `ll-loop check --help` shows help on the command\n"
     )
     assert project.ll("check", "--help").returncode == 0
     assert project.ll("check", "check", "-qq").returncode == 1

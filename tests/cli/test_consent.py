@@ -22,10 +22,10 @@ states:
   done: {{terminal: true}}
 """
 REFUSED = (
-    "error: this loop runs agents without permission prompts, and nobody has agreed to that: "
+    "error: this loop runs agents without permission prompts, and you have not agreed to that: "
     "`claude: /mend it`\n"
     "   = help: agree once with `ll-loop trust`, for this run with `--allow-skip-permissions` "
-    "or `LL_ALLOW_SKIP_PERMISSIONS=1`, or set a milder `permission_mode` in the loop\n"
+    "or `LL_ALLOW_SKIP_PERMISSIONS=1`, or set a safer `permission_mode` in the loop\n"
 )
 ROOT = (
     "error: `claude` refuses to skip permissions as root\n"
@@ -166,7 +166,7 @@ def test_a_long_prompt_is_told_short_where_it_is_refused(stage: Project):
 
 def test_list_and_revoke(stage: Project):
     env = environ(stage)
-    assert stage.ll("trust", "--list", env=env).stdout == "nothing is trusted here\n"
+    assert stage.ll("trust", "--list", env=env).stdout == "nothing is trusted in this project\n"
     [heading, action] = stage.ll("trust", env=env).stdout.splitlines()
     assert heading == f"trusted in {stage.root}:"
     assert action.endswith("  claude: /mend it")
@@ -181,7 +181,7 @@ def test_what_others_could_have_written_is_nobodys_consent(stage: Project):
     (stage.home / ".local" / "state" / "little-loops").chmod(0o777)
     said = stage.ll("run", "mend", env=environ(stage))
     assert said.returncode == 1
-    assert "can be written by others" in said.stderr
+    assert "is writable by other users" in said.stderr
 
 
 def test_a_shell_loop_needs_none(stage: Project):
@@ -255,7 +255,7 @@ def test_whatever_an_agent_is_sent_any_change_asks_again(stage: Project, changed
     assert stage.ll("run", "mend", env=environ(stage)).returncode == 0
     stage.loop("mend", changed)
     refused = stage.ll("run", "mend", env=environ(stage))
-    words = "nobody has agreed to that: `claude: /mend it` (changed since you agreed to it: "
+    words = "you have not agreed to that: `claude: /mend it` (changed since you agreed to it: "
     assert refused.returncode == 2
     assert f"{words}{change})" in refused.stderr
     assert called(stage).count("\n") == 1
@@ -332,8 +332,8 @@ goal: It is there
 tools: ["touch checked; false", {action: Fix it, action_type: prompt}]
 """
 MISSING = (
-    "error: `claude` is not on PATH, and state `fix` runs an agent with it\n"
-    "   = help: install it (`ll-loop doctor` shows what is there), choose another with `--host`, or name "
+    "error: `claude` is not on PATH, but state `fix` needs it to run an agent\n"
+    "   = help: install it (`ll-loop doctor` shows what is installed), choose another with `--host`, or name "
     'your own in the loop: `host: {name: command, command: [my-agent, "{prompt}"]}`\n'
 )
 

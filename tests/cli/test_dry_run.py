@@ -171,7 +171,7 @@ def test_all_that_a_loop_can_have(project):
         evidence none: git is not installed
         host     codex not found on PATH · permissions: read-only
         from the environment: USER
-        unknown until run: ${prev.output}, ${loop.cycle}, ${captured.measure.output}, ${captured.start.output:-nothing}
+        known only at run time: ${prev.output}, ${loop.cycle}, ${captured.measure.output}, ${captured.start.output:-nothing}
     """)
 
 
@@ -195,9 +195,7 @@ def test_what_the_command_line_says_instead(project):
 @pytest.mark.parametrize(
     ("words", "env", "permissions"),
     [
-        pytest.param(
-            [], {}, "skip, which nobody has agreed to yet: ll-loop trust", id="nobody agreed"
-        ),
+        pytest.param([], {}, "skip, not agreed to yet: ll-loop trust", id="nobody agreed"),
         pytest.param(
             ["--allow-skip-permissions"],
             {},
@@ -230,7 +228,7 @@ def test_a_program_of_the_users_own(project):
         """,
     )
     told = dry(project, "own", env=agent_on_path(project, "my-agent"))
-    assert "host     command (my-agent) found · permissions: as the program has them\n" in told
+    assert "host     command (my-agent) found · permissions: the program's default\n" in told
 
 
 def test_a_run_in_the_way(project):
@@ -254,7 +252,7 @@ def test_an_unfinished_run_in_the_way(project):
         run.terminate()
         run.wait()
     assert (
-        "before   there is an unfinished run of `slow`: interrupted in state `work`; "
+        "before   `slow` has an unfinished run: interrupted in state `work`; "
         "`ll-loop resume slow` continues it, `ll-loop run slow --fresh` starts again\n"
     ) in dry(project, "slow")
     assert "before" not in dry(project, "slow", "--fresh")
@@ -487,10 +485,10 @@ tools:
         pytest.param("evidence: {protect: [tests/, spce/], clean: true, setup: npm ci}", """\
             checks   evaluate
             protect  tests/, spce/
-                     put back if an agent changes it
+                     restored if an agent changes it
                      warning: nothing matches spce/
             copy     ~/.local/state/little-loops/copies/NAME/work/NAME
-                     set up by: npm ci
+                     setup: npm ci
             """, id="written"),
         pytest.param("evidence: {protect: {existing: [tests/]}, tampering: fail}", """\
             checks   evaluate

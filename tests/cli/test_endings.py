@@ -28,7 +28,7 @@ class Row(NamedTuple):
 NOTHING = 2
 ONCE_MORE = (
     "Resuming loop 'row' from state 'a' (iteration 1)\n"
-    "It failed there: the state is run once more\n"
+    "It failed in this state before: running it again\n"
 )
 
 ROWS = {
@@ -45,7 +45,7 @@ ROWS = {
         0,
         "Loop completed: done (1 iteration, T)",
         NOTHING,
-        "error: there is nothing to resume in `row`: it completed in state `done`\n",
+        "error: nothing to resume in `row`: it completed in state `done`\n",
     ),
     "failure state": Row(
         """\
@@ -60,7 +60,7 @@ ROWS = {
         1,
         "Loop failed: ended in state 'gave_up_failed' (1 iteration, T)",
         NOTHING,
-        "error: there is nothing to resume in `row`: it ended in the failure state `gave_up_failed`\n",
+        "error: nothing to resume in `row`: it ended in the failure state `gave_up_failed`\n",
     ),
     "error": Row(
         """\
@@ -170,7 +170,7 @@ ROWS = {
         6,
         "Loop stopped: that is enough (1 iteration, T)",
         NOTHING,
-        "error: there is nothing to resume in `row`: an action asked it to stop\n",
+        "error: nothing to resume in `row`: an action asked it to stop\n",
     ),
     "handoff: pause": Row(
         """\
@@ -203,8 +203,7 @@ ROWS = {
         1,
         "Loop failed in state 'a': context handoff, and `on_handoff` is `terminate` (1 iteration, T)",
         NOTHING,
-        "error: there is nothing to resume in `row`: "
-        "its handoff ended it (`on_handoff: terminate`)\n",
+        "error: nothing to resume in `row`: its handoff ended it (`on_handoff: terminate`)\n",
     ),
     "review": Row(
         """\
@@ -311,7 +310,7 @@ def test_a_crash(project: Project):
     again = project.ll("run", "row")
     assert again.returncode == 2
     assert again.stderr == (
-        "error: there is an unfinished run of `row`: interrupted (crashed) in state `a`\n"
+        "error: `row` has an unfinished run: interrupted (crashed) in state `a`\n"
         "   = help: `ll-loop resume row` continues it, `ll-loop run row --fresh` starts again\n"
     )
     assert_resumes(project)

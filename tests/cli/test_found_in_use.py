@@ -303,7 +303,7 @@ def test_nobody_queues_for_what_will_be_refused(project: Project):
         until(lambda: project.file("pid2"), "action in the way")
         said = project.ll("run", "row", "--queue")
     assert (said.returncode, said.stdout) == (2, "")
-    assert said.stderr.startswith("error: there is an unfinished run of `row`: interrupted")
+    assert said.stderr.startswith("error: `row` has an unfinished run: interrupted")
 
 
 @pytest.mark.parametrize("value", ["${context.who}", "${context.whom}", "${nope.x}"])
@@ -366,7 +366,7 @@ def test_a_run_of_a_newer_version_is_not_called_damaged(project: Project):
     project.past("row", ".state.json").write_text('{"format": 99, "seq": 1}')
     said = project.ll("status", "row")
     assert said.returncode == 0
-    assert said.stdout.startswith("row  ✗ of a newer version\n  format     `")
+    assert said.stdout.startswith("row  ✗ unreadable (newer version)\n  format     `")
     assert "damage" not in said.stdout
 
 
@@ -392,6 +392,6 @@ def test_a_loops_directory_that_is_a_link_is_explained(project: Project):
     said = project.ll("run", "row", cwd=linked)
     assert said.returncode == 1
     assert said.stderr == (
-        f"error: `{linked}/.loops` is a link, and links are not followed here\n"
-        "   = help: put a directory of its own there, or run where the link points to\n"
+        f"error: `{linked}/.loops` is a symbolic link, and links are not followed here\n"
+        "   = help: replace it by a real directory, or run where the link points to\n"
     )

@@ -183,7 +183,7 @@ def test_the_paths_of_many_loops_are_not_explained_one_by_one(three):
         loop = f"another-loop-{number}"
         past(three, loop, state(loop=loop, status="stopped"), entered("measure apply"))
     assert shown(three, Style()).splitlines()[-2] == (
-        "PATH: the states it went through, by their first letters"
+        "PATH: the states it went through, by first letter"
     )
     head, *_, last = shown(three, Style(width=80)).splitlines()
     assert head == "NAME            STARTED (UTC)     ENDED AS                ITER  TIME    COST"
@@ -275,15 +275,15 @@ def test_how_many_and_since_when(three, capsys):
     )
     past(three, "fix-types", state(started_at=timestamp(now_ms() - HOUR), status="stopped"))
     assert ll(capsys, "history", "--last", "2h").out.splitlines()[-1].startswith("1 run · ")
-    assert ll(capsys, "history", "--last", "1m").out == "no earlier runs in that time\n"
+    assert ll(capsys, "history", "--last", "1m").out == "no past runs in that time\n"
 
 
 def test_none(here, capsys):
-    assert ll(capsys, "history") == (0, "no earlier runs\n", "")
+    assert ll(capsys, "history") == (0, "no past runs\n", "")
     saved(here, "fix-types", state(status="interrupted"))
     assert ll(capsys, "history", "fix-types") == (
         0,
-        "no earlier runs of fix-types\n",
+        "no past runs of fix-types\n",
         "next: ll-loop status fix-types   (a run that has not ended)\n",
     )
     assert ll(capsys, "history", "nope").code == 2
@@ -356,31 +356,31 @@ def test_a_run_that_has_not_ended_is_never_deleted(here, capsys):
     [
         pytest.param(
             ("--prune",),
-            "error: say which runs to delete\n"
+            "error: `--prune` needs an age or `--keep`\n"
             "   = help: `--prune 30d` deletes those older than 30 days, `--prune --keep 10` all but"
             " the last ten of each loop\n",
             id="which?",
         ),
         pytest.param(
             ("--keep", "3"),
-            "error: `--keep` says what `--prune` leaves\n   = help: add `--prune`\n",
+            "error: `--keep` only works with `--prune`\n   = help: add `--prune`\n",
             id="keep alone",
         ),
         pytest.param(
             ("--prune", "--keep", "-1"),
-            "error: argument --keep: '-1' is no number of runs\n"
+            "error: argument --keep: '-1' is not a number of runs\n"
             "   = help: see `ll-loop history --help`\n",
             id="less than none",
         ),
         pytest.param(
             ("--prune", "--keep", "few"),
-            "error: argument --keep: 'few' is no number of runs\n"
+            "error: argument --keep: 'few' is not a number of runs\n"
             "   = help: see `ll-loop history --help`\n",
             id="no number",
         ),
         pytest.param(
             ("--prune", "fix-types"),
-            "error: argument --prune: 'fix-types' is no length of time like 90s, 10m, 2h\n"
+            "error: argument --prune: 'fix-types' is not a duration like 90s, 10m, 2h\n"
             "   = help: see `ll-loop history --help`\n",
             id="no age",
         ),

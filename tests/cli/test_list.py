@@ -167,7 +167,7 @@ def test_a_loop_that_never_ran(here, capsys):
 
 
 def test_no_loops(here, capsys):
-    assert ll(capsys, "list") == (0, "there are no loops here\n", "next: ll-loop init\n")
+    assert ll(capsys, "list") == (0, "this project has no loops\n", "next: ll-loop init\n")
     assert ll(capsys, "list", "--json").json == {"schema": 1, "loops": []}
 
 
@@ -219,9 +219,9 @@ def test_runs_without_a_file_are_listed_too(here):
     saved(here, "left", state(status="interrupted"))
     assert shown(here, Style()) == dedent("""\
         NAME     PARADIGM  LAST RUN                DESCRIPTION
-        left     –         ! interrupted 0s ago    its file is gone
-        old      –         ✓ 1h ago, 1 it, 14m03s  its file is gone
-        old@two  –         ✓ 1m ago, 1 it, 14m03s  its file is gone
+        left     –         ! interrupted 0s ago    its file no longer exists
+        old      –         ✓ 1h ago, 1 it, 14m03s  its file no longer exists
+        old@two  –         ✓ 1m ago, 1 it, 14m03s  its file no longer exists
         """)
 
 
@@ -294,7 +294,7 @@ def test_for_programs(here, capsys):
 
 
 def test_what_is_running(here, capsys):
-    assert ll(capsys, "ps") == (0, "nothing is running\n", "")
+    assert ll(capsys, "ps") == (0, "no loop is running\n", "")
     saved(here, "left", state(status="interrupted"))
     with under_way(here):
         said = ll(capsys, "list", "--running")

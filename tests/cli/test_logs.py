@@ -208,16 +208,16 @@ def test_an_earlier_run(here, capsys):
     assert "the first" not in ll(capsys, "logs", "quick").out
     said = ll(capsys, "logs", "quick", "--run", "1999")
     assert said.err == (
-        "error: there is no run `1999` of `quick`\n   = help: `ll-loop history quick` lists them\n"
+        "error: `quick` has no run `1999`\n   = help: `ll-loop history quick` lists them\n"
     )
     said = ll(capsys, "logs", "quick", "--run", stamp[:4])
-    assert said.err.startswith(f"error: several runs of `quick` are called `{stamp[:4]}`\n")
+    assert said.err.startswith(f"error: more than one run of `quick` matches `{stamp[:4]}`\n")
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        pytest.param("nope", "error: there is no loop or run `nope`\n", id="no such run"),
+        pytest.param("nope", "error: no loop or run named `nope`\n", id="no such run"),
         pytest.param("young", "error: `young` has not run yet\n", id="it has not run"),
         pytest.param("bare", "error: `{}/.loops/.running/bare.log` is missing\n", id="no log"),
     ],

@@ -15,7 +15,7 @@ states:
   done: {terminal: true}
 """
 
-LOOPS = "there are: `slow`"
+LOOPS = "available: `slow`"
 
 
 @pytest.mark.parametrize(
@@ -23,22 +23,22 @@ LOOPS = "there are: `slow`"
     [
         pytest.param(
             ("rnu", "slow"),
-            "error: there is no command `rnu`\n   = help: did you mean `ll-loop run`?\n",
+            "error: unknown command `rnu`\n   = help: did you mean `ll-loop run`?\n",
             id="a mistyped verb with a loop",
         ),
         pytest.param(
             ("resme", "slow", "--background"),
-            "error: there is no command `resme`\n   = help: did you mean `ll-loop resume`?\n",
+            "error: unknown command `resme`\n   = help: did you mean `ll-loop resume`?\n",
             id="a mistyped verb with options",
         ),
         pytest.param(
             ("stauts",),
-            f"error: there is no loop `stauts`\n   = help: did you mean `ll-loop status`? {LOOPS}\n",
+            f"error: no loop named `stauts`\n   = help: did you mean `ll-loop status`? {LOOPS}\n",
             id="a mistyped verb alone",
         ),
         pytest.param(
             ("nothing",),
-            f"error: there is no loop `nothing`\n   = help: {LOOPS}\n",
+            f"error: no loop named `nothing`\n   = help: {LOOPS}\n",
             id="no verb at all",
         ),
         pytest.param(

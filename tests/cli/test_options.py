@@ -83,7 +83,7 @@ def test_what_is_given_is_found(line, found):
         ("square --width x", "argument -w/--width: invalid positive value: 'x'"),
         ("square --width --json", "argument -w/--width: expected one argument"),
         ("square --color red", "argument --color: invalid choice: 'red' (choose from"),
-        ("square --after x", "argument --after: 'x' is no length of time like 90s, 10m, 2h"),
+        ("square --after x", "argument --after: 'x' is not a duration like 90s, 10m, 2h"),
     ],
 )
 def test_a_mistake_is_named(line, problem):

@@ -58,7 +58,7 @@ def test_the_same_error_waits_where_no_machine_does(
 def test_what_is_odd_is_printed_as_a_warning(run_dir: Path, capfd: pytest.CaptureFixture[str]):
     Path("meta.json").write_text('{"status": "partial"}')
     assert main(["prepare", *OPTIONS]) == 0
-    warning = "an older metadata file was there; it was moved to the run's directory\n"
+    warning = "an older metadata file was moved to the run's directory\n"
     assert capfd.readouterr().err == warning
 
 
@@ -73,9 +73,7 @@ def test_outside_of_a_run(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("LL_RUN_DIR", raising=False)
     with pytest.raises(UsageError) as caught:
         main(["prepare", *OPTIONS])
-    assert caught.value.message == (
-        "`LL_RUN_DIR` is not set: this verb is run by a relay's own states"
-    )
+    assert caught.value.message == ("`LL_RUN_DIR` is not set: only relay loops run this command")
     with pytest.raises(UsageError, match="required: --metadata"):
         main(["prepare"])
     with pytest.raises(UsageError, match="invalid choice"):

@@ -151,7 +151,7 @@ states:
   done: {terminal: true}
 """
 QUESTION = """\
-there is an unfinished run of `gate`: needs review in state `ask`
+`gate` has an unfinished run: needs review in state `ask`
 Resume it? [Y/n/fresh] """
 
 
@@ -200,7 +200,7 @@ def test_a_resumed_run_keeps_its_agent(gate: Project):
     child = answered(gate, "y\n", "--host", "codex")
     assert child.exitstatus == 2
     assert str(child.before).replace("\r\n", "\n") == dedent("""\
-        error: a run that is resumed keeps its host, model and scope; you gave --host
+        error: a resumed run keeps its host, model and scope; you passed --host
            = help: leave them out, or start again with `ll-loop run gate --fresh`
         """)
 
@@ -209,6 +209,6 @@ def test_without_a_terminal_nobody_is_asked(gate: Project):
     said = gate.ll("run", "gate")
     assert said.returncode == 2
     assert said.stderr == (
-        "error: there is an unfinished run of `gate`: needs review in state `ask`\n"
+        "error: `gate` has an unfinished run: needs review in state `ask`\n"
         "   = help: `ll-loop resume gate` continues it, `ll-loop run gate --fresh` starts again\n"
     )

@@ -321,7 +321,9 @@ def test_the_session_that_was_started_to_go_on(here):
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         Path(files.spawn).write_text(f'{{"pid": {child.pid}}}')
-        assert f"\n  session    pid {child.pid} is to go on with it\n" in shown(here, "fix-types")
+        assert f"\n  session    pid {child.pid} is expected to continue it\n" in shown(
+            here, "fix-types"
+        )
         assert document(Runs(str(here)), detail(here, "fix-types"), NOW)["spawn"] == {
             "pid": child.pid,
             "alive": True,
@@ -383,13 +385,13 @@ def test_a_damaged_run_is_explained_where_there_is_room(several, capsys):
     said = ll(capsys, "status")
     path = f"{several}/.loops/.running/broken.state.json"
     assert said.code == 0
-    assert said.err == f"warning: `{path}` is damaged: not JSON from line 1, column 2 on\n"
+    assert said.err == f"warning: `{path}` is damaged: not valid JSON at line 1, column 2\n"
     assert "broken         ✗ damaged" in said.out
     said = ll(capsys, "status", "broken")
     assert (said.code, said.out, said.err) == (
         0,
         (
-            f"broken  ✗ damaged\n  damage     `{path}` is damaged: not JSON from line 1, column 2 on\n"
+            f"broken  ✗ damaged\n  damage     `{path}` is damaged: not valid JSON at line 1, column 2\n"
             "  log        .loops/.running/broken.log\n"
         ),
         "next: ll-loop resume broken\n",
@@ -492,7 +494,7 @@ def test_a_real_run_from_its_start_to_the_history(here, capsys):
     said = ll(capsys, "status", "slow")
     assert said.out.splitlines()[0].startswith("slow  ✓ completed (done)")
     assert said.err == ""
-    assert ll(capsys, "status").out == "nothing is running, nothing is unfinished\n"
+    assert ll(capsys, "status").out == "no running or unfinished runs\n"
     assert ll(capsys, "status", "slow", "-q").err == ""
     assert ll(capsys, "status", "slow", "-qq").out == ""
 
@@ -613,12 +615,12 @@ def test_a_loop_that_has_not_run(here, capsys):
     [
         pytest.param(
             ("nope",),
-            "error: there is no loop or run `nope`\n   = help: there are none here; try `ll-loop init`\n",
+            "error: no loop or run named `nope`\n   = help: this project has no loops; try `ll-loop init`\n",
             id="no such run",
         ),
         pytest.param(
             ("--exit-code",),
-            "error: `--exit-code` is that of one run\n   = help: name it: ll-loop status NAME\n",
+            "error: `--exit-code` needs the name of a run\n   = help: ll-loop status NAME --exit-code\n",
             id="whose exit code?",
         ),
         pytest.param(

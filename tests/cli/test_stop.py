@@ -85,7 +85,7 @@ def test_all_of_them_are_stopped_those_in_the_queue_first(project, capsys):
             said = ll(capsys, "stop", "--all")
             assert (slow.wait(), after.wait()) == (143, 143)
     assert re.sub(r"\d+\.\ds", "T", said.out) == (
-        f"after: asked to stop (pid {after.pid}), it was still waiting for its turn   T\n"
+        f"after: asked to stop (pid {after.pid}), it was still queued   T\n"
         f"slow: asked to stop (pid {slow.pid}), action ended, state saved   T\n"
     )
     assert (said.code, said.err) == (0, "next: ll-loop resume slow\n")
@@ -108,9 +108,7 @@ def test_a_run_in_the_queue_leaves_it(project, capsys):
         assert child.stdout.readline() == "Waiting for 'other' to complete...\n"
         said = ll(capsys, "stop", "slow")
         child.wait()
-    assert said.out.startswith(
-        f"slow: asked to stop (pid {child.pid}), it was still waiting for its turn   "
-    )
+    assert said.out.startswith(f"slow: asked to stop (pid {child.pid}), it was still queued   ")
     assert said.err == ""
     assert ll(capsys, "stop", "slow").out == "slow is not running (has not run yet)\n"
 
@@ -193,7 +191,7 @@ def test_no_such_run(project, capsys):
     assert said == (
         2,
         "",
-        "error: there is no loop or run `nope`\n   = help: there are: `slow`\n",
+        "error: no loop or run named `nope`\n   = help: available: `slow`\n",
     )
 
 
@@ -208,7 +206,7 @@ def test_a_process_on_another_machine_is_not_said_to_be_stopped(project, capsys)
         2,
         "",
         (
-            "error: `far` is held by a process that cannot be reached from here on elsewhere\n"
-            "   = help: stop it where it runs\n"
+            "error: `far` is held by a process on elsewhere that this machine cannot reach\n"
+            "   = help: stop it on the machine where it runs\n"
         ),
     )

@@ -90,7 +90,7 @@ def test_what_cannot_judge_does_not_hold_anybody_up(project):
     project.loop("fix", LOOP.replace("test -e there", "exit 9"))
     assert stop(project) == {"systemMessage": "ll-loop check fix could not judge: exit 9"}
     assert stop(project, env={"LL_CHECK_ON_STOP": "gone"}) == {
-        "systemMessage": "ll-loop check gone could not run: there is no loop `gone`"
+        "systemMessage": "ll-loop check gone could not run: no loop named `gone`"
     }
 
 

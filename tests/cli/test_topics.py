@@ -42,7 +42,7 @@ def test_help_on_something_else(project: Project):
     done = project.ll("help", "nothing")
     assert (done.returncode, done.stderr) == (
         2,
-        f"error: there is no help on `nothing`\n   = help: there is: {', '.join(TOPICS)}\n",
+        f"error: unknown help topic `nothing`\n   = help: topics: {', '.join(TOPICS)}\n",
     )
 
 

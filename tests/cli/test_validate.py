@@ -76,7 +76,7 @@ error[LL201]: `initial` names a state that does not exist: `b`
 
 """
 COUNTED = "checked 3 loops: 1 error, 1 warning in 2 files"
-BUT_STRICT = "; with --strict a warning is as bad as an error"
+BUT_STRICT = "; --strict treats warnings as errors"
 
 
 @pytest.mark.parametrize(
@@ -115,14 +115,14 @@ def test_two_files_of_one_name(project: Project) -> None:
     said = project.ll("validate")
     assert (said.stdout, said.returncode) == (
         """\
-error[LL015]: the loop's name `two` is also that of `.loops/two.yaml`
+error[LL015]: the loop name `two` is also used by `.loops/two.yaml`
   --> .loops/one.yaml:1:7
    |
  1 | name: two
    |       ^^^
    = help: give one of them another `name`
 
-error[LL015]: the loop's name `two` is also that of `.loops/one.yaml`
+error[LL015]: the loop name `two` is also used by `.loops/one.yaml`
   --> .loops/two.yaml:1:1
    |
  1 | initial: a

@@ -132,12 +132,12 @@ def test_a_damaged_run(here, capsys):
     path = damaged(here)
     said = ll(capsys, "wait", "damaged")
     assert said.code == 1
-    assert said.out.startswith(f"Loop damaged: `{path}` is damaged: not JSON from line 1")
+    assert said.out.startswith(f"Loop damaged: `{path}` is damaged: not valid JSON at line 1")
 
 
 def test_nothing_to_wait_for(here, capsys):
     (here / ".loops/young.yaml").write_text("initial: a\nstates: {a: {terminal: true}}\n")
-    assert ll(capsys, "wait", "young") == (2, "", "error: there is no run of `young` to wait for\n")
+    assert ll(capsys, "wait", "young") == (2, "", "error: `young` has no run to wait for\n")
     ran(here, QUICK)
     with held(here, "other"):
         assert ll(capsys, "wait", "quick").code == 0

@@ -17,8 +17,8 @@ states:
   done: {{terminal: true}}
 """
 OWN = '{name: command, command: [my-agent, "{prompt}"]'
-NO_TURNS = "`host: command` has no `max_turns`; write what your program needs into `command`"
-NO_COST = "`max_cost_usd` cannot bound host `command`, which reports no cost"
+NO_TURNS = "`host: command` has no `max_turns`; put your program's options into `command`"
+NO_COST = "`max_cost_usd` cannot limit host `command`, which does not report cost"
 
 
 def row(name: str, loop: str, state: str, *told: str):
@@ -33,14 +33,14 @@ def row(name: str, loop: str, state: str, *told: str):
         row("of the loop, for a state", "host: {max_turns: 3}", f"host: {OWN}}}, ",
             f"LL230 1 max_turns: {NO_TURNS}"),
         row("none that is written", "host: {name: command}", "",
-            "LL230 1 {name: command}: `host: command` needs a `command` with a `{prompt}` place"),
+            "LL230 1 {name: command}: `host: command` needs a `command` that contains `{prompt}`"),
         row("a value", "host: {permission_mode: mild}", "",
-            "LL230 1 {permission_mode: mild}: `claude` has no permission mode `mild`; there are"),
+            "LL230 1 {permission_mode: mild}: `claude` has no permission mode `mild`; known: `a"),
         row("cost nobody reports", f"max_cost_usd: 5\nhost: {OWN}}}", "", f"LL233 1 5: {NO_COST}"),
         row("tokens nobody reports", f"max_tokens: 5\nhost: {OWN}}}", "",
-            "LL233 1 5: `max_tokens` cannot bound host `command`, which reports no tokens"),
+            "LL233 1 5: `max_tokens` cannot limit host `command`, which does not report tokens"),
         row("cost of codex", "host: codex\nmax_tokens: 7\nmax_cost_usd: 5", "",
-            "LL233 3 5: `max_cost_usd` cannot bound host `codex`, which reports no cost"),
+            "LL233 3 5: `max_cost_usd` cannot limit host `codex`, which does not report cost"),
         row("what claude reports", "max_tokens: 7\nmax_cost_usd: 5", ""),
     ],
 )  # fmt: skip

@@ -49,7 +49,7 @@ def told(text: str, root: Path, config: str = "") -> str:
               help: `git init`, remove `evidence`, or run it with `--no-evidence`
             error[LL234] 2:15
               `scope_writes: enforce` needs a git repository, and this project is not in one
-              help: `git init`, or write `scope_writes: report`
+              help: run `git init`, or write `scope_writes: report`
             """,
             id="settings",
         ),
@@ -66,23 +66,23 @@ def test_outside_of_git_what_is_written_down_is_an_error(text, expected, tmp_pat
                      "", "", id="all is well"),
         pytest.param("evidence: {tampering: fail}\n" + STATES, "", """\
             warning[LL318] 1:12
-              `tampering: fail` without `protect`: it applies to what the check's command names, \
-because nothing is protected by name
+              `tampering: fail` without `protect`: it only applies to files that the check's \
+command names
               help: add `protect: [tests/]`
             """, id="tampering without protect"),
         pytest.param("evidence: {tampering: fail}\n" + STATES, "evidence: {protect: [tests/]}", "",
                      id="protect in the config"),
         pytest.param("evidence: {setup: npm ci}\n" + STATES, "", """\
             warning[LL318] 1:12
-              `setup` has no effect: it is run in the clean copy, and `clean` is not true
+              `setup` has no effect: it runs in the clean copy, but `clean` is not true
               help: add `clean: true`, or remove it
             """, id="setup without clean"),
         pytest.param("evidence: {clean: true, confirm: 2}\n" + NO_CHECK, "", """\
             warning[LL318] 1:12
-              `clean` has no effect: only shell checks are run again, and the loop has none
+              `clean` has no effect: only shell checks are run again, but the loop has none
               help: mark the shell state that decides with `check: true`
             warning[LL318] 1:25
-              `confirm` has no effect: only shell checks are run again, and the loop has none
+              `confirm` has no effect: only shell checks are run again, but the loop has none
               help: mark the shell state that decides with `check: true`
             """, id="no check"),
         pytest.param("scope_writes: enforce\n" + SHELL_ONLY, "", """\
@@ -112,7 +112,7 @@ agents write
                      "", "", id="verdicts that can"),
         pytest.param("evidence: {setup: x}\n" + STATES, "evidence: [", """\
             warning[LL318] 1:12
-              `setup` has no effect: it is run in the clean copy, and `clean` is not true
+              `setup` has no effect: it runs in the clean copy, but `clean` is not true
               help: add `clean: true`, or remove it
             """, id="a broken config file is somebody else's to report"),
     ],

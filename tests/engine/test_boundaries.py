@@ -92,7 +92,7 @@ def finish(project: Project) -> None:
 def go_on(project: Project, at: At | None = None) -> LineWriters:
     """Resume; where nothing was ever recorded there is nothing to resume, so run."""
     said = command(project, "resume", "chain", at=at)
-    return command(project, "run", "chain", at=at) if "there is no run" in said.err else said
+    return command(project, "run", "chain", at=at) if "has no run to resume" in said.err else said
 
 
 def assert_story(project: Project) -> None:

@@ -100,14 +100,12 @@ def test_with_a_runner_of_ones_own_they_are_run_all_the_same(project: Path):
     runner = Worker(project)
     ended = PersistentExecutor(loop, project / ".loops", action_runner=runner).run()
     assert (ended.final_state, ended.terminated_by) == ("done", "terminal")
-    assert ended.captured["done"]["output"].endswith(
-        "implemented in 1 turn, on the agent's own report"
-    )
+    assert ended.captured["done"]["output"].endswith("implemented in 1 turn, on the agent's word")
 
 
 def test_without_a_run_that_is_kept_they_say_what_is_missing(project: Path):
     told: list[dict[str, Any]] = []
     executor = FSMExecutor(compile_paradigm(RELAY), told.append, action_runner=Worker(project))
     assert executor.run().terminated_by == "error"
-    why = "`relay.prepare` needs a run that is kept; use `PersistentExecutor`"
+    why = "`relay.prepare` needs a stored run; use `PersistentExecutor`"
     assert told[-1]["error"] == why

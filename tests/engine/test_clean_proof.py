@@ -42,15 +42,15 @@ def prove(project: Project, script: str, *fails: int) -> CleanProof:
         pytest.param(RUN, CleanProof(None, "leap/__init__.py"), id="it passes here and there"),
         pytest.param(f"{RUN} && exit 1", CleanProof(None, "leap/__init__.py"),
                      id="it fails here and there"),
-        pytest.param("true", CleanProof("a syntax error in the copy did not change what the check "
-                                        "says"), id="it looks at nothing"),
-        pytest.param("exit 1", CleanProof("a syntax error in the copy did not change what the check "
-                                          "says"), id="it always fails"),
-        pytest.param("no-such-tool", CleanProof("the check cannot be judged here (exit 127)"),
+        pytest.param("true", CleanProof("a syntax error in the copy did not change the result of "
+                                        "the check"), id="it looks at nothing"),
+        pytest.param("exit 1", CleanProof("a syntax error in the copy did not change the result of "
+                                          "the check"), id="it always fails"),
+        pytest.param("no-such-tool", CleanProof("the result of the check cannot be judged here (exit 127)"),
                      id="it cannot run"),
         pytest.param("echo FATAL_ERROR: no; exit 0",
-                     CleanProof("the check cannot be judged here (no)"), id="it says so"),
-        pytest.param("kill -9 $$", CleanProof("the check cannot be judged here (signal 9)"),
+                     CleanProof("the result of the check cannot be judged here (no)"), id="it says so"),
+        pytest.param("kill -9 $$", CleanProof("the result of the check cannot be judged here (signal 9)"),
                      id="it crashes"),
         pytest.param("test -z \"$LL_CLEAN\"",
                      CleanProof("the check passes here and fails in a clean copy (exit 1)"),
@@ -68,7 +68,7 @@ def test_a_clean_copy_is_relied_on_only_after_proof(project, repository, script,
 
 
 def test_a_check_that_goes_back_to_the_project_is_not_proved(project, repository):
-    why = "a syntax error in the copy did not change what the check says"
+    why = "a syntax error in the copy did not change the result of the check"
     # As a variable it would be led to the copy; what is written in a file is not.
     (repository / "run.sh").write_text(f"cd {repository} && {RUN}\n")
     assert prove(project, "sh ./run.sh") == CleanProof(why)

@@ -23,7 +23,7 @@ from tests.project import Project, chain, numbers
 from tests.simulation.command import assert_in_words, command, projects
 
 Damage = Callable[[Project], object]
-FRESH = "the files are left as they are; `--fresh` moves them to the history and starts anew"
+FRESH = "nothing was changed; `--fresh` moves the files to the history and starts again"
 
 
 @pytest.fixture(scope="module")
@@ -129,18 +129,18 @@ def a_pipe(suffix: str) -> Damage:
 
 STATE, LOG, DATA = ".state.json", ".events.jsonl", ".d"
 REBUILT = {
-    "truncated": (cut_off(STATE, 0.5), "not JSON from line 1, column "),
-    "empty": (written(STATE, b""), "not JSON from line 1, column 1 on"),
-    "zeros": (written(STATE, bytes(600)), "not JSON from line 1, column 1 on"),
-    "garbage": (written(STATE, b"\xff\xfe\x00garbage"), "not JSON from line 1, column 1 on"),
+    "truncated": (cut_off(STATE, 0.5), "not valid JSON at line 1, column "),
+    "empty": (written(STATE, b""), "not valid JSON at line 1, column 1"),
+    "zeros": (written(STATE, bytes(600)), "not valid JSON at line 1, column 1"),
+    "garbage": (written(STATE, b"\xff\xfe\x00garbage"), "not valid JSON at line 1, column 1"),
     "a list": (written(STATE, b"[]"), "not a JSON object"),
-    "nested": (written(STATE, b"[" * 100_000), "nested too deep"),
+    "nested": (written(STATE, b"[" * 100_000), "nested too deeply"),
     "a status there is not": (edited(status="flying"), "`status` cannot be 'flying'"),
     "a phase there is not": (edited(phase="flying"), "`phase` cannot be 'flying'"),
     "a string for a number": (edited(iteration="three"), "`iteration` cannot be 'three'"),
     "a list for a mapping": (edited(context=[]), "`context` cannot be []"),
-    "headed nowhere": (edited(phase="moving", move=None), "the run is `moving`, and does not"),
-    "no result to judge": (edited(phase="judging", captured={}), "the run is `judging`, and does"),
+    "headed nowhere": (edited(phase="moving", move=None), "the run is `moving`, but what belongs"),
+    "no result to judge": (edited(phase="judging", captured={}), "the run is `judging`, but what"),
 }
 GOES_ON = {
     "no state file": removed(STATE),
@@ -154,7 +154,7 @@ GOES_ON = {
     "no log": removed(LOG),
     "a pid file of nonsense": written(".pid", b"\xff\0nonsense\n"),
 }
-HOLE = "`ROOT/.loops/.running/chain.events.jsonl` has a hole: event"
+HOLE = "`ROOT/.loops/.running/chain.events.jsonl` has a gap or repeat: event"
 REFUSED = {
     "a newer format": (
         edited(format=99),
@@ -162,7 +162,7 @@ REFUSED = {
             "`ROOT/.loops/.running/chain.state.json` was written by a newer version"
             " (format 99; this one reads 1)"
         ),
-        "install the newer version again, or start anew with `--fresh`",
+        "install the newer version again, or start again with `--fresh`",
     ),
     "both damaged": (
         both(written(STATE, b"?"), in_the_log(b"garbage", instead=True)),
@@ -196,13 +196,13 @@ REFUSED = {
     ),
     "the state of another run": (
         edited(run="another", seq=2),
-        "`ROOT/.loops/.running/chain.events.jsonl` has events of two runs",
+        "`ROOT/.loops/.running/chain.events.jsonl` contains events of two runs",
         FRESH,
     ),
     "no machine": (
         removed(".d"),
         (
-            "`ROOT/.loops/.running/chain.d/run.json`, the machine the run began with,"
+            "`ROOT/.loops/.running/chain.d/run.json`, the machine the run started with,"
             " is missing or damaged"
         ),
         FRESH,
@@ -210,7 +210,7 @@ REFUSED = {
     "a machine that is none": (
         lambda project: (file(project, DATA) / "run.json").write_text('{"loop": 5}'),
         (
-            "`ROOT/.loops/.running/chain.d/run.json`, the machine the run began with,"
+            "`ROOT/.loops/.running/chain.d/run.json`, the machine the run started with,"
             " is missing or damaged"
         ),
         FRESH,
@@ -279,7 +279,7 @@ def test_a_damaged_state_file_is_made_again_from_the_log(damaged: Project, kind:
     said = assert_completes(damaged)
     assert said.startswith("warning: `ROOT/.loops/.running/chain.state.json` is damaged: ")
     assert why in said
-    assert said.endswith("; read from the log\n")
+    assert said.endswith("; its state was read from the log\n")
     assert numbers(damaged.file("trace")) == [1, 2, 3]
     assert damaged.past("chain", ".state.json.damaged-1").read_bytes() == broken
 
@@ -293,7 +293,7 @@ def test_a_run_goes_on_though(damaged: Project, kind: str):
     ran = [1, 3] if kind == "edited to another state" else [1, 2, 3]
     assert numbers(damaged.file("trace")) == ran
     if kind == "edited to another state":
-        assert said == "warning: the state file was edited by hand; it is taken as it is\n"
+        assert said == "warning: the state file was edited by hand; using it as it is\n"
 
 
 @pytest.mark.parametrize("kind", REFUSED)
@@ -332,8 +332,8 @@ def test_an_edited_state_that_is_not_in_the_machine_is_refused(damaged: Project)
     said = command(damaged, "resume", "chain")
     assert said.code == 2
     assert said.err == (
-        "warning: the state file was edited by hand; it is taken as it is\n"
-        "error: there is nothing to resume in `chain`: its state `nowhere` is not in the definition\n"
+        "warning: the state file was edited by hand; using it as it is\n"
+        "error: nothing to resume in `chain`: its state `nowhere` is not in the definition\n"
     )
 
 
@@ -367,5 +367,5 @@ def test_a_run_of_the_history_that_is_damaged_is_not_passed_over(project: Projec
     (project.root / "ok").touch()
     said = project.ll("resume", "chain")
     assert said.returncode == 1
-    assert f"`{newer.state}` is damaged: not JSON" in said.stderr
+    assert f"`{newer.state}` is damaged: not valid JSON" in said.stderr
     assert Path(older.events).read_bytes() == before

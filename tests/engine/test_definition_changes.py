@@ -34,10 +34,10 @@ def test_a_change_is_refused_in_words(project: Project):
     said = project.ll("resume", "row")
     assert said.returncode == 2
     assert said.stderr == (
-        "error: the definition of `row` has changed since the run began: "
+        "error: the definition of `row` has changed since the run started: "
         "state `b` added; state `a` changed; `max_iterations` changed\n"
-        "   = help: `--definition original` goes on with the machine it began with, "
-        "`--definition current` with the file as it is now\n"
+        "   = help: `--definition original` continues with the original machine, "
+        "`--definition current` with the current file\n"
     )
     assert project.file("trace").split() == ["old"]
 

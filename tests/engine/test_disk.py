@@ -133,7 +133,7 @@ def test_a_disk_that_is_read_only(project: Project):
     assert done.stdout == "--- 1\n--- 0\n--- 0\n--- 0\n"
     assert done.stderr.replace(str(project.root), "ROOT") == (
         "error: cannot write `ROOT/.loops/.gitignore`: read-only file system\n"
-        "   = help: that disk is mounted read-only\n"
+        "   = help: remount that disk writable, or use another one\n"
     )
 
 
@@ -189,7 +189,7 @@ def test_a_directory_of_loops_that_may_not_be_written_to(project: Project):
     assert said.returncode == 1
     assert said.stderr.replace(str(project.root), "ROOT") == (
         "error: cannot write `ROOT/.loops/.gitignore`: permission denied\n"
-        "   = help: it belongs to another user, or its mode forbids it\n"
+        "   = help: check its owner and permissions\n"
     )
     assert (project.file("trace"), listed.returncode) == ("", 0)
     assert ll(project, "run", "chain").returncode == 0
@@ -228,7 +228,7 @@ def test_the_directory_of_runs_belongs_to_another_user(project: Project):
     assert said.returncode == 1
     assert said.stderr.replace(str(project.root), "ROOT") == (
         "error: cannot open `ROOT/.loops/.running`: permission denied\n"
-        "   = help: it belongs to another user, or its mode forbids it\n"
+        "   = help: check its owner and permissions\n"
     )
     assert project.file("trace") == ""
 

@@ -190,7 +190,7 @@ def test_a_test_that_a_killed_run_left_weakened_is_named_when_the_next_one_start
     assert run(project).returncode == -9
     ended = run(project, "--fresh")
     assert ended.stderr.splitlines()[0] == (
-        "warning: tests/check.py changed during an agent's turn that was cut short, and this run starts"
+        "warning: tests/check.py changed during an interrupted turn of an agent, and this run starts"
         " with the change; look at it with `git diff`"
     )
 
@@ -204,8 +204,8 @@ def test_a_definition_that_a_killed_turn_rewrote_is_not_continued_with(tmp_path)
     ended = project.ll("resume", "fix", "--definition", "current", "--allow-skip-permissions")
     assert ended.returncode == 2
     assert ended.stderr == (
-        "error: `.loops/fix.yaml` changed during an agent's turn that was cut short\n"
-        "   = help: look at it with `git diff`; `ll-loop resume fix --definition original` continues"
+        "error: `.loops/fix.yaml` changed during an interrupted turn of an agent\n"
+        "   = help: review it with `git diff`; `ll-loop resume fix --definition original` continues"
         " with the definition that the run was started with\n"
     )
     ended = project.ll("resume", "fix", "--definition", "original", "--allow-skip-permissions")
@@ -222,7 +222,7 @@ def test_what_a_protected_link_leads_to_is_protected_unless_it_is_spared(
     (project.root / "tests/src").symlink_to("../src")
     ended = run(project)
     warning = (
-        "warning: `src` is protected, because a protected link leads to it; add `!/src` to `protect`"
+        "warning: `src` is protected, because a protected link points to it; add `!/src` to `protect`"
         " if agents may change it"
     )
     assert (warning in ended.stderr, ended.returncode) == (exit_code == 3, exit_code)
@@ -372,7 +372,7 @@ def test_changes_outside_the_scope_are_put_back_and_kept_as_a_patch(tmp_path):
     project = laid_out(Project(tmp_path), fix, more)
     ended = run(project)
     assert ended.returncode == 1
-    assert "outside the scope, the agent changed other/file: restored" in ended.stdout
+    assert "the agent changed  outside the scopeother/file: restored" in ended.stdout
     assert not (project.root / "other").exists()
     (patch,) = (project.root / ".loops").rglob("out-of-scope.patch")
     assert "+x" in patch.read_text()
@@ -569,7 +569,7 @@ def test_edits_of_the_user_during_a_pause_stay(tmp_path):
     ended = project.ll("resume", "fix", "--allow-skip-permissions")
     assert ended.returncode == 0, ended.stdout
     assert (
-        "! tests/check.py changed while the run was paused: taken as the new reference"
+        "! tests/check.py changed while the run was paused: accepted as the new reference"
         in ended.stdout
     )
     assert (project.root / "tests/check.py").read_text() == mine
@@ -585,7 +585,7 @@ fi
 """
 SPOILING = {
     "a protected file": ("tests/check.py", "protected files in the clean copy: tests/check.py"),
-    "a delivered file": ("agent.sh", "agent.sh in the clean copy, as it never did here"),
+    "a delivered file": ("agent.sh", "agent.sh in the clean copy, which never happened here"),
 }
 
 
@@ -679,7 +679,7 @@ def assert_true_ending(project: Project) -> None:
     """However it was killed: completed only with the code right and the test as it was."""
     for _ in range(4):
         said = command(project, "resume", "fix", "--allow-skip-permissions")
-        if "there is no run" in said.err:
+        if "has no run to resume" in said.err:
             said = command(project, "run", "fix", "--allow-skip-permissions")
         if said.code == 0 or "nothing to resume" in said.err:
             break
@@ -751,7 +751,7 @@ def test_a_definition_that_an_agent_rewrote_is_refused_by_a_resume(tmp_path):
     resume = ("resume", "fix", "--allow-skip-permissions", "--definition")
     ended = project.ll(*resume, "original")
     assert ended.returncode == 1
-    assert "`run.json` of this run was changed since the run started" in ended.stdout
+    assert "`run.json` of this run has changed since the run started" in ended.stdout
     again = project.ll(*resume, "current")
     assert (again.returncode, (project.root / "src/value").read_text()) == (0, "right\n")
 

@@ -107,7 +107,7 @@ def test_patterns_that_explode_elsewhere(pattern, text, verdict):
 )
 def test_filters_without_an_end(path):
     judgement = judge_bounded(OutputJson(path, 1), printed("1"), seconds=0.2)
-    reason = "`output_json` gave no answer within 0.2 s; the output is '1'"
+    reason = "`output_json` did not finish within 0.2 s; the output is '1'"
     assert judgement == Judgement("error", reason)
 
 
@@ -129,13 +129,13 @@ def test_a_child_that_is_killed_has_not_answered():
     wait_for(children)
     children()[0].kill()
     thread.join(60)
-    reason = "`output_json` needs too much memory, or crashed; the output is '1'"
+    reason = "`output_json` ran out of memory or crashed; the output is '1'"
     assert judgements == [Judgement("error", reason)]
 
 
 def test_memory_has_a_bound():
     judgement = judge_bounded(OutputJson('"x" * 1900000000', 1), printed("1"), seconds=60)
-    reason = "`output_json` needs too much memory, or crashed; the output is '1'"
+    reason = "`output_json` ran out of memory or crashed; the output is '1'"
     assert judgement == Judgement("error", reason)
 
 
@@ -183,7 +183,7 @@ def test_what_a_terminal_sends_to_the_group_is_no_verdict(number):
     for child in children():
         child.send_signal(number)
     thread.join(60)
-    reason = "`output_json` gave no answer within 0.5 s; the output is '1'"
+    reason = "`output_json` did not finish within 0.5 s; the output is '1'"
     assert judgements == [Judgement("error", reason)]
 
 

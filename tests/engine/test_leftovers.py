@@ -60,13 +60,13 @@ def test_nothing_else_starts_on_its_scope(project: Project):
         said = project.ll("run", "fast")
         assert (said.returncode, project.file("ran")) == (5, "")
         assert said.stderr == (
-            "error: Cannot start 'fast' - loop 'slow' was killed, and its action still runs\n"
+            "error: Cannot start 'fast' - loop 'slow' was killed, but its action is still running\n"
             f"   = help: sleep 600 (pid {pid}) works on `src`: `ll-loop stop slow` ends it,"
             " `ll-loop resume slow` ends it and continues that run; `--queue` waits for it\n"
         )
         assert is_alive(pid)
         dry = project.ll("run", "fast", "--dry-run").stdout
-        assert "taken: 'slow' was killed, and its action still works on `src`\n" in dry
+        assert "taken: 'slow' was killed, but its action is still working on `src`\n" in dry
 
 
 def test_a_scope_beside_it_is_free(project: Project):
@@ -112,7 +112,10 @@ def test_a_resume_ends_it_and_runs_the_action_again(project: Project):
 def test_the_queue_waits_for_it(project: Project):
     with orphaned(project) as pid, project.started("run", "fast", "--queue") as queued:
         assert queued.stdout is not None
-        assert queued.stdout.readline() == "Waiting for what is left of 'slow' to complete...\n"
+        assert (
+            queued.stdout.readline()
+            == "Waiting for the remaining processes of 'slow' to complete...\n"
+        )
         assert project.file("ran") == ""
         os.kill(pid, signal.SIGKILL)
         queued.communicate(timeout=60)
@@ -159,10 +162,10 @@ def test_what_cannot_be_seen_keeps_others_out(project: Project, verb: list[str])
         said = project.ll(*verb)
         assert said.returncode == 5
         assert said.stderr == (
-            "error: Cannot start 'fast' - loop 'slow' was killed on web-7, and whether its action"
-            " still runs there cannot be seen from here\n"
-            "   = help: `ll-loop stop slow` ends it if you run it there;"
-            " `ll-loop stop slow --gone` frees its scope if it has ended\n"
+            "error: Cannot start 'fast' - loop 'slow' was killed on web-7, and this machine cannot see"
+            " whether its action is still running there\n"
+            "   = help: `ll-loop stop slow` ends it if you run it on that machine;"
+            " `ll-loop stop slow --gone` frees its scope if you know that it has ended\n"
         )
 
 
@@ -192,7 +195,7 @@ def test_from_another_container_it_cannot_be_seen(project: Project):
             check=False,
         )
         assert (said.returncode, is_alive(pid)) == (5, True)
-        assert "whether its action still runs there cannot be seen from here" in said.stderr
+        assert "whether its action is still running there" in said.stderr
 
 
 @pytest.mark.parametrize("verb", [["resume", "slow"], ["run", "slow", "--fresh"]])

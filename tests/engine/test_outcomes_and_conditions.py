@@ -1,7 +1,7 @@
 """Each way an agent's turn can end × each type of condition × a short and a long answer.
 
 A program plays a recorded stream in which the agent's last words say one thing, and what its tools
-printed says the opposite.  The verdict is that on the agent's own reports, never on the stream around
+printed says the opposite.  The verdict is that on the agent's words, never on the stream around
 them; where the turn did not end well, the words change nothing.  The engine is the real one and
 runs in this process; the agents are real processes.
 """

@@ -107,7 +107,7 @@ def assert_completes(project: Project, safe: list[str]) -> None:
     looked = command(project, "status", "chain", "--json")
     assert looked.code in (0, 2), looked
     said = command(project, "resume", "chain")
-    if "there is no run" in said.err:
+    if "has no run to resume" in said.err:
         assert not before, "an action had been begun, and nothing is known of it"
         said = command(project, "run", "chain")
     assert said.code == 0 or "nothing to resume" in said.err, said

@@ -145,7 +145,7 @@ def test_a_run_is_told_where_it_is():
 def test_a_depth_is_a_number(depth):
     with pytest.raises(UsageError) as caught:
         nesting({"LL_DEPTH": depth})
-    assert caught.value.message == f"`LL_DEPTH` is {depth!r}, which is no number"
+    assert caught.value.message == f"`LL_DEPTH` is {depth!r}, which is not a number"
 
 
 @pytest.mark.parametrize("depth", ["17", "99999999999"])
@@ -180,7 +180,7 @@ def test_a_run_inside_another_conflicts_with_everybody_else(tmp_path):
         with pytest.raises(ConflictError, match="loop 'other' is running") as caught:
             hold(tmp_path, "inner", "docs", outer=("run-outer",), queue=True)
         assert (caught.value.help or "").endswith(
-            "; a run inside another waits for none outside of it"
+            "; a nested run cannot wait for a run outside the one it is nested in"
         )
         inner = hold(tmp_path, "inner", "src", outer=("run-outer",))
         with inner, pytest.raises(ConflictError, match="loop 'inner' is running"):

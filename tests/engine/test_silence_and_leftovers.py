@@ -52,7 +52,7 @@ def test_what_an_agent_left_running_is_ended_and_what_a_shell_left_is_not(projec
     assert said.returncode == 0, said.stdout
     left = (project.root / "left").read_text().strip()
     warnings = [event["message"] for event in project.events("work") if event["event"] == "warning"]
-    assert f"ended what the agent had left running: sleep 600 (pid {left})" in warnings
+    assert f"ended processes that the agent had left running: sleep 600 (pid {left})" in warnings
     served = int((project.root / "served").read_text())
     until(lambda: not _lives(served), "the server is ended with the run")
 

@@ -197,7 +197,7 @@ def test_ctrl_c_twice_ends_at_once_what_does_not_want_to_end(project):
     with terminal(project, "run", "stubborn") as screen:
         screen.expect(r"\ds · stubborn")
         screen.press("c")
-        screen.expect("stopping; ctrl-c again ends it at once")
+        screen.expect("stopping; ctrl-c again stops immediately")
         screen.press("c")
         assert screen.end() == 130
     assert screen.text.splitlines()[2:] == [

@@ -84,7 +84,7 @@ VERIFIED = """\
 ✓ the receipt is intact
 – unsigned
 ✓ the log of `fix` matches
-✓ the files match: {files} of them
+✓ all {files} files match
 ✓ 1 check passed again, in a clean copy
 verified
 """
@@ -139,7 +139,7 @@ VALUE = {
 }
 CHECK = "python3 -B tests/check.py"
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n"
-LEFT_OUT = "warning: `{}` is not part of the snapshot: a repository of its own\n"
+LEFT_OUT = "warning: `{}` is not part of the snapshot: a separate git repository\n"
 
 
 def with_submodules(project: Project) -> Repository:
@@ -189,7 +189,7 @@ def with_a_large_file(project: Project) -> Repository:
         file.truncate(200 << 20)
     git(project, "add", "data")
     git(project, "commit", "-q", "-m", "video")
-    large = "warning: too large to be stored, and so to be restored: data/video.mp4\n"
+    large = "warning: too large to store, so it cannot be restored: data/video.mp4\n"
     return found._replace(warnings=found.warnings + large, files=found.files + 1)
 
 
@@ -439,15 +439,15 @@ def test_a_protected_file_too_large_to_restore_stops_the_run_until_the_user_rest
     assert told(project, "run", "fix") == (
         1,
         dedent("""\
-        warning: too large to be stored, and so to be restored: data.bin
+        warning: too large to store, so it cannot be restored: data.bin
         [1/5] evaluate → running python3 -B tests/check.py...
                ✗ AssertionError: the value is wrong (exit 1) · tree ID
                → fix (on_fail)
         [1/5] fix → running Fix it...
                ✗ finished
-               ! not restored: data.bin: too large to have been kept
+               ! not restored: data.bin: too large to be stored
 
-        Loop failed in state 'fix': could not be restored: data.bin: too large to have been kept (1 iteration, TIME)
+        Loop failed in state 'fix': could not be restored: data.bin: too large to be stored (1 iteration, TIME)
         Files changed: data.bin, src/value (+1 -1)
         next: ll-loop resume fix
         """),
@@ -458,7 +458,7 @@ def test_a_protected_file_too_large_to_restore_stops_the_run_until_the_user_rest
         0,
         dedent("""\
         Resuming loop 'fix' from state 'fix' (iteration 1)
-        It failed there: the state is run once more
+        It failed in this state before: running it again
         [1/5] fix → running Fix it...
                ✓ finished
                → evaluate
@@ -509,7 +509,7 @@ def test_without_git_what_is_written_down_is_refused_and_the_flag_runs_it(projec
     loop = project.root / ".loops/fix.yaml"
     loop.write_text(re.sub("evidence.*\n", "", loop.read_text()))
     (project.root / "src/value").write_text("wrong\n")
-    warning = "warning: no evidence is kept of what agents change: not in a git repository\n"
+    warning = "warning: no evidence is recorded of what agents change: not in a git repository\n"
     assert told(project, "run", "fix") == (0, dedent(story).format(warning))
     assert (project.root / "src/value").read_text() == "right\n"
     assert told(project, "receipt", "fix")[0] == 2

@@ -129,7 +129,7 @@ def test_every_kind_of_event_has_its_name():
         pytest.param(
             UnknownEvent("landing", {"place": "sea"}),
             '{"event": "landing", "place": "sea"}',
-            id="a kind of a newer version",
+            id="a kind unreadable (newer version)",
         ),
     ],
 )

@@ -88,7 +88,7 @@ def test_the_state_that_a_limit_kept_it_from(fields, expected):
         pytest.param("failed", "max_cost", 0, 3, id="a limit"),
         pytest.param("interrupted", "signal", 2, 130, id="Ctrl-C"),
         pytest.param("interrupted", "signal", 15, 143, id="terminated"),
-        pytest.param("failed", "of a newer version", 0, 1, id="not known"),
+        pytest.param("failed", "unreadable (newer version)", 0, 1, id="not known"),
         pytest.param("running", None, 0, 1, id="no end"),
     ],
 )

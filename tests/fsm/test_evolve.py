@@ -175,7 +175,7 @@ del OWES["owes"]
             id="a check once more",
         ),
         pytest.param(Report("two turns"), ALWAYS, id="a report"),
-        pytest.param(UnknownEvent("tea", {"state": "x"}), ALWAYS, id="of a newer version"),
+        pytest.param(UnknownEvent("tea", {"state": "x"}), ALWAYS, id="unreadable (newer version)"),
         pytest.param(
             StateEnter("test", 4, 8, "next"),
             {
@@ -493,9 +493,9 @@ del OWES["owes"]
             id="failed",
         ),
         pytest.param(
-            LoopError("failed", "of a newer version", *ENDS, "fix", "odd"),
-            {**ALWAYS, "reason": "of a newer version", "error": "odd"},
-            id="failed for a reason of a newer version",
+            LoopError("failed", "unreadable (newer version)", *ENDS, "fix", "odd"),
+            {**ALWAYS, "reason": "unreadable (newer version)", "error": "odd"},
+            id="failed for a reason unreadable (newer version)",
         ),
         pytest.param(
             LoopTimeout("failed", "loop_timeout", *ENDS, "fix", RAN_MS),

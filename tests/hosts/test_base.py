@@ -115,11 +115,11 @@ def test_an_unknown_host():
     with pytest.raises(UsageError) as caught:
         host_named("gemini")
     assert (caught.value.message, caught.value.help) == (
-        "no host is called `gemini`",
-        "hosts are `claude`, `codex`, `command`",
+        "unknown host `gemini`",
+        "known hosts: `claude`, `codex`, `command`",
     )
     assert check_options(HostOptions(name="gemini")) == [
-        "no host is called `gemini`; hosts are `claude`, `codex`, `command`"
+        "unknown host `gemini`; known hosts: `claude`, `codex`, `command`"
     ]
 
 

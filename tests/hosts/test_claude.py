@@ -148,7 +148,7 @@ ENGINE = "is set by the engine or by an option of its own"
             HostOptions(permission_mode="yolo"),
             [
                 (
-                    "`claude` has no permission mode `yolo`; there are `acceptEdits`, `auto`, "
+                    "`claude` has no permission mode `yolo`; known: `acceptEdits`, `auto`, "
                     "`bypassPermissions`, `default`, `dontAsk`, `plan`"
                 )
             ],

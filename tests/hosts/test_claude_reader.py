@@ -309,7 +309,7 @@ def test_unknown_command_without_a_list():
     result = {**SUCCESS, "num_turns": 0, "result": "Unknown command: /fix"}
     outcome = ending(INIT, result, request=slash)
     assert (outcome.kind, outcome.commands) == ("unknown_command", ())
-    assert outcome.reason == "there is no slash command `/fix`"
+    assert outcome.reason == "unknown slash command `/fix`"
 
 
 def test_unknown_command_among_many():
@@ -319,7 +319,7 @@ def test_unknown_command_among_many():
     outcome = ending(init, result, request=slash)
     near, first = ["cmd-27", "cmd-17", "cmd-07"], names[:7] + [names[8], names[9]]
     shown = ", ".join(f"`/{name}`" for name in near + first)
-    assert outcome.reason == f"there is no slash command `/cmd-7`; there are {shown} and 18 more"
+    assert outcome.reason == f"unknown slash command `/cmd-7`; known: {shown} and 18 more"
     assert outcome.commands == tuple(names)
 
 
@@ -351,7 +351,7 @@ def test_a_shell_block_that_failed_without_a_word():
     user = {"type": "user", "message": message, "isReplay": True}
     outcome = ending(INIT, user, {**SUCCESS, "num_turns": 0})
     assert outcome.kind == "command_failed"
-    assert outcome.reason == "the command's own shell block failed: no message"
+    assert outcome.reason == "the shell block of the slash command failed: no message"
     subagent = {**user, "parent_tool_use_id": "t"}
     assert ending(INIT, subagent, {**SUCCESS, "num_turns": 0}).kind == "success"
 

@@ -85,7 +85,7 @@ CLAUDE = {
     "api_timeout": ended(0, "overloaded", "the service did not answer: Request timed out", turns=1),
     "background_ends": ended(3, text="It has ended."),
     "background_left": ended(
-        2, text="Started.", warnings=("work left behind was ended: a command",)
+        2, text="Started.", warnings=("a background task was ended: a command",)
     ),
     "bad_flag": Outcome(
         "not_started", "`claude` exited with 1: error: unknown option '--no-such-flag'"
@@ -100,7 +100,7 @@ CLAUDE = {
     "command_failed": ended(
         0,
         "command_failed",
-        'the command\'s own shell block failed: Error: Shell command failed for pattern "!`exit 3`":',
+        'the shell block of the slash command failed: Error: Shell command failed for pattern "!`exit 3`":',
     ),
     "compacts_and_goes_on": Outcome(
         "success",
@@ -182,7 +182,7 @@ CLAUDE = {
     ),
     "refusal": ended(1, "refused", "the model refused the request", text="I would rather not."),
     "schema_never_met": ended(
-        4, "bad_output", "the agent's verdict never had the form that was asked for", turns=6
+        4, "bad_output", "the agent's verdict never had the required form", turns=6
     ),
     "settings_cannot_skip": ended(
         2,
@@ -194,7 +194,11 @@ CLAUDE = {
     "slash_command": ended(1, text="Tidied."),
     "stop_hook_prevents": ended(1, text="It is done."),
     "stop_hook_refuses": ended(
-        3, "failed", "a Stop hook refused every end of the turn", text="It is done.", turns=4
+        3,
+        "failed",
+        "a Stop hook blocked every attempt to end the turn",
+        text="It is done.",
+        turns=4,
     ),
     "stream_cut": ended(1, text="It is done."),
     "subagent": ended(4, text="All is well.", turns=2),
@@ -205,13 +209,13 @@ CLAUDE = {
     "unavailable_command": ended(
         0,
         "unknown_command",
-        "there is no slash command `/help`; there are `/compact`, `/context`, `/review`, `/usage`",
+        "unknown slash command `/help`; known: `/compact`, `/context`, `/review`, `/usage`",
         commands=("compact", "context", "review", "usage"),
     ),
     "unknown_command": ended(
         0,
         "unknown_command",
-        "there is no slash command `/tidi`; there are `/tidy`, `/compact`, `/context`, `/review`, `/usage`",
+        "unknown slash command `/tidi`; known: `/tidy`, `/compact`, `/context`, `/review`, `/usage`",
         commands=("tidy", "compact", "context", "review", "usage"),
     ),
     "verdict": ended(
@@ -235,14 +239,14 @@ CLAUDE = {
     "verdict_line": ended(
         2,
         "success",
-        "it said `VERDICT: pass`",
+        "the agent printed `VERDICT: pass`",
         text="All tests pass.\n\n**VERDICT: pass**",
         verdict="pass",
     ),
     "verdict_word_unknown": ended(
         2,
         "no_verdict",
-        "the agent gave the verdict `maybe`, which is none of `pass`, `fail`",
+        "the agent gave the verdict `maybe`; expected one of `pass`, `fail`",
         text="VERDICT: maybe",
     ),
 }

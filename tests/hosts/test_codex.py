@@ -68,7 +68,7 @@ PERMISSIONS = "permissions are set by `permission_mode`"
             HostOptions(permission_mode="yolo"),
             [
                 (
-                    "`codex` has no permission mode `yolo`; there are `acceptEdits`, `auto`, "
+                    "`codex` has no permission mode `yolo`; known: `acceptEdits`, `auto`, "
                     "`workspace-write`, `default`, `dontAsk`, `plan`, `read-only`, "
                     "`bypassPermissions`, `danger-full-access`"
                 )

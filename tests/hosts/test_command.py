@@ -47,21 +47,21 @@ def test_the_command_line(command, words, argv, stdin):
     [
         pytest.param(HostOptions(command=("x", "{prompt}")), [], id="fine"),
         pytest.param(
-            HostOptions(), ["`host: command` needs a `command` with a `{prompt}` place"], id="none"
+            HostOptions(), ["`host: command` needs a `command` that contains `{prompt}`"], id="none"
         ),
         pytest.param(
             HostOptions(command=("x", "-q")),
-            ["`command` has no `{prompt}` place for the prompt"],
+            ["`command` does not contain `{prompt}`, the place for the prompt"],
             id="no place",
         ),
         pytest.param(
             HostOptions(command=("{prompt}",)),
-            ["`command` has no `{prompt}` place for the prompt"],
+            ["`command` does not contain `{prompt}`, the place for the prompt"],
             id="the prompt is no program",
         ),
         pytest.param(
             HostOptions(command=("x", "{prompt}"), model="opus"),
-            ["`host: command` has no `model`; write what your program needs into `command`"],
+            ["`host: command` has no `model`; put your program's options into `command`"],
             id="options it cannot keep",
         ),
         pytest.param(
@@ -73,7 +73,7 @@ def test_the_command_line(command, words, argv, stdin):
             HostOptions(command=("env", "A=1", "bash", "-c", "my-agent '{prompt}'")),
             [
                 (
-                    "`{prompt}` stands where `bash` runs it as code; give it as an argument: "
+                    "`bash` would run `{prompt}` as code; pass it as an argument: "
                     """`[sh, -c, 'my-agent "$1"', sh, "{prompt}"]`"""
                 )
             ],

@@ -29,7 +29,13 @@ def read(request: Request, printed: str, exit_code: int | None, **ended) -> Outc
             NOT_ASKED, "VERDICT: fail", 0, "success", None, "`x` exited with 0", id="not asked"
         ),
         pytest.param(
-            ASKED, "a\nVERDICT: fail\n", 0, "success", "fail", "it said `VERDICT: fail`", id="line"
+            ASKED,
+            "a\nVERDICT: fail\n",
+            0,
+            "success",
+            "fail",
+            "the agent printed `VERDICT: fail`",
+            id="line",
         ),
         pytest.param(
             ASKED,
@@ -37,7 +43,7 @@ def read(request: Request, printed: str, exit_code: int | None, **ended) -> Outc
             3,
             "success",
             "pass",
-            "it said `VERDICT: pass`",
+            "the agent printed `VERDICT: pass`",
             id="the last line of them, before a footer",
         ),
         pytest.param(
@@ -46,14 +52,20 @@ def read(request: Request, printed: str, exit_code: int | None, **ended) -> Outc
             0,
             "no_verdict",
             None,
-            "the agent gave the verdict `perhaps`, which is none of `pass`, `fail`",
+            "the agent gave the verdict `perhaps`; expected one of `pass`, `fail`",
             id="another word",
         ),
         pytest.param(
             OWN_WORDS, "hi", 0, "no_verdict", None, "the agent gave no verdict", id="own words"
         ),
         pytest.param(
-            OWN_WORDS, "VERDICT: done", 0, "success", "done", "it said `VERDICT: done`", id="done"
+            OWN_WORDS,
+            "VERDICT: done",
+            0,
+            "success",
+            "done",
+            "the agent printed `VERDICT: done`",
+            id="done",
         ),
         pytest.param(ASKED, "", 0, "truncated", None, "`x` printed nothing", id="nothing"),
         pytest.param(ASKED, "\n \n", 0, "truncated", None, "`x` printed nothing", id="blanks"),

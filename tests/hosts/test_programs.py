@@ -58,5 +58,5 @@ def test_a_path_is_one_of_the_project_wherever_the_command_was_typed(project: Pa
 def test_a_path_where_no_program_is(project: Path, name: str):
     program(project / "tools" / "agent")
     (project / "tools" / "text").write_text("no program")
-    why = f"`{name}` is not there, or no program"
+    why = f"`{name}` does not exist or is not executable"
     assert find_program(name, "", str(project)) == Program(name, why)

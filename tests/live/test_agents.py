@@ -141,7 +141,7 @@ def test_an_unknown_command_is_an_error_that_names_those_there_are(stage: Stage)
     model = stage.play()
 
     assert stage.ll("run", "loop").returncode == 1
-    assert "there is no slash command `/tidi`; there are `/tidy`" in completed(stage)["reason"]
+    assert "unknown slash command `/tidi`; known: `/tidy`" in completed(stage)["reason"]
     assert last(stage)["reason"] == "error"
     # Newer versions send it to the model as text; the run must not complete all the same.
     assert model.asked == [] or USE_NEWEST

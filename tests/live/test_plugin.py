@@ -143,7 +143,7 @@ def test_a_wish_becomes_a_loop_that_is_valid_seen_and_agreed_to(stage: Stage):
     seen = [results_in(asked.body) for asked in model.asked]
     assert "did you mean `max_iterations`?" in seen[3]
     assert "checked 1 loop: no problems" in seen[5]
-    assert stage.ll("list").stdout == "there are no loops here\n"
+    assert stage.ll("list").stdout == "this project has no loops\n"
 
     # What the command allows holds for its own turn; here the user allows it.
     allowed = ("Write", "Bash(ll-loop validate greet)")

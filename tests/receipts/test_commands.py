@@ -22,7 +22,7 @@ VERIFIED = """\
 ✓ the receipt is intact
 – unsigned
 ✓ the log of `fix` matches
-✓ the files match: 4 of them
+✓ all 4 files match
 verified
 """
 
@@ -98,7 +98,7 @@ def test_it_is_printed_where_no_file_is_given(project):
     [
         pytest.param(
             ("receipt", "--sign", "key"),
-            "error: `--sign` writes the signature beside the receipt\n   = help: add `-o FILE`\n",
+            "error: `--sign` needs `-o`: it writes the signature beside the receipt\n   = help: add `-o FILE`\n",
             id="a signature needs a file",
         ),
         pytest.param(
@@ -118,8 +118,8 @@ def test_it_is_printed_where_no_file_is_given(project):
         ),
         pytest.param(
             ("diff", "fix", "9"),
-            "error: no tree was recorded around step 9\n"
-            "   = help: there are trees around the steps 1, 2, 3\n",
+            "error: no tree was recorded for step 9\n"
+            "   = help: trees were recorded for steps 1, 2, 3\n",
             id="no such step",
         ),
         pytest.param(
@@ -129,13 +129,13 @@ def test_it_is_printed_where_no_file_is_given(project):
         ),
         pytest.param(
             ("restore", "fix", "gone.py"),
-            "error: there was no `gone.py` when the run began\n   = help: it is in no snapshot\n",
+            "error: `gone.py` did not exist when the run started\n   = help: it is in no snapshot\n",
             id="no such file",
         ),
         pytest.param(
             ("restore", "fix", "code.py", "--step", "9"),
             "error: no tree was recorded after step 9\n"
-            "   = help: there are trees around the steps 1, 2, 3\n",
+            "   = help: trees were recorded for steps 1, 2, 3\n",
             id="no such step to restore",
         ),
     ],
@@ -151,7 +151,7 @@ def test_a_run_without_evidence_has_nothing_to_show(project):
     done = project.ll("receipt")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: `plain` recorded no trees, so there is nothing to show\n"
+        "error: `plain` recorded no trees, so there is nothing to put into a receipt\n"
         "   = help: evidence was off: see `evidence` in the manual\n"
     )
     assert project.ll("diff").stderr == (
@@ -163,7 +163,7 @@ def test_where_nothing_has_run_there_is_nothing_to_show(tmp_path):
     project = KeptProject(tmp_path)
     for words in (["receipt"], ["diff"]):
         assert project.ll(*words).stderr == (
-            "error: there are no runs here yet\n   = help: `ll-loop run LOOP` starts one\n"
+            "error: this project has no runs yet\n   = help: `ll-loop run LOOP` starts one\n"
         )
     assert project.ll("receipt", "fix").stderr == (
         "error: `fix` has not run yet\n   = help: `ll-loop run fix` starts it\n"
@@ -191,8 +191,8 @@ def test_a_receipt_is_verified_and_nothing_is_written(project):
             "mv tests t2; ln -s t2 tests", "! missing: tests/t.sh", 3, id="a link on the way"
         ),
         pytest.param("ln -sf x code.py", "! different: code.py", 3, id="a link instead"),
-        pytest.param("touch tests/new.sh", "! new, and protected: tests/new.sh", 3, id="protected"),
-        pytest.param("touch new.py", "– new since: new.py", 0, id="a new file"),
+        pytest.param("touch tests/new.sh", "! new protected file: tests/new.sh", 3, id="protected"),
+        pytest.param("touch new.py", "– new files: new.py", 0, id="a new file"),
         pytest.param(
             "for log in .loops/.history/fix/*.events.jsonl; do echo >> $log; done",
             "✗ the log of `fix` was changed",
@@ -207,13 +207,13 @@ def test_a_receipt_is_verified_and_nothing_is_written(project):
         ),
         pytest.param(
             "rm -r .loops/.history",
-            "– the run is not here, so its log was not compared",
+            "– the run is not stored here, so its log was not compared",
             0,
             id="the run is gone",
         ),
         pytest.param(
             "rm -rf .git",
-            "– new files were not looked for: `{root}` is not in a git repository",
+            "– could not check for new files: `{root}` is not in a git repository",
             0,
             id="not in git",
         ),
@@ -328,7 +328,7 @@ def test_only_signers_that_are_allowed_count(project):
     for path, code, word in (
         (mine, 0, '✓ signature: Good "ll-loop-receipt" signature for me@example.invalid'),
         (theirs, 1, f"✗ signature: signed by a key that is not in `{signers}`"),
-        (nobodys, 1, "✗ unsigned, and signers were given"),
+        (nobodys, 1, "✗ unsigned, but signers were given"),
     ):
         done = project.ll("verify", str(path), "--signers", str(signers))
         assert (done.returncode, done.stdout.splitlines()[1].startswith(word)) == (code, True)
@@ -433,7 +433,10 @@ def test_a_run_that_changed_nothing(project):
 
 def test_a_file_comes_back_as_it_was(project):
     done = project.ll("restore", "fix", "code.py")
-    assert (done.returncode, done.stdout) == (0, "restored code.py as it was when the run began\n")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "restored code.py as it was when the run started\n",
+    )
     assert project.file("code.py") == "x = 0\n"
 
 

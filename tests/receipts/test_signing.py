@@ -21,4 +21,4 @@ def test_a_program_that_never_answers_is_given_up(tmp_path, monkeypatch):
     ):
         with pytest.raises(ProgramError) as caught:
             attempt()
-        assert caught.value.message == "`ssh-keygen` gave no answer within 0.2 s"
+        assert caught.value.message == "`ssh-keygen` did not finish within 0.2 s"

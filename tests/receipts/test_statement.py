@@ -100,7 +100,7 @@ OTHER_TYPE = canonical({"_type": "x", "predicateType": "y"}) + b"\n"
         ),
         pytest.param(
             with_predicate(run={"id": 1, "name": 2, "scope": [3]}),
-            "a field has another type than it should",
+            "a field has the wrong type",
             id="type",
         ),
         pytest.param(
@@ -109,7 +109,9 @@ OTHER_TYPE = canonical({"_type": "x", "predicateType": "y"}) + b"\n"
             id="name",
         ),
         pytest.param(
-            with_predicate(log={"lines": -1, "head": ""}), "the number of lines is none", id="lines"
+            with_predicate(log={"lines": -1, "head": ""}),
+            "the number of log lines is invalid",
+            id="lines",
         ),
         pytest.param(
             with_predicate(definition={"machine": []}), "it has no definition", id="definition"

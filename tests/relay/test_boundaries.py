@@ -30,7 +30,7 @@ CHANGES = ("os.rename", "os.remove", "os.mkdir", "subprocess.Popen")
 
 
 class Story:
-    """A relay of two turns in a repository of its own."""
+    """A relay of two turns in a separate git repository."""
 
     def __init__(self, place: Path) -> None:
         self.run_dir = place / "run"

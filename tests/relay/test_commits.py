@@ -349,7 +349,7 @@ def test_nobody_knows_who_commits(project, monkeypatch):
     project.git("config", "user.useConfigOnly", "true")
     with pytest.raises(NotCommitted) as caught:
         ready(repository(project))
-    assert caught.value.message == "git does not know who you are"
+    assert caught.value.message == "git has no user name and email configured"
 
 
 def test_no_repository(bare_project, tmp_path, monkeypatch):
@@ -365,12 +365,12 @@ def test_a_repository_that_cannot_be_used(project):
     with pytest.raises(NotCommitted) as caught:
         find_repository(call_in(project.root))
     assert caught.value.message.startswith("git cannot be used here: fatal: bad config line 1")
-    assert caught.value.help == "mend that, or write `commit: false` in the loop"
+    assert caught.value.help == "fix that, or write `commit: false` in the loop"
 
 
 def test_a_damaged_index(project, run_dir):
     project.write(".git/index", "garbage that is longer than a header")
-    with pytest.raises(NotCommitted, match="git cannot say what has changed"):
+    with pytest.raises(NotCommitted, match="git cannot list the changes"):
         take_snapshot(repository(project, run_dir))
 
 
@@ -393,7 +393,7 @@ def test_another_git_that_holds_the_index_for_good(project, run_dir):
     with pytest.raises(NotCommitted) as caught:
         committed(project, run_dir)
     assert caught.value.message == (
-        "another git holds the index, or one that was killed left its lock"
+        "the git index is locked by another git process, or by one that was killed"
     )
     lock = project.root / ".git/index.lock"
     assert caught.value.help == f"if no git is running, remove `{lock}`"
@@ -411,7 +411,7 @@ def test_a_snapshot_that_is_gone(project, run_dir):
     with pytest.raises(DamagedRun) as caught:
         committed(project, run_dir)
     assert caught.value.message == (
-        f"`{run_dir}/relay-before.json` does not say what there was before the turn"
+        f"`{run_dir}/relay-before.json` does not describe the files before the turn"
     )
 
 

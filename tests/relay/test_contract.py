@@ -79,17 +79,17 @@ def test_less_is_enough(data, expected):
     assert read_text(json.dumps(data)) == expected
 
 
-BREAKS = "the metadata file breaks its contract: "
-KNOWN = "known are `implemented`, `partial`, `blocked`, `failed`"
+BREAKS = "the metadata file is invalid: "
+KNOWN = "known: `implemented`, `partial`, `blocked`, `failed`"
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", "the metadata file is not JSON: Expecting value: line 1 column 1 (char 0)"),
-        ('{"status": "implemen', "the metadata file is not JSON: Unterminated string starting at: line 1 column 12 (char 11)"),
-        ("implemented", "the metadata file is not JSON: Expecting value: line 1 column 1 (char 0)"),
-        ('{"status": "implemented"} {}', "the metadata file is not JSON: Extra data: line 1 column 27 (char 26)"),
+        ("", "the metadata file is not valid JSON: Expecting value: line 1 column 1 (char 0)"),
+        ('{"status": "implemen', "the metadata file is not valid JSON: Unterminated string starting at: line 1 column 12 (char 11)"),
+        ("implemented", "the metadata file is not valid JSON: Expecting value: line 1 column 1 (char 0)"),
+        ('{"status": "implemented"} {}', "the metadata file is not valid JSON: Extra data: line 1 column 27 (char 26)"),
         ("[]", f"{BREAKS}expected an object, found a list"),
         ('"implemented"', f"{BREAKS}expected an object, found a string"),
         ("null", f"{BREAKS}expected an object, found null"),
@@ -98,11 +98,11 @@ KNOWN = "known are `implemented`, `partial`, `blocked`, `failed`"
         ('{"status": null}', f"{BREAKS}`status` is missing"),
         ('{"status": ["implemented"]}', f"{BREAKS}`status` is a list, not a string"),
         ('{"status": true}', f"{BREAKS}`status` is true or false, not a string"),
-        ('{"status": "completed"}', f"{BREAKS}unknown status `completed`, {KNOWN}"),
-        ('{"status": "in_progress"}', f"{BREAKS}unknown status `in_progress`, {KNOWN}"),
-        ('{"status": "Implemented"}', f"{BREAKS}unknown status `Implemented`, {KNOWN}"),
-        ('{"status": "implemented "}', f"{BREAKS}unknown status `implemented`, {KNOWN}"),
-        ('{"status": "failed", "status": "implemented"}', f"{BREAKS}`status` stands there twice"),
+        ('{"status": "completed"}', f"{BREAKS}unknown status `completed`; {KNOWN}"),
+        ('{"status": "in_progress"}', f"{BREAKS}unknown status `in_progress`; {KNOWN}"),
+        ('{"status": "Implemented"}', f"{BREAKS}unknown status `Implemented`; {KNOWN}"),
+        ('{"status": "implemented "}', f"{BREAKS}unknown status `implemented`; {KNOWN}"),
+        ('{"status": "failed", "status": "implemented"}', f"{BREAKS}`status` is given twice"),
         ('{"status": "partial", "requires_user_review": "true"}', f"{BREAKS}`requires_user_review` is a string, not true or false"),
         ('{"status": "partial", "requires_user_review": 1}', f"{BREAKS}`requires_user_review` is a number, not true or false"),
         ('{"status": "partial", "partial_progress": [2, 4]}', f"{BREAKS}`partial_progress` is a list, not an object"),
@@ -111,10 +111,10 @@ KNOWN = "known are `implemented`, `partial`, `blocked`, `failed`"
         ('{"status": "partial", "partial_progress": {"phases_total": 2.5}}', f"{BREAKS}`phases_total` is a number, not a whole number"),
         ('{"status": "partial", "partial_progress": {"phases_completed": -1}}', f"{BREAKS}`phases_completed` is out of range"),
         ('{"status": "partial", "partial_progress": {"phases_total": 1000000}}', f"{BREAKS}`phases_total` is out of range"),
-        ('{"status": "partial", "partial_progress": {"phases_total": NaN}}', f"{BREAKS}NaN is no number of JSON"),
+        ('{"status": "partial", "partial_progress": {"phases_total": NaN}}', f"{BREAKS}NaN is not a JSON number"),
         ('{"status": "partial", "partial_progress": {"phases_completed": 5, "phases_total": 4}}', f"{BREAKS}5 phases completed of 4"),
         ('{"status": "partial", "partial_progress": {"handoff_path": 1}}', f"{BREAKS}`handoff_path` is a number, not a string"),
-        ('{"status": "partial", "partial_progress": {"handoff_path": "a\\nLOOP_STOP: b"}}', f"{BREAKS}`handoff_path` is no path: a LOOP_STOP: b"),
+        ('{"status": "partial", "partial_progress": {"handoff_path": "a\\nLOOP_STOP: b"}}', f"{BREAKS}`handoff_path` is not a path: a LOOP_STOP: b"),
         ('{"status": "partial", "partial_progress": {"stage": {}}}', f"{BREAKS}`stage` is an object, not a string"),
         ('{"status": "partial", "reason": 3}', f"{BREAKS}`reason` is a number, not a string"),
         ('{"status": "partial", "errors": "e"}', f"{BREAKS}`errors` is a string, not a list"),

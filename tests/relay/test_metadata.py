@@ -39,12 +39,12 @@ def test_no_file(file):
 
 def test_a_half_written_file(file):
     file.write_text(GOOD[:-3])
-    assert error(file).startswith("the metadata file is not JSON: Unterminated string")
+    assert error(file).startswith("the metadata file is not valid JSON: Unterminated string")
 
 
 def test_an_empty_file(file):
     file.write_text("")
-    assert error(file).startswith("the metadata file is not JSON: Expecting value")
+    assert error(file).startswith("the metadata file is not valid JSON: Expecting value")
 
 
 def test_a_stale_file(file):
@@ -57,7 +57,7 @@ def test_a_stale_file(file):
 def test_a_link_is_not_followed(file, tmp_path):
     (tmp_path / "elsewhere.json").write_text(GOOD)
     file.symlink_to(tmp_path / "elsewhere.json")
-    link = "the metadata file cannot be read: it is a link, and links are not followed"
+    link = "the metadata file cannot be read: it is a symbolic link, and links are not followed"
     assert error(file) == link
     (tmp_path / "elsewhere.json").unlink()
     assert error(file) == link
@@ -65,10 +65,10 @@ def test_a_link_is_not_followed(file, tmp_path):
 
 def test_what_is_no_file(file):
     file.mkdir()
-    assert error(file) == "the metadata file cannot be read: it is not a plain file"
+    assert error(file) == "the metadata file cannot be read: it is not a regular file"
     file.rmdir()
     os.mkfifo(file)
-    assert error(file) == "the metadata file cannot be read: it is not a plain file"
+    assert error(file) == "the metadata file cannot be read: it is not a regular file"
 
 
 def test_a_directory_that_is_none(tmp_path):
@@ -126,7 +126,7 @@ def test_what_cannot_be_moved(file, tmp_path):
     assert caught.value.message == f"cannot move `{file}` away: no such file or directory"
     with pytest.raises(StorageError) as caught:
         move_away(str(file / "x"), str(tmp_path / "kept.json"))
-    assert caught.value.message == f"cannot look at `{file / 'x'}`: not a directory"
+    assert caught.value.message == f"cannot read `{file / 'x'}`: not a directory"
 
 
 SHARED_MEMORY = Path("/dev/shm")

@@ -130,7 +130,7 @@ def test_two_phases_and_a_log_to_show_to_a_reviewer(relays: Relays):
         "artifacts:",
         "- src/parser.txt",
         "summary: specs/886/summary.md",
-        "implemented in 2 turns, on the agent's own report",
+        "implemented in 2 turns, on the agent's word",
     ]
     assert relays.pending() == []
     untracked = relays.git("status", "--porcelain", "--untracked-files=all").splitlines()
@@ -144,8 +144,8 @@ PARTIAL = phases("partial", 1, 4)
 @pytest.mark.parametrize(
     ("turns", "words", "exit_code", "status", "reason", "last"),
     [
-        pytest.param([{"status": "implemented"}], [], 0, "completed", "terminal", "implemented in 1 turn, on the agent's own report", id="implemented"),
-        pytest.param([{"status": "implemented"}], ["--no-loop"], 0, "completed", "terminal", "implemented in 1 turn, on the agent's own report", id="implemented at the limit"),
+        pytest.param([{"status": "implemented"}], [], 0, "completed", "terminal", "implemented in 1 turn, on the agent's word", id="implemented"),
+        pytest.param([{"status": "implemented"}], ["--no-loop"], 0, "completed", "terminal", "implemented in 1 turn, on the agent's word", id="implemented at the limit"),
         pytest.param([REVIEW], [], 4, "needs_review", "review", "needs review: lemma 4 is false as stated", id="review"),
         pytest.param([REVIEW], ["--no-loop"], 4, "needs_review", "review", "needs review: lemma 4 is false as stated", id="review at the limit"),
         pytest.param([PARTIAL], ["--no-loop"], 3, "failed", "max_iterations", "not implemented after 1 turn, 1 of 4 phases complete", id="partial at the limit"),
@@ -283,7 +283,7 @@ def test_the_limit_by_variable(relays: Relays):
     assert len(relays.trace()) == 2
     ran = relays.ll("run", "implement-886", "--fresh", env={"MAX_ITERATIONS": "many"})
     assert ran.returncode == 2
-    assert "`MAX_ITERATIONS` is 'many', not a number of turns" in ran.stderr
+    assert "`MAX_ITERATIONS` is 'many', which is not a number of turns" in ran.stderr
     ran = relays.ll("run", "implement-886", "--no-loop", "--fresh", env={"MAX_ITERATIONS": "3"})
     assert ran.returncode == 3
     assert len(relays.trace()) == 3
@@ -322,7 +322,7 @@ def test_a_plan_that_does_not_exist_is_refused_before_an_agent_is_paid(relays: R
     (relays.root / "specs/886/plan.md").unlink()
     ran = relays.ll("run", "implement-886")
     assert ran.returncode == 1
-    why = "the plan `specs/886/plan.md` does not exist; write it, or correct `plan` in the loop"
+    why = "the plan `specs/886/plan.md` does not exist; create it, or correct `plan` in the loop"
     assert f"Loop failed in state 'prepare': {why} (1 iteration" in ran.stdout
     assert (relays.root / "trace.log").exists() is False
     assert relays.pending() == []
@@ -399,7 +399,7 @@ def test_an_agent_that_fails_but_reports_is_believed_by_its_report(relays: Relay
 def test_without_a_repository(relays: Relays):
     relays.set_up(reports(PARTIAL), reports({"status": "implemented"}), repository=False)
     assert relays.ll("run", "implement-886").returncode == 0
-    said = "there is no git repository here, so nothing is committed"
+    said = "this is not a git repository, so nothing is committed"
     assert [line for line in relays.told() if said in line] == [f"- turn 1: {said}"]
 
 

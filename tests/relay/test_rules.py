@@ -67,7 +67,7 @@ TABLE = [
     ("implemented, all phases", phases(4, 4, status="implemented"), [], Decision("implemented", "")),
     ("implemented, a phase missing", phases(1, 4, status="implemented", reason="done"), [], Decision("partial", "done")),
     ("implemented, a phase missing by the last total", phases(1, status="implemented"), [phases(1, 4)], Decision("partial", "")),
-    ("implemented, a phase missing, review asked", phases(1, 4, status="implemented", review=True), [], Decision("review", "the agent asks for a review")),
+    ("implemented, a phase missing, review asked", phases(1, 4, status="implemented", review=True), [], Decision("review", "the agent asked for a review")),
     ("implemented, a phase missing, an error thrice", phases(0, 4, status="implemented", errors=("lean timed out",)), [LEAN, LEAN], Decision("failed", "the same error 3 times in a row: lean timed out")),
     ("implemented, total unknown", phases(1, status="implemented"), [], Decision("implemented", "")),
     ("partial", WIP, [], Decision("partial", "half of phase 2 is done")),
@@ -78,7 +78,7 @@ TABLE = [
     ("partial, an error twice", LEAN, [LEAN], Decision("partial", "lean timed out", 1.0)),
     ("partial, an error thrice", LEAN, [LEAN, LEAN], Decision("failed", "the same error 3 times in a row: lean timed out")),
     ("partial, review", metadata(review=True, reason="lemma 4 is false"), [], Decision("review", "lemma 4 is false")),
-    ("partial, review without a word", metadata(review=True), [], Decision("review", "the agent asks for a review")),
+    ("partial, review without a word", metadata(review=True), [], Decision("review", "the agent asked for a review")),
     ("partial, review, an error thrice", LEAN._replace(review=True), [LEAN, LEAN], Decision("review", "lean timed out")),
     ("blocked", metadata("blocked", reason="no licence"), [], Decision("blocked", "no licence")),
     ("blocked, review asked", metadata("blocked", review=True), [], Decision("blocked", "no reason given")),
@@ -324,8 +324,10 @@ def test_how_many_turns(given, no_loop, variable, expected):
 def test_a_limit_that_is_none(text):
     with pytest.raises(UsageError) as caught:
         turn_limit(None, False, {"MAX_ITERATIONS": text})
-    assert caught.value.message == f"`MAX_ITERATIONS` is {text[:40]!r}, not a number of turns"
-    assert caught.value.help == "give it a whole number from 1 upwards, or unset it"
+    assert (
+        caught.value.message == f"`MAX_ITERATIONS` is {text[:40]!r}, which is not a number of turns"
+    )
+    assert caught.value.help == "set it to a whole number of at least 1, or unset it"
 
 
 # ── laws ───────────────────────────────────────────────────────────────────────────────────────

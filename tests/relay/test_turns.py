@@ -127,7 +127,7 @@ def short(project: Any) -> list[str]:
 def test_two_turns_to_the_end(runner, project):
     assert runner.prepare() == {
         "verdict": "ready",
-        "reason": "turn 1 takes up phase 1",
+        "reason": "turn 1 starts at phase 1",
         "resume_phase": 1,
         "phases_total": "",
         "handoff_path": "",
@@ -156,7 +156,7 @@ def test_two_turns_to_the_end(runner, project):
     ]
     told = runner.prepare()
     assert (told["resume_phase"], told["phases_total"], told["iteration"]) == (3, 4, 2)
-    assert told["reason"] == "turn 2 takes up phase 3 of 4"
+    assert told["reason"] == "turn 2 starts at phase 3 of 4"
     assert told["handoff_path"] == "specs/886/handoff.md"
     assert told["session_id"] == "sess_123_abc_iter2"
     assert runner.beside[".postflight-loop-guard"] == "2\n"
@@ -179,7 +179,7 @@ def test_two_turns_to_the_end(runner, project):
         - src/a.py
         - src/b.py
         summary: specs/886/summary.md
-        implemented in 2 turns, on the agent's own report
+        implemented in 2 turns, on the agent's word
         """)
     assert project.git("log", "--reverse", "--format=%B", "HEAD~2..HEAD") == dedent("""\
         implement-886: phase 2 of 4 (turn 1)
@@ -194,13 +194,13 @@ def test_two_turns_to_the_end(runner, project):
 @pytest.mark.parametrize(
     ("metadata", "first_line", "last_line", "word"),
     [
-        pytest.param({"status": "implemented", "reason": "all proved"}, "implemented", "implemented in 1 turn, on the agent's own report: all proved", "implemented", id="implemented"),
+        pytest.param({"status": "implemented", "reason": "all proved"}, "implemented", "implemented in 1 turn, on the agent's word: all proved", "implemented", id="implemented"),
         pytest.param({"status": "partial", "partial_progress": progress(1, 1)}, "partial, 1 of 1 phase complete", "not implemented after 1 turn, 1 of 1 phase complete", "partial", id="partial"),
         pytest.param({"status": "partial", "requires_user_review": True, "reason": "lemma 4 is false"}, "needs review", "needs review: lemma 4 is false", "review", id="review"),
         pytest.param({"status": "blocked", "reason": "no licence"}, "blocked", "blocked: no licence", "blocked", id="blocked"),
         pytest.param({"status": "failed", "errors": ["wrong plan"]}, "failed", "failed: wrong plan", "failed", id="failed"),
         pytest.param({}, "the agent wrote no metadata file", "not implemented after 1 turn", "invalid", id="missing"),
-        pytest.param({"status": "done"}, "the metadata file breaks its contract: unknown status `done`, known are `implemented`, `partial`, `blocked`, `failed`", "not implemented after 1 turn", "invalid", id="unknown status"),
+        pytest.param({"status": "done"}, "the metadata file is invalid: unknown status `done`; known: `implemented`, `partial`, `blocked`, `failed`", "not implemented after 1 turn", "invalid", id="unknown status"),
     ],
 )  # fmt: skip
 def test_each_status(runner, project, metadata, first_line, last_line, word):
@@ -302,7 +302,7 @@ def test_a_check_that_fails_tells_the_next_turn_what_it_printed(checked, run_dir
     assert lines[-2:] == ["  tests ran", "  phases_total: 9\\x1b[2J"]
     assert len(lines) == 40
     assert told["check_log"] == str(run_dir / "check.log")
-    # All phases are complete, and there are none behind the last.
+    # All phases are complete, and there is none after the last.
     assert (told["resume_phase"], told["phases_total"]) == (2, 2)
     checked.leave(status="implemented", partial_progress=progress(2, 2))
     checked.settle()
@@ -511,7 +511,7 @@ def test_what_cannot_be_tidied_up_is_a_warning(runner, run_dir):
     runner.prepare()
     (run_dir / "relay.json").write_text("{")
     (warning,) = runner.end(endings.failed("error", "")).warnings
-    assert warning.startswith("the relay's files were not tidied up: ")
+    assert warning.startswith("the relay's files were not cleaned up: ")
 
 
 # ── odd accounts ───────────────────────────────────────────────────────────────────────────────
@@ -523,7 +523,7 @@ def test_what_is_odd_is_said(runner, run_dir):
     runner.turn(status="partial", partial_progress=progress(2, 4, handoff_path="gone.md"))
     assert runner.warnings == [
         "no phase was completed for two turns, still 2",
-        "the handoff file `gone.md` is not there",
+        "the handoff file `gone.md` does not exist",
     ]
     runner.turn(status="partial", partial_progress=progress(1, 4))
     assert runner.warnings == ["the phases went back from 2 to 1"]
@@ -569,9 +569,7 @@ def test_an_agents_text_is_never_a_verdict_or_a_signal(runner):
 def test_an_old_file_is_never_taken_for_this_turns(runner, project, run_dir):
     runner.leave(status="implemented")
     runner.act("prepare")
-    assert runner.warnings == [
-        "an older metadata file was there; it was moved to the run's directory"
-    ]
+    assert runner.warnings == ["an older metadata file was moved to the run's directory"]
     assert runner.done.structured is not None
     runner.started_ns = runner.done.structured["started_ns"]
     assert (run_dir / "metadata-turn-0.json").read_text() == '{"status": "implemented"}'
@@ -622,7 +620,7 @@ def test_what_another_run_left_is_said_and_not_taken_over(runner, project):
     project.write("specs/886/.postflight-pending", "run-0\nsess_old\n")
     project.write("specs/886/.postflight-loop-guard", "3\n")
     _, out, _ = runner.act("prepare")
-    assert runner.warnings == ["an earlier relay (run run-0) was left at turn 3"]
+    assert runner.warnings == ["an earlier relay (run run-0) stopped at turn 3"]
     assert "sess_old" not in out[0]
 
 
@@ -640,7 +638,7 @@ def test_links_beside_the_metadata_are_replaced_not_followed(runner, project, tm
 
 def test_without_a_repository_it_is_said_once(bare_project, run_dir):
     runner = Runner(bare_project, run_dir)
-    said = "there is no git repository here, so nothing is committed"
+    said = "this is not a git repository, so nothing is committed"
     assert runner.turn(status="partial") == ["turn 1: partial", "VERDICT: partial"]
     assert runner.warnings == [said]
     assert runner.turn(status="implemented") == ["turn 2: implemented", "VERDICT: implemented"]
@@ -728,7 +726,7 @@ def test_a_repository_inside_is_said(runner, project):
     project.git("-C", "vendor", "commit", "--quiet", "--message=Lib")
     runner.leave(status="implemented")
     runner.settle()
-    assert runner.warnings == ["`vendor/` is a repository of its own: not committed"]
+    assert runner.warnings == ["`vendor/` is a separate git repository and was not committed"]
 
 
 def test_commits_stay_in_the_scope_and_beside_the_plan(runner, project):
@@ -808,7 +806,9 @@ def test_a_plan_that_does_not_exist(runner, project, plan):
     runner.inputs["plan"] = plan
     assert runner.act("prepare") == (
         2,
-        [f"FATAL_ERROR: the plan `{plan}` does not exist; write it, or correct `plan` in the loop"],
+        [
+            f"FATAL_ERROR: the plan `{plan}` does not exist; create it, or correct `plan` in the loop"
+        ],
         [],
     )
     assert runner.beside == {}
@@ -833,19 +833,19 @@ def test_a_damaged_memory_is_left_as_it_is(runner, run_dir, text):
         code, out, _ = runner.act(name)
         assert code == 1
         assert out[0].startswith(f"FATAL_ERROR: `{run_dir}/relay.json` is damaged: ")
-        assert out[0].endswith("; move it away to start counting turns anew")
+        assert out[0].endswith("; move it away to start counting turns from 1")
     assert (run_dir / "relay.json").read_text() == text
 
 
 def test_nothing_to_settle(runner):
     assert runner.act("settle") == (
         1,
-        ["FATAL_ERROR: no turn was prepared, so there are none to settle"],
+        ["FATAL_ERROR: no turn was prepared, so there is no turn to evaluate"],
         [],
     )
     assert runner.act("report") == (
         1,
-        ["FATAL_ERROR: no turn was settled, so there is nothing to report"],
+        ["FATAL_ERROR: no turn has finished, so there is nothing to report"],
         [],
     )
 
@@ -865,9 +865,7 @@ def test_a_turn_that_version_one_prepared_is_known_by_its_guard(runner):
 def test_a_place_that_cannot_be_written(runner, project, run_dir):
     project.write("file", "a file")
     runner.inputs = {"metadata": "file/x.json", "session": "s"}
-    assert runner.act("prepare")[1] == [
-        "FATAL_ERROR: cannot look at `file/x.json`: not a directory"
-    ]
+    assert runner.act("prepare")[1] == ["FATAL_ERROR: cannot read `file/x.json`: not a directory"]
     runner.inputs = {"metadata": "meta/x.json", "session": "s"}
     (project.root / "meta").symlink_to("nowhere")
     assert runner.act("prepare")[1] == ["FATAL_ERROR: cannot make `meta`: file exists"]

@@ -128,7 +128,7 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path, name):
     with pytest.raises(StorageError) as caught:
         hold(tmp_path, "fix")
     assert caught.value.message == (
-        f"`{tmp_path}/.loops/.running/{name}` is a link, and links are not followed here"
+        f"`{tmp_path}/.loops/.running/{name}` is a symbolic link, and links are not followed here"
     )
     assert (tmp_path / "victim").read_text() == "precious"
 

@@ -81,7 +81,7 @@ def test_a_run_is_not_restored_over_another(tmp_path):
     before = contents(tmp_path)
     with pytest.raises(StorageError) as caught:
         restore(past)
-    assert caught.value.message == f"`{tmp_path}/.loops/.running/fix.state.json` is in the way"
+    assert caught.value.message == f"`{tmp_path}/.loops/.running/fix.state.json` already exists"
     assert contents(tmp_path) == before
 
 

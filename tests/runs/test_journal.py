@@ -132,7 +132,7 @@ def test_a_torn_tail_at_every_byte(tmp_path, folder):
         pytest.param(b'{"event":"x","seq":true}', id="a number that is none"),
         pytest.param(b'{"seq":7}', id="no event"),
         pytest.param(b"[]", id="no object"),
-        pytest.param(b"[" * 100_000, id="nested too deep"),
+        pytest.param(b"[" * 100_000, id="nested too deeply"),
         pytest.param(b"\xff\xfe\xfa", id="not UTF-8"),
         pytest.param(b'{"event":"x","seq":' + b"9" * 6000 + b"}", id="a number too long"),
         pytest.param(b"x" * (10 << 20), id="10 MB"),
@@ -213,7 +213,7 @@ def test_a_log_that_cannot_be_synced_is_not_written_any_more(tmp_path, journal):
     with pytest.raises(StorageError) as caught:
         journal.append([event(2)])
     assert caught.value.message == (
-        f"`{tmp_path}/{LOG}` could not be written before; it is left as it is"
+        f"`{tmp_path}/{LOG}` could not be written earlier, so nothing more is written to it"
     )
     assert read(tmp_path / LOG) == ([1], 0)
 
@@ -243,7 +243,7 @@ def test_a_log_that_is_replaced_is_no_longer_ours(tmp_path, journal):
     (tmp_path / LOG).write_text("")
     with pytest.raises(LostOwnership) as caught:
         journal.append([event(2)])
-    assert caught.value.message == f"somebody else put another `{tmp_path}/{LOG}` in place"
+    assert caught.value.message == f"another process replaced `{tmp_path}/{LOG}`"
 
 
 def test_a_second_writer_is_noticed(tmp_path, folder, journal):
@@ -253,7 +253,7 @@ def test_a_second_writer_is_noticed(tmp_path, folder, journal):
     other.close()
     with pytest.raises(LostOwnership) as caught:
         journal.append([event(2)])
-    assert caught.value.message == f"somebody else wrote to `{tmp_path}/{LOG}`"
+    assert caught.value.message == f"another process wrote to `{tmp_path}/{LOG}`"
     assert read(tmp_path / LOG) == ([1, 2], 0)
 
 

@@ -188,5 +188,5 @@ def test_scope_paths_are_made_absolute_and_links_followed(tmp_path):
 @pytest.mark.parametrize("path", ["..", "/etc", "out/x"])
 def test_a_scope_outside_the_project_is_refused(tmp_path, path):
     (tmp_path / "out").symlink_to("/usr")
-    with pytest.raises(UsageError, match="lies outside the project"):
+    with pytest.raises(UsageError, match="is outside the project"):
         resolve_scope(str(tmp_path), ["src", path])

@@ -81,9 +81,9 @@ def test_a_damaged_run_is_listed_as_such_and_breaks_nothing(tmp_path):
     (tmp_path / ".loops/.history/old/unknown").mkdir()
     short = [(name, words.replace(str(running), "")) for name, _, words in listed(tmp_path)]
     assert short[:-1] == [
-        ("empty", "`/empty.state.json` is damaged: not JSON from line 1, column 1 on"),
+        ("empty", "`/empty.state.json` is damaged: not valid JSON at line 1, column 1"),
         ("good", "failed"),
-        ("link", "`/link.state.json` is a link, and links are not followed here"),
+        ("link", "`/link.state.json` is a symbolic link, and links are not followed here"),
         ("lost", "killed before its first snapshot; `resume` reads it from the log"),
         (
             "new",
@@ -92,7 +92,7 @@ def test_a_damaged_run_is_listed_as_such_and_breaks_nothing(tmp_path):
         ("pipe", "`/pipe.state.json` is not a file"),
     ]
     assert short[-1][0] == "old"
-    assert short[-1][1].endswith("is damaged: not JSON from line 1, column 2 on")
+    assert short[-1][1].endswith("is damaged: not valid JSON at line 1, column 2")
 
 
 def test_listing_makes_nothing(tmp_path):

@@ -155,7 +155,7 @@ def test_a_resume_says_what_was_left_out_and_keeps_it(project: Project):
     said = project.ll("resume", "fix")
     log = str(project.running("fix", ".events.jsonl"))
     assert re.sub(r"\d+", "N", said.stderr.partition("\n")[0].replace(log, "LOG")) == (
-        "warning: the last N bytes of `LOG` were not written by this run: left out"
+        "warning: the last N bytes of `LOG` were not written by this run and are ignored"
     )
     (kept,) = (project.root / ".loops/.history/fix").glob("*.d/not-of-this-run.jsonl")
     assert json.loads(kept.read_text())["event"] == "loop_complete"
@@ -173,7 +173,7 @@ def test_an_agent_that_removes_its_run_does_not_bring_back_an_earlier_one(projec
     said = project.ll("wait", "fix")
     assert said.returncode == 1
     assert re.sub(r"\(\w+-\w+\)", "(RUN)", said.stdout) == (
-        "Loop damaged: the files of the last run (RUN) are gone, and others are in their place\n"
+        "Loop damaged: the files of the last run (RUN) were replaced by other files\n"
     )
 
 
@@ -224,7 +224,7 @@ def test_a_run_that_began_elsewhere_is_believed(project: Project):
     said = project.ll("receipt", "fix")
     assert said.returncode == 2
     assert said.stderr == dedent("""\
-        error: the seal of `fix` is gone, so nobody can tell who wrote its log
+        error: the seal of `fix` no longer exists, so nobody can tell who wrote its log
            = help: a receipt is written where the run was started
         """)
 

@@ -159,7 +159,7 @@ def test_a_run_is_its_snapshot_and_what_came_after(tmp_path, saved_at):
     assert loaded.start.is_as_written
     assert {**RUN, **loaded.start.data} == loaded.start.data
     assert not loaded.is_edited
-    expected = None if saved_at else f"`{files.state}` is missing; read from the log"
+    expected = None if saved_at else f"`{files.state}` is missing; its state was read from the log"
     assert loaded.damage == expected
     assert [entry.seq for entry in last_entries(files, 2)] == [4, 5]
 
@@ -220,14 +220,14 @@ def test_a_snapshot_that_is_ahead_of_its_log_is_used(tmp_path):
 
 
 DAMAGES = {
-    "empty": (b"", "not JSON from line 1, column 1 on"),
-    "zeros": (b"\0\0\0\0", "not JSON from line 1, column 1 on"),
-    "torn": (b'{"format":1,"seq":3,"ru', "not JSON from line 1, column 21 on"),
+    "empty": (b"", "not valid JSON at line 1, column 1"),
+    "zeros": (b"\0\0\0\0", "not valid JSON at line 1, column 1"),
+    "torn": (b'{"format":1,"seq":3,"ru', "not valid JSON at line 1, column 21"),
     "no object": (b"[1]", "not a JSON object"),
     "no format": (b"{}", "`format` is missing"),
     "a field is missing": (b'{"format":1}', "`run` is missing"),
     "a wrong field": (b'{"format":1,"run":1}', "`run` cannot be 1"),
-    "nested": (b"[" * 100_000, "nested too deep"),
+    "nested": (b"[" * 100_000, "nested too deeply"),
 }
 
 
@@ -240,7 +240,7 @@ def test_a_damaged_snapshot_is_made_again_from_the_log(tmp_path, kind):
     before = tree(tmp_path)
     loaded = load(files)
     assert loaded is not None
-    assert loaded.damage == f"`{files.state}` is damaged: {words}; read from the log"
+    assert loaded.damage == f"`{files.state}` is damaged: {words}; its state was read from the log"
     assert loaded.snapshot is None
     assert [entry.seq for entry in loaded.entries] == [1, 2, 3]
     assert tree(tmp_path) == before
@@ -297,7 +297,7 @@ def test_neither_snapshot_nor_log(tmp_path):
     with pytest.raises(DamagedRun) as caught:
         load(files)
     assert caught.value.message == (
-        f"`{files.state}` is damaged: not JSON from line 1, column 1 on,"
+        f"`{files.state}` is damaged: not valid JSON at line 1, column 1,"
         f" and `{files.events}` has no events"
     )
     assert tree(tmp_path) == before
@@ -316,7 +316,7 @@ def test_a_log_with_a_hole_is_no_whole_story(tmp_path, numbers, words):
     writer = create(str(tmp_path), "fix", RUN)
     writer.append([event(seq) for seq in numbers])
     writer.close()
-    with pytest.raises(DamagedRun, match=f"has a hole: {words}"):
+    with pytest.raises(DamagedRun, match=f"has a gap or repeat: {words}"):
         story(writer.files)
 
 
@@ -326,14 +326,14 @@ def test_a_hole_behind_the_snapshot(tmp_path):
         log.write(json.dumps(event(4)).encode() + b"\n")
     with pytest.raises(DamagedRun) as caught:
         story(files)
-    assert caught.value.message == f"`{files.events}` has a hole: event 4 follows event 2"
+    assert caught.value.message == f"`{files.events}` has a gap or repeat: event 4 follows event 2"
 
 
 def test_events_of_another_run_are_no_part_of_the_story(tmp_path):
     files = begun(tmp_path, 1)
     with open(files.events, "ab") as log:
         log.write(json.dumps(event(2, run="r2")).encode() + b"\n")
-    with pytest.raises(DamagedRun, match="has events of two runs"):
+    with pytest.raises(DamagedRun, match="contains events of two runs"):
         story(files)
 
 
@@ -379,7 +379,7 @@ def test_a_run_is_not_begun_over_another(tmp_path):
     files = begun(tmp_path, 1)
     with pytest.raises(StorageError) as caught:
         create(str(tmp_path), "fix", RUN)
-    assert caught.value.message == f"`{files.events}` has the events of another run"
+    assert caught.value.message == f"`{files.events}` contains the events of another run"
 
 
 def test_a_start_that_recorded_nothing_is_begun_anew(tmp_path):
@@ -415,7 +415,7 @@ def test_a_snapshot_somebody_else_wrote_stops_the_writer(tmp_path, what):
     with pytest.raises(LostOwnership) as caught:
         writer.save(state(2))
     writer.close()
-    assert caught.value.message == f"somebody else wrote `{writer.files.state}`"
+    assert caught.value.message == f"another process wrote `{writer.files.state}`"
     assert tree(tmp_path) == before
 
 
@@ -454,7 +454,7 @@ def test_a_link_in_the_place_of_a_directory_is_not_followed(tmp_path, planted):
         with pytest.raises(StorageError) as caught:
             attempt()
         assert caught.value.message == (
-            f"`{project}/{planted}` is a link, and links are not followed here"
+            f"`{project}/{planted}` is a symbolic link, and links are not followed here"
         )
     assert tree(elsewhere) == {}
 
@@ -465,6 +465,6 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path, suffix):
     victim.write_text("precious")
     make_folder(str(tmp_path), ".running").close()
     (tmp_path / f".loops/.running/fix{suffix}").symlink_to(victim)
-    with pytest.raises(StorageError, match="is a link, and links are not followed here"):
+    with pytest.raises(StorageError, match="is a symbolic link, and links are not followed here"):
         create(str(tmp_path), "fix", RUN).open_log()
     assert victim.read_text() == "precious"

@@ -58,7 +58,7 @@ ON_EVERY_TERMINAL = ("run", "list", "validate", "doctor")
 
 # What a terminal without UTF-8 is shown instead.
 IN_ASCII = {
-    "✓ output: utf-8": "- output: ascii: signs are shown as words\n"
+    "✓ output: utf-8": "- output: ascii: symbols are shown as words\n"
     "    fix: LANG=C.UTF-8, or PYTHONIOENCODING=utf-8",
     "✓": "ok",
     "✗": "FAIL",

@@ -51,7 +51,7 @@ def test_an_unfinished_run_is_told_by_the_parent(project: Project):
     project.ll("run", "chain")
     said = project.ll("run", "chain", "--background")
     assert said.returncode == 2
-    assert "there is an unfinished run of `chain`" in said.stderr
+    assert "`chain` has an unfinished run" in said.stderr
 
 
 def test_every_flag_reaches_the_process_behind(project: Project):

@@ -108,7 +108,9 @@ def test_links_are_not_followed(tmp_path, folder, flags, target):
     (tmp_path / "log").symlink_to(target)
     with pytest.raises(StorageError) as caught:
         folder.open("log", flags)
-    assert caught.value.message == (f"`{tmp_path}/log` is a link, and links are not followed here")
+    assert caught.value.message == (
+        f"`{tmp_path}/log` is a symbolic link, and links are not followed here"
+    )
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -116,7 +118,9 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path, folder):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "private").symlink_to("elsewhere")
     for attempt in (folder.child, folder.make):
-        with pytest.raises(StorageError, match="is a link, and links are not followed here"):
+        with pytest.raises(
+            StorageError, match="is a symbolic link, and links are not followed here"
+        ):
             attempt("private")
 
 

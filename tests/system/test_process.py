@@ -224,7 +224,7 @@ def test_nothing_left_running_is_nothing_ended(heard):
         pytest.param({"cwd": "/no/such"}, "the directory `/no/such` does not exist", id="no cwd"),
         pytest.param({"cwd": "/dev/null"}, "`/dev/null` is not a directory", id="cwd is a file"),
         pytest.param({"argv": ["/no/such/sh"]}, "`/no/such/sh` was not found", id="no program"),
-        pytest.param({"argv": ["/etc/passwd"]}, "`/etc/passwd` may not be executed", id="no execute"),
+        pytest.param({"argv": ["/etc/passwd"]}, "`/etc/passwd` is not executable: permission denied", id="no execute"),
         pytest.param(
             {"argv": ["/bin/sh", "-c", "#" * 3_000_000]},
             "the command and its environment are longer than the system allows",
@@ -232,12 +232,12 @@ def test_nothing_left_running_is_nothing_ended(heard):
         ),
         pytest.param(
             {"argv": ["/bin/sh", "-c", "a\0b"]},
-            "it cannot be passed to a process: embedded null byte",
+            "the command cannot be passed to a process: embedded null byte",
             id="NUL",
         ),
         pytest.param(
             {"env": {"A=B": "c"}},
-            "it cannot be passed to a process: illegal environment variable name",
+            "the command cannot be passed to a process: illegal environment variable name",
             id="a name that is none",
         ),
     ],

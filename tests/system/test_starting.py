@@ -121,7 +121,7 @@ def test_no_signal_is_ignored_and_the_session_is_its_own(tmp_path, where, way):
     [
         pytest.param({"argv": ["/no/such"]}, "`/no/such` was not found", id="no program"),
         pytest.param({"argv": ["no-such"]}, "`no-such` was not found", id="not along PATH"),
-        pytest.param({"argv": ["/etc/passwd"]}, "`/etc/passwd` may not be executed", id="no execute"),
+        pytest.param({"argv": ["/etc/passwd"]}, "`/etc/passwd` is not executable: permission denied", id="no execute"),
         pytest.param(
             {"argv": ["sh"], "first": "given['argv'] = ['sh', '-c', '#' * 300_000]"},
             "the command and its environment are longer than the system allows",
@@ -129,12 +129,12 @@ def test_no_signal_is_ignored_and_the_session_is_its_own(tmp_path, where, way):
         ),
         pytest.param(
             {"argv": ["sh", "-c", "a\0b"]},
-            "it cannot be passed to a process: embedded null byte",
+            "the command cannot be passed to a process: embedded null byte",
             id="NUL",
         ),
         pytest.param(
             {"argv": ["sh"], "env": {"A=B": "c"}},
-            "it cannot be passed to a process: illegal environment variable name",
+            "the command cannot be passed to a process: illegal environment variable name",
             id="a name that is none",
         ),
     ],

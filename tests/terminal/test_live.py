@@ -407,7 +407,7 @@ def test_a_stop_is_told():
     stage.begin()
     stage.is_stopping = True
     stage.screen.tick()
-    assert stage.look().splitlines()[-1] == "       stopping; ctrl-c again ends it at once"
+    assert stage.look().splitlines()[-1] == "       stopping; ctrl-c again stops immediately"
 
 
 def test_ctrl_z_leaves_a_clean_terminal_and_its_time_is_not_counted():

@@ -28,7 +28,7 @@ def named(text: str) -> str:
         pytest.param(
             paint.problems,
             """\
-            error[LL201]: there is no state `x`
+            error[LL201]: the loop has no state `x`
               --> .loops/a.yaml:12:3
                |
             12 |   next: x
@@ -40,7 +40,7 @@ def named(text: str) -> str:
                | ^
             checked 1 loop: no problems""",
             """\
-            {red}error[LL201]{/}{bold}: there is no state `x`{/}
+            {red}error[LL201]{/}{bold}: the loop has no state `x`{/}
             {blue}  -->{/} .loops/a.yaml:12:3
             {blue}   |{/}
             {blue}12 |{/}   next: x

@@ -364,7 +364,7 @@ def test_another_process_notices_what_is_lost_when_it_needs_it(place):
         pack.unlink()
         pack.with_suffix(".idx").unlink()
     again = made.tree.store()
-    with pytest.raises(StoreError, match="has lost object"):
+    with pytest.raises(StoreError, match="is missing from the tree store"):
         again.restore(made.rules, made.first.guard)
     with pytest.raises(StoreError, match="cannot be read"):
         again.changed(made.first.project, made.second.project)
@@ -393,13 +393,13 @@ def test_a_store_that_others_can_use_is_refused(place):
     tree = make(place)
     store = tree.store()
     os.chmod(store.files.path, 0o755)
-    with pytest.raises(StoreError, match="can be used by others"):
+    with pytest.raises(StoreError, match="can be accessed by other users"):
         tree.store()
 
 
 def test_a_store_inside_the_project_is_refused(place):
     tree = make(place)
-    with pytest.raises(StoreError, match="would lie inside the project"):
+    with pytest.raises(StoreError, match="would be inside the project"):
         TreeStore.open(str(tree.root), str(tree.root / "state"), tree.found_git())
 
 

@@ -261,7 +261,7 @@ def test_what_cannot_be_put_back_is_named_and_the_rest_is_put_back(tree):
     done = store.restore(rules, start.guard)
     assert done == Restoration(
         ("tests/data/one.json",),
-        ("tests/test_a.py: a directory with other content is in the way",),
+        ("tests/test_a.py: a directory with other content already exists there",),
         done.kept,
     )
     assert (tree.root / "tests/test_a.py/.git/HEAD").exists()
@@ -278,7 +278,7 @@ def test_a_protected_file_that_was_too_large_cannot_be_put_back(tree):
     tree.write("tests/large.bin", "small")
     tree.write("tests/test_a.py", "assert 0")
     done = store.restore(rules, start.guard)
-    assert done.failed == ("tests/large.bin: too large to have been kept",)
+    assert done.failed == ("tests/large.bin: too large to be stored",)
     assert done.paths == ("tests/test_a.py",)
     assert (tree.root / "tests/large.bin").read_text() == "small"
 

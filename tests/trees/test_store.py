@@ -117,11 +117,11 @@ def test_a_store_that_is_gone_is_not_taken_for_an_empty_one(tree):
     rules = tree.rules(store)
     store.snapshot(rules)
     shutil.rmtree(store.files.path)
-    with pytest.raises(StoreError, match="has lost"):
+    with pytest.raises(StoreError, match="is missing from the tree store"):
         store.snapshot(rules)
     with pytest.raises(StoreError, match="is gone"):
         tree.store(create=False)
-    with pytest.raises(StoreError, match="not the one this run began with"):
+    with pytest.raises(StoreError, match="not the one this run started with"):
         tree.store().snapshot(rules)
 
 

@@ -104,7 +104,8 @@ def test_names_that_differ_only_in_case_are_refused_where_case_is_ignored(tmp_pa
     with pytest.raises(NotClean) as caught:
         refuse_twins(["A/x", "a/x"], str(tmp_path))
     assert (
-        caught.value.message == f"`A/x` and `a/x` differ only in case, and `{tmp_path}` ignores it"
+        caught.value.message
+        == f"`A/x` and `a/x` differ only in case, but `{tmp_path}` ignores case"
     )
 
 

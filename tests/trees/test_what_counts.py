@@ -165,7 +165,7 @@ def test_what_is_left_out_is_named_once(tree):
     rules = tree.rules(store)
     found = store.snapshot(rules)
     assert found.left_out == (
-        "`inner` is not part of the snapshot: a repository of its own",
+        "`inner` is not part of the snapshot: a separate git repository",
         "`pipe` is not part of the snapshot: neither a file nor a link",
         "`socket` is not part of the snapshot: neither a file nor a link",
     )
@@ -225,7 +225,7 @@ def test_a_submodule_is_left_out(tree, tmp_path):
     rules = tree.rules(store)
     found = store.snapshot(rules)
     assert rules.nested == ("lib",)
-    assert found.left_out == ("`lib` is not part of the snapshot: a repository of its own",)
+    assert found.left_out == ("`lib` is not part of the snapshot: a separate git repository",)
     assert ".gitmodules" in tree.paths(store, found.project)
 
 
@@ -314,7 +314,7 @@ def test_a_file_that_is_too_large_is_recorded_by_its_hash_and_not_stored(tree):
     after = store.snapshot(rules)
     assert store.changed(before.project, after.project) == Changed(1, ("large.bin",), 0, 0)
     assert store.diff(before.project, after.project) == (
-        b"Binary files a/large.bin and b/large.bin differ (too large to have been kept)\n"
+        b"Binary files a/large.bin and b/large.bin differ (too large to be stored)\n"
     )
     digest = hashlib.sha256((tree.root / "large.bin").read_bytes()).hexdigest()
     assert {one.path: one.sha256 for one in store.listing(after.project)}["large.bin"] == digest

@@ -45,8 +45,8 @@ from little_loops.terminal.summaries import last_words, next_step, since
 from little_loops.terminal.tables import cells
 
 EXAMPLES = (
-    ("ll-loop attach fix-types", "watch it; Ctrl-C detaches, the run goes on"),
-    ("ll-loop attach fix-types -v", "with all that its actions print"),
+    ("ll-loop attach fix-types", "watch it; Ctrl-C detaches, the run continues"),
+    ("ll-loop attach fix-types -v", "also show what its actions print"),
 )
 DEFAULT_ITERATIONS = 50
 
@@ -54,7 +54,7 @@ DEFAULT_ITERATIONS = 50
 class AttachArgs(
     WatchArgs,
     verb="attach",
-    summary="Watch a running loop live, and exit as it does.",
+    summary="Watch a running loop live, and exit with its exit code.",
     examples=EXAMPLES,
 ):
     loop: str = operand("a loop's name, or NAME@ID")
@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
         raise no_such_run(name)
     try:
         if view.status == "queued" and not args.quiet:
-            talk(f"{name} waits for its turn")
+            talk(f"{name} is queued")
         view = until_it_runs(runs, view)
         if view.status != "running":
             return _has_ended(args, runs, name)
@@ -157,7 +157,7 @@ def _screen(
 
     class Watching(Hints):
         def that_fits(self, room: int, dot: str) -> str:
-            more = f"ctrl-c detaches, the run goes on {dot} log {self.log}"
+            more = f"ctrl-c detaches, the run continues {dot} log {self.log}"
             return more if cells(more) <= room else "ctrl-c detaches"
 
     screen = LiveScreen(
@@ -198,7 +198,7 @@ def _plain_screen(args: AttachArgs, loop: str, limit: int) -> Observer:
 
 def _detached(args: AttachArgs, name: str) -> int:
     if not args.quiet:
-        talk(f"detached; {name} goes on")
+        talk(f"detached; {name} keeps running")
         if not args.json:
             talk(f"next: ll-loop attach {name}   or   ll-loop stop {name}")
     return OK

@@ -31,14 +31,14 @@ class CheckArgs(
     verb="check",
     summary="Run the checks of a loop once, in order, without a run;\n"
     "in a clean copy, if the loop has `clean: true`.\n"
-    "Exit 0 if all pass, 1 if one fails, 3 if they cannot judge.",
+    "Exit 0 if all pass, 1 if one fails, 3 if one cannot be judged.",
     examples=[
         ("ll-loop check fix-tests", "do the tests pass now?"),
         ("ll-loop check fix-tests -q && git push", "for scripts and hooks"),
     ],
 ):
     loop: str = operand("a loop's name or file")
-    verbose: int = count("show what each check printed, also if it passed", "-v")
+    verbose: int = count("show the output of each check, even if it passed", "-v")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -65,7 +65,9 @@ def checked_now(loop: FSMLoop, root: str) -> tuple[Checked, int]:
             f"`{loop.name}` has no check", "mark the state that decides with `check: true`"
         )
     by_agents = [name for name in all_checks if name not in checks]
-    why = f"`{by_agents[0]}` is an agent's check; only a run asks agents" if by_agents else ""
+    why = (
+        f"`{by_agents[0]}` is checked by an agent, which only happens in a run" if by_agents else ""
+    )
     if not checks:
         return Checked("error", (), why), 0
     adopt_orphans()  # what a check leaves running is ended with it

@@ -15,8 +15,8 @@ from little_loops.system.plain_files import read_plain, writing
 from little_loops.terminal.console import print_json, talk
 
 EXAMPLES = (
-    ("ll-loop compile fix-types", "print the states it becomes"),
-    ("ll-loop compile my-goal -o my-goal.fsm.yaml", "and keep them"),
+    ("ll-loop compile fix-types", "print the states it compiles to"),
+    ("ll-loop compile my-goal -o my-goal.fsm.yaml", "write them to a file"),
 )
 
 
@@ -27,7 +27,7 @@ class CompileArgs(
     examples=EXAMPLES,
 ):
     loop: str = operand("a loop's name or file")
-    output: str | None = value("write it there instead", "-o", metavar="FILE")
+    output: str | None = value("write to this file instead of stdout", "-o", metavar="FILE")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -66,7 +66,7 @@ def header(path: str) -> str:
 def write(output: str, text: str, source: str) -> None:
     try:
         if os.path.exists(output) and os.path.samefile(output, source):
-            raise UsageError(f"`{shown_path(output)}` is the file that is compiled")
+            raise UsageError(f"`{shown_path(output)}` is the input file")
         with writing(output) as stream:
             stream.write(text.encode())
     except OSError as error:

@@ -32,7 +32,7 @@ MAX_BYTES = 16 << 20
 STATE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 EXAMPLES = (
     ('eval "$(ll-loop completion bash)"', "for this shell"),
-    ("ll-loop completion bash --install", "for every new one"),
+    ("ll-loop completion bash --install", "for every new shell"),
     ("ll-loop completion fish | source", ""),
 )
 
@@ -128,7 +128,7 @@ def _install(shell: str, text: str, environ: Mapping[str, str]) -> int:
 
     path = place_of(shell, environ)
     if os.path.lexists(path) and not _is_ours(path, MARK):
-        raise UsageError(f"`{path}` is not ours", "move it away, then install again")
+        raise UsageError(f"`{path}` was not written by ll-loop", "move it away, then install again")
     temporary = f"{path}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -116,7 +116,7 @@ def _ask(wanted: Sequence[AgentAction], trust: Trust) -> None:
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError(
             "nothing was run",
-            "a milder `permission_mode` (`acceptEdits`, `plan`) needs no consent",
+            "a safer `permission_mode` (`acceptEdits`, `plan`) needs no consent",
         )
 
 
@@ -142,9 +142,9 @@ def _without_consent(wanted: Sequence[AgentAction], trust: Trust) -> UsageError:
     if changes:
         listed += f" (changed since you agreed to it: {one_line('; '.join(changes), SHOWN)})"
     return UsageError(
-        f"this loop runs agents without permission prompts, and nobody has agreed to that: {listed}",
+        f"this loop runs agents without permission prompts, and you have not agreed to that: {listed}",
         "agree once with `ll-loop trust`, for this run with `--allow-skip-permissions` "
-        f"or `{ALLOW}=1`, or set a milder `permission_mode` in the loop",
+        f"or `{ALLOW}=1`, or set a safer `permission_mode` in the loop",
     )
 
 

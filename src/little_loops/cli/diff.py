@@ -25,11 +25,11 @@ PLAIN = "\x1b[0m"
 class DiffArgs(
     OutputArgs,
     verb="diff",
-    summary="What a run changed, turn by turn, as `git diff` prints it.",
+    summary="Show what a run changed, turn by turn, like `git diff`.",
     examples=[
         ("ll-loop diff fix-tests", "each turn of its last run"),
         ("ll-loop diff fix-tests 4", "what step 4 changed"),
-        ("ll-loop diff fix-tests 2..6", "from before step 2 until after step 6"),
+        ("ll-loop diff fix-tests 2..6", "from before step 2 to after step 6"),
     ],
 ):
     loop: str | None = operand("a loop's name, or NAME@ID; default: the last run", optional=True)

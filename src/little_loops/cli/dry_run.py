@@ -58,9 +58,9 @@ class Conflict(NamedTuple):
     def __str__(self) -> str:
         match self.doing:
             case "killed":
-                return f"'{self.name}' was killed, and its action still works on {self.scope}"
+                return f"'{self.name}' was killed, but its action is still working on {self.scope}"
             case "killed elsewhere":
-                return f"'{self.name}' was killed elsewhere and may still work on {self.scope}"
+                return f"'{self.name}' was killed on another machine and may still be working on {self.scope}"
             case _:
                 return f"'{self.name}' is {self.doing} (pid {self.pid}) and works on {self.scope}"
 
@@ -186,14 +186,14 @@ def _seen(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str | None
 def _permissions(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str | None) -> str:
     name, mode = options.host, options.permission_mode
     if not host_named(name).needs_consent(mode):
-        return mode or "as the program has them"
+        return mode or "the program's default"
     if allowed is not None:
         return f"skip, allowed by {allowed}"
     wanted = [
         action for action in actions_needing_consent(loop, {}, trust.project) if action.host == name
     ]
     if not trust.covers(wanted):
-        return "skip, which nobody has agreed to yet: ll-loop trust"
+        return "skip, not agreed to yet: ll-loop trust"
     since = max(trust.actions[action] for action in wanted)
     return f"skip, trusted for this project since {_day(since)}"
 
@@ -234,7 +234,7 @@ def page(plan: Plan, *, ascii_only: bool = False, widest: int = WIDEST) -> Itera
         told = (f"{n}{'' if is_set else ' (not set)'}" for n, is_set in plan.environment.items())
         yield f"from the environment: {', '.join(told)}"
     if plan.unknown:
-        yield f"unknown until run: {', '.join(plan.unknown)}"
+        yield f"known only at run time: {', '.join(plan.unknown)}"
     if plan.warnings:
         noun = "warning" if plan.warnings == 1 else "warnings"
         yield f"{plan.warnings} {noun}: ll-loop validate {plan.loop.name}"

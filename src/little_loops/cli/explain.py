@@ -14,7 +14,7 @@ from little_loops.terminal.console import print_json, say
 class ExplainArgs(
     OutputArgs,
     verb="explain",
-    summary="Say what an error code means, with a wrong and a right example.",
+    summary="Explain an error code, with a wrong and a right example.",
     examples=[("ll-loop explain LL201", ""), ("ll-loop explain", "list them all")],
 ):
     code: str | None = operand("a code such as LL201; default: list them", optional=True)
@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
         return _list(json=args.json)
     code = catalogue().get(args.code.upper())
     if code is None:
-        raise UsageError(f"there is no code `{args.code}`", "`ll-loop explain` lists them")
+        raise UsageError(f"unknown error code `{args.code}`", "`ll-loop explain` lists them")
     if args.json:
         print_json({"schema": 1, **code._asdict()})
     else:

@@ -83,7 +83,7 @@ def carry_out(
     finally:
         to.out.finish(stop)
         if (why := _not_shown(to.out)) and show.quiet < 2:
-            to.err.write(f"warning: {why}; `ll-loop logs {name}` has it all\n")
+            to.err.write(f"warning: {why}; `ll-loop logs {name}` shows everything\n")
         if hint:
             said.warn(f"next: {hint}")
         to.err.finish(stop)
@@ -95,7 +95,7 @@ def carry_out(
 def _not_shown(out: Outlet) -> str | None:
     """Why not everything was shown; a reader that has gone wants to hear nothing more."""
     if out.lost:
-        return f"nobody read {out.lost:,} bytes"
+        return f"{out.lost:,} bytes were not shown"
     if out.refused is None or out.refused.errno in (EPIPE, EIO):
         return None
     return f"stdout: {(out.refused.strerror or str(out.refused)).lower()}"

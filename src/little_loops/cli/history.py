@@ -28,10 +28,10 @@ from little_loops.terminal.durations import now_ms
 from little_loops.terminal.tables import style_for
 
 EXAMPLES = (
-    ("ll-loop history", "the last runs of every loop"),
-    ("ll-loop history fix-types --last 7d", "those of one loop, this week"),
-    ("ll-loop history --prune 30d", "delete what is older than 30 days"),
-    ("ll-loop history fix-types --prune --keep 10", "delete all but its last ten"),
+    ("ll-loop history", "the latest runs of every loop"),
+    ("ll-loop history fix-types --last 7d", "its runs of the last week"),
+    ("ll-loop history --prune 30d", "delete runs older than 30 days"),
+    ("ll-loop history fix-types --prune --keep 10", "delete all but its last ten runs"),
 )
 SHOWN = 20
 BY_COUNT = 0.0
@@ -40,18 +40,20 @@ BY_COUNT = 0.0
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise BadValue(f"{text!r} is no number of runs")
+        raise BadValue(f"{text!r} is not a number of runs")
     return int(text)
 
 
-class HistoryArgs(OutputArgs, verb="history", summary="How past runs ended.", examples=EXAMPLES):
+class HistoryArgs(
+    OutputArgs, verb="history", summary="Show how past runs ended.", examples=EXAMPLES
+):
     loop: str | None = operand("a loop's name, or NAME@ID; default: all", optional=True)
-    last: float | None = value("only runs of the last 12h, 7d", convert=age, metavar="TIME")
+    last: float | None = value("only runs of the last 12h, 7d, ...", convert=age, metavar="TIME")
     limit: int = value(
         "show at most N runs; default: 20", convert=positive, metavar="N", default=SHOWN
     )
     prune: float | None = value(
-        "delete runs older than this: 30d",
+        "delete runs older than this, such as 30d",
         convert=age,
         metavar="AGE",
         optional=True,
@@ -71,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
     if args.prune is not None:
         return _prune(args, args.prune, root, name)
     if args.keep is not None:
-        raise UsageError("`--keep` says what `--prune` leaves", "add `--prune`")
+        raise UsageError("`--keep` only works with `--prune`", "add `--prune`")
     return _show(args, root, name)
 
 
@@ -96,7 +98,7 @@ def _show(args: HistoryArgs, root: str, name: str | None) -> int:
 def _none(args: HistoryArgs, name: str | None) -> str:
     of = "" if name is None else f" of {visible(name)}"
     when = "" if args.last is None else " in that time"
-    return f"no earlier runs{of}{when}"
+    return f"no past runs{of}{when}"
 
 
 def _mention_current(runs: Runs, name: str) -> None:

@@ -29,7 +29,7 @@ EXAMPLES = (
 class ListArgs(
     OutputArgs,
     verb="list",
-    summary="The loops of this project and how they last ended.",
+    summary="List the loops of this project and how their last runs ended.",
     examples=EXAMPLES,
 ):
     running: bool = flag("only runs that are running or queued")
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
         print_json({"schema": 1, **document(entries, Runs(root), now)})
     elif args.quiet < 2:
         if not entries:
-            say("there are no loops here")
+            say("this project has no loops")
             talk("next: ll-loop init")
             return OK
         style = style_for(sys.stdout, args.color)
@@ -67,6 +67,6 @@ def list_running(args: ListArgs, root: str) -> int:
     elif args.quiet < 2:
         style = style_for(sys.stdout, args.color)
         rows = [row(view, style, now) for view in views]
-        say("\n".join(table(COLUMNS, rows, style)) if rows else "nothing is running")
+        say("\n".join(table(COLUMNS, rows, style)) if rows else "no loop is running")
         complain(views, args.quiet)
     return OK

@@ -50,7 +50,7 @@ from little_loops.terminal.folding import fitted
 from little_loops.terminal.pager import paged
 
 EXAMPLES = (
-    ("ll-loop logs fix-types", "the last run, or the one under way"),
+    ("ll-loop logs fix-types", "the current run, or the last one"),
     ("ll-loop logs fix-types -f", "follow it until it ends"),
     ("ll-loop logs fix-types --state fix --raw", "what the actions of `fix` printed"),
     ("ll-loop logs fix-types --failed", "the last action that failed"),
@@ -65,7 +65,7 @@ IsOver = Callable[[], bool] | None
 """Whether nothing more will come; none if nobody waits for more."""
 
 
-class LogsArgs(OutputArgs, verb="logs", summary="What a run has printed.", examples=EXAMPLES):
+class LogsArgs(OutputArgs, verb="logs", summary="Show what a run has printed.", examples=EXAMPLES):
     loop: str = operand("a loop's name, or NAME@ID")
     follow: bool = flag("follow the run until it ends", "-f")
     tail: int | None = value("only the last N lines", convert=positive, metavar="N")
@@ -74,7 +74,7 @@ class LogsArgs(OutputArgs, verb="logs", summary="What a run has printed.", examp
     raw: bool = flag("only what actions printed")
     agent: bool = flag("only what agents ran and changed")
     failed: bool = flag("only the last action that failed")
-    timestamps: bool = flag("with the time of each line", "-t")
+    timestamps: bool = flag("show the time of each line", "-t")
     run: str | None = value("an earlier run, as `history` lists it", metavar="STAMP")
 
 

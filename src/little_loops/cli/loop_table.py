@@ -169,7 +169,7 @@ def _row(entry: Entry, style: Style, now: int, verbose: int) -> list[str]:
         else:
             last, about = complaint, fix
     elif entry.path is None:
-        about = "its file is gone"
+        about = "its file no longer exists"
     return [visible(entry.name), paradigm, last, about]
 
 

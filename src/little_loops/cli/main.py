@@ -130,8 +130,8 @@ def _refuse_if_ambiguous(verb: str, rest: list[str]) -> None:
     )
     if verb in stems:
         raise UsageError(
-            f"`{verb}` is a command of ll-loop and a loop of this project",
-            f"`ll-loop run {verb}` runs the loop; `ll-loop {verb} --help` is about the command",
+            f"`{verb}` is both a command of ll-loop and a loop of this project",
+            f"`ll-loop run {verb}` runs the loop; `ll-loop {verb} --help` shows help on the command",
         )
 
 
@@ -142,7 +142,7 @@ def _run_by_name(words: list[str]) -> int:
         raise UsageError(f"unknown option `{words[0]}`", "see `ll-loop --help`")
     meant = _verb_meant(words[0])
     if meant and len(operands) > 1:
-        raise UsageError(f"there is no command `{words[0]}`", f"did you mean `{meant}`?")
+        raise UsageError(f"unknown command `{words[0]}`", f"did you mean `{meant}`?")
     try:
         return _load_and_call("run", words)
     except UnknownLoop as error:

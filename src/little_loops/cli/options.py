@@ -240,7 +240,7 @@ def age(text: str) -> float:
     try:
         found = float(number) * unit
     except ValueError:
-        raise BadValue(f"{text!r} is no length of time like 90s, 10m, 2h") from None
+        raise BadValue(f"{text!r} is not a duration like 90s, 10m, 2h") from None
     if not found > 0:
         raise BadValue("must be more than 0")
     return min(found, OLDEST_S)

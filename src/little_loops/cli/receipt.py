@@ -1,4 +1,4 @@
-"""`ll-loop receipt`: write down what a run can show for its ending."""
+"""`ll-loop receipt`: write a receipt: what a run did and left."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class ReceiptArgs(
 def main(argv: Sequence[str]) -> int:
     args = ReceiptArgs.read(argv)
     if args.sign is not None and args.output is None:
-        raise UsageError("`--sign` writes the signature beside the receipt", "add `-o FILE`")
+        raise UsageError(
+            "`--sign` needs `-o`: it writes the signature beside the receipt", "add `-o FILE`"
+        )
     runs = Runs(find_project(os.getcwd()))
     receipt = make_receipt(runs, view_of(runs, args.loop, args.run), os.environ)
     if args.output is None:

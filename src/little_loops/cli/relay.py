@@ -39,7 +39,7 @@ def _call(inputs: Mapping[str, Any], scope: tuple[str, ...], environ: Mapping[st
     missing = [name for name in NEEDED if not environ.get(name)]
     if missing:
         raise UsageError(
-            f"`{missing[0]}` is not set: this verb is run by a relay's own states",
+            f"`{missing[0]}` is not set: only relay loops run this command",
             "run the loop instead: ll-loop run LOOP",
         )
     return Call(
@@ -68,7 +68,7 @@ def _number(text: str) -> int | None:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, "this verb is run by a relay's own states")
+        raise UsageError(message, "only relay loops run this command")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""`ll-loop restore`: get a file back as a run had it."""
+"""`ll-loop restore`: restore a file from a run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from little_loops.terminal.console import print_json, say
 class RestoreArgs(
     OutputArgs,
     verb="restore",
-    summary="Get a file back as it was when a run began, or as one of its steps left it.\n"
-    "What is there now is kept in the run's snapshots first.",
+    summary="Restore a file as it was when a run started, or as one of its steps left it.\n"
+    "The current version is first stored in the run's snapshots.",
     examples=[
-        ("ll-loop restore fix-tests tests/test_a.py", "as the last run found it"),
+        ("ll-loop restore fix-tests tests/test_a.py", "as before the last run"),
         ("ll-loop restore fix-tests tests/test_a.py --step 4", "as step 4 left it"),
     ],
 ):
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     if args.json:
         print_json({"schema": 1, "path": path, "bytes": len(file.data), "kept": kept})
     elif not args.quiet:
-        as_it = "when the run began" if args.step is None else f"after step {args.step}"
+        as_it = "when the run started" if args.step is None else f"after step {args.step}"
         say(f"restored {path} as it was {as_it}")
     return OK
 

@@ -78,7 +78,9 @@ class ResumeArgs(
         "which definition to use if the loop file has changed since the run started",
         choices=("original", "current"),
     )
-    allow_skip_permissions: bool = flag("let agents act without asking; see `ll-loop trust --help`")
+    allow_skip_permissions: bool = flag(
+        "let agents skip permission prompts; see `ll-loop trust --help`"
+    )
 
 
 def main(argv: Sequence[str]) -> int:
@@ -92,7 +94,7 @@ def continue_run(args: ResumeArgs) -> int:
     loop = chosen_definition(args, root, before)
     machine = loop or before.loop
     if args.from_state is not None and args.from_state not in machine.states:
-        raise UsageError(f"there is no state `{args.from_state}`")
+        raise UsageError(f"the loop has no state `{args.from_state}`")
     request = request_of(args, root, machine, before)
     show = Show(args.json, args.quiet, args.verbose, args.color)
     if before.damage and not args.quiet:
@@ -147,7 +149,7 @@ def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> FSMLoop
     )
     if found is None:
         if args.definition == "current":
-            raise UsageError(f"there is no loop `{before.loop.name}` any more")
+            raise UsageError(f"loop `{before.loop.name}` no longer exists")
         return None
     given = before.start.get("host", {})
     current = with_host(found, given, root).loop
@@ -157,10 +159,10 @@ def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> FSMLoop
     if not changes:
         return None
     raise UsageError(
-        f"the definition of `{before.loop.name}` has changed since the run began: "
+        f"the definition of `{before.loop.name}` has changed since the run started: "
         + "; ".join(changes),
-        "`--definition original` goes on with the machine it began with, "
-        "`--definition current` with the file as it is now",
+        "`--definition original` continues with the original machine, "
+        "`--definition current` with the current file",
     )
 
 

@@ -71,9 +71,11 @@ class RunArgs(
     scope: Sequence[str] | None = value(
         "the paths it works on, instead of the loop's `scope`", metavar="PATH", many=True
     )
-    id: str | None = value("name the run NAME@ID, to run a loop twice at a time", metavar="ID")
-    no_evidence: bool = flag("record nothing about the files; see `evidence`")
-    allow_skip_permissions: bool = flag("let agents act without asking; see `ll-loop trust --help`")
+    id: str | None = value("name the run NAME@ID, to run a loop more than once", metavar="ID")
+    no_evidence: bool = flag("do not record evidence")
+    allow_skip_permissions: bool = flag(
+        "let agents skip permission prompts; see `ll-loop trust --help`"
+    )
 
 
 def main(argv: Sequence[str]) -> int:
@@ -208,7 +210,7 @@ def _resume(args: RunArgs, name: str) -> int:
     if kept:
         listed = ", ".join(f"--{word}" for word in kept)
         raise UsageError(
-            f"a run that is resumed keeps its host, model and scope; you gave {listed}",
+            f"a resumed run keeps its host, model and scope; you passed {listed}",
             f"leave them out, or start again with `ll-loop run {name} --fresh`",
         )
     from little_loops.cli.resume import ResumeArgs, continue_run  # rarely asked for

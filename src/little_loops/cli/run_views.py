@@ -25,7 +25,7 @@ def view_of(runs: Runs, argument: str | None, stamp: str | None = None) -> RunVi
 def _last(runs: Runs) -> RunView:
     latest = [*runs.list(), *filter(None, [next(runs.past(), None)])]
     if not latest:
-        raise UsageError("there are no runs here yet", "`ll-loop run LOOP` starts one")
+        raise UsageError("this project has no runs yet", "`ll-loop run LOOP` starts one")
     return max(latest, key=lambda view: view.started_ms)
 
 
@@ -33,5 +33,5 @@ def story_of(runs: Runs, view: RunView) -> Story:
     """What the run has recorded so far."""
     machine = runs.machine(view)
     if machine is None:
-        raise UsageError(f"the files of `{view.name}` do not tell which loop it ran")
+        raise UsageError(f"the files of `{view.name}` do not say which loop it ran")
     return Story(machine).read(runs.events(view))

@@ -1,4 +1,4 @@
-"""`ll-loop show`: what a loop will do, in words."""
+"""`ll-loop show`: describe what a loop does."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from little_loops.terminal.evidence_lines import evidence_json, evidence_lines
 class ShowArgs(
     OutputArgs,
     verb="show",
-    summary="Say what a loop does: its states, its limits, how it can end.",
+    summary="Describe a loop: its states, its limits, how it can end.",
     examples=[
         ("ll-loop show fix-types", "in words"),
-        ("ll-loop show fix-types --json", "with the whole machine, for programs"),
+        ("ll-loop show fix-types --json", "as JSON, with the whole machine"),
     ],
 ):
     loop: str = operand("a loop's name or file")

@@ -20,8 +20,8 @@ from little_loops.terminal.tables import Column, Style, style_for, table
 
 EXAMPLES = (
     ("ll-loop status", "all runs that are running or unfinished"),
-    ("ll-loop status fix-types", "one of them, or how its last one ended"),
-    ("ll-loop status fix-types --exit-code", "and exit as it did; 5 while it runs"),
+    ("ll-loop status fix-types", "one run, or how the last one ended"),
+    ("ll-loop status fix-types --exit-code", "exit with its code; 5 while running"),
 )
 COLUMNS = (
     Column("NAME", least=12),
@@ -36,11 +36,11 @@ COLUMNS = (
 class StatusArgs(
     OutputArgs,
     verb="status",
-    summary="Where a run is, or all runs that are running or unfinished.",
+    summary="Show what a run is doing, or all runs that are running or unfinished.",
     examples=EXAMPLES,
 ):
     loop: str | None = operand("a loop's name, or NAME@ID", optional=True)
-    exit_code: bool = flag("exit as the run did; 5 while it runs, 1 if it crashed")
+    exit_code: bool = flag("exit with the run's exit code; 5 while it is running, 1 if it crashed")
     verbose: int = count("show dates instead of ages", "-v")
 
 
@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     if args.loop is not None:
         return one_run(args, args.loop, runs)
     if args.exit_code:
-        raise UsageError("`--exit-code` is that of one run", "name it: ll-loop status NAME")
+        raise UsageError("`--exit-code` needs the name of a run", "ll-loop status NAME --exit-code")
     views, now = runs.list(), now_ms()
     if args.json:
         found = [as_json(view, runs.texts(view), now) for view in views]
@@ -111,7 +111,7 @@ def _hints(view: RunView) -> str | None:
 def overview(views: Sequence[RunView], style: Style, now: int) -> list[str]:
     """A line for each run."""
     if not views:
-        return ["nothing is running, nothing is unfinished"]
+        return ["no running or unfinished runs"]
     return table(COLUMNS, [row(view, style, now) for view in views], style)
 
 

@@ -36,7 +36,7 @@ KILL_AFTER_S = 10.0
 class StopArgs(
     OutputArgs,
     verb="stop",
-    summary="Stop a running loop: its action is ended, its state saved.",
+    summary="Stop a running loop: end its action and save its state.",
     examples=[
         ("ll-loop stop fix-types", "and `ll-loop resume fix-types` later"),
         ("ll-loop stop --all", "every running or queued run of this project"),
@@ -45,7 +45,7 @@ class StopArgs(
 ):
     loop: str | None = operand("a loop's name, or NAME@ID", optional=True)
     all: bool = flag("stop every running or queued run of this project")
-    gone: bool = flag("free the scope of a run that was killed out of sight of this machine")
+    gone: bool = flag("free the scope of a run that was killed on another machine")
 
 
 class Stopped(NamedTuple):
@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
     if (args.loop is None) != args.all:
         raise UsageError("name one run, or all of them with `--all`", "see `ll-loop stop --help`")
     if args.gone and args.all:
-        raise UsageError("`--gone` is about one run", "name it: `ll-loop stop NAME --gone`")
+        raise UsageError("`--gone` needs the name of a run", "`ll-loop stop NAME --gone`")
     runs = Runs(find_project(os.getcwd()))
     if args.loop is None:
         return _stop_all(args, runs)
@@ -109,7 +109,7 @@ def stop_run(runs: Runs, name: str) -> Stopped:
     took = duration_text(round((time.monotonic() - began) * 1000))
     if before.status == "queued" and not _has_started(view, asked_ms):
         view = None  # what is there is an earlier run, or what it was to continue
-    became = "it did not answer and was killed" if was_killed else outcome(view)
+    became = "it did not respond and was killed" if was_killed else outcome(view)
     line = f"{name}: asked to stop (pid {before.holder.pid}), {became}   {took}"
     return Stopped(name, view, view is None or view.status == "interrupted", line)
 
@@ -144,7 +144,7 @@ def _has_started(view: RunView | None, asked_ms: int) -> bool:
 def outcome(view: RunView | None) -> str:
     """What became of it, by its files."""
     if view is None:
-        return "it was still waiting for its turn"
+        return "it was still queued"
     if view.status == "interrupted" and not view.is_crashed:
         return "action ended, state saved"
     return f"but it had ended: {since(view, now_ms())}"

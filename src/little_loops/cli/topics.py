@@ -31,8 +31,8 @@ INDENT = 2
 SIGINT, SIGTERM = 2, 15
 
 TOPICS = {
-    "exit-codes": "what `ll-loop` exits with, and what can be resumed after it",
-    "environment": "variables it reads, and those it gives to actions",
+    "exit-codes": "the exit codes of `ll-loop`, and what can be resumed",
+    "environment": "variables it reads, and those it sets for actions",
     "interpolation": "`${namespace.name}` in a loop file",
     "conditions": "how a result becomes a verdict",
 }
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
         return OK
     topic = argv[0]
     if topic not in TOPICS:
-        raise UsageError(f"there is no help on `{topic}`", f"there is: {', '.join(TOPICS)}")
+        raise UsageError(f"unknown help topic `{topic}`", f"topics: {', '.join(TOPICS)}")
     say("\n".join(page(topic, width)), paint.help_page)
     return OK
 
@@ -55,7 +55,7 @@ def _listed(width: int) -> Iterator[str]:
     yield ""
     yield from rows(TOPICS, width)
     yield ""
-    yield "ll-loop VERB --help is the page of a verb."
+    yield "For the options of a verb: ll-loop VERB --help"
 
 
 def page(topic: str, width: int = WIDTH) -> list[str]:
@@ -98,7 +98,7 @@ def lines_of(text: str, width: int) -> list[str]:
 
 
 def exit_codes(width: int) -> Iterator[str]:
-    yield "What `ll-loop` exits with"
+    yield "Exit codes"
     yield ""
     yield from rows({str(code): text for code, text in CODES.items()}, width)
     yield ""
@@ -109,8 +109,8 @@ def exit_codes(width: int) -> Iterator[str]:
     yield from (" " * INDENT + line for line in lines)
     yield ""
     yield from prose(
-        "`ll-loop wait NAME` exits as the run did, `ll-loop status NAME` with 0 whenever it could"
-        " answer. A run whose process was killed has no exit code of its own; it is shown as"
+        "`ll-loop wait NAME` exits with the run's exit code, `ll-loop status NAME` with 0 if it could"
+        " show it. A run whose process was killed has no exit code of its own; it is shown as"
         " interrupted (crashed) and can be resumed.",
         width,
     )
@@ -121,8 +121,8 @@ CODES = {
     FAILED: "the run failed, or a file could not be read or written",
     USAGE: "a mistake on the command line or in a loop file; nothing was run",
     LIMIT: "a limit was reached: iterations, time, cost or tokens",
-    PAUSED: "the run waits for you: a context handoff, or a review",
-    CONFLICT: "another run has the name, or works on an overlapping scope",
+    PAUSED: "the run is waiting for you: a context handoff, or a review",
+    CONFLICT: "another run has the same name or an overlapping scope",
     STOPPED_BY_ACTION: "an action printed LOOP_STOP: the run ended early, which is not a success",
     INTERNAL: "a bug in ll-loop; LL_TRACEBACK=1 shows where",
     SIGNALLED + SIGINT: "stopped by Ctrl-C; the state is saved",
@@ -154,38 +154,38 @@ AFTER = {
 def environment(width: int) -> Iterator[str]:
     from little_loops.definitions.settings import SETTINGS  # only this topic needs it
 
-    yield "What `ll-loop` reads"
+    yield "Variables that `ll-loop` reads"
     yield ""
     yield from rows(READ, width)
     yield ""
-    yield "Settings, above a loop file and below a flag"
+    yield "Settings: they override a loop file, and flags override them"
     yield ""
     names = ", ".join(f"LL_{name.upper()}" for name in SETTINGS)
     yield from (f"  {line}" for line in lines_of(names, width - INDENT))
     yield ""
-    yield "What every action is given, beside the caller's environment and `env`"
+    yield "Variables of every action, in addition to the caller's environment and `env`"
     yield ""
     yield from rows(GIVEN, width)
     yield ""
     yield from prose(
-        "An outer agent's session variables are taken away from actions:"
+        "The session variables of an enclosing agent are removed from actions:"
         f" {_words(SESSION_VARIABLES)}.",
         width,
     )
 
 
 READ = {
-    "NO_COLOR, FORCE_COLOR": "colour never, or always (`--color` decides over both)",
-    "CI": "no questions, plain lines",
-    "LL_ASCII": "signs as words, whatever the terminal can show",
-    "LL_HEARTBEAT": "seconds of silence before a sign of life where no terminal is; 0: none",
-    "LL_ALLOW_SKIP_PERMISSIONS": "1: agents may act without asking, as with the flag",
-    "LL_CHECK_ON_STOP": "a loop; Claude Code with the plugin does not end while its check fails",
+    "NO_COLOR, FORCE_COLOR": "never or always use colour (`--color` overrides both)",
+    "CI": "ask no questions, print plain lines",
+    "LL_ASCII": "print words instead of symbols",
+    "LL_HEARTBEAT": "without a terminal: report silent actions every so many seconds; 0: never",
+    "LL_ALLOW_SKIP_PERMISSIONS": "1: agents may skip permission prompts, as with the flag",
+    "LL_CHECK_ON_STOP": "a loop; with the plugin, Claude Code does not end while its check fails",
     "IS_SANDBOX": "1: `claude` may skip permissions as root",
-    "LL_TRACEBACK": "show where in ll-loop a bug is",
-    "MAX_ITERATIONS": "turns of a relay, above its file",
-    "XDG_CONFIG_HOME": "little-loops/config.yaml in it holds your own settings",
-    "XDG_STATE_HOME": "what you agreed to (`ll-loop trust`) is kept in little-loops/ there",
+    "LL_TRACEBACK": "1: show where in ll-loop a bug occurred",
+    "MAX_ITERATIONS": "the maximum number of turns of a relay; overrides its file",
+    "XDG_CONFIG_HOME": "your own settings are in little-loops/config.yaml there",
+    "XDG_STATE_HOME": "your consent (`ll-loop trust`) is stored in little-loops/ there",
 }
 GIVEN = ACTION_VARIABLES
 
@@ -203,7 +203,7 @@ def interpolation(width: int) -> Iterator[str]:
     )
     yield ""
     known = {
-        "context": "your own variables, those of the state first",
+        "context": "your own variables; those of the state override those of the loop",
         "captured": f"<state or capture>. {_words(RESULT_FIELDS)}",
         "env": "any environment variable; an unset one is empty",
         **{name: _words(fields) for name, fields in FIELDS.items()},
@@ -216,26 +216,26 @@ def interpolation(width: int) -> Iterator[str]:
     yield from rows(meaning, width)
     yield ""
     yield from prose(
-        "In a shell action a value of your own `context` stands as you wrote it; everything else is"
-        " data, and reaches the shell as one word that it never runs. In a prompt values are plain"
-        " text. Nothing that was filled in is looked at again. A name that does not exist is an"
-        " error: `ll-loop validate` finds it where it can be known, else the run does.",
+        "In a shell action, values of your own `context` are inserted as written; everything else is"
+        " data, and reaches the shell as one word that it never runs. In a prompt, values are plain"
+        " text. Filled-in values are not scanned for references. A name that does not exist is an"
+        " error: `ll-loop validate` reports it if it can, otherwise the run does.",
         width,
     )
 
 
 FORMS = {
     "${x.y}": "the value",
-    "${x.y:-text}": "the value, or the text where there is none",
+    "${x.y:-text}": "the value, or the text if there is no value",
     "$${": "a literal `${`",
-    "${HOME} ${F%.txt}": "without a dot after a word: the shell's own, left alone",
+    "${HOME} ${F%.txt}": "no dot after a word: left to the shell",
 }
 MODIFIER_HELP = {
-    "int": "checked to be a whole number, and may stand anywhere, also in arithmetic",
+    "int": "must be a whole number; allowed anywhere, even in arithmetic",
     "number": "the same for any decimal number",
-    "raw": "as it stands, also where the shell will run it: your risk",
+    "raw": "inserted unquoted, so the shell may run it: at your own risk",
     "q": "any value as one quoted word",
-    "words": "split at blanks, each word an argument",
+    "words": "split at spaces, each word an argument",
 }
 
 
@@ -250,7 +250,7 @@ def conditions(width: int) -> Iterator[str]:
     from little_loops.authoring.fields.table import CONDITIONS, OPERATORS
 
     yield from prose(
-        "A state's `condition` makes a verdict of what its action gave. Without one, a shell action"
+        "A state's `condition` turns the result of its action into a verdict. Without one, a shell action"
         " is judged by its exit code, an agent by the verdict it gives.",
         width,
     )
@@ -272,8 +272,8 @@ def conditions(width: int) -> Iterator[str]:
     yield ""
     yield from prose(
         f"Operators: {_words(OPERATORS.words)}. A condition that cannot judge (not a number, not"
-        " JSON, no such path) gives the verdict `error` with the reason, never a silent fail; so"
-        " does an action that was not found, killed or out of time. Completion is never read out of"
+        " JSON, no such path) gives the verdict `error` with a reason, never a silent fail. So"
+        " does an action that was not found, was killed or timed out. Completion is never inferred from"
         " prose.",
         width,
     )
@@ -281,10 +281,10 @@ def conditions(width: int) -> Iterator[str]:
 
 CONDITION_HELP = {
     "exit_code": "0 passes, 1 fails, everything else is an error",
-    "output_contains": "passes when a text or regular expression is found in the output",
-    "output_json": "passes when a value in the output, found with jq, compares to the target",
-    "output_numeric": "passes when the number the action printed (its last line) compares",
-    "convergence": "target, progress or stall: does the number come nearer to its target?",
+    "output_contains": "passes when the output contains a text or regular expression",
+    "output_json": "passes when a value that jq finds in the output matches the target",
+    "output_numeric": "passes when the number in the last line of output matches the target",
+    "convergence": "target, progress or stall: does the number get closer to its target?",
     "verdict": "what the agent decides: structured output, or a last line `VERDICT: word`",
     "all": "passes when all of them pass",
     "any": "passes when one of them passes",

@@ -22,18 +22,18 @@ from little_loops.terminal.console import print_json, say, talk
 class TrustArgs(
     OutputArgs,
     verb="trust",
-    summary="Let the agents of this project's loops act without permission prompts.\n"
-    "What you agree to is kept for you alone, and only for these very actions.",
+    summary="Allow the agents of this project's loops to skip permission prompts.\n"
+    "Your consent is stored for you only, and covers exactly these actions.",
     examples=[
         ("ll-loop trust", "all loops of this project, as they are now"),
         ("ll-loop trust fix-types", "the actions of one loop"),
         ("ll-loop trust --list", "what you have agreed to"),
-        ("ll-loop trust --revoke", "take it all back"),
+        ("ll-loop trust --revoke", "revoke all of it"),
     ],
 ):
     loop: str | None = operand("a loop's name or file; default: all of them", optional=True)
-    list: bool = flag("show what was agreed to here")
-    revoke: bool = flag("take it back for this project")
+    list: bool = flag("show what you have agreed to")
+    revoke: bool = flag("revoke it for this project")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -72,7 +72,7 @@ def _show(root: str, *, json: bool) -> int:
         print_json({"schema": 1, "project": trust.project, "actions": actions})
         return OK
     if not trust.actions:
-        say("nothing is trusted here")
+        say("nothing is trusted in this project")
         return OK
     say(f"trusted in {visible(trust.project, newlines=False)}:")
     for action, since in trust.actions.items():

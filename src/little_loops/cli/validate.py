@@ -66,7 +66,7 @@ class ValidateArgs(
     output_format: str | None = value(
         "how problems are printed; default: text", choices=("text", "json", "github")
     )
-    verbose: int = count("say of each loop what it will do, also of several", "-v")
+    verbose: int = count("describe what each loop will do, even if there are several", "-v")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -75,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
     named = dict.fromkeys(each if each == STDIN else find_loop(each, root) for each in args.files)
     paths = list(named) or loop_files(root)
     if not paths:
-        raise UsageError("there are no loops here", "`ll-loop init` writes a first one")
+        raise UsageError("this project has no loops", "`ll-loop init` creates a first one")
     checked = [check(path, root) for path in paths]
     match args.output_format or ("json" if args.json else "text"):
         case "json":
@@ -116,7 +116,7 @@ def _same_name(definition: Definition, path: str, root: str) -> Iterator[Problem
     others = namesakes(definition.loop.name, path, root)
     if others:
         listed = " and ".join(f"`{shown_path(other)}`" for other in others)
-        message = f"the loop's name `{definition.loop.name}` is also that of {listed}"
+        message = f"the loop name `{definition.loop.name}` is also used by {listed}"
         place = definition.places.at("name")
         yield Problem("LL015", message, place, "give one of them another `name`")
 
@@ -175,7 +175,7 @@ def summary(checked: Sequence[Checked], *, strict: bool = False) -> str:
         return f"{files}: no problems"
     bad = sum(bool(each.problems) for each in checked)
     told = f"{_count(errors, 'error')}, {_count(warnings, 'warning')} in {_count(bad, 'file')}"
-    why = "; with --strict a warning is as bad as an error" if strict and warnings else ""
+    why = "; --strict treats warnings as errors" if strict and warnings else ""
     return f"{files}: {told}{why}"
 
 

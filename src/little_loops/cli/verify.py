@@ -31,13 +31,13 @@ class VerifyArgs(
     summary="Check a receipt: its form, its signature, the run's log, and every file.\n"
     "Exit 0 verified, 1 contradicted, 3 stale, 2 not a receipt.",
     examples=[
-        ("ll-loop verify receipt.json", "are these still the files?"),
-        ("ll-loop verify receipt.json --rerun", "and do the checks pass on them? (for CI)"),
+        ("ll-loop verify receipt.json", "check the files here"),
+        ("ll-loop verify receipt.json --rerun", "also run the checks again (for CI)"),
     ],
 ):
     file: str = operand("a receipt")
     rerun: bool = flag("run the deciding checks again, in a clean copy")
-    signers: str | None = value("who may sign, as for ssh-keygen -Y verify", metavar="FILE")
+    signers: str | None = value("the allowed signers, as for ssh-keygen -Y verify", metavar="FILE")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -75,12 +75,17 @@ def _rerun(receipt: Receipt, root: str, *, is_vouched_for: bool) -> list[Finding
     """
     definition = receipt.predicate["definition"]
     if digest(definition["machine"]) != definition["sha256"]:
-        return [Finding("contradicted", "the definition holds a secret that was masked: no rerun")]
+        return [
+            Finding(
+                "contradicted",
+                "the definition contains a masked secret, so the checks cannot be run again",
+            )
+        ]
     try:
         loop = FSMLoop.from_dict(definition["machine"])
         checks = shell_checks_of(loop)
         if not checks:
-            return [Finding("contradicted", "the loop has no check of a shell's: nothing to rerun")]
+            return [Finding("contradicted", "the loop has no shell check to run again")]
         if not is_vouched_for and (why_not := _not_of_loop(loop, root)) is not None:
             return [Finding("stale", why_not)]
         checked = run_checks_in_copy(loop, checks, root, os.environ)

@@ -1,4 +1,4 @@
-"""`ll-loop wait`: wait for a run to end, and exit as it did."""
+"""`ll-loop wait`: wait for a run to end, and exit with its exit code."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ POLL_S = 0.05
 class WaitArgs(
     OutputArgs,
     verb="wait",
-    summary="Wait for a run to end, and exit with the code it ended with; 1 if it crashed.",
+    summary="Wait for a run to end, and exit with its exit code, or 1 if it crashed.",
     examples=[
         ("ll-loop wait fix-types", "until it ends"),
-        ("ll-loop wait fix-types --timeout 90s", "or for 90 s: then exit 3, it runs on"),
+        (
+            "ll-loop wait fix-types --timeout 90s",
+            "at most 90 s; then exit 3",
+        ),
     ],
 ):
     loop: str = operand("a loop's name, or NAME@ID")
@@ -52,7 +55,7 @@ def _ended(runs: Runs, name: str) -> RunDetail | None:
     """The run with its end; none if another one has begun meanwhile."""
     found = runs.ended(name)
     if found is None:
-        raise UsageError(f"there is no run of `{name}` to wait for")
+        raise UsageError(f"`{name}` has no run to wait for")
     return None if found.view.is_alive else found
 
 

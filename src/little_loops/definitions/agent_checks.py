@@ -48,7 +48,7 @@ def _of_options(definition: Definition, filling: Filling, name: str) -> Iterator
     if loop.on_handoff == "spawn" and options.host != "claude":
         yield Problem(
             "LL232",
-            f"`on_handoff: spawn` starts its session with `claude`; `{options.name}` cannot resume",
+            f"`on_handoff: spawn` only works with `claude`; `{options.name}` cannot resume the run",
             _place(definition, "on_handoff"),
             "use `on_handoff: continue`, or `host: claude` for this state",
             "warning",
@@ -91,9 +91,9 @@ def _of_limits(definition: Definition, loop: FSMLoop, host: Host) -> Iterator[Pr
             others = (*host.counts, "max_iterations", "timeout")
             yield Problem(
                 "LL233",
-                f"`{limit}` cannot bound host `{host.name}`, which reports no {what}",
+                f"`{limit}` cannot limit host `{host.name}`, which does not report {what}",
                 _place(definition, limit),
-                f"bound the run by {' or '.join(f'`{other}`' for other in others)}",
+                f"limit the run with {' or '.join(f'`{other}`' for other in others)}",
                 "warning",
             )
 
@@ -129,15 +129,15 @@ def _of_command(
     elif path is None:
         yield Problem(
             "LL421",
-            f"`/{command}` is given data, and its file was not found to see what it does with it",
+            f"`/{command}` receives data, but its file was not found, so what it does with it is unknown",
             place,
-            "make sure the command runs no shell on its arguments",
+            "make sure that the command does not pass its arguments to a shell",
             "warning",
         )
     elif runs_shell_on_arguments(path):
         yield Problem(
             "LL420",
-            f"`/{command}` runs a shell on its arguments, so it may not be given data",
+            f"`/{command}` passes its arguments to a shell, so it must not receive data",
             place,
             "pass the data in a file: `${captured.x.file}` holds the whole output",
         )

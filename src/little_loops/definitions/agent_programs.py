@@ -43,8 +43,8 @@ def refusal(loop: FSMLoop, missing: MissingAgent) -> UsageError | None:
     if loop.paradigm not in NEEDED_BY:
         return None
     return UsageError(
-        f"{missing.why}, and state `{missing.state}` runs an agent with it",
-        "install it (`ll-loop doctor` shows what is there), choose another with `--host`, or name your own "
+        f"{missing.why}, but state `{missing.state}` needs it to run an agent",
+        "install it (`ll-loop doctor` shows what is installed), choose another with `--host`, or name your own "
         'in the loop: `host: {name: command, command: [my-agent, "{prompt}"]}`',
     )
 

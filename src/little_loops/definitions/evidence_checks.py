@@ -15,7 +15,7 @@ from little_loops.errors import LittleLoopsError, Problem
 from little_loops.fsm.schema import PROOF_VERDICTS, FSMLoop
 
 TRANSITIONS = tuple(f"on_{verdict}" for verdict in PROOF_VERDICTS)
-NO_REPOSITORY = "`git init`, or "
+NO_REPOSITORY = "run `git init`, or "
 MARK_IT = "mark the shell state that decides with `check: true`"
 
 
@@ -78,16 +78,16 @@ def _without_effect(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
         return
     evidence = loop.evidence
     if evidence.tampering in ("restore", "fail") and evidence.protect is None:
-        why = "it applies to what the check's command names, because nothing is protected by name"
+        why = "it only applies to files that the check's command names"
         message = f"`tampering: {evidence.tampering}` without `protect`: {why}"
         yield _warning(definition, ("evidence", "tampering"), message, "add `protect: [tests/]`")
     if evidence.setup is not None and not evidence.clean:
-        why = "it is run in the clean copy, and `clean` is not true"
+        why = "it runs in the clean copy, but `clean` is not true"
         yield _idle(definition, ("evidence", "setup"), why, "add `clean: true`, or remove it")
     if not shell_checks_of(loop):
         for name, is_asked in (("clean", evidence.clean), ("confirm", evidence.confirm > 1)):
             if is_asked:
-                why = "only shell checks are run again, and the loop has none"
+                why = "only shell checks are run again, but the loop has none"
                 yield _idle(definition, ("evidence", name), why, MARK_IT)
     yield from _never_taken(definition, loop)
 

@@ -77,7 +77,7 @@ def with_host(found: LoopFile, given: Mapping[str, str], root: str) -> LoopFile:
 def find_loop(argument: str, root: str) -> str:
     paths = resolve(argument, root, name_of, cwd=os.getcwd())
     if not paths:
-        raise UnknownLoop(f"there is no loop `{argument}`", _available(argument, root))
+        raise UnknownLoop(f"no loop named `{argument}`", _available(argument, root))
     if len(paths) > 1 and not _one_is_compiled(paths):
         raise _ambiguous(argument, paths)
     return paths[0]
@@ -130,7 +130,7 @@ def _is_compiled(path: str) -> bool:
 def _ambiguous(name: str, paths: Sequence[str]) -> UsageError:
     listed = " and ".join(f"`{shown_path(path)}`" for path in paths)
     return UsageError(
-        f"{len(paths)} files are called `{name}`: {listed}",
+        f"{len(paths)} loops are named `{name}`: {listed}",
         "give one of them another `name`",
     )
 
@@ -138,15 +138,13 @@ def _ambiguous(name: str, paths: Sequence[str]) -> UsageError:
 def _available(argument: str, root: str) -> str:
     stems = [os.path.splitext(os.path.basename(path))[0] for path in loop_files(root)]
     if not stems:
-        return (
-            f"there are no loops in `{shown_path(os.path.join(root, LOOPS))}`; try `ll-loop init`"
-        )
+        return f"no loops found in `{shown_path(os.path.join(root, LOOPS))}`; try `ll-loop init`"
     from difflib import get_close_matches  # only where something failed
 
     near = get_close_matches(argument, stems, 1)
     if near:
         return f"did you mean `{near[0]}`?"
-    return "there are: " + ", ".join(f"`{stem}`" for stem in sorted(stems)[:20])
+    return "available: " + ", ".join(f"`{stem}`" for stem in sorted(stems)[:20])
 
 
 def context_overrides(
@@ -163,7 +161,7 @@ def context_overrides(
             raise UsageError(f"`--context {pair}` is not of the form key=value")
         if name not in loop.context:
             known = ", ".join(f"`{key}`" for key in loop.context) or "none"
-            raise UsageError(f"the loop has no context `{name}`", f"it has: {known}")
+            raise UsageError(f"the loop has no context variable `{name}`", f"known: {known}")
         overrides[name] = value
     if overrides:
         _check_machine(overrides, loop, places)

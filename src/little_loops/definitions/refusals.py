@@ -38,7 +38,7 @@ def _counts(environ: Mapping[str, str]) -> Iterator[dict[str, int]]:
     os.makedirs(path, mode=0o700, exist_ok=True)
     folder = Folder.at(path)
     if folder is None:
-        raise StorageError(f"`{path}` is gone")
+        raise StorageError(f"`{path}` no longer exists")
     with folder, guarded(folder):
         counts = _read(folder)
         yield counts

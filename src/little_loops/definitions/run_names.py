@@ -16,7 +16,7 @@ def run_named(argument: str, root: str) -> str:
         return argument
     name = loop_name_of(argument, root)
     if name is None:
-        raise UsageError(f"there is no loop or run `{argument}`", available(root))
+        raise UsageError(f"no loop or run named `{argument}`", available(root))
     return name
 
 
@@ -52,4 +52,4 @@ def available(root: str) -> str:
     runs = [view.name for view in Runs(root).list()]
     stems = [os.path.splitext(os.path.basename(path))[0] for path in loop_files(root)]
     known = ", ".join(f"`{name}`" for name in sorted({*runs, *stems})[:20])
-    return f"there are: {known}" if known else "there are none here; try `ll-loop init`"
+    return f"available: {known}" if known else "this project has no loops; try `ll-loop init`"

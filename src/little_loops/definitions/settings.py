@@ -109,7 +109,7 @@ def read_config(path: str) -> dict[str, Any]:
     if unknown := values.keys() - {*SETTINGS, EVIDENCE}:
         listed = ", ".join(f"`{name}`" for name in sorted(unknown))
         known = ", ".join(f"`{name}`" for name in (*SETTINGS, EVIDENCE))
-        raise UsageError(f"`{path}` has unknown settings: {listed}", f"there are: {known}")
+        raise UsageError(f"`{path}` has unknown settings: {listed}", f"known: {known}")
     _values(values, path)
     return values
 

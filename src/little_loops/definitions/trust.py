@@ -140,7 +140,7 @@ def _check_owner(folder: Folder) -> None:
     seen = os.fstat(folder.fd)
     if seen.st_uid != os.geteuid() or seen.st_mode & 0o022:
         raise StorageError(
-            f"`{folder.path}` can be written by others",
+            f"`{folder.path}` is writable by other users",
             f"chown it to yourself and `chmod 700 {folder.path}`",
         )
 

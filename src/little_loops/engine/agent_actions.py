@@ -103,7 +103,7 @@ def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) 
 def _left(ended: process.Ended) -> Iterator[str]:
     if ended.left:
         names = ", ".join(f"{one.name} (pid {one.pid})" for one in ended.left)
-        yield f"ended what the agent had left running: {names}"
+        yield f"ended processes that the agent had left running: {names}"
 
 
 def _run(
@@ -156,7 +156,7 @@ def _with_continuation(at: Workplace, command: RunAgent, text: str) -> str:
     if not command.job.continuation:
         return text
     path = os.path.join(at.run_dir, CONTINUE)
-    note = f"An earlier session handed this over; its notes are in {path}"
+    note = f"An earlier session handed this task over; its notes are in {path}"
     return f"{text}\n\n{note}"
 
 

@@ -79,12 +79,12 @@ def prove_clean(
             return CleanProof("this project is not in a git repository")
         here = _ask(check, project, inherited(environ), stop)
         if here.verdict == "error":
-            return CleanProof(f"the check cannot be judged here ({here.how})")
+            return CleanProof(f"the result of the check cannot be judged here ({here.how})")
         return _in_copy(git, project, check, environ, protect, here, stop)
     except (StoreError, StorageError) as error:
         return CleanProof(error.message)
     except Interrupted:
-        return CleanProof("it takes too long")
+        return CleanProof("it took too long")
 
 
 def _in_copy(
@@ -112,7 +112,7 @@ def _in_copy(
             with _planted(os.path.join(path, source)):
                 if _noticed(there, _ask(check, path, env, stop), source):
                     return CleanProof(None, source)
-    return CleanProof("a syntax error in the copy did not change what the check says")
+    return CleanProof("a syntax error in the copy did not change the result of the check")
 
 
 def _did(answer: Answer) -> str:
@@ -141,7 +141,7 @@ def _ask(check: Check, cwd: str, env: Mapping[str, str], stop: StopFlag | None) 
     except process.CannotStart as problem:
         return Answer("error", problem.reason, b"")
     if ended.cut_by != "none":
-        return Answer("error", f"no end within {LIMIT_S:g} s", bytes(said))
+        return Answer("error", f"not finished after {LIMIT_S:g} s", bytes(said))
     how = f"exit {ended.exit_code}" if ended.signal is None else f"signal {ended.signal}"
     if refused := re.search(rb"^FATAL_ERROR:[ \t]*(.+)", said, re.MULTILINE):
         return Answer("error", visible(refused[1].decode("utf-8", "replace")[:SHOWN]), bytes(said))

@@ -67,7 +67,9 @@ def _act(
 
             return run_agent(at, RUN, RunAgent(job, text, is_slash, HostOptions(), ""), filled)
         case Builtin(name):
-            return ActionOutcome(Result(None, 0, failure=f"`{name}` is an action of a run's own"))
+            return ActionOutcome(
+                Result(None, 0, failure=f"`{name}` only works inside a stored run")
+            )
 
 
 def _told(directory: str, result: Result) -> ActionResult:

@@ -213,7 +213,7 @@ def _read_rules(raw: bytes) -> Rules:
     try:
         return Rules.from_json(json.loads(raw))
     except ValueError as error:
-        raise StoreError(f"what the run's start fixed is damaged: {error}") from error
+        raise StoreError(f"the record of the run's start is damaged: {error}") from error
 
 
 def _write(path: str, data: bytes) -> None:
@@ -280,7 +280,9 @@ def _looking(
         if cut.by == "stop" and isinstance(command, TakeSnapshot) and command.ending is not None:
             return SnapshotCut(world.clock.now(), command.when, command.ending)
         asked = world.stop_asked() if cut.by == "stop" else None
-        return asked or StoreFailed(world.clock.now(), f"it took longer than {SNAPSHOT_S:g} s")
+        return asked or StoreFailed(
+            world.clock.now(), f"the snapshot took longer than {SNAPSHOT_S:g} s"
+        )
     except (StoreError, StorageError) as error:
         return StoreFailed(world.clock.now(), error.message)
 
@@ -381,14 +383,14 @@ def _warnings(taken: model.Snapshot, is_first: bool) -> tuple[str, ...]:
     if not is_first or not taken.unstored:
         return taken.left_out
     paths = listed(taken.unstored, len(taken.unstored))
-    return (*taken.left_out, f"too large to be stored, and so to be restored: {paths}")
+    return (*taken.left_out, f"too large to store, so it cannot be restored: {paths}")
 
 
 def _led_to(guard: Guard) -> Iterator[str]:
     """What is protected though no pattern names it, before an agent works there in vain."""
     for path in guard.led_to[:MAX_LED_TO]:
         yield (
-            f"`{path}` is protected, because a protected link leads to it; add `!/{path}` to"
+            f"`{path}` is protected, because a protected link points to it; add `!/{path}` to"
             " `protect` if agents may change it"
         )
 
@@ -407,13 +409,13 @@ def run_in_copy(
     except Interrupted as cut:
         if cut.by == "stop":
             return ActionOutcome(Result(None, 0, cut_by="stop"))
-        return _no_copy(f"it took longer than {SNAPSHOT_S:g} s")
+        return _no_copy(f"the snapshot took longer than {SNAPSHOT_S:g} s")
     except StoreError as error:
         return _no_copy(error.message + (f" ({error.help})" if error.help else ""))
 
 
 def _no_copy(why: str) -> ActionOutcome:
-    return ActionOutcome(Result(None, 0, failure=f"no clean copy: {why}"))
+    return ActionOutcome(Result(None, 0, failure=f"cannot make a clean copy: {why}"))
 
 
 def _bound(trees: RunTrees, at: Workplace) -> None:
@@ -471,7 +473,9 @@ def _spoiled(trees: RunTrees, wanted: CleanCopy, changed: frozenset[str]) -> str
     others = sorted(path for path in changed if mine(path) and not within(path, wanted.writes))
     if others:
         named = listed(others, len(others))
-        return f"while it ran, something changed {named} in the clean copy, as it never did here"
+        return (
+            f"while it ran, something changed {named} in the clean copy, which never happened here"
+        )
     return None
 
 
@@ -506,7 +510,7 @@ def _set_up(
     if ended.cut_by == "stop":
         return Result(None, 0, cut_by="stop")
     last = said.decode("utf-8", "replace").rstrip().rpartition("\n")[2]
-    how = f"exit {ended.exit_code}" if ended.exit_code is not None else "it was cut"
+    how = f"exit {ended.exit_code}" if ended.exit_code is not None else "interrupted"
     return Result(None, 0, failure=f"`setup` failed in the clean copy ({how}): {last}")
 
 

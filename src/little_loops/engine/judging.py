@@ -68,14 +68,16 @@ def judge_bounded(
     except CannotJudge as problem:
         return unjudged(str(problem), seen)
     except OSError as error:
-        return Judgement(ERROR, f"cannot judge, no process can be started: {error.strerror}")
+        return Judgement(
+            ERROR, f"cannot judge, because no process can be started: {error.strerror}"
+        )
     said, status = _hear(pid, reading, deadline)
     if said is None or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in OUT_OF_TIME):
-        return unjudged(f"{name} gave no answer within {seconds:g} s", seen)
+        return unjudged(f"{name} did not finish within {seconds:g} s", seen)
     try:
         verdict, reason, *_ = json.loads(said)
     except ValueError:
-        return unjudged(f"{name} needs too much memory, or crashed", seen)
+        return unjudged(f"{name} ran out of memory or crashed", seen)
     return Judgement(verdict, reason)
 
 

@@ -129,7 +129,7 @@ def _evidence(loop: FSMLoop, request: RunRequest, services: Services) -> str | N
 
     kept = evidence_for(loop, request.root, services.environ, wanted=request.evidence)
     if kept not in ("on", "off", None):
-        services.warn(f"warning: no evidence is kept of what agents change: {kept}")
+        services.warn(f"warning: no evidence is recorded of what agents change: {kept}")
     return kept
 
 
@@ -200,8 +200,8 @@ def _warn_of_tampering(before: StoredRun, services: Services) -> None:
     paths = _changed_by_cut_turn(before, services)
     if paths:
         services.warn(
-            f"warning: {listed(paths, len(paths))} changed during an agent's turn that was cut short,"
-            " and this run starts with the change; look at it with `git diff`"
+            f"warning: {listed(paths, len(paths))} changed during an interrupted turn of an agent,"
+            " and this run starts with the change; review it with `git diff`"
         )
 
 
@@ -233,7 +233,7 @@ def _end_orphans_of(files: RunFiles) -> None:
 def unfinished(name: str, run: LoopState) -> UsageError:
     how = "interrupted (crashed)" if run.status == "running" else run.status.replace("_", " ")
     return UsageError(
-        f"there is an unfinished run of `{name}`: {how} in state `{run.current_state}`",
+        f"`{name}` has an unfinished run: {how} in state `{run.current_state}`",
         f"`ll-loop resume {name}` continues it, `ll-loop run {name} --fresh` starts again",
     )
 
@@ -302,8 +302,8 @@ def _refuse_agents_definition(before: StoredRun, name: str, services: Services) 
     for path in _changed_by_cut_turn(before, services):
         if path == own or path.startswith(f"{loops_of(before.files.root)}/"):
             raise UsageError(
-                f"`{path}` changed during an agent's turn that was cut short",
-                f"look at it with `git diff`; `ll-loop resume {name} --definition original` continues"
+                f"`{path}` changed during an interrupted turn of an agent",
+                f"review it with `git diff`; `ll-loop resume {name} --definition original` continues"
                 " with the definition that the run was started with",
             )
 
@@ -352,7 +352,7 @@ def _changed_context(before: StoredRun, loop: FSMLoop | None) -> Mapping[str, An
 
 def check_resumable(name: str, loop: FSMLoop, run: LoopState) -> None:
     if why := not_resumable(loop, run):
-        raise UsageError(f"there is nothing to resume in `{name}`: {why}")
+        raise UsageError(f"nothing to resume in `{name}`: {why}")
 
 
 def _end_orphans(
@@ -449,7 +449,7 @@ def _put_away(request: RunRequest, services: Services, writer: RunWriter) -> Run
     try:
         return archive(request.root, request.name, writer.folder)
     except StorageError as error:
-        services.warn(f"warning: the run was not put into the history: {error.message}")
+        services.warn(f"warning: the run was not moved to the history: {error.message}")
         return None
 
 

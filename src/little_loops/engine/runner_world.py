@@ -107,12 +107,12 @@ def _act(world: RunnerWorld, run: LoopState, command: RunShell | RunAgent) -> Ac
 
 
 def _refuse(world: RunnerWorld, run: LoopState, command: RunBuiltin) -> ActionEnded:
-    why = f"`{command.name}` needs a run that is kept; use `PersistentExecutor`"
+    why = f"`{command.name}` needs a stored run; use `PersistentExecutor`"
     return ActionEnded(world.clock.now(), Result(None, 0, failure=why))
 
 
 def _keep_no_trees(world: RunnerWorld, run: LoopState, command: TreeCommand) -> StoreFailed:
-    why = "evidence needs a run that is kept; use `PersistentExecutor`"
+    why = "evidence needs a stored run; use `PersistentExecutor`"
     return StoreFailed(world.clock.now(), why)
 
 

@@ -381,7 +381,7 @@ def ask_version(program: str, hint: str, which: Which, run: Run) -> Probe:
 def host_named(name: str) -> Host:
     """The host of that name: `HOST` in the module called like it.  Only the one in use is imported."""
     if name not in HOST_NAMES:
-        raise UsageError(f"no host is called `{name}`", f"hosts are {_known()}")
+        raise UsageError(f"unknown host `{name}`", f"known hosts: {_known()}")
     host: Host = import_module(f"little_loops.hosts.{name}").HOST
     return host
 
@@ -389,7 +389,7 @@ def host_named(name: str) -> Host:
 def check_options(options: HostOptions) -> list[str]:
     """What is wrong with the options of the host they name."""
     if options.host not in HOST_NAMES:
-        return [f"no host is called `{options.host}`; hosts are {_known()}"]
+        return [f"unknown host `{options.host}`; known hosts: {_known()}"]
     return host_named(options.host).check_options(options)
 
 

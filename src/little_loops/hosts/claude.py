@@ -76,7 +76,7 @@ class ClaudeHost:
         mode = options.permission_mode
         if mode is not None and mode not in MODES:
             listed = ", ".join(f"`{known}`" for known in MODES)
-            problems.append(f"`claude` has no permission mode `{mode}`; there are {listed}")
+            problems.append(f"`claude` has no permission mode `{mode}`; known: {listed}")
         if options.command is not None:
             problems.append("`command` is for `host: command`")
         return problems + [found for word in options.args or () if (found := objection(word))]

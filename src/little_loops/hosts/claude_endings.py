@@ -126,9 +126,9 @@ def unknown(name: str, commands: tuple[str, ...]) -> str:
     near = difflib.get_close_matches(name, commands, n=3)
     others = sorted(set(commands) - set(near))
     shown = [*near, *others][:SHOWN_NAMES]
-    text = f"there is no slash command `/{one_line(name, 80)}`"
+    text = f"unknown slash command `/{one_line(name, 80)}`"
     if shown:
-        text += "; there are " + ", ".join(f"`/{known}`" for known in shown)
+        text += "; known: " + ", ".join(f"`/{known}`" for known in shown)
     if len(commands) > len(shown):
         text += f" and {len(commands) - len(shown)} more"
     return text
@@ -136,7 +136,7 @@ def unknown(name: str, commands: tuple[str, ...]) -> str:
 
 def command_failed(seen: Seen) -> Finding | None:
     if without_a_turn(seen) and seen.shell_error:
-        what = "the command's own shell block failed"
+        what = "the shell block of the slash command failed"
         return Finding("command_failed", because(what, seen.shell_error))
     return None
 
@@ -190,7 +190,7 @@ def refused(seen: Seen) -> Finding | None:
 
 def bad_output(seen: Seen) -> Finding | None:
     if text_in(seen.result or NO_EVENT, "subtype") == "error_max_structured_output_retries":
-        return Finding("bad_output", "the agent's verdict never had the form that was asked for")
+        return Finding("bad_output", "the agent's verdict never had the required form")
     return None
 
 
@@ -215,7 +215,7 @@ def hook_stopped(seen: Seen) -> Finding | None:
     if ends_as(seen, "hook_stopped"):
         return Finding("failed", "a hook stopped the agent")
     if seen.stop_refused and not message_of(seen):
-        return Finding("failed", "a Stop hook refused every end of the turn")
+        return Finding("failed", "a Stop hook blocked every attempt to end the turn")
     return None
 
 

@@ -120,7 +120,7 @@ class ClaudeReader:
             case "task_notification" if text_in(event, "status") == "stopped":
                 if self._seen.result is not None:
                     what = one_line(text_in(event, "summary"), 80)
-                    self._warn(f"work left behind was ended: {what}")
+                    self._warn(f"a background task was ended: {what}")
         return ()
 
     def _init(self, event: Event) -> tuple[HostEvent, ...]:
@@ -299,7 +299,7 @@ class ClaudeReader:
             return seen._replace(verdict=verdict, why=one_line(text_in(answer, "reason")))
         said = verdicts.last_line_verdict(self._text)
         verdict = verdicts.among(said, words)
-        why = f"it said `VERDICT: {verdict}`" if verdict else ""
+        why = f"the agent printed `VERDICT: {verdict}`" if verdict else ""
         return seen._replace(verdict=verdict, said=said, why=why)
 
     def _result_text(self) -> str:

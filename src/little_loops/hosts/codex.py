@@ -67,7 +67,7 @@ class CodexHost:
         mode = options.permission_mode
         if mode is not None and mode not in SANDBOX and mode not in BYPASS:
             listed = ", ".join(f"`{known}`" for known in (*SANDBOX, *BYPASS))
-            problems.append(f"`codex` has no permission mode `{mode}`; there are {listed}")
+            problems.append(f"`codex` has no permission mode `{mode}`; known: {listed}")
         if options.command is not None:
             problems.append("`command` is for `host: command`")
         return problems + objections(options.args or ())

@@ -44,18 +44,18 @@ class CommandHost:
 
     def check_options(self, options: HostOptions) -> list[str]:
         problems = [
-            f"`host: command` has no `{name}`; write what your program needs into `command`"
+            f"`host: command` has no `{name}`; put your program's options into `command`"
             for name in UNKNOWN
             if getattr(options, name) is not None
         ]
         if not options.command:
-            problems.append(f"`host: command` needs a `command` with a `{PLACE}` place")
+            problems.append(f"`host: command` needs a `command` that contains `{PLACE}`")
         elif not any(PLACE in word for word in options.command[1:]):
-            problems.append(f"`command` has no `{PLACE}` place for the prompt")
+            problems.append(f"`command` does not contain `{PLACE}`, the place for the prompt")
         elif (runs := _runs_the_prompt(options.command)) is not None:
             problems.append(
-                f"`{PLACE}` stands where `{runs}` runs it as code; "
-                f"""give it as an argument: `[sh, -c, 'my-agent "$1"', sh, "{PLACE}"]`"""
+                f"`{runs}` would run `{PLACE}` as code; "
+                f"""pass it as an argument: `[sh, -c, 'my-agent "$1"', sh, "{PLACE}"]`"""
             )
         return problems
 

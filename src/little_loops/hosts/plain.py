@@ -78,7 +78,7 @@ class PlainReader:
             verdict = verdicts.among(said, words)
             if verdict is None:
                 return None, Finding("no_verdict", verdicts.missing(said, words))
-            return verdict, Finding("success", f"it said `VERDICT: {verdict}`")
+            return verdict, Finding("success", f"the agent printed `VERDICT: {verdict}`")
         return by_exit_code(ended.exit_code, self._program, words)
 
 

@@ -37,5 +37,5 @@ def find_program(name: str, search: str | None, project: str) -> Program:
 
 def _at(path: str, name: str) -> Program:
     if shutil.which(path) is None:
-        return Program(name, f"`{name}` is not there, or no program")
+        return Program(name, f"`{name}` does not exist or is not executable")
     return Program(os.path.normpath(path))

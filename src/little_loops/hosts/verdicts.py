@@ -71,4 +71,4 @@ def missing(said: str | None, words: Sequence[str]) -> str:
     if said is None:
         return NO_VERDICT
     listed = ", ".join(f"`{word}`" for word in words)
-    return f"the agent gave the verdict `{said[:40]}`, which is none of {listed}"
+    return f"the agent gave the verdict `{said[:40]}`; expected one of {listed}"

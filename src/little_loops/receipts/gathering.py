@@ -40,7 +40,7 @@ def make_receipt(runs: Runs, view: RunView, environ: Mapping[str, str]) -> bytes
         raise UsageError(view.damage)
     machine, log = runs.machine(view), event_log(view)
     if machine is None or log is None:
-        raise UsageError(f"the files of `{view.name}` do not tell a whole story")
+        raise UsageError(f"the files of `{view.name}` are incomplete or damaged")
     story = Story(machine).read(runs.events(view))
     if story.ending is None:
         raise UsageError(
@@ -48,7 +48,7 @@ def make_receipt(runs: Runs, view: RunView, environ: Mapping[str, str]) -> bytes
         )
     if not story.trees:
         raise UsageError(
-            f"`{view.name}` recorded no trees, so there is nothing to show",
+            f"`{view.name}` recorded no trees, so there is nothing to put into a receipt",
             "evidence was off: see `evidence` in the manual",
         )
     _check_sealed(view, log)
@@ -65,7 +65,7 @@ def _check_sealed(view: RunView, log: bytes) -> None:
     sealed = seal_of(view.files.root, view.summary.run if view.summary else "")
     if sealed is None:
         raise UsageError(
-            f"the seal of `{view.name}` is gone, so nobody can tell who wrote its log",
+            f"the seal of `{view.name}` is missing, so nobody can tell who wrote its log",
             "a receipt is written where the run was started",
         )
     if not sealed.is_log(log):

@@ -65,7 +65,7 @@ def _run(
     try:
         return subprocess.run(argv, input=data, capture_output=True, timeout=within_s, check=False)
     except subprocess.TimeoutExpired:
-        raise ProgramError(f"`{PROGRAM}` gave no answer within {within_s:g} s") from None
+        raise ProgramError(f"`{PROGRAM}` did not finish within {within_s:g} s") from None
 
 
 def _last_line(text: bytes) -> str:

@@ -156,10 +156,10 @@ def _check_fields(receipt: Receipt) -> None:
     texts = (receipt.name, receipt.run, receipt.status, receipt.chain.head)
     lists = (*receipt.scope, *receipt.protect, *receipt.protected_paths)
     if not all(isinstance(each, str) for each in (*texts, *lists)):
-        raise Malformed("a field has another type than it should")
+        raise Malformed("a field has the wrong type")
     if not is_run_name(receipt.name):
         raise Malformed(f"{receipt.name!r} is not the name of a run")
     if type(receipt.chain.lines) is not int or receipt.chain.lines < 0:
-        raise Malformed("the number of lines is none")
+        raise Malformed("the number of log lines is invalid")
     if not isinstance(receipt.predicate["definition"]["machine"], dict):
         raise Malformed("it has no definition")

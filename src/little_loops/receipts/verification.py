@@ -83,7 +83,7 @@ def _signature(path: str, data: bytes, signers: str | None) -> Finding:
     signature = path + signing.SUFFIX
     if not os.path.exists(signature):
         if signers is not None:
-            return Finding("contradicted", "unsigned, and signers were given")
+            return Finding("contradicted", "unsigned, but signers were given")
         return Finding("note", "unsigned")
     found = signing.check(data, signature, signers)
     return Finding("good" if found.is_good else "contradicted", f"signature: {found.words}")
@@ -95,7 +95,7 @@ def _signature(path: str, data: bytes, signers: str | None) -> Finding:
 def _log(receipt: Receipt, root: str) -> Finding:
     view = find_run(receipt, root)
     if view is None:
-        return Finding("note", "the run is not here, so its log was not compared")
+        return Finding("note", "the run is not stored here, so its log was not compared")
     log = event_log(view)
     sealed = seal_of(root, receipt.run)
     is_own = log is not None and (sealed is None or sealed.is_log(log))
@@ -104,7 +104,7 @@ def _log(receipt: Receipt, root: str) -> Finding:
             return Finding("good", f"the log of `{receipt.name}` matches")
         case "longer":
             return Finding(
-                "note", f"`{receipt.name}` was resumed since; its log matches up to then"
+                "note", f"`{receipt.name}` was resumed later; its log matches up to the receipt"
             )
         case _:
             return Finding("contradicted", f"the log of `{receipt.name}` was changed")
@@ -144,7 +144,7 @@ def _files(receipt: Receipt, root: str) -> Iterator[Finding]:
     yield from (Finding("stale", f"missing: {path}") for path in missing)
     yield from (Finding("stale", f"different: {path}") for path in different)
     if not missing and not different:
-        yield Finding("good", f"the files match: {len(receipt.files)} of them")
+        yield Finding("good", f"all {len(receipt.files)} files match")
 
 
 def file_at(root: str, path: str) -> File | None:
@@ -185,15 +185,15 @@ def _extra(receipt: Receipt, root: str, path: str, environ: Mapping[str, str]) -
     try:
         files, protected = present(receipt, root, environ)
     except StoreError as error:
-        yield Finding("note", f"new files were not looked for: {error.message}")
+        yield Finding("note", f"could not check for new files: {error.message}")
         return
     known = {one.path for one in receipt.files} | receipt.protected_paths | own
     forbidden = sorted(protected - known)
-    yield from (Finding("stale", f"new, and protected: {each}") for each in forbidden)
+    yield from (Finding("stale", f"new protected file: {each}") for each in forbidden)
     new = sorted(files - known - protected)
     if new:
         more = f" and {len(new) - SHOWN} more" if len(new) > SHOWN else ""
-        yield Finding("note", f"new since: {', '.join(new[:SHOWN])}{more}")
+        yield Finding("note", f"new files: {', '.join(new[:SHOWN])}{more}")
 
 
 def present(receipt: Receipt, root: str, environ: Mapping[str, str]) -> tuple[set[str], set[str]]:

@@ -50,7 +50,7 @@ def span_of(story: Story, first: int, last: int) -> Span:
     within = [span for span in spans(story) if first <= span.first <= last]
     if not within:
         wanted = str(first) if first == last else f"{first}..{last}"
-        raise UsageError(f"no tree was recorded around step {wanted}", _steps_of(story))
+        raise UsageError(f"no tree was recorded for step {wanted}", _steps_of(story))
     start, end = within[0], within[-1]
     if start == end:
         return start
@@ -60,7 +60,7 @@ def span_of(story: Story, first: int, last: int) -> Span:
 
 def _steps_of(story: Story) -> str:
     known = ", ".join(str(span.first) for span in spans(story))
-    return f"there are trees around the steps {known}" if known else "the run recorded none"
+    return f"trees were recorded for steps {known}" if known else "the run recorded none"
 
 
 # ── getting a file back ────────────────────────────────────────────────────────────────────────
@@ -79,8 +79,8 @@ def version_at(story: Story, trees: RunTrees, path: str, step: int | None) -> St
         raise UsageError(f"no tree was recorded after step {step}", _steps_of(story))
     found = version_of(trees, path, wanted)
     if found is None:
-        when = "when the run began" if step is None else f"after step {step}"
-        raise UsageError(f"there was no `{path}` {when}", _where_it_was(story, trees, path))
+        when = "when the run started" if step is None else f"after step {step}"
+        raise UsageError(f"`{path}` did not exist {when}", _where_it_was(story, trees, path))
     return found
 
 
@@ -91,7 +91,7 @@ def _where_it_was(story: Story, trees: RunTrees, path: str) -> str:
         if tree.when == "after" and version_of(trees, path, tree) is not None
     ]
     listed = ", ".join(dict.fromkeys(steps))
-    return f"it was there after the steps {listed}: `--step N`" if steps else "it is in no snapshot"
+    return f"it existed after steps {listed}: use `--step N`" if steps else "it is in no snapshot"
 
 
 def put_back(trees: RunTrees, file: StoredFile) -> str:

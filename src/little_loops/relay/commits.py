@@ -38,7 +38,7 @@ IN_PROGRESS = {
 }
 STATE_FOLDERS = (".loops/.running", ".loops/.history")
 FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
-WITHOUT_COMMITS = "mend that, or write `commit: false` in the loop"
+WITHOUT_COMMITS = "fix that, or write `commit: false` in the loop"
 
 
 class NotCommitted(LittleLoopsError):
@@ -123,7 +123,7 @@ def ready(repository: Repository) -> None:
     answer = _ask(repository, ["var", "GIT_COMMITTER_IDENT"])
     if answer.code != 0:
         raise NotCommitted(
-            "git does not know who you are",
+            "git has no user name and email configured",
             "set `user.name` and `user.email`, or write `commit: false` in the loop",
         )
 
@@ -166,7 +166,7 @@ def _snapshot(call: Call) -> Snapshot:
     try:
         return dict(json.loads(read_small(path, LARGEST_SNAPSHOT) or ""))
     except (ValueError, TypeError) as problem:
-        raise DamagedRun(f"`{path}` does not say what there was before the turn") from problem
+        raise DamagedRun(f"`{path}` does not describe the files before the turn") from problem
 
 
 def changes(repository: Repository) -> list[Change]:
@@ -174,7 +174,7 @@ def changes(repository: Repository) -> list[Change]:
     options = ["--porcelain=v2", "-z", "--untracked-files=all", "--no-renames"]
     answer = _ask(repository, ["status", *options, "--ignore-submodules=dirty"])
     if answer.code != 0:
-        raise NotCommitted(f"git cannot say what has changed: {answer.complaint}", WITHOUT_COMMITS)
+        raise NotCommitted(f"git cannot list the changes: {answer.complaint}", WITHOUT_COMMITS)
     found = {change.path: change for change in _parsed(answer.text.split("\0"))}
     return list(found.values())
 
@@ -258,7 +258,7 @@ def _commit(repository: Repository, mine: Sequence[Change], message: str) -> str
             return None
         if LOCK in answer.complaint:
             raise NotCommitted(
-                "another git holds the index, or one that was killed left its lock",
+                "the git index is locked by another git process, or by one that was killed",
                 f"if no git is running, remove `{os.path.join(repository.git_dir, LOCK)}`",
             )
         raise NotCommitted(f"git refused the commit: {answer.complaint}")
@@ -314,4 +314,4 @@ def _patiently(repository: Repository, words: Sequence[str], paths: Sequence[str
 
 def _ask(repository: Repository, words: Sequence[str], stdin: str = "") -> Answer:
     answer = git(repository.call, words, repository.top, stdin=stdin, timeout_s=COMMIT_TIMEOUT_S)
-    return answer or Answer(127, "", "git is not there any more")
+    return answer or Answer(127, "", "git is no longer installed")

@@ -31,9 +31,9 @@ def read_text(text: str) -> Metadata | Unusable:
         data = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
         return _metadata(data)
     except ContractBroken as broken:
-        return Unusable(f"the metadata file breaks its contract: {broken}")
+        return Unusable(f"the metadata file is invalid: {broken}")
     except (ValueError, RecursionError) as problem:
-        return Unusable(f"the metadata file is not JSON: {one_line(str(problem))}")
+        return Unusable(f"the metadata file is not valid JSON: {one_line(str(problem))}")
 
 
 def one_line(text: str, most: int = LONGEST_TEXT) -> str:
@@ -48,12 +48,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(data) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ContractBroken(f"`{one_line(twice, 60)}` stands there twice")
+        raise ContractBroken(f"`{one_line(twice, 60)}` is given twice")
     return data
 
 
 def _no_number(name: str) -> Any:
-    raise ContractBroken(f"{name} is no number of JSON")
+    raise ContractBroken(f"{name} is not a JSON number")
 
 
 def _metadata(data: Any) -> Metadata:
@@ -79,7 +79,7 @@ def _status(data: Mapping[str, Any]) -> Any:
         raise ContractBroken(f"`status` is {_kind(status)}, not a string")
     if status not in STATUSES:
         known = ", ".join(f"`{each}`" for each in STATUSES)
-        raise ContractBroken(f"unknown status `{one_line(status, 60)}`, known are {known}")
+        raise ContractBroken(f"unknown status `{one_line(status, 60)}`; known: {known}")
     return status
 
 
@@ -152,7 +152,7 @@ def _count(data: Mapping[str, Any], name: str) -> int | None:
 def _path(data: Mapping[str, Any], name: str) -> str:
     path = _text(data, name)
     if len(path) > LONGEST_PATH or not path.isprintable():
-        raise ContractBroken(f"`{name}` is no path: {one_line(path, 60)}")
+        raise ContractBroken(f"`{name}` is not a path: {one_line(path, 60)}")
     return path
 
 

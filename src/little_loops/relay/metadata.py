@@ -46,7 +46,7 @@ def read_metadata(path: str, started_ns: int) -> Metadata | Unusable:
 def _open_failure(problem: OSError) -> str:
     # FreeBSD and its kin have another number for a link that is not followed.
     if problem.errno in (errno.ELOOP, errno.EMLINK):
-        return "it is a link, and links are not followed"
+        return "it is a symbolic link, and links are not followed"
     return _words(problem)
 
 
@@ -57,7 +57,7 @@ def _words(problem: OSError) -> str:
 def _read(descriptor: int, started_ns: int) -> Metadata | Unusable:
     info = os.fstat(descriptor)
     if not stat.S_ISREG(info.st_mode):
-        return Unusable("the metadata file cannot be read: it is not a plain file")
+        return Unusable("the metadata file cannot be read: it is not a regular file")
     if info.st_mtime_ns < started_ns:
         return Unusable("the metadata file is older than the turn")
     with open(descriptor, "rb", closefd=False) as stream:
@@ -78,7 +78,7 @@ def move_away(path: str, target: str, home: str = "") -> bool:
     except FileNotFoundError:
         return False
     except OSError as problem:
-        raise StorageError(f"cannot look at `{path}`: {_words(problem)}") from problem
+        raise StorageError(f"cannot read `{path}`: {_words(problem)}") from problem
     if stat.S_ISDIR(mode):
         raise UsageError(f"`{path}` is a directory", "`metadata` names a file")
     try:

@@ -66,7 +66,7 @@ def load(run_dir: str) -> Relay:
         return _relay(json.loads(content))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
         raise DamagedRun(
-            f"`{path}` is damaged: {problem}", "move it away to start counting turns anew"
+            f"`{path}` is damaged: {problem}", "move it away to start counting turns from 1"
         ) from problem
 
 

@@ -148,7 +148,7 @@ def phases_missing(end: Metadata, before: Sequence[Turn]) -> str | None:
 
 def _partial(end: Metadata, before: Sequence[Turn]) -> Decision:
     if end.review:
-        return Decision("review", why(end) or "the agent asks for a review")
+        return Decision("review", why(end) or "the agent asked for a review")
     return _again("partial", why(end), end, before)
 
 
@@ -360,7 +360,7 @@ def turn_limit(given: int | None, no_loop: bool, environ: Mapping[str, str]) -> 
         return None
     if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text, re.ASCII):
         raise UsageError(
-            f"`MAX_ITERATIONS` is {text[:40]!r}, not a number of turns",
-            "give it a whole number from 1 upwards, or unset it",
+            f"`MAX_ITERATIONS` is {text[:40]!r}, which is not a number of turns",
+            "set it to a whole number of at least 1, or unset it",
         )
     return int(text)

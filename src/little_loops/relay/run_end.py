@@ -44,7 +44,7 @@ def close_relay(loop: str, project: str, run_dir: str, ending: Ending) -> RunEnd
         text = _final_report(loop, run_dir, relay, ending)
         return RunEndReport(text, _release_task(relay, project))
     except LittleLoopsError as problem:
-        return RunEndReport(warnings=(f"the relay's files were not tidied up: {problem.message}",))
+        return RunEndReport(warnings=(f"the relay's files were not cleaned up: {problem.message}",))
 
 
 def _clear_away(relay: Relay, project: str, run_dir: str) -> None:

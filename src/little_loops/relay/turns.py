@@ -41,7 +41,7 @@ from little_loops.relay.tasks import find_task, write_status
 from little_loops.system.plain_files import reading
 
 READY = "ready"
-NO_REPOSITORY = "there is no git repository here, so nothing is committed"
+NO_REPOSITORY = "this is not a git repository, so nothing is committed"
 CHECK_LINES = 40
 CHECK_BYTES = 4096
 
@@ -107,7 +107,8 @@ def prepare(call: Call) -> Done:
 def _require_plan(call: Call, plan: str) -> None:
     if plan and not os.path.exists(call.path(plan)):
         raise UsageError(
-            f"the plan `{one_line(plan)}` does not exist", "write it, or correct `plan` in the loop"
+            f"the plan `{one_line(plan)}` does not exist",
+            "create it, or correct `plan` in the loop",
         )
 
 
@@ -115,7 +116,7 @@ def _another_run(call: Call, metadata: str) -> list[str]:
     left = record.pending_at(metadata, call.project)
     if left is None or left.run == call.run:
         return []
-    return [f"an earlier relay (run {one_line(left.run, 60)}) was left at turn {left.number}"]
+    return [f"an earlier relay (run {one_line(left.run, 60)}) stopped at turn {left.number}"]
 
 
 def _make_room(call: Call, metadata: str) -> list[str]:
@@ -123,7 +124,7 @@ def _make_room(call: Call, metadata: str) -> list[str]:
     moved = move_away(metadata, kept_metadata(call.run_dir, call.iteration - 1), call.project)
     if not moved or call.iteration > 1:
         return []
-    return ["an older metadata file was there; it was moved to the run's directory"]
+    return ["an older metadata file was moved to the run's directory"]
 
 
 def _session(call: Call, given: Inputs, relay: Relay) -> str:
@@ -146,7 +147,7 @@ def _hand_over(call: Call, given: Inputs, relay: Relay) -> dict[str, Any]:
     of = "" if started.phases_total is None else f" of {started.phases_total}"
     return {
         "verdict": READY,
-        "reason": f"turn {call.iteration} takes up phase {started.resume_phase}{of}",
+        "reason": f"turn {call.iteration} starts at phase {started.resume_phase}{of}",
         "resume_phase": started.resume_phase,
         "phases_total": "" if started.phases_total is None else started.phases_total,
         "handoff_path": started.handoff_path,
@@ -242,7 +243,7 @@ def _started_ns(call: Call, given: Inputs) -> int:
     """When the turn began; a turn that version one prepared is known by its guard alone."""
     started_ns = given.started_ns or record.marked_at(given.metadata, call.project)
     if started_ns is None:
-        raise StorageError("no turn was prepared, so there is none to settle")
+        raise StorageError("no turn was prepared, so there is no turn to evaluate")
     return started_ns
 
 
@@ -251,7 +252,7 @@ def _notes(call: Call, given: Inputs, end: TurnEnd, before: tuple[Turn, ...]) ->
     handoff = end.progress.handoff_path if isinstance(end, Metadata) else ""
     places = (handoff, os.path.join(given.cwd, handoff))
     if handoff and not any(os.path.exists(call.path(place)) for place in places):
-        notes.append(f"the handoff file `{one_line(handoff)}` is not there")
+        notes.append(f"the handoff file `{one_line(handoff)}` does not exist")
     if given.commit and not has_snapshot(call) and not before:
         notes.append(NO_REPOSITORY)
     return notes
@@ -289,7 +290,10 @@ def _commit(
     except LittleLoopsError as problem:
         why = f"the work of turn {turn.number} is kept, but not committed: {problem.message}"
         return turn._replace(notes=(*turn.notes, why)), NotCommitted(why, problem.help)
-    left = [f"`{one_line(path)}` is a repository of its own: not committed" for path in done.left]
+    left = [
+        f"`{one_line(path)}` is a separate git repository and was not committed"
+        for path in done.left
+    ]
     return turn._replace(commit=done.id, notes=(*turn.notes, *left)), None
 
 
@@ -325,7 +329,7 @@ def _wait_ms(call: Call, turn: Turn, decision: Decision) -> int:
 def show_report(call: Call) -> Done:
     relay = record.load(call.run_dir)
     if not relay.turns:
-        raise StorageError("no turn was settled, so there is nothing to report")
+        raise StorageError("no turn has finished, so there is nothing to report")
     # Where a relay reports an implemented plan, its check has passed.
     relay = relay._replace(turns=rules.checked(relay.turns, "passed"))
     warnings = _complete_task(call, relay)

@@ -199,7 +199,7 @@ class PlainLines:
     def _reference_moved(self, event: ReferenceMoved) -> list[str]:
         paths = listed(event.paths, event.files)
         by = event.by if event.by.startswith("while") else f"by {event.by}"
-        return [f"{INDENT}! {paths} changed {by}: taken as the new reference"]
+        return [f"{INDENT}! {paths} changed {by}: accepted as the new reference"]
 
     def _recheck(self, event: Recheck) -> list[str]:
         where = " in a clean copy" if event.place == "clean" else ""
@@ -214,9 +214,11 @@ class PlainLines:
         where = f"from state '{event.state}' (iteration {event.iteration})"
         lines = [f"Resuming loop '{self.loop}' {where}"]
         if event.again:
-            lines.append("It failed there: the state is run once more")
+            lines.append("It failed in this state before: running it again")
         if event.orphans:
-            lines.append(f"Ended what was left of the action: {one_line(', '.join(event.orphans))}")
+            lines.append(
+                f"Ended leftover processes of the action: {one_line(', '.join(event.orphans))}"
+            )
         if event.continuation:
             lines.append(f"Continuation context: {one_line(event.continuation)}")
         if event.wait is not None:
@@ -232,7 +234,7 @@ class PlainLines:
         files = self._files_changed()
         if not isinstance(event, LoopComplete) or event.status != "completed":
             return files
-        nothing = ["Nothing was done: the goal was already true"] if event.nothing_done else []
+        nothing = ["Nothing to do: the goal was already true"] if event.nothing_done else []
         proof = _PROOF.get(event.evidence or "")
         shown = [proof.format(tree=self.tree[:6], loop=self.loop)] if proof else []
         return [*nothing, *files, *shown]
@@ -282,7 +284,7 @@ def _place_and_tree(event: ActionStart, tree: str, dot: str) -> str:
 
 
 def _strayed(event: OutOfScope | Restored) -> str:
-    return f"outside the scope, the agent changed {listed(event.paths, event.files)}"
+    return f"the agent changed {listed(event.paths, event.files)} outside the scope"
 
 
 def _was(count: int) -> str:
@@ -297,7 +299,7 @@ _BEFORE: Mapping[WaitKind, str] = {
     "backoff": "the next iteration",
     "retry": "the next attempt",
     "maintain": "the next cycle",
-    "host": "the agent is asked again",
+    "host": "retrying the agent",
     "handoff": "a fresh session",
 }
 _UTF8 = {"to": "→", "good": "✓", "bad": "✗", "neutral": "·"}

@@ -60,13 +60,13 @@ def nesting(environ: Mapping[str, str]) -> Nesting:
     text = environ.get("LL_DEPTH", "0")
     if not (text.isascii() and text.isdigit()):
         raise UsageError(
-            f"`LL_DEPTH` is {text!r}, which is no number",
-            "it counts how deep loops are nested, and only ll-loop sets it: unset it",
+            f"`LL_DEPTH` is {text!r}, which is not a number",
+            "ll-loop uses it to count nested loops; unset it",
         )
     if int(text) > DEEPEST:
         raise UsageError(
             f"loops are nested more than {DEEPEST} deep (`LL_DEPTH` is {text!r})",
-            "an action starts its own loop again, it seems",
+            "an action probably starts its own loop again",
         )
     return Nesting(tuple(environ.get("LL_CLAIM", "").split()), int(text))
 
@@ -222,7 +222,9 @@ def _wait(
     while True:
         if blocker.holder.name != told:
             told = blocker.holder.name
-            what = f"what is left of '{told}'" if blocker.doing == "killed" else f"'{told}'"
+            what = (
+                f"the remaining processes of '{told}'" if blocker.doing == "killed" else f"'{told}'"
+            )
             say(f"Waiting for {what} to complete...")
         if _stopped(stop):
             raise WaitStopped(f"`{wanted.name}` was stopped while it waited for `{told}`")
@@ -344,7 +346,8 @@ def _check_may_wait(
         raise ConflictError(message, transitions)
     if not _may_wait(wanted, blocker.holder):
         raise ConflictError(
-            message, f"{transitions}; a run inside another waits for none outside of it"
+            message,
+            f"{transitions}; a nested run cannot wait for a run outside the one it is nested in",
         )
     if desk.may_queue and _waits_for_itself(desk, blocker, live):
         raise ConflictError(
@@ -370,7 +373,7 @@ def _in_words(desk: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str,
 def _orphan(desk: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     its, theirs = blocker.holder.name, show_scope(desk.root, blocker.holder.scope)
     return (
-        f"Cannot start '{wanted.name}' - loop '{its}' was killed, and its action still runs",
+        f"Cannot start '{wanted.name}' - loop '{its}' was killed, but its action is still running",
         (
             f"{blocker.left} works on {theirs}: `ll-loop stop {its}` ends it,"
             f" `ll-loop resume {its}` ends it and continues that run"
@@ -383,12 +386,12 @@ def _hidden(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     who = "it" if its == wanted.name else f"loop '{its}'"
     return (
         (
-            f"Cannot start '{wanted.name}' - {who} was killed on {host}, and whether its action"
-            " still runs there cannot be seen from here"
+            f"Cannot start '{wanted.name}' - {who} was killed on {host}, and this machine cannot see"
+            " whether its action is still running there"
         ),
         (
-            f"`ll-loop stop {its}` ends it if you run it there;"
-            f" `ll-loop stop {its} --gone` frees its scope if it has ended"
+            f"`ll-loop stop {its}` ends it if you run it on that machine;"
+            f" `ll-loop stop {its} --gone` frees its scope if you know that it has ended"
         ),
     )
 

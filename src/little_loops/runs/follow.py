@@ -213,7 +213,7 @@ def until_it_runs(runs: Runs, view: RunView) -> RunView:
         time.sleep(POLL_S)
         view = runs.view(view.name) or view._replace(status="gone")
     if view.status == "gone":
-        raise UsageError(f"`{view.name}` left the queue without running")
+        raise UsageError(f"`{view.name}` left the queue without starting")
     return view
 
 

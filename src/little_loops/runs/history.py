@@ -132,7 +132,7 @@ def restore(past: RunFiles) -> RunFiles:
     with make_folder(root, RUNNING) as running:
         if running.stamp(name + STATE) is not None or not is_blank(event_log(RunFiles(root, name))):
             raise StorageError(
-                f"`{RunFiles(root, name).state}` is in the way", "archive that run first"
+                f"`{RunFiles(root, name).state}` already exists", "archive that run first"
             )
         archive(root, name)  # what is left of a start that recorded nothing
         with guarded(running), make_folder(root, HISTORY, name) as history:
@@ -235,7 +235,7 @@ def prune(
     """Delete past runs that began before that time, but never the `keep` newest of a name."""
     if before_ms is None and keep is None:
         raise UsageError(
-            "say which runs to delete",
+            "`--prune` needs an age or `--keep`",
             "`--prune 30d` deletes those older than 30 days, `--prune --keep 10` all but the last ten"
             " of each loop",
         )

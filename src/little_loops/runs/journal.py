@@ -59,7 +59,9 @@ class Journal:
         """Write a batch, all of it or nothing; gives the offset behind it."""
         data = b"".join([self._line(record) for record in records])
         if self._is_broken:
-            raise StorageError(f"`{self.path}` could not be written before; it is left as it is")
+            raise StorageError(
+                f"`{self.path}` could not be written earlier, so nothing more is written to it"
+            )
         self._check_ours()
         if self.seal is not None:
             self.seal.extend(data)
@@ -110,7 +112,8 @@ class Journal:
         info = os.fstat(self._fd)
         if info.st_size != self.offset:
             raise LostOwnership(
-                f"somebody else wrote to `{self.path}`", "see which process it was before resuming"
+                f"another process wrote to `{self.path}`",
+                "find out which process it was before you resume",
             )
         if not info.st_nlink:
             self._write_again()
@@ -120,7 +123,7 @@ class Journal:
         try:
             anew = self._folder.open(self._name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
         except FileExistsError as error:
-            raise LostOwnership(f"somebody else put another `{self.path}` in place") from error
+            raise LostOwnership(f"another process replaced `{self.path}`") from error
         except FileNotFoundError as error:
             raise failure(error, "write", self.path) from error
         try:

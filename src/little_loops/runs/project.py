@@ -157,8 +157,8 @@ def resolve_scope(root: str, scope: Iterable[str]) -> tuple[str, ...]:
     for path, place in zip(scope, resolved, strict=True):
         if not contains(home, place):
             raise UsageError(
-                f"scope `{path}` lies outside the project",
-                f"it leads to `{place}`, not into `{home}`",
+                f"scope `{path}` is outside the project",
+                f"it resolves to `{place}`, which is not in `{home}`",
             )
     return resolved
 

@@ -188,9 +188,9 @@ class Runs:
             return (exact or found)[0]
         listed = ", ".join(f"`{view.files.stem}`" for view in found[:5])
         raise UsageError(
-            f"several runs of `{name}` are called `{stamp}`"
+            f"more than one run of `{name}` matches `{stamp}`"
             if found
-            else f"there is no run `{stamp}` of `{name}`",
+            else f"`{name}` has no run `{stamp}`",
             listed or f"`ll-loop history {name}` lists them",
         )
 

@@ -172,7 +172,7 @@ def not_written_by(path: str) -> str:
 
 def not_the_newest(run: str) -> str:
     """What is wrong where the files of a name are those of another run than its newest."""
-    return f"the files of the last run ({run}) are gone, and others are in their place"
+    return f"the files of the last run ({run}) were replaced by other files"
 
 
 def _is_plain(name: str) -> bool:

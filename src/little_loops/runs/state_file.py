@@ -102,9 +102,9 @@ def in_words(error: Exception) -> str:
     """What is wrong with something that was read back."""
     match error:
         case json.JSONDecodeError():
-            return f"not JSON from line {error.lineno}, column {error.colno} on"
+            return f"not valid JSON at line {error.lineno}, column {error.colno}"
         case RecursionError():
-            return "nested too deep"
+            return "nested too deeply"
         case _:
             return str(error)
 

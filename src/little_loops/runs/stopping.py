@@ -34,8 +34,8 @@ def stop(root: str, holder: Holder, plan: Plan) -> bool:
         if not send(holder, signum) and is_there(root, holder):
             where = f" on {holder.host}" if holder.host not in ("", os.uname().nodename) else ""
             raise UsageError(
-                f"`{holder.name}` is held by a process that cannot be reached from here{where}",
-                "stop it where it runs",
+                f"`{holder.name}` is held by a process{where} that this machine cannot reach",
+                "stop it on the machine where it runs",
             )
         send(holder, signal.SIGCONT)  # what stands still cannot obey
         until = time.monotonic() + seconds
@@ -46,8 +46,8 @@ def stop(root: str, holder: Holder, plan: Plan) -> bool:
         else:
             return signum == signal.SIGKILL
     raise UsageError(
-        f"`{holder.name}` (pid {holder.pid}) does not end, not even when it is killed",
-        "it waits for the system, a disk or a network most likely",
+        f"`{holder.name}` (pid {holder.pid}) does not exit, even after SIGKILL",
+        "it is probably blocked in the kernel, waiting for a disk or the network",
     )
 
 

@@ -41,7 +41,7 @@ from little_loops.runs.state_file import (
 )
 from little_loops.system.files import Folder, Stamp, failure, to_json
 
-LEFT_ALONE = "the files are left as they are; `--fresh` moves them to the history and starts anew"
+LEFT_ALONE = "nothing was changed; `--fresh` moves the files to the history and starts again"
 UNSEALED = "not-of-this-run.jsonl"
 """What somebody else added to the log, kept in the run's directory for whoever wants to know."""
 MAX_UNSEALED_BYTES = 1 << 20
@@ -99,7 +99,7 @@ def load(files: RunFiles) -> Loaded | None:
     added = 0 if stamps.events is None else stamps.events.size - end
     if loaded is None or added <= 0:
         return loaded
-    why = f"the last {added} bytes of `{files.events}` were not written by this run: left out"
+    why = f"the last {added} bytes of `{files.events}` were not written by this run and are ignored"
     return loaded._replace(damage=f"{loaded.damage}; {why}" if loaded.damage else why)
 
 
@@ -165,7 +165,7 @@ def _from_log(
 ) -> Loaded | None:
     why = f"`{files.state}` is missing" if unusable is None else unusable.why
     if unusable is not None and unusable.is_newer:
-        raise DamagedRun(why, "install the newer version again, or start anew with `--fresh`")
+        raise DamagedRun(why, "install the newer version again, or start again with `--fresh`")
     try:
         entries = _whole(Records(event_log(files), 0, end), files, 0, None)
         first = next(entries, None)
@@ -178,7 +178,7 @@ def _from_log(
     version = first.event.format if isinstance(first.event, LoopStart) else None
     if version is not None and version > FORMAT:
         raise DamagedRun(newer(files.events, version), "install the newer version again")
-    damage = f"{why}; read from the log"
+    damage = f"{why}; its state was read from the log"
     return Loaded(None, chain([first], entries), start, stamps, damage, end=end)
 
 
@@ -193,11 +193,11 @@ def _whole(
             continue  # stands in the snapshot
         if seq != due:
             hole = f"event {seq} follows event {due - 1}"
-            raise DamagedRun(f"`{files.events}` has a hole: {hole}", LEFT_ALONE)
+            raise DamagedRun(f"`{files.events}` has a gap or repeat: {hole}", LEFT_ALONE)
         entry = _entry(record, files)
         run = entry.run if run is None else run
         if entry.run != run:
-            raise DamagedRun(f"`{files.events}` has events of two runs", LEFT_ALONE)
+            raise DamagedRun(f"`{files.events}` contains events of two runs", LEFT_ALONE)
         due += 1
         yield entry
 
@@ -287,8 +287,8 @@ class RunWriter:
         """Replace the snapshot, unless it is no longer the one this writer left there."""
         if self._folder.stamp(self._state) != self._stamp:
             raise LostOwnership(
-                f"somebody else wrote `{self.files.state}`",
-                "this run stops here, so that two histories are not mixed",
+                f"another process wrote `{self.files.state}`",
+                "this run stops here, so that the two runs do not overwrite each other",
             )
         data = state_bytes(run, self.journal.offset)
         if self.journal.seal is not None:
@@ -321,7 +321,8 @@ def create(
     try:
         if writer.journal.offset and not is_blank(event_log(writer.files)):
             raise StorageError(
-                f"`{writer.files.events}` has the events of another run", "archive that run first"
+                f"`{writer.files.events}` contains the events of another run",
+                "archive that run first",
             )
         writer.keep(start)
         writer._folder.sync()

@@ -31,7 +31,7 @@ from little_loops.runs.storage import (
     unreadable_event,
 )
 
-EDITED = "the state file was edited by hand; it is taken as it is"
+EDITED = "the state file was edited by hand; using it as it is"
 
 
 class StoredRun(NamedTuple):
@@ -63,7 +63,7 @@ def find(root: str, name: str) -> StoredRun:
             raise ConflictError(f"Cannot resume '{name}' - it is already running") from None
         found = _found(root, name)  # whoever moved them is gone by now
     if found is None:
-        raise UsageError(f"there is no run of `{name}` to resume")
+        raise UsageError(f"`{name}` has no run to resume")
     _check_newest(found)
     return found
 
@@ -106,7 +106,7 @@ def take_over(before: StoredRun) -> StoredRun:
         return before._replace(files=files)
     found = look(files)
     if found is None:
-        raise UsageError(f"there is no run of `{name}` to resume")
+        raise UsageError(f"`{name}` has no run to resume")
     return found
 
 
@@ -148,5 +148,5 @@ def _machine_of(start: RunStart | None, files: RunFiles) -> FSMLoop:
 
         return checked(loop)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        why = f"`{files.run_json}`, the machine the run began with, is missing or damaged"
+        why = f"`{files.run_json}`, the machine the run started with, is missing or damaged"
         raise DamagedRun(why, LEFT_ALONE) from error

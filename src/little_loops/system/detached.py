@@ -70,7 +70,7 @@ def launch(
         raise
     except BrokenPipeError:
         _end_of(child)
-        raise NotStarted("the background process ended at once", None, 1) from None
+        raise NotStarted("the background process exited immediately", None, 1) from None
     finally:
         child.returncode = child.returncode or 0  # it is not to be waited for
 
@@ -86,7 +86,7 @@ def _answer(child: subprocess.Popen[bytes], say: Callable[[str], None]) -> Backg
         else:
             return BackgroundRun(child.pid, said["run"], said["log"])
     code = _end_of(child)
-    raise NotStarted(f"the background process ended before it began (exit {code})", None, 1)
+    raise NotStarted(f"the background process exited before the run started (exit {code})", None, 1)
 
 
 def _end_of(child: subprocess.Popen[bytes]) -> int:

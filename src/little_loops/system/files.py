@@ -98,10 +98,10 @@ def failure(error: OSError, doing: str, path: str) -> StorageError:
 _FIXES = {
     errno.ENOSPC: "free some space on that disk",
     errno.EDQUOT: "free some of your quota on that disk",
-    errno.EROFS: "that disk is mounted read-only",
-    errno.EACCES: "it belongs to another user, or its mode forbids it",
-    errno.EPERM: "it belongs to another user, or its mode forbids it",
-    errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
+    errno.EROFS: "remount that disk writable, or use another one",
+    errno.EACCES: "check its owner and permissions",
+    errno.EPERM: "check its owner and permissions",
+    errno.EMFILE: "raise the limit on open files (`ulimit -n`)",
 }
 
 
@@ -260,7 +260,7 @@ class Folder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise failure(error, "look at", self.place(name)) from error
+            raise failure(error, "read", self.place(name)) from error
         return Stamp(info.st_ino, info.st_size, info.st_mtime_ns)
 
     def move(self, name: str, target: Folder, new_name: str) -> None:
@@ -308,10 +308,10 @@ class Folder:
             info = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
             if stat.S_ISLNK(info.st_mode):
                 return StorageError(
-                    f"`{self.place(name)}` is a link, and links are not followed here",
-                    "put a directory of its own there, or run where the link points to"
+                    f"`{self.place(name)}` is a symbolic link, and links are not followed here",
+                    "replace it by a real directory, or run where the link points to"
                     if name == ".loops"
-                    else "remove it; the tool makes its own files",
+                    else "remove it; ll-loop creates its own files",
                 )
         return failure(error, doing, self.place(name))
 

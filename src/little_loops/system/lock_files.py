@@ -60,7 +60,7 @@ def _take_guard(folder: Folder, flags: int, kind: int, wait_s: float) -> int:
         if time.monotonic() > until:
             raise StorageError(
                 f"`{folder.place(GUARD)}` has been held for {wait_s:g} s",
-                "a process that decides about a run stands still; `fuser` on that file names it",
+                "a process that starts or stops a run seems to hang; `fuser` on that file shows it",
             )
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, 0.02)
@@ -104,6 +104,6 @@ def _try(descriptor: int, kind: int) -> bool:
     except OSError as error:
         raise StorageError(
             f"this file system cannot lock files: {(error.strerror or str(error)).lower()}",
-            "keep the project on a local disk; without a lock nothing is run",
+            "move the project to a local disk; ll-loop does not run without locks",
         ) from error
     return True

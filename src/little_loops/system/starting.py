@@ -164,7 +164,7 @@ def _located(program: str, search: str) -> str:
 
 _WHY = {
     errno.E2BIG: "the command and its environment are longer than the system allows",
-    errno.EAGAIN: "the system allows no more processes",
+    errno.EAGAIN: "the limit on processes is reached",
     errno.ENOMEM: "there is not enough memory to start a process",
     errno.EMFILE: "too many files are open",
     errno.ENFILE: "too many files are open in the whole system",
@@ -172,18 +172,18 @@ _WHY = {
 _WHY_CWD = {
     errno.ENOENT: "the directory `{}` does not exist",
     errno.ENOTDIR: "`{}` is not a directory",
-    errno.EACCES: "the directory `{}` may not be entered",
+    errno.EACCES: "the directory `{}` cannot be entered: permission denied",
 }
 _WHY_PROGRAM = {
     errno.ENOENT: "`{}` was not found",
-    errno.EACCES: "`{}` may not be executed",
+    errno.EACCES: "`{}` is not executable: permission denied",
     errno.ENOEXEC: "`{}` is not a program this system can run",
 }
 
 
 def _why(error: OSError | ValueError, program: str, cwd: str) -> str:
     if not isinstance(error, OSError):
-        return f"it cannot be passed to a process: {error}"
+        return f"the command cannot be passed to a process: {error}"
     number = error.errno or 0
     if number in _WHY:
         return _WHY[number]

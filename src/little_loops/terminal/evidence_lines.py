@@ -10,7 +10,7 @@ from little_loops.reporting.escape import visible
 
 LABEL = 9
 CHANGED: dict[Tampering, str] = {
-    "restore": "put back if an agent changes it",
+    "restore": "restored if an agent changes it",
     "fail": "the run fails if an agent changes it",
     "report": "reported if an agent changes it",
 }
@@ -52,7 +52,7 @@ def evidence_lines(plan: Plan, evidence: Evidence, home: str, widest: int) -> It
     if plan.copy is not None:
         yield f"copy     {_tilde(plan.copy, home)}"
     if plan.copy is not None and evidence.setup is not None:
-        yield f"{'':<{LABEL}}set up by: {visible(evidence.setup, newlines=False)}"
+        yield f"{'':<{LABEL}}setup: {visible(evidence.setup, newlines=False)}"
 
 
 def _shown(plan: Plan, pattern: str) -> str:

@@ -150,7 +150,7 @@ def _columns(shown: Sequence[RunView], *, utc: bool, is_path_explained: bool) ->
 def _legend(short: Mapping[str, Mapping[str, str]], style: Style) -> list[str]:
     """What the letters of PATH stand for, loop by loop; of many loops it would fill the screen."""
     if len(short) > MOST_LEGENDS:
-        return ["PATH: the states it went through, by their first letters"]
+        return ["PATH: the states it went through, by first letter"]
     told = []
     for loop, names in short.items():
         meanings = [f"{letter} {name}" for name, letter in names.items() if letter != name]

@@ -86,7 +86,7 @@ class Hints(NamedTuple):
 
     def that_fits(self, room: int, dot: str) -> str:
         if self.stopping():
-            return "stopping; ctrl-c again ends it at once"
+            return "stopping; ctrl-c again stops immediately"
         hint = "ctrl-c stops and saves"
         more = f"{hint} {dot} log {self.log}"
         return more if cells(more) <= room else hint

@@ -18,7 +18,7 @@ def next_command(
         case "failed", "terminal" | "handoff":
             return f"ll-loop logs {name}"
         case "needs_review", _:
-            return f"look, then ll-loop resume {name}"
+            return f"review, then ll-loop resume {name}"
         case "completed" | "stopped", _:
             return None
         case _:

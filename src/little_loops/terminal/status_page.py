@@ -238,7 +238,7 @@ def _visited(visit: Visit, style: Style) -> str:
 
 def _session_words(session: Session) -> str:
     if session.is_alive:
-        return f"pid {session.pid} is to go on with it"
+        return f"pid {session.pid} is expected to continue it"
     return f"ended without a resume (pid {session.pid})"
 
 

@@ -30,7 +30,7 @@ def word_of(view: RunView) -> str:
         case "needs_review", _:
             return "needs review"
         case "newer", _:
-            return "of a newer version"
+            return "unreadable (newer version)"
         case status, _:
             return status
 
@@ -44,7 +44,7 @@ def sign_name(view: RunView) -> str:
             return "waiting"
         case "completed":
             return "good"
-        case "failed" | "damaged" | "of a newer version":
+        case "failed" | "damaged" | "unreadable (newer version)":
             return "bad"
         case "stopped":
             return "none"

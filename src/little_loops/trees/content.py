@@ -120,7 +120,7 @@ class Intake:
             if size == info.st_size:
                 self.unstored[id.digest()] = Unstored(size, plain.hexdigest())
                 return id.digest(), info
-        raise LeftOut("being written all the time")
+        raise LeftOut("constantly changing")
 
 
 def read_up_to(descriptor: int, limit: int) -> bytes:

@@ -113,7 +113,7 @@ class CleanCopy:
             self._write(layout, links)
             self._repository.lay_out(self._store.git)
         except OSError as error:
-            raise _failed(error, "lay out", self.path) from error
+            raise _failed(error, "create", self.path) from error
         return self.path
 
     def lay_out_protected(self, project: str, reference: str, *, existing_only: bool) -> None:
@@ -130,7 +130,7 @@ class CleanCopy:
                         ground.remove(path)
                 self._fill(ground, _missing(layout, actual, guard.paths))
         except OSError as error:
-            raise _failed(error, "lay out", self.path) from error
+            raise _failed(error, "create", self.path) from error
 
     def differing(self) -> frozenset[str]:
         """Files that are not, or no longer, as they were laid out.
@@ -140,7 +140,7 @@ class CleanCopy:
         try:
             actual = dict(self._look(self._links_before).files())
         except OSError as error:
-            raise _failed(error, "look at", self.path) from error
+            raise _failed(error, "read", self.path) from error
         return frozenset(
             path
             for path, one in self._layout.contents.items()
@@ -333,8 +333,8 @@ def refuse_twins(paths: Iterable[str], folder: str) -> None:
         if twin != path:
             raise NotClean(
                 f"`{path_text(twin)}` and `{path_text(path)}` differ only in case,"
-                f" and `{folder}` ignores it",
-                "rename one, or set XDG_STATE_HOME to a file system that tells them apart",
+                f" but `{folder}` ignores case",
+                "rename one, or set XDG_STATE_HOME to a directory on a case-sensitive file system",
             )
 
 

@@ -87,8 +87,8 @@ def store_of(project: str, home: str) -> StoreFiles:
     real = os.path.realpath(project)
     if is_inside(os.path.realpath(home), real):
         raise StoreError(
-            f"the tree store would lie inside the project, in `{home}`",
-            "set XDG_STATE_HOME to a directory outside of it",
+            f"the tree store would be inside the project, in `{home}`",
+            "set XDG_STATE_HOME to a directory outside the project",
         )
     return StoreFiles(os.path.join(home, STORES, key_of(real)), real)
 
@@ -138,7 +138,7 @@ def check(files: StoreFiles) -> str:
     info = os.stat(files.path)
     if info.st_uid != os.geteuid() or info.st_mode & 0o077:
         raise StoreError(
-            f"`{files.path}` can be used by others",
+            f"`{files.path}` can be accessed by other users",
             f"chown it to yourself and `chmod 700 {files.path}`",
         )
     id = read(files.place("id"))
@@ -149,8 +149,8 @@ def check(files: StoreFiles) -> str:
 
 def _lost(path: str) -> StoreError:
     return StoreError(
-        f"the tree store has lost `{path}`",
-        "what it held cannot be compared or restored any more",
+        f"`{path}` is missing from the tree store",
+        "files stored there can no longer be compared or restored",
     )
 
 

@@ -125,7 +125,7 @@ class Git(NamedTuple):
                 stop_plan=((SIGTERM, KILL_GRACE_S),),
             )
         except process.CannotStart as error:
-            raise StoreError(f"git does not start: {error.reason}") from error
+            raise StoreError(f"cannot start git: {error.reason}") from error
         if ended.cut_by != "none":
             raise Interrupted("stop" if ended.cut_by == "stop" else "deadline")
         code = -1 if ended.exit_code is None else ended.exit_code
@@ -153,7 +153,7 @@ def _check_version(git: Git) -> None:
     text = answer.out.decode("utf-8", "replace").strip()
     found = re.search(r"(\d+)\.(\d+)", text)
     if answer.code != 0 or found is None:
-        raise StoreError(f"`{git.program}` does not say its version: {answer.complaint or text}")
+        raise StoreError(f"`{git.program}` does not print its version: {answer.complaint or text}")
     if (int(found[1]), int(found[2])) < OLDEST:
         raise StoreError(f"git {found[0]} is too old", "install git 2.25 or newer")
 

@@ -267,12 +267,13 @@ def _has(index: mmap.mmap, id: bytes) -> bool:
 
 def _missing(path: str) -> StoreError:
     return StoreError(
-        f"the tree store has lost `{path}`", "what it held cannot be compared or restored any more"
+        f"`{path}` is missing from the tree store",
+        "files stored there can no longer be compared or restored",
     )
 
 
 def _damaged(path: str) -> StoreError:
     return StoreError(
-        f"the tree store is damaged: `{path}` is not readable as an index of a pack",
-        "what it held cannot be compared or restored any more",
+        f"the tree store is damaged: `{path}` is not a valid pack index",
+        "files stored there can no longer be compared or restored",
     )

@@ -137,7 +137,9 @@ class OpenDirectory:
         for name in self.names(path):
             info = self.look(f"{path}/{name}")
             if info is None or not stat.S_ISDIR(info.st_mode):
-                raise PathBlocked(errno.ENOTEMPTY, "a directory with other content is in the way")
+                raise PathBlocked(
+                    errno.ENOTEMPTY, "a directory with other content already exists there"
+                )
             yield from self._folders(f"{path}/{name}")
 
     def names(self, path: str) -> list[str]:

@@ -13,7 +13,7 @@ from little_loops.trees.git import Answer, Git
 from little_loops.trees.objects import object_id
 
 Take = Callable[[str, bytes], None]
-OUT_OF_REACH = "what it held cannot be compared or restored any more"
+OUT_OF_REACH = "files stored there can no longer be compared or restored"
 
 
 class ListedBlob(NamedTuple):
@@ -90,7 +90,7 @@ class _Batch:
         self._left -= 1
         if object_id(kind, data) != bytes.fromhex(id.decode()):
             raise StoreError(
-                f"the tree store `{self._files.path}` is damaged: object {id.decode()} has changed",
+                f"the tree store `{self._files.path}` is damaged: object {id.decode()} was changed",
                 OUT_OF_REACH,
             )
         self._take(next(self._wanted), data)
@@ -105,11 +105,11 @@ class _Batch:
 
     def finish(self) -> None:
         if self._left:
-            raise StoreError(f"git did not read all of the tree store `{self._files.path}`")
+            raise StoreError(f"git could not read all of the tree store `{self._files.path}`")
 
 
 def missing(files: StoreFiles, name: str) -> StoreError:
-    return StoreError(f"the tree store `{files.path}` has lost object {name}", OUT_OF_REACH)
+    return StoreError(f"object {name} is missing from the tree store `{files.path}`", OUT_OF_REACH)
 
 
 def list_tree(

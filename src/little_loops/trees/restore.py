@@ -21,7 +21,7 @@ UNKNOWN_MODE = 0
 Spare = Callable[[str], bool]
 """Says which paths are another run's."""
 COMPILED_FOLDER = "__pycache__"
-TOO_LARGE = "too large to have been kept"
+TOO_LARGE = "too large to be stored"
 NOT_KEPT = "it is too large to be kept, so it was not replaced; move it away yourself"
 
 

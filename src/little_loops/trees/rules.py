@@ -90,7 +90,7 @@ class Rules(NamedTuple):
             lists["files"] = tuple(IgnoredFile(**one) for one in plain["files"])
             return cls(**{**plain, **lists})
         except (TypeError, KeyError) as error:
-            raise StoreError(f"what the run's start fixed is damaged: {error!r}") from error
+            raise StoreError(f"the record of the run's start is damaged: {error!r}") from error
 
     def ignored(self) -> Patterns:
         """Matches paths from the top of the repository."""

@@ -286,12 +286,12 @@ def _read(full: str, path: str) -> bytes:
     except OSError as error:
         raise _impossible(path, (error.strerror or str(error)).lower()) from error
     if len(data) > MAX_REWRITTEN_BYTES:
-        raise _impossible(path, "it is too large to be rewritten")
+        raise _impossible(path, "it is too large to rewrite")
     return data
 
 
 def _impossible(path: str, why: str) -> NotClean:
     return NotClean(
-        f"`{path}` may lead from the clean copy back into the project: {why}",
+        f"`{path}` may point from the clean copy back into the project: {why}",
         "write `setup:` with the command that installs what the check needs",
     )

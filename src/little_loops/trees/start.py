@@ -47,7 +47,7 @@ def read_rules(
     """Raises `StoreError` if the project does not lie in a git repository."""
     repository = find_repository(git, project)
     if repository is None:
-        raise StoreError(f"`{project}` is not in a git repository", "`git init` makes one")
+        raise StoreError(f"`{project}` is not in a git repository", "`git init` creates one")
     ignore, ignore_case = ignore_settings(git, repository)
     ignore += upper_ignore_files(repository)
     rules = Rules(

@@ -118,7 +118,7 @@ class TreeStore:
             if not create:
                 raise StoreError(
                     f"the tree store `{files.path}` is gone",
-                    "the run cannot know what has changed since it started; begin a new one",
+                    "the run cannot tell what has changed since it started; start a new run",
                 )
             store_files.create(files)
         return cls(files, store_files.check(files), git, bounds)
@@ -205,8 +205,8 @@ class TreeStore:
     def _check_rules(self, rules: Rules) -> None:
         if rules.store != self.id:
             raise StoreError(
-                f"the tree store `{self.files.path}` is not the one this run began with",
-                "the run cannot know what has changed since it started; begin a new one",
+                f"the tree store `{self.files.path}` is not the one this run started with",
+                "the run cannot tell what has changed since it started; start a new run",
             )
 
     @contextmanager
@@ -463,7 +463,7 @@ class TreeStore:
                 after = self._look(rules, intake, before)
         failed = repair.failed
         for one in _wanted(compare(before, after), existing_only, spare):
-            failed.setdefault(one.path, "it was changed again while it was put back")
+            failed.setdefault(one.path, "it was changed again while it was being restored")
         return _restoration([one.path for one in changes], failed, kept)
 
     def _keep(self, rules: Rules, before: Guard, spare: Spare) -> tuple[Guard, str]:

@@ -95,7 +95,7 @@ def _packs(files: StoreFiles) -> list[str]:
     try:
         names = os.listdir(files.packs)
     except OSError as error:
-        raise StoreError(f"the tree store has lost `{files.packs}`") from error
+        raise StoreError(f"`{files.packs}` is missing from the tree store") from error
     return [name.removesuffix(".pack") for name in names if name.endswith(".pack")]
 
 

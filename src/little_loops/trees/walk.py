@@ -223,7 +223,7 @@ class ContentWalk:
         if name == GIT or never_counts(below) or (ignored and below not in self._tracked_dirs):
             return False
         if below in self._nested or self._is_new_repository(fd, name, below):
-            self.left_out[below] = "a repository of its own"
+            self.left_out[below] = "a separate git repository"
             return False
         if is_too_deep(below):
             self.left_out[below] = TOO_DEEP

@@ -122,7 +122,7 @@ def test_of_an_agent_only_the_version_is_asked(project: Project):
             Finding(
                 "agent:claude",
                 "problem",
-                "claude does not answer",
+                "claude does not respond",
                 "`claude --version` exited with 1",
                 "install it again",
             ),
@@ -147,7 +147,7 @@ def test_of_an_agent_only_the_version_is_asked(project: Project):
                 "consent",
                 "note",
                 "no consent yet",
-                "1 of 1 agent action not agreed to; a run asks",
+                "1 of 1 agent action not agreed to; a run will ask",
                 "ll-loop trust",
             ),
             id="no consent",
@@ -350,7 +350,7 @@ def test_a_run_that_was_killed_is_found_and_nothing_is_touched(
     assert (done.returncode, done.stdout.splitlines()) == (
         1,
         [
-            f"✗ slow (pid {child.pid}) claims to be alive, but its process is gone",
+            f"✗ slow (pid {child.pid}) is marked as running, but its process no longer exists",
             "    fix: ll-loop resume slow    or    ll-loop run slow --fresh",
             "1 problem",
         ],
@@ -382,7 +382,7 @@ def test_a_damaged_run_and_a_file_nobody_holds(project: Project, stand_ins: Stan
         (
             "damaged",
             "run odd is damaged",
-            "ll-loop resume odd mends it if its log is whole, ll-loop run odd --fresh puts it away",
+            "ll-loop resume odd repairs it if its log is complete, ll-loop run odd --fresh moves it to the history",
         ),
         ("pid", ".loops/.running/old.pid is left over", "rm .loops/.running/old.pid"),
     ]

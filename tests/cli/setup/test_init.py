@@ -85,12 +85,12 @@ def test_in_git_the_tests_are_protected_and_the_clean_copy_is_proved(project: Pr
     said = done.stderr.splitlines()
     assert said[1:3] == [
         "Trying `python3 -m unittest` here and in a clean copy of the project...",
-        "It notices a syntax error in the copy's leap.py: wrote `clean: true`",
+        "The check noticed a syntax error in the copy's leap.py: wrote `clean: true`",
     ]
     loop = load(project.file(".loops/fix-tests.yaml"), "fix-tests.yaml", "fix-tests").loop
     assert loop is not None
     assert loop.evidence == Evidence(True, ("tests/",), clean=True)
-    assert "What you change in tests/ is put back." in (loop.states["fix"].action or "")
+    assert "Changes in tests/ will be reverted." in (loop.states["fix"].action or "")
     assert project.ll("validate", "--strict").returncode == 0
 
 
@@ -98,7 +98,7 @@ def test_where_the_clean_copy_is_not_proved_it_is_left_out_and_said_why(project:
     lay_out(project.root, {**LEAP, "tests/test_leap.py": "import unittest\n"})
     project.git("init", "-q")
     done = project.ll("init", "--template", "tests")
-    why = "the check cannot be judged here (unittest found no tests)"
+    why = "the result of the check cannot be judged here (unittest found no tests)"
     assert f"\nLeft out `clean: true`: {why}\n" in done.stderr
     loop = load(project.file(".loops/fix-tests.yaml"), "fix-tests.yaml", "fix-tests").loop
     assert loop is not None
@@ -172,8 +172,8 @@ def test_without_a_terminal_it_names_the_flags(project: Project):
     done = project.ll("init", "-q")
     assert done.returncode == 2
     assert done.stderr == (
-        "error: there is no terminal to ask which loop to write\n"
-        "   = help: `--yes` writes `empty`, `--template NAME` one of: empty, relay, deploy\n"
+        "error: cannot ask which loop to write, because there is no terminal\n"
+        "   = help: `--yes` writes `empty`, `--template NAME` writes one of: empty, relay, deploy\n"
     )
     assert list((project.root / ".loops").iterdir()) == []
 

@@ -84,7 +84,7 @@ def _carefully(check: Check, patient: CheckupInputs) -> Iterator[Finding]:
     except LittleLoopsError as error:
         yield Finding(check.__name__, "problem", error.message, fix=error.help or "")
     except OSError as error:
-        yield Finding(check.__name__, "problem", f"could not look: {error}")
+        yield Finding(check.__name__, "problem", f"could not check: {error}")
 
 
 # ── the tool itself ────────────────────────────────────────────────────────────────────────────
@@ -162,13 +162,13 @@ def file_system(patient: CheckupInputs) -> Iterator[Finding]:
         return
     kind = _kind_of_disk(place)
     if kind in NETWORK:
-        why = f"{kind} is a network file system, where locks and renames may not hold"
+        why = f"{kind} is a network file system, where locks and renames may be unreliable"
         yield Finding(
             "disk", "warning", "the project is not on a local disk", why, "move it to one"
         )
     why_not = _why_no_lock(place)
     if why_not:
-        fix = "keep the project on a local disk; without locks nothing is run"
+        fix = "move the project to a local disk; ll-loop does not run without locks"
         yield Finding("locks", "problem", "files cannot be locked here", why_not, fix)
     else:
         of = f" on {kind}" if kind else ""
@@ -251,4 +251,4 @@ def terminal(patient: CheckupInputs) -> Iterator[Finding]:
         yield Finding("terminal", "ok", f"output: {encoding}")
     else:
         fix = "LANG=C.UTF-8, or PYTHONIOENCODING=utf-8"
-        yield Finding("terminal", "note", f"output: {encoding}", "signs are shown as words", fix)
+        yield Finding("terminal", "note", f"output: {encoding}", "symbols are shown as words", fix)

@@ -125,7 +125,7 @@ def _agent(patient: CheckupInputs, name: str, needed_by: Sequence[str]) -> Itera
     if probe.ok:
         yield Finding(told, "ok", f"{name} {probe.version} on PATH")
     elif probe.path is not None:
-        yield Finding(told, "problem", f"{name} does not answer", probe.why, "install it again")
+        yield Finding(told, "problem", f"{name} does not respond", probe.why, "install it again")
     elif needed_by:
         yield Finding(
             told, "problem", f"{name} not found", f"needed by {listed(needed_by)}", _hint(probe.why)
@@ -173,7 +173,7 @@ def consent(patient: CheckupInputs) -> Iterator[Finding]:
     elif patient.environ.get("LL_ALLOW_SKIP_PERMISSIONS") == "1":
         yield Finding("consent", "ok", "consent: LL_ALLOW_SKIP_PERMISSIONS=1")
     else:
-        why = f"{len(missing)} of {count} not agreed to; a run asks"
+        why = f"{len(missing)} of {count} not agreed to; a run will ask"
         yield Finding("consent", "note", "no consent yet", why, "ll-loop trust")
     of_claude = any(action.host == "claude" for action in wanted)
     if of_claude and patient.euid == 0 and patient.environ.get("IS_SANDBOX") != "1":
@@ -195,14 +195,14 @@ def runs(patient: CheckupInputs) -> Iterator[Finding]:
     for view in views:
         if view.status == "damaged":
             fix = (
-                f"ll-loop resume {view.name} mends it if its log is whole,"
-                f" ll-loop run {view.name} --fresh puts it away"
+                f"ll-loop resume {view.name} repairs it if its log is complete,"
+                f" ll-loop run {view.name} --fresh moves it to the history"
             )
             why = view.damage or ""
             yield Finding("damaged", "problem", f"run {view.name} is damaged", why, fix)
     for name in sorted(pids.keys() - {view.name for view in views}):
         path = os.path.join(LOOPS, RUNNING, name + PID)
-        why = "no process holds it, and the next run takes it over"
+        why = "no process holds it, so the next run will take it over"
         yield Finding("pid", "warning", f"{path} is left over", why, f"rm {path}")
     if views and not crashed:
         yield Finding("runs", "ok", f"runs: {_counted(views)}")
@@ -211,7 +211,7 @@ def runs(patient: CheckupInputs) -> Iterator[Finding]:
 def _crashed(view: RunView, pid: int | None) -> Finding:
     who = f"{view.name} (pid {pid})" if pid else view.name
     fix = f"ll-loop resume {view.name}    or    ll-loop run {view.name} --fresh"
-    text = f"{who} claims to be alive, but its process is gone"
+    text = f"{who} is marked as running, but its process no longer exists"
     return Finding("runs", "problem", text, fix=fix)
 
 

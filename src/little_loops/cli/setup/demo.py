@@ -59,7 +59,7 @@ class DemoArgs(
     "Needs no agent and no network, and leaves nothing behind.",
     examples=[("ll-loop demo", "takes about a minute to read")],
 ):
-    no_wait: bool = flag("do not wait for the reader")
+    no_wait: bool = flag("do not pause between the steps")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         return _play(place, wait=not args.no_wait)
     except KeyboardInterrupt:
-        talk("the demo was interrupted; nothing of it is left")
+        talk("the demo was interrupted; its files were removed")
         raise
     finally:
         shutil.rmtree(place, ignore_errors=True)

@@ -25,8 +25,8 @@ QUIETLY = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC
 class DoctorArgs(
     OutputArgs,
     verb="doctor",
-    summary="Check that everything a run needs is there.\n"
-    "Writes nothing, asks no agent anything, sends nothing over the network.",
+    summary="Check that everything a run needs is installed and works.\n"
+    "Writes nothing, sends no prompts to agents, and does not use the network.",
     examples=[
         ("ll-loop doctor", "exit 1 if there is a problem"),
         ("ll-loop doctor --json", "each check with its id"),

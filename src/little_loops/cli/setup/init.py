@@ -66,7 +66,7 @@ ALSO = {
 
 
 class InitArgs(
-    Args, verb="init", summary="Write a first loop for this project.", examples=EXAMPLES
+    Args, verb="init", summary="Create a first loop for this project.", examples=EXAMPLES
 ):
     template: str | None = value(
         f"which loop to write: {', '.join(TEMPLATES)}", metavar="NAME", choices=(*TEMPLATES, *ALSO)
@@ -163,8 +163,8 @@ def _chosen(found: Found, root: str, *, yes: bool) -> str:
         return names[0]
     if not _can_ask():
         raise UsageError(
-            "there is no terminal to ask which loop to write",
-            f"`--yes` writes `{names[0]}`, `--template NAME` one of: {', '.join(names)}",
+            "cannot ask which loop to write, because there is no terminal",
+            f"`--yes` writes `{names[0]}`, `--template NAME` writes one of: {', '.join(names)}",
         )
     return _asked(names, found, root)
 

@@ -15,7 +15,7 @@ NO_RULE = """\
 Find the cause and fix the code. Change a test only if the test itself is wrong, and explain why.
 Never delete or skip a test to make the suite pass. The tests will be run again when you finish."""
 RULE = """\
-Find the cause and fix the code. What you change in {} is put back.
+Find the cause and fix the code. Changes in {} will be reverted.
 If a test itself is wrong, explain why. The tests will be run again when you finish."""
 
 
@@ -30,9 +30,9 @@ class Written(NamedTuple):
         found = []
         if self.protect:
             listed = ", ".join(self.protect)
-            found.append(f"  protect: [{listed}]   # what agents change there is put back")
+            found.append(f"  protect: [{listed}]   # changes by agents are reverted")
         if self.clean:
-            found.append("  clean: true   # a pass counts when it is confirmed in a clean copy")
+            found.append("  clean: true   # a pass counts only if a clean copy confirms it")
         return "\n".join(["evidence:", *found]) if found else ""
 
     @property
@@ -57,7 +57,7 @@ def evidence_for(check: Check | None, root: str, *, quiet: bool) -> Written:
     tried = clean_proof.Check(check.script, check.fails)
     proof = clean_proof.prove_clean(root, tried, os.environ, protect)
     if not quiet and proof.why_not is None:
-        talk(f"It notices a syntax error in the copy's {proof.planted}: wrote `clean: true`")
+        talk(f"The check noticed a syntax error in the copy's {proof.planted}: wrote `clean: true`")
     elif not quiet:
         talk(f"Left out `clean: true`: {proof.why_not}")
     return Written(protect, proof.why_not is None)
