@@ -191,7 +191,7 @@ def test_a_test_that_a_killed_run_left_weakened_is_named_when_the_next_one_start
     ended = run(project, "--fresh")
     assert ended.stderr.splitlines()[0] == (
         "warning: tests/check.py changed during an interrupted turn of an agent, and this run starts"
-        " with the change; look at it with `git diff`"
+        " with the change; review it with `git diff`"
     )
 
 
@@ -372,7 +372,7 @@ def test_changes_outside_the_scope_are_put_back_and_kept_as_a_patch(tmp_path):
     project = laid_out(Project(tmp_path), fix, more)
     ended = run(project)
     assert ended.returncode == 1
-    assert "the agent changed  outside the scopeother/file: restored" in ended.stdout
+    assert "the agent changed other/file outside the scope: restored" in ended.stdout
     assert not (project.root / "other").exists()
     (patch,) = (project.root / ".loops").rglob("out-of-scope.patch")
     assert "+x" in patch.read_text()
@@ -403,18 +403,21 @@ def test_long_and_odd_names_are_shown_short_and_whole(tmp_path):
 
 RESTORED = "tests/check.py was changed by the agent: restored"
 CHANGED = "tests/check.py was changed by the agent"
-STRAYED = "outside the scope, the agent changed"
 
 
 @pytest.mark.parametrize(
     ("tampering", "scope_writes", "lines"),
     [
-        ("restore", "report", [f"{STRAYED} more", RESTORED]),
-        ("restore", "enforce", [RESTORED, f"{STRAYED} more: restored"]),
-        ("fail", "report", [CHANGED, f"{STRAYED} more"]),
-        ("fail", "enforce", [CHANGED, f"{STRAYED} more: restored"]),
-        ("report", "report", [CHANGED, f"{STRAYED} more"]),
-        ("report", "enforce", [f"{STRAYED} more, tests/check.py: restored"]),
+        ("restore", "report", ["the agent changed more outside the scope", RESTORED]),
+        ("restore", "enforce", [RESTORED, "the agent changed more outside the scope: restored"]),
+        ("fail", "report", [CHANGED, "the agent changed more outside the scope"]),
+        ("fail", "enforce", [CHANGED, "the agent changed more outside the scope: restored"]),
+        ("report", "report", [CHANGED, "the agent changed more outside the scope"]),
+        (
+            "report",
+            "enforce",
+            ["the agent changed more, tests/check.py outside the scope: restored"],
+        ),
     ],
 )
 def test_a_protected_file_outside_the_scope_is_reported_once(

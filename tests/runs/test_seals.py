@@ -224,7 +224,7 @@ def test_a_run_that_began_elsewhere_is_believed(project: Project):
     said = project.ll("receipt", "fix")
     assert said.returncode == 2
     assert said.stderr == dedent("""\
-        error: the seal of `fix` no longer exists, so nobody can tell who wrote its log
+        error: the seal of `fix` is missing, so nobody can tell who wrote its log
            = help: a receipt is written where the run was started
         """)
 
