@@ -466,6 +466,37 @@ def test_a_stop_does_not_wait_for_large_files_to_be_read_but_protected_ones_are_
     assert "Files changed: agent.sh, src/large, src/value" in ended.stdout
 
 
+COMMIT = "git -c user.name=a -c user.email=a@b.c commit -qam"
+
+
+def test_a_commit_that_still_has_what_was_restored_is_named(tmp_path):
+    cheat = agent(
+        f"test $LL_ITERATION = 1 && {{ echo pass > tests/check.py; {COMMIT} weaken; }}",
+        "test $LL_ITERATION = 1 || echo right > src/value",
+    )
+    ended = run(laid_out(Project(tmp_path), cheat, PROTECTED))
+    assert plain(ended.stdout).partition("TIME)\n")[2] == dedent("""\
+        Files changed: src/value (+1 -1)
+        The commit that is checked out still changes tests/check.py
+        Verified on tree ID; for a receipt: ll-loop receipt fix
+        """)
+
+
+def test_git_is_asked_for_the_commit_no_more_often_in_a_longer_run(tmp_path):
+    counts = []
+    for turns in (1, 3):
+        fix = agent(f"test $LL_ITERATION = {turns} && echo right > src/value || echo >> src/more")
+        project = laid_out(Project(tmp_path / str(turns)), fix, PROTECTED)
+        program, log = tmp_path / str(turns) / "git", tmp_path / str(turns) / "log"
+        program.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {shutil.which("git")} "$@"\n')
+        program.chmod(0o755)
+        path = f"{program.parent}:{os.environ['PATH']}"
+        ended = project.ll("run", "fix", "--allow-skip-permissions", env={"PATH": path})
+        assert ended.returncode == 0, ended.stderr
+        counts.append(log.read_text().count("HEAD^{commit}"))
+    assert counts[0] == counts[1]
+
+
 def test_an_agent_that_does_nothing_stalls(tmp_path):
     project = laid_out(Project(tmp_path), agent("true"))
     ended = run(project)

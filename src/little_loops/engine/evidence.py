@@ -320,7 +320,6 @@ def _snapshot(world: LocalWorld, trees: RunTrees, command: TakeSnapshot) -> Snap
 def _found(
     world: LocalWorld, trees: RunTrees, command: TakeSnapshot, taken: model.Snapshot
 ) -> SnapshotTaken:
-    store, rules = trees.store, trees.rules
     is_first = command.since is None
     tampered = _tampered(trees, command.reference, taken.guard)
     return SnapshotTaken(
@@ -333,12 +332,22 @@ def _found(
         tuple(_changed(trees, each, taken.project) for each in command.compare),
         tampered,
         _outside(trees, command.since, taken.project, command.reference, tampered),
-        store.committed(rules, command.reference) if command.reference is not None else (),
-        (*_warnings(taken, is_first), *(_led_to(store.guard(taken.guard)) if is_first else ())),
+        _committed(trees, command),
+        (
+            *_warnings(taken, is_first),
+            *(_led_to(trees.store.guard(taken.guard)) if is_first else ()),
+        ),
         command.ending,
         command.late,
         _watched(trees, command.since, taken.project),
     )
+
+
+def _committed(trees: RunTrees, command: TakeSnapshot) -> tuple[str, ...]:
+    """Only the commit that a run ends with counts; to ask for it costs a process."""
+    if command.reference is None or command.when in ("before", "after"):
+        return ()
+    return trees.store.committed(trees.rules, command.reference)
 
 
 def _changed(trees: RunTrees, before: str | None, after: str) -> Changed:

@@ -84,6 +84,7 @@ class PlainLines:
         self.check = ""
         self._tamperer = ""
         self._unread: TreeUnread | None = None
+        self._committed: tuple[str, ...] = ()
         self.tree = ""
         self.reported: dict[str, None] = {}
         self.total = Changed()
@@ -169,7 +170,7 @@ class PlainLines:
         return [f"warning: {one_line(event.message)}"]
 
     def _tree(self, event: Tree) -> list[str]:
-        self.tree, self._unread = event.id, None
+        self.tree, self._unread, self._committed = event.id, None, event.committed
         if event.compared:
             self.total = event.compared[0]
         return []
@@ -237,7 +238,9 @@ class PlainLines:
         nothing = ["Nothing to do: the goal was already true"] if event.nothing_done else []
         proof = _PROOF.get(event.evidence or "")
         shown = [proof.format(tree=self.tree[:6], loop=self.loop)] if proof else []
-        return [*nothing, *files, *shown]
+        paths = listed(self._committed, len(self._committed))
+        committed = [f"The commit that is checked out still changes {paths}"] if paths else []
+        return [*nothing, *files, *committed, *shown]
 
     def changed(self, paths: Iterable[str]) -> None:
         """An agent's program says that it has changed these files."""
