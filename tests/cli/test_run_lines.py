@@ -293,6 +293,29 @@ def test_a_run_shows_what_validate_warns_about_once_and_briefly(project: Project
     assert project.ll("run", "row", "--json").stderr == ""
 
 
+def test_a_resume_shows_what_validate_warns_about_as_a_run_does(project: Project):
+    text = """\
+        name: row
+        initial: wait
+        states:
+          left: {action: 'true', next: done}
+          wait: {action: 'echo CONTEXT_HANDOFF: x', next: done}
+          done: {terminal: true}
+        """
+    project.loop("row", text)
+    warning = "warning: state `left` can never be reached (.loops/row.yaml:4, LL301)\n"
+    told = f"{warning}next: ll-loop resume row\n"
+    assert project.ll("run", "row").stderr == told
+    assert project.ll("resume", "row").stderr == told
+    assert project.ll("resume", "row", "--definition", "current").stderr == told
+    # The file may be another one by now: what it warns about says nothing about the run.
+    assert project.ll("resume", "row", "--definition", "original").stderr == (
+        "next: ll-loop resume row\n"
+    )
+    assert project.ll("resume", "row", "-q").stderr == ""
+    assert project.ll("resume", "row", "--json").stderr == ""
+
+
 def test_the_values_of_a_script_are_listed_below_it(project: Project):
     """They never stand in its text, and no line may look as if they did."""
     project.loop(

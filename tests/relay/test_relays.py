@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -417,6 +418,53 @@ def test_a_hook_that_refuses_and_then_on(relays: Relays):
     assert relays.ll("resume", "implement-886").returncode == 0
     assert relays.subjects() == ["implement-886: phase 1 (turn 1)"]
     assert relays.trace() == ["turn 1 phase 1 of ?"]
+
+
+LINES = """\
+       · turn 1 starts at phase 1
+[1/5] turn → running sh turns/$LL_ITERATION.sh...
+       ✓ the parser is done (exit 0)
+       · turn 1 of 5: partial, 1 of 2 phases complete, committed COMMIT
+       · turn 2 starts at phase 2 of 2
+[2/5] turn → running sh turns/$LL_ITERATION.sh...
+       ✓ the printer is done (exit 0)
+       · turn 2 of 5: implemented, 2 of 2 phases complete, committed COMMIT
+[2/5] check → running test -e src/printer.txt...
+       ✓ (exit 0)
+       | relay implement-886: 2 turns, session sess_123_abc
+       | - turn 1: partial, 1 of 2 phases complete, committed COMMIT
+       | - turn 2: implemented, 2 of 2 phases complete, committed COMMIT
+       | implemented in 2 turns, confirmed by the check
+"""
+
+
+def test_a_turn_takes_four_lines(relays: Relays):
+    """What it takes up, the agent, its last words, what it left; the rest is for `-v`."""
+    relays.set_up(
+        reports(phases("partial", 1, 2), "parser") + "echo the parser is done\n",
+        reports(phases("implemented", 2, 2), "printer") + "echo the printer is done\n",
+        loop=LOOP + "check: test -e src/printer.txt\n",
+    )
+    ran = relays.ll("run", "implement-886")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    lines, _, last = re.sub("committed [0-9a-f]+", "committed COMMIT", ran.stdout).partition("\n\n")
+    assert f"{lines}\n" == LINES
+    assert last.startswith("Loop completed: done (2 iterations")
+    whole = relays.log("implement-886")
+    assert "[1/5] prepare → running the preparation of a turn...\n" in whole
+    assert "       → settle\n" in whole
+
+
+def test_a_step_around_a_turn_that_fails_is_shown_with_its_state(relays: Relays):
+    relays.set_up(reports({"status": "implemented"}, "one"))
+    hook = relays.root / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\necho no >&2\nexit 1\n")
+    hook.chmod(0o755)
+    held = relays.ll("run", "implement-886")
+    lines = held.stdout.splitlines()
+    step = lines.index("[1/5] settle → running the evaluation of the turn...")
+    assert lines[step + 1].startswith("       ✗ ")
+    assert lines[step + 1].endswith("not committed: git refused the commit: no (exit 1)")
 
 
 # ── with a check ───────────────────────────────────────────────────────────────────────────────

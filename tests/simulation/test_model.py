@@ -152,9 +152,8 @@ class AnyOrder(RuleBasedStateMachine):
         try:
             with heard(self.world.disk):
                 before = find(self.root, NAME)
-            loop = chosen_definition(
-                ResumeArgs(loop=before.loop.name, definition=wanted), self.root, before
-            )
+            args = ResumeArgs(loop=before.loop.name, definition=wanted)
+            loop = chosen_definition(args, self.root, before).loop
             check_resumable(NAME, loop or before.loop, before.run)
         except LittleLoopsError as error:
             return error

@@ -23,7 +23,7 @@ from little_loops.errors import OK
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.events import Entry
 from little_loops.fsm.schema import FSMLoop
-from little_loops.reporting.lines import PlainLines
+from little_loops.reporting.lines import PlainLines, machinery_of
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Observer
 from little_loops.reporting.reporter import Reporter
@@ -151,7 +151,7 @@ def _screen(
     given = view.summary.limits.max_iterations if view.summary else None
     limit = given or (machine.max_iterations if machine else DEFAULT_ITERATIONS)
     if machine is None or args.json or args.quiet or not live_wanted(os.environ):
-        return _plain_screen(args, view.loop, limit), lambda _: None
+        return _plain_screen(args, view.loop, machine, limit), lambda _: None
     from little_loops.terminal.live import Hints, LiveScreen, terminal  # only a terminal
     from little_loops.terminal.terminal_lines import TerminalLines  # only on a terminal
 
@@ -177,7 +177,7 @@ def _screen(
     return screen, lambda seconds: screen.stood_still(-seconds)
 
 
-def _plain_screen(args: AttachArgs, loop: str, limit: int) -> Observer:
+def _plain_screen(args: AttachArgs, loop: str, machine: FSMLoop | None, limit: int) -> Observer:
     if args.json:
         return JsonScreen(write)
     if args.quiet > 1:
@@ -188,6 +188,7 @@ def _plain_screen(args: AttachArgs, loop: str, limit: int) -> Observer:
         ascii_only=ascii_only(sys.stdout),
         commands=args.verbose > 0,
         detailed=args.verbose > 1,
+        machinery=machinery_of(machine) if machine else (),
     )
     kind = LastLine if args.quiet else Reporter
     return kind(write, teller, Masker({}), output=args.verbose > 0, warn=sys.stderr.write)

@@ -20,7 +20,7 @@ from little_loops.fsm.state import LoopState
 from little_loops.fsm.values import written_env
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
-from little_loops.reporting.lines import PlainLines
+from little_loops.reporting.lines import PlainLines, machinery_of
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Observer, Observers
 from little_loops.reporting.reporter import Reporter
@@ -192,6 +192,7 @@ def _plain_screen(loop: FSMLoop, show: Show, limit: int, to: Outlets) -> Observe
         ascii_only=ascii_only(sys.stdout),
         commands=show.verbose > 0,
         detailed=show.verbose > 1,
+        machinery=machinery_of(loop),
     )
     masker = Masker({**os.environ, **written_env(loop)})
     if show.quiet:

@@ -17,13 +17,15 @@ from little_loops.cli.options import (
     seconds,
     value,
 )
+from little_loops.cli.run_warnings import show_warnings
 from little_loops.definitions.loading import context_overrides, with_host
 from little_loops.definitions.run_names import only_unfinished, run_named
 from little_loops.engine.lifecycle import RunRequest, resume
-from little_loops.errors import DefinitionError, UsageError
+from little_loops.errors import DefinitionError, Problem, UsageError
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits
+from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
 from little_loops.runs.stored_run import StoredRun, find
@@ -91,10 +93,13 @@ def continue_run(args: ResumeArgs) -> int:
     root = find_project(os.getcwd())
     name = run_named(args.loop, root) if args.loop is not None else only_unfinished(root)
     before = find(root, name)
-    loop = chosen_definition(args, root, before)
+    chosen = chosen_definition(args, root, before)
+    loop = chosen.loop
     machine = loop or before.loop
     if args.from_state is not None and args.from_state not in machine.states:
         raise UsageError(f"the loop has no state `{args.from_state}`")
+    if not args.quiet and not args.json:
+        show_warnings(chosen.warnings, machine.name)
     request = request_of(args, root, machine, before)
     show = Show(args.json, args.quiet, args.verbose, args.color)
     if before.damage and not args.quiet:
@@ -137,10 +142,19 @@ def request_of(args: ResumeArgs, root: str, loop: FSMLoop, before: StoredRun) ->
     )
 
 
-def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> FSMLoop | None:
-    """The current definition if it is wanted, none for the one the run was started with."""
+class Chosen(NamedTuple):
+    """The current definition if it is wanted, none for the one the run was started with.
+
+    `warnings` are those of the file, unless it is another one than the run was started with.
+    """
+
+    loop: FSMLoop | None = None
+    warnings: tuple[Problem, ...] = ()
+
+
+def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> Chosen:
     if args.definition == "original":
-        return None
+        return Chosen()
     found = current_definition(
         root,
         before.loop.name,
@@ -150,14 +164,14 @@ def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> FSMLoop
     if found is None:
         if args.definition == "current":
             raise UsageError(f"loop `{before.loop.name}` no longer exists")
-        return None
+        return Chosen()
     given = before.start.get("host", {})
     current = with_host(found, given, root).loop
     changes = [c for c in differences(before.loop, current) if not _only_set(found, c)]
     if args.definition == "current":
-        return current
+        return Chosen(current, found.warnings)
     if not changes:
-        return None
+        return Chosen(None, found.warnings)
     raise UsageError(
         f"the definition of `{before.loop.name}` has changed since the run started: "
         + "; ".join(changes),

@@ -18,12 +18,12 @@ from little_loops.cli.options import (
     seconds,
     value,
 )
+from little_loops.cli.run_warnings import show_warnings
 from little_loops.definitions.loading import LoopFile, context_overrides, load_loop, with_host
 from little_loops.engine.lifecycle import RunRequest, start, unfinished
-from little_loops.errors import Problem, UsageError
+from little_loops.errors import UsageError
 from little_loops.fsm.schema import HOST_NAMES, FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits
-from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project, path_in_project, run_name
 from little_loops.runs.reading import Runs
 from little_loops.runs.stored_run import current
@@ -35,7 +35,6 @@ EXAMPLES = (
     ("ll-loop run fix-types --queue", "wait for conflicting runs to finish"),
     ("ll-loop run fix-types --max-cost 5", "spend at most 5 dollars"),
 )
-MAX_WARNINGS = 3
 
 
 class RunArgs(
@@ -93,7 +92,7 @@ def main(argv: Sequence[str]) -> int:
         return _resume(args, name)
     args.fresh = wanted == "fresh"
     if not args.quiet and not args.json:
-        _show_warnings(found.warnings, args.loop)
+        show_warnings(found.warnings, args.loop)
     request = request_of(args, root, found)
     if found.loop.evidence.protect and request.evidence and not args.quiet:
         _warn_of_unmatched(found.loop, root)
@@ -110,20 +109,6 @@ def main(argv: Sequence[str]) -> int:
         lambda services: start(found.loop, request, services),
         limit=limit,
     )
-
-
-def _show_warnings(problems: Sequence[Problem], loop: str) -> None:
-    """What `validate` warns about, in one line each."""
-    if not problems:
-        return
-    from little_loops.terminal.console import talk  # only where there is something to say
-
-    for problem in problems[:MAX_WARNINGS]:
-        place = problem.place
-        where = "" if place is None else f"{place.file}:{place.line}, "
-        talk(f"warning: {visible(problem.message, newlines=False)} ({where}{problem.code})")
-    if (more := len(problems) - MAX_WARNINGS) > 0:
-        talk(f"warning: {more} more; see `ll-loop validate {loop}`")
 
 
 def request_of(args: RunArgs, root: str, found: LoopFile) -> RunRequest:

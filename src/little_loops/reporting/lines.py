@@ -9,9 +9,11 @@ Not here: colours, live lines, widths (`cli`); masking and escaping, which the c
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from little_loops.errors import OK
+from little_loops.fsm.actions import Builtin, action_of_event
 from little_loops.fsm.colour_codes import without_colours
 from little_loops.fsm.events import (
     ActionComplete,
@@ -48,6 +50,7 @@ from little_loops.fsm.events import (
     message_of,
 )
 from little_loops.fsm.path_text import listed
+from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Changed, Result, WaitKind
 from little_loops.fsm.values import duration_text
 from little_loops.reporting.action_line import prompt_mark, running
@@ -74,9 +77,14 @@ class PlainLines:
         ascii_only: bool = False,
         commands: bool = False,
         detailed: bool = False,
+        machinery: Collection[str] = (),
     ) -> None:
-        """`commands`: with whole actions; `detailed`: with times, and why each verdict was given."""
+        """`commands`: with whole actions; `detailed`: with times, and why each verdict was given.
+
+        `machinery` are states of which only the result matters, unless everything is shown.
+        """
         self.loop = loop
+        self._machinery = () if commands or detailed else machinery
         self.commands = commands
         self.detailed = detailed
         self.max_iterations = max_iterations
@@ -109,7 +117,10 @@ class PlainLines:
         self.check = _place_and_tree(event, self.tree, self.signs["neutral"])
         self._state, self._action, self._shown = event.state, event, ""
         whole = whole_command(event) if self.commands else []
-        return [f"{self._where} {self.signs['to']} {running(event)}", *whole]
+        return [] if event.state in self._machinery else [self._running(event), *whole]
+
+    def _running(self, event: ActionStart) -> str:
+        return f"{self._where} {self.signs['to']} {running(event)}"
 
     @property
     def _where(self) -> str:
@@ -121,7 +132,12 @@ class PlainLines:
             mark = "good" if result.exit_code == 0 and result.agent in (None, "success") else "bad"
         took = f" in {duration_text(result.duration_ms)}" if self.detailed else ""
         self._shown = _how_it_ended(event)
-        return [f"{INDENT}{self.signs[mark]} {self._shown}{self.check}{took}"]
+        line = f"{INDENT}{self.signs[mark]} {self._shown}{self.check}{took}"
+        if event.state not in self._machinery:
+            return [line]
+        if mark == "bad" and self._action is not None:
+            return [self._running(self._action), line]
+        return [line.removesuffix(f" ({_exit(OK)})")]
 
     def _condition_eval(self, event: ConditionEval) -> list[str]:
         """Why the verdict was given, unless the line above or the transition says it."""
@@ -145,6 +161,8 @@ class PlainLines:
         return [f"{INDENT}{self.signs['bad']} interrupted ({event.cause})"]
 
     def _transition(self, event: TransitionTaken) -> list[str]:
+        if event.from_ in self._machinery or event.to in self._machinery:
+            return []
         why = "" if event.reason == "next" else f" ({event.reason})"
         return [f"{INDENT}{self.signs['to']} {event.to}{why}"]
 
@@ -264,6 +282,15 @@ class PlainLines:
         text = one_line(message).rstrip("…")
         own = text.partition(": ")[2] if text.startswith("exit ") else text
         return bool(own) and self._shown.startswith(own)
+
+
+def machinery_of(loop: FSMLoop) -> frozenset[str]:
+    """The states whose actions are built in: of those only the result is worth a line."""
+    return frozenset(
+        name
+        for name, state in loop.states.items()
+        if isinstance(action_of_event(state.action or "", state.action_type or ""), Builtin)
+    )
 
 
 _PROOF = {

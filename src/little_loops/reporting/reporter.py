@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from little_loops.errors import OK
+from little_loops.fsm.actions import Builtin, action_of_event
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
@@ -48,6 +50,7 @@ class Reporter(Observer):
         self._excerpts: dict[str, Excerpt] = {}
         self._held = HeldEnd()
         self._is_last_state = False
+        self._is_report = False
         self._unseen: Result | PartialResult | None = None
         self._unwritten: list[str] = []
 
@@ -71,6 +74,7 @@ class Reporter(Observer):
         match event:
             case ActionStart():
                 self._is_last_state = event.terminal
+                self._is_report = event.terminal and _is_builtin(event)
             case ActionComplete() | ActionInterrupted():
                 self._unseen = None if self._excerpts else event.result
                 self._end_excerpts()
@@ -89,6 +93,8 @@ class Reporter(Observer):
 
     def _tell(self, shown: WithVerdict) -> None:
         event = shown.event
+        if isinstance(event, ActionComplete) and self._has_shown_report(event):
+            return
         if isinstance(event, LoopError | LoopTimeout) and self._unseen is not None:
             self._unwritten.append(_printed(self._unseen))
         lines = [visible(line, newlines=False) + "\n" for line in self._teller.lines(*shown)]
@@ -97,6 +103,10 @@ class Reporter(Observer):
             self._warn("".join(lines))
         else:
             self._unwritten += lines
+
+    def _has_shown_report(self, event: ActionComplete) -> bool:
+        """A report ends with what the line about its end would say."""
+        return self._is_report and self._unseen is None and event.result.exit_code == OK
 
     def learn(self, environ: Mapping[str, str]) -> None:
         self._masker.learn(environ)
@@ -112,6 +122,10 @@ class Reporter(Observer):
         if shown := self._excerpts[stream].feed(chunk):
             others = (one for name, one in self._excerpts.items() if name != stream)
             self._write("".join(one.break_line() for one in others) + shown)
+
+
+def _is_builtin(event: ActionStart) -> bool:
+    return isinstance(action_of_event(event.action, event.action_type), Builtin)
 
 
 def _printed(result: Result | PartialResult) -> str:

@@ -25,7 +25,7 @@ from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.amounts import times_text
 from little_loops.reporting.held_end import Mark
-from little_loops.reporting.lines import INDENT, PlainLines
+from little_loops.reporting.lines import INDENT, PlainLines, machinery_of
 
 GOOD, BAD, TAKE_CARE, QUIET, LOUD = "green", "red", "yellow", "dim", "bold"
 
@@ -66,7 +66,12 @@ class TerminalLines:
         self.signs = ASCII if ascii_only else Symbols()
         self._loop = loop
         self._plain = PlainLines(
-            loop.name, limit, ascii_only=ascii_only, commands=commands, detailed=detailed
+            loop.name,
+            limit,
+            ascii_only=ascii_only,
+            commands=commands,
+            detailed=detailed,
+            machinery=machinery_of(loop),
         )
         self._limit = limit
         self._has_started = False
@@ -104,7 +109,9 @@ class TerminalLines:
             case ConditionEval() | Cost() | TransitionTaken():
                 return [Line(line, style=QUIET) for line in plain]
             case ActionComplete():
-                return [self._ended(plain[0], event.result.duration_ms)]
+                *before, ended = plain
+                shown = [Line(line) for line in before]
+                return [*shown, self._ended(ended, event.result.duration_ms)]
             case RunWarning():
                 return [Line(line, style=TAKE_CARE, styled=len("warning:")) for line in plain]
             case _ if isinstance(event, FinalEvent):
