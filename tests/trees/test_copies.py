@@ -146,6 +146,28 @@ def test_what_differs_in_the_copy_is_what_is_delivered(tree):
     assert laid.copy.differing() == {"src/a.py", "run.sh"}
 
 
+def test_a_file_that_names_the_copy_where_it_named_the_project_does_not_differ(tree):
+    tree.write("where.txt", f"{tree.root}/src\n")
+    laid = Laid(tree)
+    root = laid.out()
+    (root / "where.txt").write_text(f"{root}/src\n")
+    assert laid.copy.differing() == frozenset()
+    (root / "where.txt").write_text(f"{root}/tests\n")
+    assert laid.copy.differing() == {"where.txt"}
+
+
+def test_a_protected_file_that_git_ignores_may_be_written_by_a_check(tree):
+    tree.write("tests/test.log", "of the last run")
+    laid = Laid(tree)
+    root = laid.out()
+    (root / "tests/test.log").write_text("of this run")
+    assert laid.copy.differing() == frozenset()
+    (root / "tests/test_a.py").write_text("assert 0\n")
+    assert laid.copy.differing() == {"tests/test_a.py"}
+    laid.out()
+    assert (root / "tests/test.log").read_text() == "of the last run"
+
+
 def test_permission_bits_that_git_does_not_keep_are_those_of_the_project(tree):
     laid = Laid(tree)
     root = laid.out()

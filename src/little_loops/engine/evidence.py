@@ -32,7 +32,7 @@ from little_loops.fsm.happenings import (
     SnapshotTaken,
     StoreFailed,
 )
-from little_loops.fsm.path_text import listed
+from little_loops.fsm.path_text import listed, path_text
 from little_loops.fsm.protection import always_protected, protected_by, watched_by
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Changed, LoopState, Result
@@ -477,7 +477,9 @@ def _spoiled(trees: RunTrees, wanted: CleanCopy, changed: frozenset[str]) -> str
     protected = sorted(path for path in changed if trees.copy.is_protected(path))
     if protected:
         named = listed(protected, len(protected))
-        return f"while it ran, something changed protected files in the clean copy: {named}"
+        exempt = f"if the check writes there itself, add `!/{path_text(protected[0])}` to `protect`"
+        named = f"while it ran, something changed protected files in the clean copy: {named}"
+        return f"{named}; {exempt}"
     mine = trees.rules.in_scope
     others = sorted(path for path in changed if mine(path) and not within(path, wanted.writes))
     if others:

@@ -139,13 +139,27 @@ class CleanCopy:
         """
         try:
             actual = dict(self._look(self._links_before).files())
+            return frozenset(
+                path
+                for path, one in self._layout.contents.items()
+                if one.time_ns is None
+                and not _is_same(actual.get(path), one)
+                and not self._is_same_in_project(path, one)
+            )
         except OSError as error:
             raise _failed(error, "read", self.path) from error
-        return frozenset(
-            path
-            for path, one in self._layout.contents.items()
-            if one.time_ns is None and not _is_same(actual.get(path), one)
-        )
+
+    def _is_same_in_project(self, path: str, one: Content) -> bool:
+        """Whether a file differs only in that it names the copy where it named the project."""
+        if one.kind != "file" or self.is_protected(path):
+            return False
+        try:
+            with open(os.open(os.path.join(self.path, path), READ), "rb") as file:
+                data = file.read(CHUNK)
+        except OSError:
+            return False
+        there = replace_path(data, os.fsencode(self.path), os.fsencode(self._rules.project))
+        return object_id(b"blob", there).hex() == one.id
 
     def is_protected(self, path: str) -> bool:
         return self._planner.is_protected(path)

@@ -100,7 +100,8 @@ class Planner:
             if any(is_inside(path, each) for each in (*self._rules.linked, *self._rules.nested)):
                 ignored.append(one)
             else:
-                wanted[path] = Content(*one[1:4])
+                before = wanted.get(path)
+                wanted[path] = Content(*one[1:4], time_ns=before and before.time_ns)
         return _Snapshot(wanted | self._links(wanted), tuple(ignored))
 
     def _links(self, wanted: Mapping[str, Content]) -> dict[str, Content]:
