@@ -112,7 +112,7 @@ def test_a_decision_state_is_shown(project: Project):
             "echo 'FATAL_ERROR: pytest is not installed'",
             "next: done",
             """\
-                   ✗ FATAL_ERROR: pytest is not installed (exit 0)
+                   ✗ pytest is not installed
 
             Loop failed in state 'a': pytest is not installed (1 iteration, T)
             """,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from signal import SIGINT
 
 import pytest
 
 from little_loops.engine.clean_proof import Check, CleanProof, prove_clean
+from little_loops.system.stops import StopFlag
 from tests.project import Project
 
 FILES = {
@@ -19,6 +21,7 @@ FILES = {
     "tests/data.txt": "2000\n",
 }
 RUN = "python3 check.py"
+NOT_NOTICED = CleanProof("the check does not notice a syntax error in leap/__init__.py of the copy")
 
 
 @pytest.fixture
@@ -42,15 +45,19 @@ def prove(project: Project, script: str, *fails: int) -> CleanProof:
         pytest.param(RUN, CleanProof(None, "leap/__init__.py"), id="it passes here and there"),
         pytest.param(f"{RUN} && exit 1", CleanProof(None, "leap/__init__.py"),
                      id="it fails here and there"),
-        pytest.param("true", CleanProof("a syntax error in the copy did not change the result of "
-                                        "the check"), id="it looks at nothing"),
-        pytest.param("exit 1", CleanProof("a syntax error in the copy did not change the result of "
-                                          "the check"), id="it always fails"),
-        pytest.param("no-such-tool", CleanProof("the result of the check cannot be judged here (exit 127)"),
+        pytest.param("true", NOT_NOTICED, id="it looks at nothing"),
+        pytest.param("exit 1", NOT_NOTICED, id="it always fails"),
+        pytest.param("date +%N; exit 1", NOT_NOTICED, id="it always fails with other numbers"),
+        pytest.param(f"echo leap/__init__.py; {RUN} || echo '1:1 Parsing error'; exit 1",
+                     CleanProof(None, "leap/__init__.py"), id="it fails, and complains of more"),
+        pytest.param("no-such-tool",
+                     CleanProof("the result of the check cannot be judged here (exit 127)", cannot_run="exit 127"),
                      id="it cannot run"),
         pytest.param("echo FATAL_ERROR: no; exit 0",
-                     CleanProof("the result of the check cannot be judged here (no)"), id="it says so"),
-        pytest.param("kill -9 $$", CleanProof("the result of the check cannot be judged here (signal 9)"),
+                     CleanProof("the result of the check cannot be judged here (no)", cannot_run="no"),
+                     id="it says so"),
+        pytest.param("kill -9 $$",
+                     CleanProof("the result of the check cannot be judged here (signal 9)", cannot_run="signal 9"),
                      id="it crashes"),
         pytest.param("test -z \"$LL_CLEAN\"",
                      CleanProof("the check passes here and fails in a clean copy (exit 1)"),
@@ -68,10 +75,9 @@ def test_a_clean_copy_is_relied_on_only_after_proof(project, repository, script,
 
 
 def test_a_check_that_goes_back_to_the_project_is_not_proved(project, repository):
-    why = "a syntax error in the copy did not change the result of the check"
     # As a variable it would be led to the copy; what is written in a file is not.
     (repository / "run.sh").write_text(f"cd {repository} && {RUN}\n")
-    assert prove(project, "sh ./run.sh") == CleanProof(why)
+    assert prove(project, "sh ./run.sh") == NOT_NOTICED
 
 
 def test_the_project_itself_is_not_touched(project, repository):
@@ -90,3 +96,39 @@ def test_without_a_repository_there_is_no_proof(project):
 def test_without_sources_there_is_no_proof(project):
     project.git("init", "-q")
     assert prove(project, "true").why_not is not None
+
+
+class Steps:
+    """Writes down what whoever waits gets to see; may lose patience."""
+
+    def __init__(self, stop: StopFlag | None = None) -> None:
+        self.seen: list[str] = []
+        self._stop = stop
+
+    def begin(self, step: str) -> None:
+        self.seen.append(step)
+        if self._stop is not None:
+            self._stop.ask(SIGINT)
+
+    def end(self, outcome: str) -> None:
+        self.seen[-1] += f": {outcome}"
+
+
+def test_each_try_is_reported_while_it_runs(project, repository):
+    steps = Steps()
+    prove_clean(str(project.root), Check(RUN), project.environ(), ["tests/"], None, steps)
+    assert steps.seen == [
+        "here: passes",
+        "in a clean copy: passes",
+        "with a syntax error in leap/__init__.py: fails",
+    ]
+
+
+def test_who_does_not_want_to_wait_skips_it(project, repository):
+    stop = StopFlag()
+    steps = Steps(stop)
+    check = Check("sleep 60")
+    proof = prove_clean(str(project.root), check, project.environ(), (), stop, steps)
+    stop.close()
+    assert proof == CleanProof("you skipped the trial")
+    assert steps.seen == ["here: skipped"]

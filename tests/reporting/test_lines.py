@@ -22,6 +22,8 @@ def row(name: str, kind: str, told: str, **fields: Any):
     [
         row("a command", "shell", "✓ two (exit 0)", output="one\ntwo\n"),
         row("a command that printed much", "shell", "✓ the end (exit 0)", output=None, tail="the end"),
+        row("a table", "shell", "✓ a | 96 % (exit 0)", output="a | 96 %\n--|---\n==+===\n"),
+        row("only a frame", "shell", "✓ --- (exit 0)", output="===\n---\n"),
         row("a command without a word", "shell", "✓ (exit 0)", output=""),
         row("an agent", "prompt", "✓ I mended it", output="I mended it", agent="success"),
         row("an agent without an answer", "prompt", "✗ a rate limit was reached",

@@ -90,6 +90,17 @@ def test_the_tree_is_what_lies_within_the_scope(tree):
     assert after.project != before.project
 
 
+def test_what_was_changed_comes_before_what_is_new(tree):
+    """A check leaves files behind; they must not hide what an agent has changed."""
+    store = tree.store()
+    rules = tree.rules(store)
+    before = store.snapshot(rules)
+    tree.write(".coverage", "data\n")
+    tree.write("src/a.py", "a = 2\n")
+    after = store.snapshot(rules)
+    assert store.changed(before.project, after.project).paths == ("src/a.py", ".coverage")
+
+
 def test_changes_between_two_snapshots(tree):
     store = tree.store()
     rules = tree.rules(store, ["tests/"], scope=["src"])

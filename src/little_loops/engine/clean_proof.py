@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from signal import SIGTERM
-from typing import Literal
+from typing import Literal, Protocol
 from uuid import uuid4
 
 from little_loops.engine.action_process import inherited
@@ -41,15 +41,32 @@ ENTRANCES = frozenset({"__init__", "index", "main", "lib", "mod", "app"})
 """Files that most likely everything goes through."""
 TESTS = re.compile(r"(^|/)(tests?|specs?|__tests__|e2e)/|(^|/)test_|[._-](test|spec)\.|conftest")
 MARK = b"planted to see whether the check notices"
+COMPLAINT = re.compile(rb"\b(syntax|parse|parsing)[ _-]?error\b|unexpected token", re.IGNORECASE)
 SHOWN = 200
 NONSENSE = b"\n)]} " + MARK + b" (((\n"
 
 
 class CleanProof(NamedTuple):
-    """`why_not`: why a clean copy cannot be relied on; None if it can, shown by what `planted` did."""
+    """`why_not`: why a clean copy cannot be relied on; None if it can, shown by what `planted` did.
+
+    `cannot_run`: why the check does not even work here.
+    """
 
     why_not: str | None
     planted: str = ""
+    cannot_run: str | None = None
+
+
+class Progress(Protocol):
+    """Whoever waits: the check may take minutes."""
+
+    def begin(self, step: str) -> None: ...
+    def end(self, outcome: str) -> None: ...
+
+
+class NoProgress:
+    def begin(self, step: str) -> None: ...
+    def end(self, outcome: str) -> None: ...
 
 
 class Answer(NamedTuple):
@@ -72,29 +89,52 @@ def prove_clean(
     environ: Mapping[str, str],
     protect: Sequence[str] = (),
     stop: StopFlag | None = None,
+    progress: Progress | None = None,
 ) -> CleanProof:
+    trial = Trial(check, progress or NoProgress(), stop)
     try:
         git = find_git(project, environ, stop).bounded(LIMIT_S)
         if find_repository(git, project) is None:
             return CleanProof("this project is not in a git repository")
-        here = _ask(check, project, inherited(environ), stop)
+        here = trial.ask("here", project, inherited(environ))
         if here.verdict == "error":
-            return CleanProof(f"the result of the check cannot be judged here ({here.how})")
-        return _in_copy(git, project, check, environ, protect, here, stop)
+            why = f"the result of the check cannot be judged here ({here.how})"
+            return CleanProof(why, cannot_run=here.how)
+        return _in_copy(git, project, environ, protect, here, trial)
     except (StoreError, StorageError) as error:
         return CleanProof(error.message)
+    except Skipped:
+        return CleanProof("you skipped the trial")
     except Interrupted:
         return CleanProof("it took too long")
+
+
+class Skipped(Exception):
+    """The user does not want to wait any longer."""
+
+
+class Trial(NamedTuple):
+    check: Check
+    progress: Progress
+    stop: StopFlag | None
+
+    def ask(self, step: str, cwd: str, env: Mapping[str, str]) -> Answer:
+        self.progress.begin(step)
+        answer = _ask(self.check, cwd, env, self.stop)
+        if self.stop is not None and self.stop.count:
+            self.progress.end("skipped")
+            raise Skipped
+        self.progress.end(_did(answer))
+        return answer
 
 
 def _in_copy(
     git: Git,
     project: str,
-    check: Check,
     environ: Mapping[str, str],
     protect: Sequence[str],
     here: Answer,
-    stop: StopFlag | None,
+    trial: Trial,
 ) -> CleanProof:
     home = state_home(environ)
     store = TreeStore.open(project, home, git)
@@ -104,15 +144,18 @@ def _in_copy(
     with copy.held():
         path = copy.lay_out(taken.project, taken.guard)
         env = copy.environment(inherited(environ))
-        there = _ask(check, path, env, stop)
+        there = trial.ask("in a clean copy", path, env)
         if there.verdict != here.verdict:
             words = f"the check {_did(here)} here and {_did(there)} in a clean copy"
             return CleanProof(f"{words} ({there.how})")
-        for source in _sources(git, project, rules):
+        tried = list(_sources(git, project, rules))
+        for source in tried:
             with _planted(os.path.join(path, source)):
-                if _noticed(there, _ask(check, path, env, stop), source):
+                answer = trial.ask(f"with a syntax error in {visible(source)}", path, env)
+                if _noticed(there, answer, source):
                     return CleanProof(None, source)
-    return CleanProof("a syntax error in the copy did not change the result of the check")
+    where = f"{visible(tried[0])} of the copy" if tried else "the copy"
+    return CleanProof(f"the check does not notice a syntax error in {where}")
 
 
 def _did(answer: Answer) -> str:
@@ -157,9 +200,14 @@ def _noticed(before: Answer, after: Answer, source: str) -> bool:
         return False
     if before.verdict == "pass" or before.how != after.how:
         return True
+    new = _lines(after.said) - _lines(before.said)
     name = re.compile(rb"(?<![\w.-])" + re.escape(os.fsencode(os.path.basename(source))))
-    is_new = name.search(after.said) is not None and name.search(before.said) is None
-    return MARK in after.said or is_new
+    return MARK in after.said or any(name.search(line) or COMPLAINT.search(line) for line in new)
+
+
+def _lines(said: bytes) -> set[bytes]:
+    """What was printed, without the numbers: times and counts differ each time."""
+    return set(re.sub(rb"\d+", b"", said).splitlines())
 
 
 def _sources(git: Git, project: str, rules: Rules) -> Iterator[str]:

@@ -62,6 +62,7 @@ LONGEST = 200
 ALREADY_REPORTED = ("exit_code", "verdict")
 """Types of condition whose reason says no more than the end of the action did."""
 MAX_FILES = 8
+FRAME_ROWS = 5
 SHORT = 60
 """The length of a message at the end that a line above has in full."""
 
@@ -417,6 +418,10 @@ def _how_it_ended(event: ActionComplete) -> str:
         return f"silent, ended after {duration_text(result.duration_ms)}"
     if result.cut_by != "none":
         return f"timed out after {duration_text(result.duration_ms)}"
+    if event.signal_line is not None and event.signal_line.type == "error":
+        # The verdict is this reason's, whatever the exit code.
+        if reason := one_line(event.signal_line.payload):
+            return reason
     # The text of a handoff has a line of its own.
     handed_off = event.signal_line is not None and event.signal_line.type == "handoff"
     said = "handed off" if handed_off else _said(result)
@@ -439,7 +444,7 @@ def _said(result: Result) -> str:
         return one_line(structured["reason"])
     text = output_of(result).rstrip()
     before, _, last = text.rpartition("\n")
-    said = last_said(before) if is_verdict(last) else one_line(last)
+    said = last_said(before if is_verdict(last) else text)
     return said or last_said(result.stderr)
 
 
@@ -459,8 +464,10 @@ def output_of(result: Result | PartialResult) -> str:
 
 
 def last_said(text: str | None) -> str:
-    """The last line that is not blank."""
-    return one_line(without_colours(text or "").rstrip().rpartition("\n")[2])
+    """The last line that is not blank; of a table, the last row that is not just its frame."""
+    lines = without_colours(text or "").rstrip().rsplit("\n", FRAME_ROWS)[-FRAME_ROWS:]
+    worded = (line for line in reversed(lines) if any(char.isalnum() for char in line))
+    return one_line(next(worded, lines[-1]))
 
 
 def one_line(text: str, most: int = LONGEST) -> str:

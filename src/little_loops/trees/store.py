@@ -335,7 +335,8 @@ class TreeStore:
         with self.using():
             changes = [one for one in self._changes(before, after) if within(one.path, scope)]
             added, removed = self._lines(before, after, changes)
-        paths = tuple(one.path for one in changes[:FIRST_PATHS])
+        # New files are often what a check left behind, so they come after the others.
+        paths = tuple(one.path for one in sorted(changes, key=_is_new)[:FIRST_PATHS])
         return Changed(len(changes), paths, added, removed)
 
     def outside(
@@ -609,6 +610,10 @@ class TreeStore:
     def prune(self, cap_bytes: int, keep: Iterable[str]) -> tuple[str, ...]:
         """Forget the oldest runs until the store is small enough; those that were forgotten."""
         return upkeep.prune(self.files, self.git, cap_bytes, frozenset(keep))
+
+
+def _is_new(change: RawChange) -> bool:
+    return change.status == "A"
 
 
 def _is_of(path: str, scopes: Iterable[Sequence[str]]) -> bool:

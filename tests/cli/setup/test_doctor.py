@@ -17,7 +17,7 @@ from little_loops.cli.setup.doctor import TIMED_OUT, page, summary, version_of
 from little_loops.definitions.trust import AgentAction, agree
 from little_loops.terminal.tables import ASCII, Style
 from tests.project import Project, until
-from tests.stand_ins import StandIns, tree
+from tests.stand_ins import StandIns, lay_out, tree
 
 AGENT_LOOP = """\
 name: asks
@@ -157,6 +157,55 @@ def test_of_an_agent_only_the_version_is_asked(project: Project):
 def test_what_is_said_of_a_loop(project: Project, text: str, answers: Answers, finding: Finding):
     project.loop("it", text)
     assert finding in found(patient(project, answers), finding.id)
+
+
+TESTED = """\
+name: fix-tests
+initial: check
+states:
+  check: {action: %s, on_pass: done, on_fail: check}
+  done: {terminal: true}
+"""
+
+
+def test_a_tool_that_a_loop_needs_is_missing(project: Project):
+    (project.root / "Cargo.toml").write_text("[package]\n")
+    project.loop("fix-tests", TESTED % "cargo test -q")
+    assert found(patient(project, Answers()), "tool") == [
+        Finding("tool", "problem", "cargo is not installed", "needed by fix-tests")
+    ]
+    assert found(patient(project, Answers(cargo="")), "tool") == []
+
+
+def test_a_python_of_the_project_is_not_started(project: Project):
+    """A cloned repository must not have code run by a page that only reads."""
+    lay_out(project.root, {".venv/bin/python3": "#!/bin/sh\ntouch ran\n", "pytest.ini": ""})
+    (project.root / ".venv/bin/python3").chmod(0o755)
+    project.loop("fix-tests", TESTED % ".venv/bin/python3 -m pytest -q")
+    assert found(patient(project, Answers()), "tool") == []
+    assert not (project.root / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "is_blind"),
+    [
+        pytest.param(".venv/bin/python3 -m pytest -q", True, id="imports the copy"),
+        pytest.param("PYTHONPATH=src .venv/bin/python3 -m pytest -q", False, id="is led to src"),
+        pytest.param("make test", False, id="nobody knows"),
+    ],
+)
+def test_tests_that_do_not_see_the_projects_files(project: Project, command: str, is_blind: bool):
+    copy = ".venv/lib/python3.11/site-packages/leap"
+    lay_out(project.root, {"src/leap/__init__.py": "", f"{copy}/__init__.py": ""})
+    project.loop("fix-tests", TESTED % command)
+    finding = Finding(
+        "imports",
+        "warning",
+        f"tests import `leap` from {copy}, not from src, so they do not see a fix",
+        "fix-tests",
+        ".venv/bin/python3 -m pip install -e .",
+    )
+    assert found(patient(project, Answers()), "imports") == ([finding] if is_blind else [])
 
 
 def test_a_shell_that_is_missing(project: Project):

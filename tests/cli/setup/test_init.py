@@ -14,6 +14,7 @@ import pytest
 from little_loops.authoring.load import load
 from little_loops.cli.setup.detect import read_environment
 from little_loops.cli.setup.init import TEMPLATES, fill, filled, main
+from little_loops.cli.setup.init_evidence import Written, protected
 from little_loops.fsm.schema import Evidence
 from tests.project import Project
 from tests.stand_ins import PROJECTS, lay_out, no_modules, nothing
@@ -83,9 +84,12 @@ def test_in_git_the_tests_are_protected_and_the_clean_copy_is_proved(project: Pr
     project.git("add", "-A")
     done = project.ll("init", "--template", "tests")
     said = done.stderr.splitlines()
-    assert said[1:3] == [
-        "Trying `python3 -m unittest` here and in a clean copy of the project...",
-        "The check noticed a syntax error in the copy's leap.py: wrote `clean: true`",
+    assert said[1:6] == [
+        "Trying `python3 -m unittest` here and in a clean copy (Ctrl-C skips this)",
+        "  here: fails",
+        "  in a clean copy: fails",
+        "  with a syntax error in leap.py: fails",
+        "Wrote `clean: true`: a pass counts only if a clean copy confirms it",
     ]
     loop = load(project.file(".loops/fix-tests.yaml"), "fix-tests.yaml", "fix-tests").loop
     assert loop is not None
@@ -98,11 +102,92 @@ def test_where_the_clean_copy_is_not_proved_it_is_left_out_and_said_why(project:
     lay_out(project.root, {**LEAP, "tests/test_leap.py": "import unittest\n"})
     project.git("init", "-q")
     done = project.ll("init", "--template", "tests")
-    why = "the result of the check cannot be judged here (unittest found no tests)"
-    assert f"\nLeft out `clean: true`: {why}\n" in done.stderr
+    assert done.stderr.splitlines()[2:4] == [
+        "  here: cannot be judged",
+        "Left out `clean: true`: the result of the check cannot be judged here (unittest found no tests)",
+    ]
+    assert done.stderr.splitlines()[-3:] == [
+        "warning: the tests cannot run yet: unittest found no tests",
+        "warning: no agent CLI is on PATH; the loop needs `claude`, or another `host`",
+        "next: make the tests run, then ll-loop run fix-tests --dry-run",
+    ]
     loop = load(project.file(".loops/fix-tests.yaml"), "fix-tests.yaml", "fix-tests").loop
     assert loop is not None
     assert loop.evidence == Evidence(True, ("tests/",))
+
+
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        pytest.param(
+            ("tests/test_a.py", "conftest.py"),
+            "  protect: [tests/, conftest.py]",
+            id="a place of their own",
+        ),
+        pytest.param(
+            ("go.mod", "a.go", "a_test.go", "b/b_test.go", "vendor/x.test.js"),
+            '  protect: ["*_test.go"]',
+            id="beside the code",
+        ),
+        pytest.param(
+            ("src/a.ts", "src/a.test.ts", "src/b.spec.ts"),
+            '  protect: ["*.test.ts", "*.spec.ts"]',
+            id="of two kinds",
+        ),
+        pytest.param(("lib.rs",), "", id="none to be seen"),
+    ],
+)
+def test_tests_are_protected_where_they_lie(tmp_path, files, line):
+    root = lay_out(tmp_path, dict.fromkeys(files, ""))
+    written = Written(protected(str(root))).lines.partition("\n")[2]
+    assert written.partition("   #")[0] == line
+
+
+SRC_LAYOUT = {
+    "pyproject.toml": "",
+    "src/leap/__init__.py": LEAP["leap.py"],
+    "tests/test_leap.py": LEAP["tests/test_leap.py"],
+    ".gitignore": ".venv\n__pycache__\n",
+}
+COPY = ".venv/lib/python3.11/site-packages"
+
+
+def with_installed_copy(project: Project, text: str, more: str = "") -> None:
+    """A project that was installed into its environment, by copying it."""
+    lay_out(project.root, {**SRC_LAYOUT, f"{COPY}/leap/__init__.py": text})
+    (project.root / "src/leap/__init__.py").write_text(SRC_LAYOUT["src/leap/__init__.py"] + more)
+    python = project.root / ".venv/bin/python3"
+    python.parent.mkdir()
+    copies = project.root / COPY
+    python.write_text(
+        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{copies}" exec {sys.executable} -B "$@"\n'
+    )
+    python.chmod(0o755)
+    project.git("init", "-q")
+    project.git("add", "-A")
+
+
+def test_tests_that_import_an_installed_copy_are_made_to_see_the_projects_files(project: Project):
+    right = "def is_leap(year):\n    return year % 4 == 0 and year % 100 != 0\n"
+    with_installed_copy(project, right)
+    done = project.ll("init", "--template", "tests")
+    command = "PYTHONPATH=src .venv/bin/python3 -m unittest discover -s tests"
+    assert done.stderr.splitlines()[1:4] == [
+        f"`{COPY}/leap` is a copy of this project: with PYTHONPATH=src the tests use yours",
+        f"Trying `{command}` here and in a clean copy (Ctrl-C skips this)",
+        "  here: fails",
+    ]
+    assert command in project.file(".loops/fix-tests.yaml")
+    assert project.ll("check", "fix-tests").returncode == 1
+
+
+def test_where_that_is_not_possible_it_says_how_to_install_the_project(project: Project):
+    with_installed_copy(project, LEAP["leap.py"], "import not_built_yet\n")
+    done = project.ll("init", "--template", "tests")
+    assert done.stderr.splitlines()[-3] == (
+        f"warning: tests import `leap` from {COPY}/leap, not from src, so they do not see a fix; "
+        "`.venv/bin/python3 -m pip install -e .` changes that"
+    )
 
 
 def test_the_schema_beside_it_is_the_one_its_first_line_names(project: Project):

@@ -48,7 +48,7 @@ NODE = {"node": ["exit 0"]}
             id="pytest: a file that cannot be imported, then all pass",
         ),
         pytest.param(
-            *("tests", "unittest", {"python3": ["echo Ran 1 test; exit 1", "echo Ran 1 test"]}),
+            *("tests", "unittest", {"python3": ["", "exit 1", "", "exit 0"]}),
             "evaluate fix evaluate done",
             id="unittest",
         ),
@@ -126,7 +126,7 @@ def test_the_agent_is_asked_until_the_check_passes(project, stand_ins, template,
             *("tests", "python", {"python3": ["", "exit 4"]}), "exit 4", id="no such option"
         ),
         pytest.param(
-            *("tests", "unittest", {"python3": ["echo Ran 0 tests in 0.000s"]}),
+            *("tests", "unittest", {"python3": ["exit 1"]}),
             "unittest found no tests",
             id="unittest without tests",
         ),
@@ -213,7 +213,7 @@ def test_another_type_checker_is_judged_by_its_exit_code(project, stand_ins):
     ("kind", "tools", "loop", "way"),
     [
         pytest.param(
-            *("unittest", {"python3": ["echo Ran 1 test; exit 1", "echo Ran 1 test"]}),
+            *("unittest", {"python3": ["", "exit 1", "", "exit 0"]}),
             *("fix-tests", "evaluate fix evaluate done"),
             id="Python",
         ),

@@ -71,7 +71,8 @@ def examine(patient: CheckupInputs) -> list[Finding]:
 
     patient = patient._replace(loops=project.read_loops(patient))
     checks: tuple[Check, ...] = (
-        *(installation, on_path, project.loops, project.settings, file_system, space),
+        *(installation, on_path, project.loops, project.tools, project.imports),
+        *(project.settings, file_system, space),
         *(project.agents, project.consent, project.runs, history, terminal),
     )
     return [finding for check in checks for finding in _carefully(check, patient)]

@@ -8,6 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from little_loops.authoring.load import load_data
 from little_loops.cli.consent import actions_needing_consent
 from little_loops.cli.setup.checkup import CheckupInputs, Finding, Loops
+from little_loops.cli.setup.detect import read_environment
+from little_loops.cli.setup.init import has_module
+from little_loops.cli.setup.python_sources import (
+    PATH,
+    TOOLS,
+    blind,
+    editable,
+    has_own_path,
+    installed_copy,
+)
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.evidence_checks import evidence_problems
 from little_loops.definitions.loading import read_definition
@@ -92,6 +102,43 @@ def _shells(patient: CheckupInputs, found: Sequence[FSMLoop]) -> Iterator[Findin
         names = [name for name, shells in asking.items() if shell in shells]
         if names and patient.which(shell) is None:
             yield Finding("shell", "problem", f"{shell} not found", f"needed by {listed(names)}")
+
+
+# ── what checks need ───────────────────────────────────────────────────────────────────────────
+
+
+def tools(patient: CheckupInputs) -> Iterator[Finding]:
+    """Programs of the project's checks that are not installed, if a loop runs these checks."""
+
+    def has(python: str, module: str) -> bool:
+        # What a cloned repository brings along is not run by a page.
+        inside = os.path.realpath(python).startswith(os.path.realpath(patient.root) + os.sep)
+        return inside or has_module(python, module)
+
+    for check in read_environment(patient.root, patient.which, has).checks:
+        if check is not None and not check.is_installed:
+            names = [loop.name for loop in patient.loops.valid if _runs(loop, check.command)]
+            if names:
+                text, why = f"{check.program} is not installed", f"needed by {listed(names)}"
+                yield Finding("tool", "problem", text, why)
+
+
+def imports(patient: CheckupInputs) -> Iterator[Finding]:
+    """Tests in Python that do not see the project's files."""
+    copy = installed_copy(patient.root, patient.environ)
+    if copy is None or has_own_path(patient.root):
+        return
+    blind_loops = [
+        loop.name
+        for loop in patient.loops.valid
+        if any(_runs(loop, f"-m {tool}") for tool in TOOLS) and not _runs(loop, PATH)
+    ]
+    if blind_loops:
+        yield Finding("imports", "warning", blind(copy), listed(blind_loops), editable(copy))
+
+
+def _runs(loop: FSMLoop, words: str) -> bool:
+    return any(words in (state.action or "") for state in loop.states.values())
 
 
 def settings(patient: CheckupInputs) -> Iterator[Finding]:

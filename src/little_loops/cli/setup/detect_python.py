@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from little_loops.cli.setup.detect import (
-    SHOW,
     Check,
     Checks,
     Language,
@@ -156,7 +155,8 @@ def _tests(place: Place, has_pytest: bool) -> Check | None:
     below = "tests" if all(folder for folder, _ in files) else ""
     packaged = not below or os.path.exists(os.path.join(place.root, below, "__init__.py"))
     command = f"{python} -m unittest" + ("" if packaged else f" discover -s {below}")
-    return Check("unittest", command, _unittest(command), **place.needs(""))
+    script = _unittest(python, command, "" if packaged else below)
+    return Check("unittest", command, script, **place.needs(""))
 
 
 def _test_files(root: str) -> Iterator[tuple[str, str]]:
@@ -170,16 +170,11 @@ def _is_for_pytest(text: str) -> bool:
     return bool(re.search(r"^(import pytest|from pytest|(async )?def test)", text, re.MULTILINE))
 
 
-def _unittest(command: str) -> str:
+def _unittest(python: str, command: str, below: str) -> str:
     # Before Python 3.12 no tests at all are a success to it.
-    return "\n".join(
-        [
-            f"out=$({command} 2>&1); code=$?",
-            SHOW,
-            "case $out in *\"Ran 0 tests\"*) echo 'FATAL_ERROR: unittest found no tests' ;; esac",
-            'exit "$code"',
-        ]
-    )
+    count = f'unittest.TestLoader().discover("{below or "."}").countTestCases()'
+    probe = f"{python} -c 'import sys, unittest; sys.exit({count} == 0)'"
+    return f"{need(probe, 'unittest found no tests')}\n{command}"
 
 
 def _ruff(place: Place) -> Check:

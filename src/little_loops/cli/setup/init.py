@@ -17,6 +17,7 @@ from little_loops.authoring.load import load
 from little_loops.cli.options import Args, count, flag, value
 from little_loops.cli.setup.detect import Check, Found, read_environment
 from little_loops.cli.setup.init_evidence import NOTHING, Written, evidence_for
+from little_loops.cli.setup.python_sources import PATH, SOURCES, seeing_sources
 from little_loops.definitions.loading import name_of, shown_path
 from little_loops.errors import OK, UsageError
 from little_loops.records import NamedTuple
@@ -85,17 +86,26 @@ def main(argv: Sequence[str]) -> int:
     name = ALSO.get(wanted, wanted)
     template = TEMPLATES[name]
     _check_free(template.loop, root)
-    written = NOTHING
-    if name == "tests":
-        written = evidence_for(found.checks.tests, root, quiet=bool(args.quiet))
+    written, warnings = NOTHING, list[str]()
+    if name == "tests" and found.checks.tests is not None:
+        tests = seeing_sources(found.checks.tests, root, os.environ, can_import)
+        found = found._replace(checks=found.checks._replace(tests=tests.check))
+        warnings += [tests.warning] if tests.warning else []
+        if tests.installed and not tests.warning and not args.quiet:
+            talk(
+                f"`{tests.installed}` is a copy of this project: with {PATH.strip()} the tests use yours"
+            )
+        written = evidence_for(tests.check, root, quiet=bool(args.quiet))
+        if written.cannot_run:
+            warnings.append(f"the tests cannot run yet: {written.cannot_run}")
     text = filled(name, found, written)
     _check_valid(text, template.loop)
     for path, why in write(root, template.loop, text).items():
         say(f"wrote {shown_path(path)}   ({why})")
     if not args.quiet:
-        for warning in _warnings(name, found):
+        for warning in [*warnings, *_warnings(name, found)]:
             talk(f"warning: {warning}")
-        talk(f"next: {_next_step(name, found)}")
+        talk(f"next: {_next_step(name, found, written)}")
     return OK
 
 
@@ -119,6 +129,26 @@ def has_module(python: str, module: str) -> bool:
         done = subprocess.run(
             [os.path.abspath(python), "-c", code],
             cwd="/",  # not the project: a directory of that name there would count as a module
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0
+
+
+def can_import(root: str, python: str, package: str) -> bool:
+    """Whether a Python, as it is called in the project, imports a package from the project's files."""
+    import subprocess  # only for projects in Python
+
+    program = os.path.join(root, python) if "/" in python else python
+    try:
+        done = subprocess.run(
+            [program, "-c", f"import {package}"],
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": SOURCES, "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PROBE_S,
@@ -203,9 +233,9 @@ def _check_of(name: str, found: Found) -> Check | None:
     return check
 
 
-def _next_step(name: str, found: Found) -> str:
+def _next_step(name: str, found: Found, written: Written) -> str:
     template = TEMPLATES[name]
-    before = template.first
+    before = "make the tests run" if written.cannot_run else template.first
     if name in found.checks._fields and _check_of(name, found) is None:
         before = f"put your command into {os.path.join(LOOPS, template.loop + SUFFIXES[0])}"
     run = f"ll-loop run {template.loop} --dry-run"

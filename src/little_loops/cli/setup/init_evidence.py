@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
 
 from little_loops.cli.setup.detect import Check
 from little_loops.definitions.evidence_checks import repository_of
@@ -11,6 +16,24 @@ from little_loops.terminal.console import talk
 
 TEST_FOLDERS = ("tests", "test", "testing", "spec", "__tests__", "e2e")
 ALSO_TESTS = ("conftest.py",)
+BESIDE_CODE = (
+    *("*_test.go", "test_*.py", "*_test.py"),
+    *("*.test.js", "*.test.jsx", "*.test.ts", "*.test.tsx"),
+    *("*.spec.js", "*.spec.jsx", "*.spec.ts", "*.spec.tsx"),
+)
+"""Tests that lie beside what they test, by their names."""
+NOT_OURS = (
+    "node_modules",
+    "vendor",
+    "third_party",
+    "target",
+    "build",
+    "dist",
+    "venv",
+    "site-packages",
+)
+MOST_FOLDERS = 500
+PLAIN = re.compile(r"[\w./-]+")
 NO_RULE = """\
 Find the cause and fix the code. Change a test only if the test itself is wrong, and explain why.
 Never delete or skip a test to make the suite pass. The tests will be run again when you finish."""
@@ -24,12 +47,13 @@ class Written(NamedTuple):
 
     protect: tuple[str, ...] = ()
     clean: bool = False
+    cannot_run: str | None = None
 
     @property
     def lines(self) -> str:
         found = []
         if self.protect:
-            listed = ", ".join(self.protect)
+            listed = ", ".join(map(_yaml, self.protect))
             found.append(f"  protect: [{listed}]   # changes by agents are reverted")
         if self.clean:
             found.append("  clean: true   # a pass counts only if a clean copy confirms it")
@@ -51,20 +75,56 @@ def evidence_for(check: Check | None, root: str, *, quiet: bool) -> Written:
     if not check.is_installed:
         return Written(protect)
     from little_loops.engine import clean_proof  # runs the check
+    from little_loops.system.stops import StopFlag, listen
 
     if not quiet:
-        talk(f"Trying `{check.command}` here and in a clean copy of the project...")
+        talk(f"Trying `{check.command}` here and in a clean copy (Ctrl-C skips this)")
     tried = clean_proof.Check(check.script, check.fails)
-    proof = clean_proof.prove_clean(root, tried, os.environ, protect)
+    progress = clean_proof.NoProgress() if quiet else Steps()
+    stop = StopFlag()
+    restore = listen(stop)
+    try:
+        proof = clean_proof.prove_clean(root, tried, os.environ, protect, stop, progress)
+    finally:
+        restore()
+        stop.close()
     if not quiet and proof.why_not is None:
-        talk(f"The check noticed a syntax error in the copy's {proof.planted}: wrote `clean: true`")
+        talk("Wrote `clean: true`: a pass counts only if a clean copy confirms it")
     elif not quiet:
         talk(f"Left out `clean: true`: {proof.why_not}")
-    return Written(protect, proof.why_not is None)
+    return Written(protect, proof.why_not is None, proof.cannot_run)
+
+
+class Steps:
+    """Shows each try as it begins: the tests may take a while."""
+
+    def begin(self, step: str) -> None:
+        sys.stderr.write(f"  {step}: ")
+        sys.stderr.flush()
+
+    def end(self, outcome: str) -> None:
+        talk(outcome)
 
 
 def protected(root: str) -> tuple[str, ...]:
-    """The tests of a project, where they have a place of their own."""
+    """The tests of a project: where they have a place of their own, else by their names."""
     folders = [f"{name}/" for name in TEST_FOLDERS if os.path.isdir(os.path.join(root, name))]
     files = [name for name in ALSO_TESTS if os.path.isfile(os.path.join(root, name))]
-    return (*folders, *files) if folders else ()
+    if folders:
+        return (*folders, *files)
+    names = set(_file_names(root))
+    beside = [p for p in BESIDE_CODE if any(fnmatch(name, p) for name in names)]
+    return (*beside, *files) if beside else ()
+
+
+def _file_names(root: str) -> Iterator[str]:
+    """The names of the project's files, as far as a bounded look finds them."""
+    for count, (_, folders, files) in enumerate(os.walk(root)):
+        if count == MOST_FOLDERS:
+            return
+        folders[:] = [name for name in folders if name[0] != "." and name not in NOT_OURS]
+        yield from files
+
+
+def _yaml(pattern: str) -> str:
+    return pattern if PLAIN.fullmatch(pattern) else json.dumps(pattern)

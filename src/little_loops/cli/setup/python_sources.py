@@ -1,0 +1,99 @@
+"""Whether the tests of a Python project see the files of the project, or a copy that was installed.
+
+Python finds a package below `src` only where it is installed, or where `PYTHONPATH` names `src`.  If
+pip has made a copy, tests import that copy: they pass or fail whatever is changed in `src`.
+
+Not here: which command runs the tests (`detect_python`), what is said about it (`init`, `doctor`).
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from little_loops.cli.setup.detect import Check, names_in, read
+from little_loops.cli.setup.detect_python import ENVIRONMENTS
+from little_loops.records import NamedTuple
+
+SOURCES = "src"
+TOOLS = ("pytest", "unittest")
+PATH = f"PYTHONPATH={SOURCES} "
+CONFIGS = ("pyproject.toml", "pytest.ini", ".pytest.ini", "setup.cfg", "tox.ini")
+_OWN_PATH = re.compile(r"^\s*(?:pythonpath\s*=|.*\bsys\.path\b)", re.MULTILINE)
+
+CanImport = Callable[[str, str, str], bool]
+"""Whether in a project a Python, as it is called there, can import a package from `src`."""
+
+
+class ProjectTests(NamedTuple):
+    """A check that runs tests, and what stands in the way of its seeing the project's files."""
+
+    check: Check
+    installed: str | None = None
+    warning: str | None = None
+
+
+def packages(root: str) -> list[str]:
+    """The packages below `src`."""
+    return [
+        name
+        for name in names_in(root, SOURCES)
+        if name.isidentifier() and os.path.isfile(os.path.join(root, SOURCES, name, "__init__.py"))
+    ]
+
+
+def installed_copy(root: str, environ: Mapping[str, str]) -> str | None:
+    """A package of the project that was copied into an environment of the project or the user."""
+    for environment in _environments(root, environ):
+        for package in packages(root):
+            pattern = os.path.join("lib", "python*", "site-packages", package, "__init__.py")
+            found = glob.glob(os.path.join(glob.escape(environment), pattern))
+            if found:
+                return os.path.relpath(os.path.dirname(found[0]), root)
+    return None
+
+
+def _environments(root: str, environ: Mapping[str, str]) -> Iterator[str]:
+    yield from (os.path.join(root, name) for name in ENVIRONMENTS)
+    if environ.get("VIRTUAL_ENV"):
+        yield environ["VIRTUAL_ENV"]
+
+
+def seeing_sources(
+    check: Check, root: str, environ: Mapping[str, str], can_import: CanImport
+) -> ProjectTests:
+    """The tests of a project, run so that they import what lies in `src`."""
+    names = packages(root)
+    if check.tool not in TOOLS or not names or has_own_path(root):
+        return ProjectTests(check)
+    python, copy = check.needs, installed_copy(root, environ)
+    # A runner such as `uv run` installs the project so that its own files are imported.
+    if not os.path.basename(python).startswith("python") or not check.is_installed:
+        return ProjectTests(check)
+    if all(can_import(root, python, name) for name in names):
+        command = PATH + check.command
+        script = check.script.replace(check.command, command)
+        return ProjectTests(check._replace(command=command, script=script), copy)
+    if copy is None:
+        return ProjectTests(check)
+    return ProjectTests(check, copy, f"{blind(copy)}; `{editable(copy)}` changes that")
+
+
+def blind(copy: str) -> str:
+    name = os.path.basename(copy)
+    return f"tests import `{name}` from {copy}, not from {SOURCES}, so they do not see a fix"
+
+
+def editable(copy: str) -> str:
+    """The command that makes an environment import the project's own files."""
+    python = os.path.join(copy.partition(f"{os.sep}lib{os.sep}")[0], "bin", "python3")
+    return f"{python} -m pip install -e ."
+
+
+def has_own_path(root: str) -> bool:
+    """Whether the project says itself where its tests find it."""
+    texts = [read(root, name) for name in CONFIGS]
+    texts += [read(root, folder, "conftest.py") for folder in ("", "tests", "test", "testing")]
+    return any(_OWN_PATH.search(text) for text in texts)
