@@ -309,6 +309,36 @@ def test_what_is_too_large_to_be_kept_is_not_replaced(tree, where):
     assert (tree.root / "tests/test_a.py").read_text() == "assert 1\n"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "spared"),
+    [
+        ("!/tests/test_a.py", {"tests/test_a.py"}),
+        ("!tests/data/", {"tests/data/one.json", "tests/data/new.json"}),
+        ("!*.json", {"tests/data/one.json", "tests/data/new.json"}),
+        ("!/tests/", {"tests/test_a.py", "tests/data/one.json", "tests/data/new.json"}),
+    ],
+)
+def test_a_negative_pattern_spares_what_lies_in_a_protected_directory(tree, pattern, spared):
+    store = tree.store()
+    rules = tree.rules(store, ["tests/", pattern])
+    start = store.snapshot(rules)
+    written = ("tests/test_a.py", "tests/data/one.json", "tests/data/new.json")
+    for name in written:
+        tree.write(name, "changed")
+    done = store.restore(rules, start.guard)
+    assert (set(done.paths), done.failed) == (set(written) - spared, ())
+
+
+def test_what_another_pattern_protects_in_a_spared_directory(tree):
+    store = tree.store()
+    rules = tree.rules(store, ["tests/", "!tests/data/", "tests/data/one.json"])
+    start = store.snapshot(rules)
+    tree.write("tests/data/one.json", "changed")
+    tree.write("tests/data/new.json", "new")
+    assert store.restore(rules, start.guard).paths == ("tests/data/one.json",)
+    assert (tree.root / "tests/data/new.json").exists()
+
+
 def test_protected_paths_that_a_commit_changes(tree):
     store = tree.store()
     rules = tree.rules(store, ["tests/"])

@@ -148,9 +148,7 @@ def _above(path: str) -> Iterator[str]:
 
 def is_protected(patterns: Patterns, path: str) -> bool:
     """Whether patterns match a file that need not be there."""
-    return patterns.match(os.fsencode(path), False) or any(
-        patterns.match(os.fsencode(above), True) for above in _above(path)
-    )
+    return patterns.cover(os.fsencode(path))
 
 
 # ── looking ────────────────────────────────────────────────────────────────────────────────────
@@ -346,10 +344,23 @@ class GuardWalk:
     def _collect_all(self, fd: int, path: str) -> None:
         for inside in os.listdir(fd):
             below = f"{path}/{inside}"
-            if not self._never_counts(fd, inside, below):
+            if self._protected.spare(os.fsencode(below)):
+                self._search_spared(fd, inside, below)
+            elif not self._never_counts(fd, inside, below):
                 self._collect(fd, inside, below)
             elif inside == GIT and self._came_later(path):
                 self.left_out[below] = GIT_DIRECTORY
+
+    def _search_spared(self, fd: int, name: str, path: str) -> None:
+        """Another pattern may protect something in a directory that a negative one spares."""
+        try:
+            inner = open_folder(name, fd)
+        except OSError:
+            return  # not a directory
+        try:
+            self._search(inner, Searched(), f"{path}/")
+        finally:
+            os.close(inner)
 
     def _came_later(self, path: str) -> bool:
         """Whether a repository was made of a directory after the start."""

@@ -117,10 +117,17 @@ class Patterns(NamedTuple):
         return Patterns((Group(b"", map(os.fsencode, lines)),) if lines else ())
 
     def cover(self, path: bytes) -> bool:
-        """Whether a file matches, or a directory it lies in."""
-        parts = path.split(b"/")
-        above = [b"/".join(parts[:count]) for count in range(1, len(parts))]
-        return self.match(path, False) or any(self.match(each, True) for each in above)
+        """Whether a file matches, or a directory it lies in.
+
+        Unlike in a `.gitignore`, a negative pattern also spares what lies in a directory that matches.
+        """
+        is_dir = False
+        while path:
+            decided = self._decided(path, is_dir)
+            if decided is not None:
+                return decided
+            path, is_dir = path.rpartition(b"/")[0], True
+        return False
 
     def under(self, directory: bytes) -> Patterns:
         """Those that apply in a directory, given without a slash at the end."""
