@@ -612,6 +612,12 @@ BOTH_LARGE = "pass: `.n`: 100000000000000000000 is 1e+20"
             OutputJson(".n", 1e20), '{"n": 1e20, "m": 9007199254740993}', BOTH_LARGE, id="a double"
         ),
         pytest.param(
+            OutputJson(".t", "naïve"),
+            '{"t": "日本"}',
+            'fail: `.t`: "日本" is not "naïve"',
+            id="not ASCII",
+        ),
+        pytest.param(
             OutputJson(".t", "x"),
             f'{{"t": "{"y" * 300}"}}',
             f'fail: `.t`: "{"y" * 199}… is not "x"',

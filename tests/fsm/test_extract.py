@@ -14,6 +14,7 @@ from little_loops.fsm.extract import (
     as_number,
     compiled,
     cut,
+    exact_value,
     gap,
     is_other_dialect,
     kind,
@@ -139,6 +140,10 @@ def test_fields_that_hold_no_number(value, message):
         (-0.0, "0"),
         (1e300, "1e+300"),
         (10**20, "1" + "0" * 20),
+        (999_999_999_999_999.0, "999999999999999"),
+        (-999_999_999_999_999.0, "-999999999999999"),
+        (1e15, "1000000000000000.0"),
+        (999_999_999_999_999.5, "999999999999999.5"),
     ],
 )
 def test_plain(number, text):
@@ -280,6 +285,32 @@ def test_no_value(path, text, message):
 
 def test_a_value_as_deep_as_jq_allows():
     assert kind(one_value(".", "[" * 9000 + "]" * 9000)) == "a list"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "rounded", "value"),
+    [
+        pytest.param(".", "9007199254740993", 9007199254740992, 9007199254740993, id="marked"),
+        pytest.param(".n", '{"n": 1e20}', 1e20, 1e20, id="none to mark"),
+        pytest.param(".n + 1", '{"n": 1e20, "m": 9007199254740993}', 1e20, 1e20, id="another one"),
+    ],
+)
+def test_a_number_that_jq_has_rounded(path, text, rounded, value):
+    assert exact_value(path, text, rounded) == value
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        pytest.param(".n + 1", '{"n": 9007199254740993}', id="calculated with"),
+        pytest.param(".", "9007199254740993 9007199254740993", id="not one document"),
+        pytest.param(".", "[" * 100_000 + "]" * 100_000, id="deeper than Python goes"),
+    ],
+)
+def test_a_number_that_is_too_large_for_jq(path, text):
+    with pytest.raises(CannotJudge) as caught:
+        exact_value(path, text, 9007199254740992)
+    assert str(caught.value) == f"`{path}` is too large for jq, which keeps about 15 digits"
 
 
 def test_a_filter_is_not_cut_at_a_nul():

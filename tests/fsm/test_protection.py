@@ -89,6 +89,33 @@ def test_a_check_protects_what_its_command_line_names(line, patterns):
     assert (found[:2], " ".join(found[2:])) == (ALWAYS, patterns)
 
 
+def named(line: str) -> str:
+    return " ".join(protected_by(loop_with(StateConfig(line, check=True)), ".loops/fix.yaml")[2:])
+
+
+@pytest.mark.parametrize(
+    ("tools", "rest", "patterns"),
+    [
+        ("make gmake", "all", MAKE),
+        ("npm npx pnpm yarn", "all", "/package.json /.npmrc"),
+        ("bun", "x/y z", "/package.json /.npmrc /x/y"),
+        ("make gmake", "-C x -f y", "/x/y"),
+        ("make", "-C x -c y", "/x/y"),
+        ("node ruby php deno tsx ts-node zsh ksh", "x/y z", "/x/y"),
+        ("cargo go just rake mvn gradle gradlew dotnet mix swift", "test", ""),
+        ("cargo go just rake mvn gradle gradlew dotnet mix swift", "a/test", "/a/test"),
+        ("pytest phpunit", "test", "/test"),
+        ("uv poetry pipenv hatch pdm", "run ./a x", "/a"),
+        ("uv poetry pipenv hatch pdm", "run python -m pytest spec", "/spec"),
+        ("uv poetry pipenv hatch pdm", "sync ./a", ""),
+        ("pytest", "test tests spec __tests__ e2e", "/test /tests /spec /__tests__ /e2e"),
+    ],
+)
+def test_what_each_tool_reads(tools, rest, patterns):
+    for tool in tools.split():
+        assert named(f"{tool} {rest}") == patterns, tool
+
+
 @pytest.mark.parametrize(
     ("state", "loop", "patterns"),
     [

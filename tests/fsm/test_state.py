@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import get_args
 
 import pytest
 
@@ -11,6 +12,7 @@ from little_loops.fsm.evolve import evolve, first_state, replay
 from little_loops.fsm.plain import WrongShape
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import (
+    UNFINISHED,
     FileRef,
     Judgement,
     Limits,
@@ -21,6 +23,7 @@ from little_loops.fsm.state import (
     Result,
     RunSummary,
     SignalLine,
+    Status,
     WaitFor,
 )
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
@@ -46,6 +49,42 @@ RUN = LoopState(
 
 def test_a_run_goes_through_json_unchanged():
     assert LoopState.from_dict(json.loads(json.dumps(RUN.to_dict()))) == RUN
+
+
+@pytest.mark.parametrize(
+    ("result", "written"),
+    [
+        pytest.param(
+            Result(None, 0),
+            {"exit_code": None, "duration_ms": 0, "output": "", "stderr": ""},
+            id="the fields of the design are always there",
+        ),
+        pytest.param(
+            RUN.captured["a"],
+            {
+                "exit_code": 0,
+                "duration_ms": 1,
+                "output": None,
+                "stderr": "",
+                "output_file": {
+                    "path": "a.out",
+                    "size": 9,
+                    "sha256": "ab",
+                    "truncated": True,
+                    "has_secrets": None,
+                },
+            },
+            id="the others only where they say something",
+        ),
+    ],
+)
+def test_a_result_is_written_without_what_says_nothing(result, written):
+    assert RUN._replace(captured={"a": result}).to_dict()["captured"] == {"a": written}
+
+
+def test_a_run_is_unfinished_until_it_completed_failed_or_was_stopped():
+    ended = {"completed", "failed", "stopped"}
+    assert UNFINISHED == tuple(status for status in get_args(Status) if status not in ended)
 
 
 @pytest.mark.parametrize("version", [0, 2, None, "1"])

@@ -203,6 +203,34 @@ def test_every_reason_and_every_program_has_its_words():
 
 
 @pytest.mark.parametrize(
+    ("programs", "help"),
+    [
+        ("sh bash dash", "pass it as an argument: `NAME -c 'echo \"$1\"' NAME @`"),
+        (
+            "awk gawk mawk nawk",
+            "pass it as a variable: `NAME -v value=@ '{ print value }'`",
+        ),
+        ("jq", "pass it as a variable: `jq --arg value @ '.name == $value'`"),
+        (
+            "sed gsed",
+            "`NAME` has no variables: use `awk -v value=@` or a program that does",
+        ),
+        ("eval", "run the command itself, with the value as its argument"),
+        ("alias", "use a function, and pass it the value as an argument"),
+        (
+            "source",
+            "write the file name literally, and pass the value to its commands in a variable",
+        ),
+    ],
+)
+def test_what_to_do_instead_with_each_program(programs, help):
+    (reference,) = references(VALUE)
+    for program in programs.split():
+        said = why(Place("bare", "program", program), reference)[1]
+        assert said == help.replace("NAME", program).replace("@", VALUE), program
+
+
+@pytest.mark.parametrize(
     ("action", "message"),
     [
         pytest.param(
