@@ -84,7 +84,7 @@ def test_a_result_is_written_without_what_says_nothing(result, written):
 
 def test_a_run_is_unfinished_until_it_completed_failed_or_was_stopped():
     ended = {"completed", "failed", "stopped"}
-    assert UNFINISHED == tuple(status for status in get_args(Status) if status not in ended)
+    assert tuple(status for status in get_args(Status) if status not in ended) == UNFINISHED
 
 
 @pytest.mark.parametrize("version", [0, 2, None, "1"])
