@@ -12,15 +12,21 @@ Not here: judging output (`verdicts`, `conditions`), adding events up (`evolve`)
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import assert_never
 
 from little_loops.fsm import endings
 from little_loops.fsm.actions import type_of
+from little_loops.fsm.check_steps import (
+    check_fields,
+    disproved,
+    end_stalled,
+    headed_for,
+    note_rerun,
+    weighed,
+)
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge
-from little_loops.fsm.conditions import NOT_RUN
 from little_loops.fsm.events import (
     ActionStart,
-    ConditionEval,
     Entry,
     HostWait,
     Iteration,
@@ -30,7 +36,7 @@ from little_loops.fsm.events import (
     StateEnter,
     TransitionTaken,
 )
-from little_loops.fsm.evidence import Rerun, known
+from little_loops.fsm.evidence import Rerun
 from little_loops.fsm.handoffs import after_handoff, hand_off
 from little_loops.fsm.happenings import (
     ActionEnded,
@@ -60,30 +66,26 @@ from little_loops.fsm.record_events import (
     note_debt,
     note_end,
     note_ended,
+    note_evaluated,
     note_leftovers,
     note_lost,
     note_not_begun,
     note_resume,
 )
-from little_loops.fsm.routing import find_transition
+from little_loops.fsm.record_trees import Look, note_look
+from little_loops.fsm.routing import find_transition, no_transition
 from little_loops.fsm.schema import (
     AS_ERROR,
     CURRENT,
     ERROR,
-    PASS,
-    PROOF_VERDICTS,
     STALLED,
-    TARGET,
     TIMEOUT,
-    TYPE_OF,
-    Condition,
     FSMLoop,
     Transition,
     effective_condition,
-    transitions,
 )
 from little_loops.fsm.signals import SIGNALS
-from little_loops.fsm.state import FORMAT, Judgement, LoopState, Move, Result
+from little_loops.fsm.state import FORMAT, Judgement, LoopState, Result
 from little_loops.fsm.terminal_states import (
     MAINTAIN,
     end_in_terminal,
@@ -96,14 +98,8 @@ from little_loops.fsm.tree_steps import (
     before_action,
     before_end,
     before_success,
+    found_verdict,
     in_success,
-    note_check,
-    note_cut_snapshot,
-    note_rerun,
-    note_restored,
-    note_snapshot,
-    true_ending,
-    weighed,
 )
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.verdicts import judge_action, judge_source, with_source
@@ -268,16 +264,10 @@ def _act(turn: Turn) -> Command:
             state.terminal,
             due.session_id,
             state.label,
-            **_place(turn),
+            **check_fields(turn),
         )
     )
     return command
-
-
-def _place(turn: Turn) -> dict[str, Any]:
-    """Where a check runs; only the rules of evidence ask."""
-    trees = known(turn.run)
-    return {} if trees is None else {"place": trees.place, "is_check": turn.state.check}
 
 
 def _cannot_act(turn: Turn, why: str) -> Command:
@@ -314,8 +304,8 @@ def _settle(turn: Turn) -> Command:
         return end_in_terminal(turn) or _arrive(turn)
     if result.cut_by == "loop":
         return _time_is_up(turn, run.current_state)
-    if run.trees is not None and run.trees.finding is not None:
-        return _route(turn, Judgement(*run.trees.finding))
+    if (found := found_verdict(turn)) is not None:
+        return _route(turn, found)
     if result.cut_by == "none" and run.signal_line is not None and run.signal_line.type in OBEYED:
         return _obey(turn)
     if result.agent in ("auth", "billing"):
@@ -361,10 +351,9 @@ def _route(turn: Turn, judgement: Judgement, *, by_condition: bool = False) -> C
     condition = effective_condition(turn.state)
     if by_condition and condition is not None:
         judgement = with_source(turn.state, judgement)
-        turn.note(_evaluated(turn.run, condition, judgement))
+        note_evaluated(turn, condition, judgement)
     if turn.run.timed_out_in is not None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
-    note_check(turn, judgement)
     decided = weighed(turn, judgement)
     if isinstance(decided, Rerun):
         return _prove(turn, decided)
@@ -373,56 +362,18 @@ def _route(turn: Turn, judgement: Judgement, *, by_condition: bool = False) -> C
 
 def _follow(turn: Turn, judgement: Judgement, judged: Judgement) -> Command:
     """`judged` is the verdict before the rules of evidence had their say."""
-    if (headed := _proved(turn, judgement)) is not None:
+    if (headed := headed_for(turn, judgement)) is not None:
         return _take(turn, Transition(headed.target, headed.reason), passed=headed.passed)
     transition = find_transition(turn.loop, turn.run, judgement.verdict)
     if transition is None and judgement.verdict == STALLED:
-        return _stalled(turn, judgement, judged)
+        return end_stalled(turn, judgement, judged)
     if transition is None:
-        return _no_transition(turn, judgement)
-    if transition.reason == "next" and _leads_to_success(turn):
-        # It was asked whether the tree there is now passes, and `next` would not hear the answer.
-        message = f"`{turn.run.current_state}` no longer passes: {judgement.reason}"
-        return EndLeftovers(endings.failed("stale_evidence", message))
+        return EndLeftovers(no_transition(turn.loop, turn.run, judgement))
+    if (end := disproved(turn, judgement, transition)) is not None:
+        return end
     if has_passed(turn.run, judgement.verdict):
         return _take(turn, path_to_check(turn.loop, turn.run, transition), passed=True)
     return _take(turn, transition)
-
-
-def _proved(turn: Turn, judgement: Judgement) -> Move | None:
-    """Where a check that ran again was on the way to, if it has passed."""
-    trees = known(turn.run)
-    if trees is None or judgement.verdict not in (PASS, TARGET) or turn.state.capture_exit:
-        return None
-    return trees.headed
-
-
-def _leads_to_success(turn: Turn) -> bool:
-    trees = known(turn.run)
-    return trees is not None and trees.headed is not None and not turn.state.capture_exit
-
-
-def _stalled(turn: Turn, judgement: Judgement, judged: Judgement) -> Command:
-    """The run ends on its way to the next turn, so that a resume takes it."""
-    transition, here = find_transition(turn.loop, turn.run, judged.verdict), turn.run.current_state
-    assert transition is not None, "the check has failed before, and that led somewhere"
-    to = here if transition.target == CURRENT else transition.target
-    turn.note(TransitionTaken(here, to, transition.reason, transition.target == CURRENT))
-    return EndLeftovers(endings.failed(STALLED, judgement.reason))
-
-
-def _evaluated(run: LoopState, condition: Condition, judgement: Judgement) -> ConditionEval:
-    metric = judgement.metric
-    return ConditionEval(
-        TYPE_OF[type(condition)],
-        judgement.verdict,
-        judgement.reason,
-        run.current_state,
-        run.step,
-        best=metric.best if metric else None,
-        stalled=metric.stalled if metric else None,
-        value=judgement.value,
-    )
 
 
 def _take(turn: Turn, transition: Transition, *, passed: bool = False) -> Command:
@@ -431,28 +382,6 @@ def _take(turn: Turn, transition: Transition, *, passed: bool = False) -> Comman
     to = here if again else transition.target
     turn.note(TransitionTaken(here, to, transition.reason, again, passed=passed))
     return _arrive(turn)
-
-
-def _no_transition(turn: Turn, judgement: Judgement) -> Command:
-    verdict = judgement.verdict
-    if verdict in (ERROR, TIMEOUT, *PROOF_VERDICTS):
-        message = _with_last_words(turn, judgement.reason) or verdict
-        return EndLeftovers(endings.failed(verdict, message))
-    message = f"no transition for the verdict `{verdict}`"
-    if verdict in transitions(turn.state):  # it led to `$current`
-        message += " after the last `retry`"
-    message += f" ({judgement.reason})"
-    return EndLeftovers(endings.failed("no_transition", message))
-
-
-def _with_last_words(turn: Turn, reason: str) -> str:
-    """An exit code alone tells nobody what went wrong; the last line on stderr mostly does."""
-    result = turn.run.captured.get(turn.run.current_state)
-    if result is None or reason != f"exit {result.exit_code}":
-        return reason
-    said = (result.stderr or "").rstrip().rpartition("\n")[2].strip()
-    said = said or NOT_RUN.get(result.exit_code or 0, "")
-    return f"{reason}: {said}" if said else reason
 
 
 # ── waiting ────────────────────────────────────────────────────────────────────────────────────
@@ -471,28 +400,13 @@ def _waited(turn: Turn) -> Command:
     return _act(turn)
 
 
-# ── looking at the tree ─────────────────────────────────────────────────────────────────────────────
+# ── looking at the tree ────────────────────────────────────────────────────────────────────────
 
 
-def _looked(turn: Turn, seen: SnapshotTaken | SnapshotCut | PathsRestored | StoreFailed) -> Command:
-    """Back to where the run stopped to look at its tree."""
-    match seen:
-        case StoreFailed():
-            return EndLeftovers(endings.failed("storage", seen.why))
-        case SnapshotTaken():
-            ending = true_ending(seen)
-            note_snapshot(turn, seen)
-        case SnapshotCut():
-            ending = seen.ending
-            note_cut_snapshot(turn, seen)
-        case PathsRestored():
-            ending = seen.ending
-            note_restored(turn, seen)
-        case _:
-            assert_never(seen)
-    if ending is not None:
-        return EndLeftovers(ending)
-    return _back_to_step(turn)
+def _looked(turn: Turn, seen: Look) -> Command:
+    """Back to where the run stopped to look at its tree, unless it ends."""
+    ending = note_look(turn, seen)
+    return _back_to_step(turn) if ending is None else EndLeftovers(ending)
 
 
 def _back_to_step(turn: Turn) -> Command:
@@ -504,7 +418,7 @@ def _back_to_step(turn: Turn) -> Command:
     return _act(turn)
 
 
-# ── time and stop ─────────────────────────────────────────────────────────────────────────────────
+# ── time and stop ──────────────────────────────────────────────────────────────────────────────
 
 
 def _time_is_up(turn: Turn, next_state: str) -> Command:

@@ -1,4 +1,4 @@
-"""Write happenings down as events: what an action left, a cut, a resume, the last words."""
+"""Write happenings down as events: what an action left, a verdict, a cut, a resume, the last words."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from little_loops.fsm import endings
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
+    ConditionEval,
     Cost,
     PartialResult,
     Report,
@@ -17,9 +18,9 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.happenings import ActionEnded, LeftoversEnded, Resumed
 from little_loops.fsm.limits import time_left_ms
-from little_loops.fsm.schema import Transition
+from little_loops.fsm.schema import TYPE_OF, Condition, Transition
 from little_loops.fsm.spending import LOST, used
-from little_loops.fsm.state import LoopState, Receipt, Result, WaitKind
+from little_loops.fsm.state import Judgement, LoopState, Receipt, Result, WaitKind
 from little_loops.fsm.turn import Turn
 from little_loops.fsm.waits import left_ms
 
@@ -32,6 +33,22 @@ def note_ended(turn: Turn, ended: ActionEnded) -> None:
         turn.note(RunWarning(warning, here))
     if line is not None:
         turn.note(SignalFound(here, line.type, line.payload))
+
+
+def note_evaluated(turn: Turn, condition: Condition, judgement: Judgement) -> None:
+    metric = judgement.metric
+    turn.note(
+        ConditionEval(
+            TYPE_OF[type(condition)],
+            judgement.verdict,
+            judgement.reason,
+            turn.run.current_state,
+            turn.run.step,
+            best=metric.best if metric else None,
+            stalled=metric.stalled if metric else None,
+            value=judgement.value,
+        )
+    )
 
 
 def note_receipt(turn: Turn, receipt: Receipt | None) -> None:

@@ -1,19 +1,23 @@
-"""The one router: from a verdict to the way it takes."""
+"""The one router: from a verdict to its transition, or to the end for want of one."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from little_loops.fsm import endings
+from little_loops.fsm.commands import Ending
+from little_loops.fsm.conditions import NOT_RUN
 from little_loops.fsm.schema import (
     CURRENT,
     ERROR,
+    PROOF_VERDICTS,
     TIMEOUT,
     FSMLoop,
     StateConfig,
     Transition,
     transitions,
 )
-from little_loops.fsm.state import LoopState
+from little_loops.fsm.state import Judgement, LoopState
 
 
 def find_transition(loop: FSMLoop, run: LoopState, verdict: str) -> Transition | None:
@@ -42,3 +46,23 @@ def _without_current(state: StateConfig) -> StateConfig:
     words = {word: to for word, to in state.on_words.items() if to != CURRENT}
     route = {word: to for word, to in state.route.items() if to != CURRENT}
     return state._replace(**plain, on_words=words, route=route)
+
+
+def no_transition(loop: FSMLoop, run: LoopState, judgement: Judgement) -> Ending:
+    verdict = judgement.verdict
+    if verdict in (ERROR, TIMEOUT, *PROOF_VERDICTS):
+        return endings.failed(verdict, _with_last_words(run, judgement.reason) or verdict)
+    message = f"no transition for the verdict `{verdict}`"
+    if verdict in transitions(loop.states[run.current_state]):  # it led to `$current`
+        message += " after the last `retry`"
+    return endings.failed("no_transition", f"{message} ({judgement.reason})")
+
+
+def _with_last_words(run: LoopState, reason: str) -> str:
+    """An exit code alone tells nobody what went wrong; the last line on stderr mostly does."""
+    result = run.captured.get(run.current_state)
+    if result is None or reason != f"exit {result.exit_code}":
+        return reason
+    said = (result.stderr or "").rstrip().rpartition("\n")[2].strip()
+    said = said or NOT_RUN.get(result.exit_code or 0, "")
+    return f"{reason}: {said}" if said else reason
