@@ -72,6 +72,21 @@ def test_a_pure_module_loads_no_processes(module: str):
     assert (ran.stdout, ran.stderr) == ("[]\n", "")
 
 
+def test_the_tests_pass_where_their_caller_ignores_signals():
+    """As with `nohup make test`: what a test starts must not inherit that."""
+    ignored = "trap '' HUP INT QUIT TERM TSTP; exec \"$@\""
+    words = ["-q", "tests/cli/test_endings.py", "-k", "signal"]
+    ran = subprocess.run(
+        ["sh", "-c", ignored, "sh", sys.executable, "-m", "pytest", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout
+
+
 def test_every_dependency_is_pinned_for_development():
     declared = PROJECT["project"]["dependencies"] + [
         requirement

@@ -337,3 +337,17 @@ def test_the_values_of_a_script_are_listed_below_it(project: Project):
         "       | Hello, '; touch owned; '\n"
     ) in shown
     assert not (project.root / "owned").exists()
+
+
+def test_what_is_shown_changes_nothing_of_what_an_action_is_given(project: Project):
+    """Its lines are folded for our screen, so it need not be told how wide that is."""
+    project.loop(
+        "row",
+        "name: row\ninitial: a\nstates:\n  a: {action: 'env | cut -d= -f1 | sort > names', next: b}\n"
+        "  b: {terminal: true}\n",
+    )
+    found = []
+    for words in ((), ("-v",), ("-vv",), ("-q",), ("--json",)):
+        assert project.ll("run", "row", *words, env={"COLUMNS": "40"}).returncode == 0
+        found.append(project.file("names"))
+    assert found == [found[0]] * 5

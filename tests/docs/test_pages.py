@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,21 @@ PAGES = all_pages()
 OF_A_LOOP = {"initial", "paradigm", "goal", "constraints", "steps", "toward"}
 OF_OTHERS = {"jobs", "repos", "runs"}
 SETTINGS = ".config.yaml"
+WITH_LOOPS = [
+    path
+    for where in ("docs", "examples", "plugin", "src/little_loops")
+    for path in Path(ROOT, where).rglob("*")
+    if path.suffix in (".md", ".txt", ".yaml", ".toml", ".py")
+    and "pytest" in path.read_text()
+    and "fail: [" in path.read_text()
+] + [Path(ROOT, "README.md")]
+
+
+OTHER_CODES = {
+    "find-flaky.yaml": ["[1]"],  # what cannot be imported is broken, not flaky
+    "error-codes.md": ["[0, 1]"],  # that is the mistake
+    "codes.toml": ["[0, 1]"],
+}
 
 
 def blocks(*languages: str) -> list[Any]:
@@ -74,6 +90,16 @@ def test_an_agent_is_sent_to_what_a_command_printed_on_both_streams(
     page: str, block: Block
 ) -> None:
     assert "${prev.file}" not in block.text, "that is stdout alone: say `${prev.log_file}`"
+
+
+@pytest.mark.parametrize("file", sorted(WITH_LOOPS), ids=lambda file: str(file.relative_to(ROOT)))
+def test_pytest_is_judged_by_the_same_codes_everywhere(file: Path) -> None:
+    """Failed, cannot be imported, no tests left; anything else is an error of pytest itself."""
+    pattern = r"pytest[^\n]*(?:\n[^\n]*){0,2}?fail: (\[[\d, ]+\])"
+    assert set(re.findall(pattern, file.read_text())) <= {
+        "[1, 2, 5]",
+        *OTHER_CODES.get(file.name, ()),
+    }
 
 
 def told(problem: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from typing import Any
 
 import pytest
 
@@ -86,9 +87,19 @@ LONG_ANSWER = {
 MOST_IN_A_LOG = 64 << 10
 
 
+def stand_in(project: Project, events: list[dict[str, Any]]) -> dict[str, str]:
+    """The environment of a project whose `claude` prints these events."""
+    (project.home / "stream").write_text("".join(json.dumps(each) + "\n" for each in events))
+    program = project.home / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ncat > /dev/null\ncat {project.home}/stream\n")
+    program.chmod(0o755)
+    return {"PATH": f"{program.parent}:{project.environ()['PATH']}"}
+
+
 def test_a_long_structured_answer_is_kept_in_a_file(project: Project):
     """Three megabytes are neither in the log nor in the state, and can be used all the same."""
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "system", "subtype": "init", "session_id": "s"},
         {
             "type": "result",
@@ -100,13 +111,8 @@ def test_a_long_structured_answer_is_kept_in_a_file(project: Project):
             "session_id": "s",
         },
     ]
-    (project.home / "stream").write_text("".join(json.dumps(each) + "\n" for each in events))
-    program = project.home / "bin" / "claude"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\ncat > /dev/null\ncat {project.home}/stream\n")
-    program.chmod(0o755)
+    env = stand_in(project, events)
     project.loop("survey", SURVEY)
-    env = {"PATH": f"{program.parent}:{project.environ()['PATH']}"}
     said = project.ll("run", "survey", "--no-evidence", env=env)
     assert said.returncode == 0, said.stdout + said.stderr
     assert project.file("named") == "30000 a b\n"
@@ -122,3 +128,37 @@ def test_a_long_structured_answer_is_kept_in_a_file(project: Project):
     assert kept["size"] > 3_000_000
     error = "but a shell action accepts less than 128 KiB: read it from the file"
     assert f"{error} `${{captured.look.structured_file}}`" in project.log("survey")
+
+
+# ── a mistyped slash command ───────────────────────────────────────────────────────────────────
+
+TYPO = """\
+name: typo
+initial: work
+host: {permission_mode: plan}
+states:
+  work: {action: "/prot it", next: done}
+  done: {terminal: true}
+"""
+
+
+def test_a_mistyped_slash_command_that_the_model_got_as_text_is_no_success(project: Project):
+    """The program knows no such command, sends it as a prompt, and ends its turn well."""
+    events: list[dict[str, Any]] = [
+        {"type": "system", "subtype": "init", "session_id": "s", "slash_commands": ["port"]},
+        {
+            "type": "result",
+            "subtype": "success",
+            "is_error": False,
+            "num_turns": 2,
+            "result": "I do not know what to do.",
+            "session_id": "s",
+        },
+    ]
+    env = stand_in(project, events)
+    project.loop("typo", TYPO)
+    said = project.ll("run", "typo", "--no-evidence", env=env)
+    assert said.returncode == 1
+    assert "completed" not in said.stdout
+    assert "/prot" in said.stdout
+    assert "/port" in said.stdout

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -265,3 +266,22 @@ def test_what_a_command_prints_starts_no_session(project: Project):
     until(lambda: is_quiet(project), "end of all sessions")
     assert started(project) == {}
     assert project.state("port")["status"] == "awaiting_continuation"
+
+
+# ── the design's modules ───────────────────────────────────────────────────────────────────────
+
+DESIGN = {
+    "executor": ("FSMExecutor", "ExecutionResult", "ActionResult", "DefaultActionRunner"),
+    "persistence": ("LoopState", "PersistentExecutor"),
+    "handoff_handler": ("HandoffHandler", "HandoffBehavior", "HandoffResult"),
+    "signal_detector": ("SignalDetector", "SignalPattern", "DetectedSignal", "HANDOFF_SIGNAL"),
+    "schema": ("FSMLoop", "StateConfig"),
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, name) for module, names in DESIGN.items() for name in names]
+)
+def test_a_name_is_in_the_module_in_which_the_design_has_it(module: str, name: str):
+    found = getattr(import_module(f"little_loops.fsm.{module}"), name)
+    assert found is getattr(import_module("little_loops.fsm"), name)

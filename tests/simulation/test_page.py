@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine import test_races
+from tests.simulation import test_model, test_money_and_liveness, test_seeds, test_soak
+
 TESTS = Path(__file__).parent.parent
 DOCS = TESTS.parent / "docs"
 PAGE = DOCS / "reliability.md"
@@ -44,3 +47,25 @@ def test_each_attack_has_a_test():
     rows = [line for line in told.splitlines() if line.startswith("| ")]
     assert len(rows) > 30
     assert [row for row in rows if "::" not in row and not row.startswith("| attack")] == []
+
+
+def row(*numbers: str | int) -> list[str]:
+    return [each if isinstance(each, str) else f"{each:,}" for each in numbers]
+
+
+FIGURES = {
+    "random histories": row(test_seeds.SEEDS, test_seeds.MANY_SEEDS),
+    "examples in which engine and model agree": row(test_model.EXAMPLES, test_model.MANY_EXAMPLES),
+    "simultaneous starts × rounds": row(
+        f"{test_races.RACERS} × {test_races.ROUNDS}; 1",
+        f"{test_soak.RACERS} × {test_soak.ROUNDS}; 1",
+    ),
+    "histories with agents": row(test_money_and_liveness.SEEDS, test_money_and_liveness.MANY_SEEDS),
+    "iterations of one run": row(test_soak.SOME_TIMES_AROUND, test_soak.TIMES_AROUND),
+}
+
+
+@pytest.mark.parametrize("what", FIGURES)
+def test_a_figure_is_the_one_that_is_set_in_the_tests(what: str):
+    [found] = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {what}")]
+    assert [cell.strip() for cell in found.split("|")[2:-1]] == FIGURES[what]

@@ -16,6 +16,7 @@ from tests.simulation.command import BackgroundRun, command, in_memory
 
 RACERS = 20
 ROUNDS = 100
+SOME_TIMES_AROUND = 400
 TIMES_AROUND = 100_000
 MEGABYTE = 1 << 20
 
@@ -131,7 +132,7 @@ def assert_flat(seen: Watched) -> None:
 
 
 def test_memory_and_state_stay_as_they_are(tmp_path: Path):
-    assert_flat(go_round(Project(tmp_path), 400))
+    assert_flat(go_round(Project(tmp_path), SOME_TIMES_AROUND))
 
 
 @pytest.mark.soak
