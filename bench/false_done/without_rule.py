@@ -17,13 +17,17 @@ SOURCES = os.path.join(ROOT, "src")
 
 class Rule(NamedTuple):
     """A rule of evidence: the function that decides it, what it says without the rule, and a case
-    that turns red then."""
+    that turns red then.
+
+    `second`: another function that the rule rests on, if the first alone would not let the case pass.
+    """
 
     name: str
     module: str
     function: str
     instead: str
     case: str
+    second: tuple[str, str, str] | None = None
 
 
 WITHOUT_6 = (
@@ -40,7 +44,15 @@ RULES = (
         "return None",
         "alternating-versions",
     ),
-    Rule("4 leftovers", "system/process.py", "end_leftovers", "return ()", "reverts-when-ended"),
+    Rule(
+        "4 leftovers",
+        "system/process.py",
+        "end_leftovers",
+        "return ()",
+        "reverts-when-ended",
+        # What is ended late is at least noticed.
+        ("fsm/tree_steps.py", "after_leftovers", "return None"),
+    ),
     Rule("5 flaky", "fsm/evidence.py", "_weigh_pass", "return judgement", "flaky-only-here"),
     Rule("6 stall", "fsm/evidence.py", "stall_after", "return 0", "worn-down"),
     Rule("7 nothing to do", "fsm/endings.py", "_nothing_done", "return False", "already-true"),
@@ -55,11 +67,13 @@ def sources_without(rule: Rule, directory: str) -> str:
     """The sources without this rule; gives the directory to import them from."""
     target = os.path.join(directory, "src")
     shutil.copytree(SOURCES, target)
-    path = os.path.join(target, "little_loops", rule.module)
-    with open(path) as file:
-        text = file.read()
-    with open(path, "w") as file:
-        file.write(without_body(text, rule.function, rule.instead))
+    first = (rule.module, rule.function, rule.instead)
+    for module, function, instead in (first, *([rule.second] if rule.second else [])):
+        path = os.path.join(target, "little_loops", module)
+        with open(path) as file:
+            text = file.read()
+        with open(path, "w") as file:
+            file.write(without_body(text, function, instead))
     return target
 
 
