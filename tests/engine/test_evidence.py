@@ -609,6 +609,59 @@ def test_edits_of_the_user_during_a_pause_stay(tmp_path):
     assert (project.root / "tests/check.py").read_text() == mine
 
 
+# ── a project inside a larger repository ───────────────────────────────────────────────────────
+
+
+def inside_repository(tmp_path: Path) -> Project:
+    """The project is a directory of a repository, in which the user's home lies as well."""
+    check = "sh -c 'cd ..; make -s value || exit 1; pwd'"
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"), PROTECTED, check)
+    shutil.rmtree(project.root / ".git")
+    (tmp_path / "Makefile").write_text("value:\n\t@sh lib/check.sh project/src/value\n")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/check.sh").write_text("grep -q right $1\n")
+    project.git("init", "-q", "..")
+    project.git("add", "..", ":!../home")
+    project.git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "start")
+    return project
+
+
+def test_a_check_may_need_the_repository_around_the_project(tmp_path):
+    project = inside_repository(tmp_path)
+    ended = run(project)
+    assert ended.returncode == 0, ended.stdout
+    assert events(project)[-1]["evidence"] == "verified"
+    printed = [e["output"] for e in events(project) if e["event"] == "action_complete"]
+    assert printed[-1] == str(tmp_path), "the path of the copy reads as the repository's"
+    again = project.ll("check", "fix")
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+def test_a_fix_outside_the_project_is_not_delivered_with_it(tmp_path):
+    project = inside_repository(tmp_path)
+    (project.root / "agent.sh").write_text(agent("echo true > ../lib/check.sh"))
+    assert run(project).returncode == 3
+    places = {
+        (e["verdict"], e.get("place", "here"))
+        for e in events(project)
+        if e["event"] == "check_result"
+    }
+    assert places == {("fail", "here"), ("pass", "here"), ("fail", "clean")}
+
+
+def test_the_copy_of_a_project_in_a_huge_repository_has_only_the_project(tmp_path):
+    project = inside_repository(tmp_path)
+    (tmp_path / "many").mkdir()
+    for n in range(20_001):
+        (tmp_path / "many" / str(n)).touch()
+    ended = run(project)
+    assert ended.returncode == 3
+    assert (
+        "the repository has more than 20,000 files outside this project, so the clean copy has only"
+        " the project: a check that needs the others fails there" in ended.stderr
+    )
+
+
 # ── somebody else in the clean copy ────────────────────────────────────────────────────────────
 
 IN_COPY = """\

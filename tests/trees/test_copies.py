@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import venv
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -168,6 +171,96 @@ def test_a_protected_file_that_git_ignores_may_be_written_by_a_check(tree):
     assert (root / "tests/test.log").read_text() == "of the last run"
 
 
+# ── a project inside a larger repository ───────────────────────────────────────────────────────
+
+
+class Inside(Laid):
+    """A project in `apps/one`, with a library and an environment beside it."""
+
+    def __init__(self, place: Path, files: Mapping[str, str] = MappingProxyType({})) -> None:
+        tree = Tree(place, below="apps/one")
+        top = {
+            "Makefile": "all:\n\t./lib/tool.sh\n",
+            "lib/tool.sh": "#!/bin/sh\npwd\n",
+            "apps/two/main.py": "two = 2\n",
+            ".gitignore": ".venv/\n*.log\n",
+            **files,
+        }
+        for path, text in top.items():
+            tree.write(f"../../{path}", text, 0o755 if path.endswith(".sh") else 0o644)
+        tree.write_all({"main.py": "one = 1\n", "tests/t.py": "assert 1\n"})
+        tree.commit()
+        tree.write("../../.venv/bin/tool", "tool")
+        tree.write("../../made.log", "ignored")
+        self.tree = tree
+        self.store = tree.store()
+        self.rules = self.store.rules("run", (".",), ("tests/",), around=True)
+        self.start = self.store.snapshot(self.rules)
+        self.copy = CleanCopy(self.store, self.rules, str(tree.state))
+
+
+def test_the_copy_of_a_project_has_the_repository_around_it(tmp_path):
+    laid = Inside(tmp_path)
+    laid.tree.write("main.py", "one = 2\n")
+    laid.tree.write("../two/main.py", "two = 3\n")  # not of this project: as it was at the start
+    laid.tree.write("../three.py", "three")
+    top = laid.out().parent.parent
+    assert sorted(files(top)) == [
+        ".gitignore",
+        ".venv",
+        "Makefile",
+        "apps/one/main.py",
+        "apps/one/tests/t.py",
+        "apps/two/main.py",
+        "lib/tool.sh",
+        "made.log",
+    ]
+    assert (top / "apps/one/main.py").read_text() == "one = 2\n"
+    assert (top / "apps/two/main.py").read_text() == "two = 2\n"
+    assert os.access(top / "lib/tool.sh", os.X_OK)
+    assert os.readlink(top / ".venv") == str(laid.tree.top / ".venv")
+    assert laid.tree.git("status", "--short", cwd=top) == " M apps/one/main.py\n"
+
+
+def test_what_a_check_left_around_the_project_is_gone_next_time(tmp_path):
+    laid = Inside(tmp_path)
+    top = laid.out().parent.parent
+    first = files(top)
+    (top / "apps/two/main.py").write_text("spoiled")
+    (top / "lib/tool.sh").unlink()
+    (top / "apps/left").mkdir()
+    (top / "left.txt").write_text("left")
+    laid.out()
+    assert files(top) == first
+
+
+def test_an_environment_of_the_repository_leads_to_the_copy(tmp_path):
+    laid = Inside(tmp_path)
+    top, pth = laid.tree.top, "lib/site-packages/lib.pth"
+    laid.tree.write(f"../../.venv/{pth}", f"{top}/lib\n{laid.tree.root}\n")
+    laid.tree.write(f".venv/{pth}", f"{top}/lib\n")
+    laid.rules = laid.store.rules("again", (".",), (), around=True)
+    laid.copy = CleanCopy(laid.store, laid.rules, str(laid.tree.state))
+    root = laid.out()
+    copy = root.parent.parent
+    assert (copy / ".venv" / pth).read_text() == f"{copy}/lib\n{root}\n"
+    assert (root / ".venv" / pth).read_text() == f"{copy}/lib\n"
+
+
+def test_the_rest_of_a_repository_reads_back(tmp_path):
+    rules = Inside(tmp_path).rules
+    assert rules.around is not None
+    assert Rules.from_json(json.loads(json.dumps(rules.to_json()))) == rules
+
+
+@pytest.mark.parametrize("line", ["!*/", "!/apps/one", "!one/"])
+def test_no_ignore_rule_brings_the_project_into_what_is_around_it(tmp_path, line):
+    laid = Inside(tmp_path, {".gitignore": f"/.venv\n{line}\n"})
+    assert laid.rules.around is not None
+    inside = [p for p in laid.tree.paths(laid.store, laid.rules.around.tree) if "one/" in p]
+    assert inside == []
+
+
 def test_permission_bits_that_git_does_not_keep_are_those_of_the_project(tree):
     laid = Laid(tree)
     root = laid.out()
@@ -274,7 +367,7 @@ def test_a_protected_path_that_a_set_up_command_blocks_is_named(tree):
     (root / "tests/test_a.py").unlink()
     (root / "tests/test_a.py").mkdir()
     (root / "tests/test_a.py/x").write_text("")
-    with laid.copy.held(), pytest.raises(StoreError, match="cannot lay out"):
+    with laid.copy.held(), pytest.raises(StoreError, match="cannot create"):
         laid.copy.lay_out_protected(now.project, laid.start.guard, existing_only=True)
 
 

@@ -107,14 +107,15 @@ def run_checks_in_copy(
 
     with tempfile.TemporaryDirectory(prefix="ll-copy-") as home:
         store = TreeStore.open(root, home, find_git(root, environ, stop))
-        rules = store.rules("check", loop.scope, protected_by(loop))
+        rules = store.rules("check", loop.scope, protected_by(loop), around=True)
         taken = store.snapshot(rules)
         copy = CleanCopy(store, rules, home)
         with copy.held():
             path = copy.lay_out(taken.project, taken.guard, links=loop.evidence.setup is None)
             checked = _after_setup(loop, checks, path, {**environ, CLEAN: "1"}, stop)
-    named = tuple(one._replace(output=one.output.replace(path, root)) for one in checked.checks)
-    return checked._replace(checks=named, reason=checked.reason.replace(path, root))
+    there, here = copy.whole.copy, copy.whole.real
+    named = tuple(one._replace(output=one.output.replace(there, here)) for one in checked.checks)
+    return checked._replace(checks=named, reason=checked.reason.replace(there, here))
 
 
 def _after_setup(

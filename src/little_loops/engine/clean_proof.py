@@ -138,7 +138,7 @@ def _in_copy(
 ) -> CleanProof:
     home = state_home(environ)
     store = TreeStore.open(project, home, git)
-    rules = store.rules(f"proof-{uuid4()}", (".",), protect)
+    rules = store.rules(f"proof-{uuid4()}", (".",), protect, around=True)
     taken = store.snapshot(rules)
     copy = CleanCopy(store, rules, home)
     with copy.held():

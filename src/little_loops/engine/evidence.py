@@ -51,6 +51,7 @@ from little_loops.trees.git import Interrupted, find_git
 from little_loops.trees.guard import Guard
 from little_loops.trees.patterns import Patterns
 from little_loops.trees.rules import IgnoreFile, Rules, find_repository, plain_scope, within
+from little_loops.trees.start import MAX_AROUND
 from little_loops.trees.store import TreeStore
 
 if TYPE_CHECKING:
@@ -123,7 +124,9 @@ class RunTrees:
             return _read_rules(read_file(path))
         protect = (*protected_by(self.loop, self.file), *always_protected(self.file))
         own = self._own_places()
-        rules = self.store.rules(self.run_id, (*self.scope, *own.folders), protect)
+        rules = self.store.rules(
+            self.run_id, (*self.scope, *own.folders), protect, around=self.loop.evidence.clean
+        )
         if own.ignore:
             ignored = IgnoreFile(rules.prefix, own.ignore)
             rules = rules._replace(ignore=(*rules.ignore, ignored))
@@ -333,10 +336,7 @@ def _found(
         tampered,
         _outside(trees, command.since, taken.project, command.reference, tampered),
         _committed(trees, command),
-        (
-            *_warnings(taken, is_first),
-            *(_led_to(trees.store.guard(taken.guard)) if is_first else ()),
-        ),
+        (*taken.left_out, *(_first_warnings(trees, taken) if is_first else ())),
         command.ending,
         command.late,
         _watched(trees, command.since, taken.project),
@@ -388,11 +388,17 @@ def _outside(
     return tuple(path for path in found if path not in right)
 
 
-def _warnings(taken: model.Snapshot, is_first: bool) -> tuple[str, ...]:
-    if not is_first or not taken.unstored:
-        return taken.left_out
-    paths = listed(taken.unstored, len(taken.unstored))
-    return (*taken.left_out, f"too large to store, so it cannot be restored: {paths}")
+def _first_warnings(trees: RunTrees, taken: model.Snapshot) -> Iterator[str]:
+    """What has to be said before an agent works."""
+    if taken.unstored:
+        paths = listed(taken.unstored, len(taken.unstored))
+        yield f"too large to store, so it cannot be restored: {paths}"
+    yield from _led_to(trees.store.guard(taken.guard))
+    if trees.loop.evidence.clean and trees.rules.prefix and trees.rules.around is None:
+        yield (
+            f"the repository has more than {MAX_AROUND:,} files outside this project, so the clean"
+            " copy has only the project: a check that needs the others fails there"
+        )
 
 
 def _led_to(guard: Guard) -> Iterator[str]:
@@ -457,7 +463,7 @@ def _run_held(
         copy.lay_out_protected(wanted.project, wanted.reference, existing_only=existing_only)
     before = copy.differing()
     streams = Streams(at, job)
-    shown = InProjectTerms(streams, path, at.project)
+    shown = InProjectTerms(streams, copy.whole.copy, copy.whole.real)
     argv = [command.shell, "-c", filled.text]
     plan = ((SIGTERM, job.kill_grace_s),)
     ended = run_program(there, job, argv, env, shown, plan=plan)

@@ -5,9 +5,12 @@ written again.  Protected paths are as their reference has them.  What was ignor
 started is there, too: directories as links, small files as they were.  Its `.git` has the project's
 commit as its only ref.
 
+Where the project lies inside a larger repository, the rest of that is there, too, as it was when the
+run started: a check may need it.
+
     STATE/copies/NAME-HASH/SCOPE/
       lock          held while the copy is in use
-      times.json    what is known about its files
+      times.json    what is known about its files, and in `times-around.json` about the rest
       index         of git, for the commit it was made from
       work/NAME     the copy of the repository; the project lies in it where it lies in its own
 
@@ -32,17 +35,25 @@ from little_loops.system.user_state import key_of
 from little_loops.trees import files as store_files
 from little_loops.trees.content import CHUNK, READ, Bounds, Intake
 from little_loops.trees.copy_git import CopyRepository
-from little_loops.trees.copy_plan import Content, Layout, Planner
+from little_loops.trees.copy_plan import Content, Layout, Place, Planner
 from little_loops.trees.files import COPIES
 from little_loops.trees.git import Git
 from little_loops.trees.objects import object_id
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.reading import read_objects
 from little_loops.trees.restore import TOO_LARGE, remove_caches
-from little_loops.trees.rules import GIT, TOO_DEEP, Rules, cache_test, is_too_deep
+from little_loops.trees.rules import (
+    GIT,
+    TOO_DEEP,
+    Rules,
+    Surroundings,
+    cache_test,
+    is_too_deep,
+    parents,
+)
 from little_loops.trees.shadows import NotClean, replace_path
 from little_loops.trees.store import TreeStore
-from little_loops.trees.walk import ContentWalk, Entry, dump_seeds, load_seeds
+from little_loops.trees.walk import ContentWalk, Entry, Seeds, dump_seeds, load_seeds
 
 CLEAN = "LL_CLEAN"
 
@@ -70,19 +81,27 @@ def base_of(project: str, scope: Sequence[str], home: str) -> str:
 
 
 class CleanCopy:
-    """The copy for one project and one scope."""
+    """The copy for one project and one scope, and of the repository around it where that is kept."""
 
     def __init__(self, store: TreeStore, rules: Rules, home: str) -> None:
         place = place_of(rules.project, rules.prefix, rules.scope, home)
         self._base, self.top, self.path = place
         self._store = store
         self._rules = rules
-        self._planner = Planner(store, rules, self.path)
+        around = rules.around
+        self.whole = (
+            Place(rules.project, self.path)
+            if around is None
+            else Place(around.rules.project, self.top, rules.prefix)
+        )
+        self._planner = Planner(store, rules, self.whole)
+        self._files = LaidFiles(store, rules, self.path, self._kept("times.json"))
+        self._around = None if around is None else LaidSurroundings(store, around, self)
         self._repository = CopyRepository(rules, self.top, self._base)
-        self._walk: CopyWalk | None = None
-        self._links_before = False
-        self._done: tuple[Layout, int] | None = None
         self._layout = Layout({}, frozenset())
+
+    def _kept(self, name: str) -> str:
+        return os.path.join(self._base, name)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -90,7 +109,7 @@ class CleanCopy:
         try:
             os.makedirs(self._base, mode=PRIVATE_FOLDER, exist_ok=True)
             os.makedirs(self.path, exist_ok=True)
-            lock = os.path.join(self._base, "lock")
+            lock = self._kept("lock")
             descriptor = open_plain(lock, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise _failed(error, "make", self.path) from error
@@ -110,7 +129,9 @@ class CleanCopy:
         """
         try:
             layout = self._layout = self._planner.plan(project, reference, links, existing_only)
-            self._write(layout, links)
+            if self._around is not None:
+                self._around.lay_out(links)
+            self._files.write(layout, links)
             self._repository.lay_out(self._store.git)
         except OSError as error:
             raise _failed(error, "create", self.path) from error
@@ -122,13 +143,13 @@ class CleanCopy:
             layout = self._planner.plan(project, reference, False, existing_only)
             with self._store.using():
                 guard = self._store.guard(reference)
-            actual = dict(self._look(links=False).files())
+            actual = dict(self._files.look(links=False).files())
             with OpenDirectory(self.path) as ground:
                 remove_caches(ground, guard, cache_test(self._rules))
                 for path in actual:
                     if path not in layout.contents and self._planner.is_fixed(path, existing_only):
                         ground.remove(path)
-                self._fill(ground, _missing(layout, actual, guard.paths))
+                self._files.fill(ground, _missing(layout, actual, guard.paths))
         except OSError as error:
             raise _failed(error, "create", self.path) from error
 
@@ -138,7 +159,7 @@ class CleanCopy:
         Not ignored ones: those may be built again here, and nobody delivers them.
         """
         try:
-            actual = dict(self._look(self._links_before).files())
+            actual = dict(self._files.look().files())
             return frozenset(
                 path
                 for path, one in self._layout.contents.items()
@@ -158,45 +179,67 @@ class CleanCopy:
                 data = file.read(CHUNK)
         except OSError:
             return False
-        there = replace_path(data, os.fsencode(self.path), os.fsencode(self._rules.project))
+        there = replace_path(data, os.fsencode(self.whole.copy), os.fsencode(self.whole.real))
         return object_id(b"blob", there).hex() == one.id
 
     def is_protected(self, path: str) -> bool:
         return self._planner.is_protected(path)
 
-    # ── writing it ─────────────────────────────────────────────────────────────────────────────
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """An environment for a check: what names the project names the copy, nothing names git."""
+        real, copy = os.fsencode(self.whole.real), os.fsencode(self.whole.copy)
+        found = {
+            name: os.fsdecode(replace_path(os.fsencode(text), real, copy))
+            for name, text in environ.items()
+            if not name.startswith("GIT_")
+        }
+        return {**found, CLEAN: "1"}
 
-    def _write(self, layout: Layout, links: bool) -> None:
-        walk = self._look(links)
+
+class LaidFiles:
+    """The files in one directory of a copy: what is there, and what has to be written."""
+
+    def __init__(
+        self, store: TreeStore, rules: Rules, path: str, times: str, skip: str = ""
+    ) -> None:
+        """`times` is where to keep what is known about them; what lies at `skip` is not looked at."""
+        self._store = store
+        self._rules = rules
+        self._path = path
+        self._times = times
+        self._skip = skip
+        self._walk: CopyWalk | None = None
+        self._links = False
+        self._done: tuple[Layout, int] | None = None
+
+    def write(self, layout: Layout, links: bool) -> None:
+        walk = self.look(links)
         if self._done == (layout, walk.version):
             return
         self._done = None
-        refuse_twins(layout.contents, self._base)
+        refuse_twins(layout.contents, os.path.dirname(self._times))
         actual = dict(walk.files())
-        with OpenDirectory(self.path) as ground:
+        with OpenDirectory(self._path) as ground:
             self._clear(ground, walk, actual, layout)
             missing = _missing(layout, actual, layout.contents)
-            self._fill(ground, missing)
-        self._look(links)
+            self.fill(ground, missing)
+        self.look(links)
         self._done = (layout, walk.version)
         if missing:
             store_files.replace(self._times, to_json(dump_seeds(walk.seeds())))
 
-    def _look(self, links: bool) -> CopyWalk:
-        """What the copy has now; what a check left in it counts as well."""
+    def look(self, links: bool | None = None) -> CopyWalk:
+        """What is there now; what a check left counts as well.  None: as the last time."""
+        links = self._links if links is None else links
         ignore = () if links else self._rules.ignore
         rules = self._rules._replace(
-            project=self.path, ignore=ignore, tracked=(), nested=(), protect=()
+            project=self._path, ignore=ignore, tracked=(), nested=(), protect=()
         )
-        if self._walk is None or self._links_before is not links:
+        if self._walk is None or self._links is not links:
             seeds = load_seeds(store_files.read_json(self._times))
-            self._walk, self._links_before = CopyWalk(rules, seeds), links
+            self._walk, self._links = CopyWalk(rules, seeds, self._skip), links
         self._walk.look(Hashing(self._store.git))
         return self._walk
-
-    @property
-    def _times(self) -> str:
-        return os.path.join(self._base, "times.json")
 
     def _clear(
         self,
@@ -223,7 +266,7 @@ class CleanCopy:
             if info is not None and stat.S_ISLNK(info.st_mode) and path not in wanted:
                 ground.remove(path)
 
-    def _fill(self, ground: OpenDirectory, missing: Mapping[str, Content]) -> None:
+    def fill(self, ground: OpenDirectory, missing: Mapping[str, Content]) -> None:
         stored: dict[str, list[str]] = {}
         for path, one in sorted(missing.items()):
             if one.kind == "dir":
@@ -256,19 +299,22 @@ class CleanCopy:
                 if digest.hexdigest() != one.id:
                     raise NotClean(f"`{path_text(path)}` has changed, and was {TOO_LARGE}")
 
-    # ── working in it ──────────────────────────────────────────────────────────────────────────
 
-    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """An environment for a check: what names the project names the copy, nothing names git."""
-        found = {
-            name: os.fsdecode(self._to_copy(os.fsencode(text)))
-            for name, text in environ.items()
-            if not name.startswith("GIT_")
-        }
-        return {**found, CLEAN: "1"}
+class LaidSurroundings:
+    """The rest of the repository in a copy, as it was when the run started."""
 
-    def _to_copy(self, data: bytes) -> bytes:
-        return replace_path(data, os.fsencode(self._rules.project), os.fsencode(self.path))
+    def __init__(self, store: TreeStore, around: Surroundings, copy: CleanCopy) -> None:
+        place = Place(copy.whole.real, copy.top)
+        self._tree = around.tree
+        self._skip = copy.whole.prefix.rstrip("/")
+        self._planner = Planner(store, around.rules, place)
+        times = os.path.join(os.path.dirname(os.path.dirname(copy.top)), "times-around.json")
+        self._files = LaidFiles(store, around.rules, copy.top, times, self._skip)
+
+    def lay_out(self, links: bool) -> None:
+        contents, folders = self._planner.plan(self._tree, None, links, False)
+        kept = frozenset((*folders, self._skip, *parents([self._skip])))
+        self._files.write(Layout(contents, kept), links)
 
 
 class Hashing(Intake):
@@ -289,13 +335,17 @@ class Hashing(Intake):
 class CopyWalk(ContentWalk):
     """Everything that lies in a copy; a repository in it is nothing special."""
 
+    def __init__(self, rules: Rules, seeds: Seeds, skip: str) -> None:
+        super().__init__(rules, seeds)
+        self._skip = skip
+
     def _enters(self, fd: int, name: str, path: str, ignored: bool) -> bool:
         below = path + name
         is_own = below == GIT and not self._rules.prefix
         if not ignored and is_too_deep(below):
             self.left_out[below] = TOO_DEEP
             return False
-        return not ignored and not is_own
+        return not ignored and not is_own and below != self._skip
 
     def _counts(self, entry: os.DirEntry[str], path: str, ignored: bool) -> bool:
         below = path + entry.name

@@ -7,7 +7,6 @@ the one before may have left hooks or commits in it.
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 
 from little_loops.errors import StoreError
@@ -15,7 +14,7 @@ from little_loops.records import NamedTuple
 from little_loops.trees import files as store_files
 from little_loops.trees.git import Git
 from little_loops.trees.placing import OpenDirectory
-from little_loops.trees.rules import GIT, Rules
+from little_loops.trees.rules import GIT, Rules, literal
 
 SHA1_CHARS = 40
 FILE_MODE = 0o644
@@ -139,12 +138,9 @@ def _files(rules: Rules, checkout: Checkout) -> dict[str, bytes]:
 def _excluded(rules: Rules) -> bytes:
     """What was ignored at the start is ignored here, also where it is a link now."""
     paths = [*rules.linked, *rules.nested, *(one.path for one in rules.files)]
-    lines = [b"/" + _literal(os.fsencode(rules.prefix + path)) + b"\n" for path in paths]
-    return b"".join(line for line in lines if line.count(b"\n") == 1)
-
-
-def _literal(path: bytes) -> bytes:
-    return re.sub(rb"([\\*?\[ ])", rb"\\\1", path)
+    lines = [os.fsencode(literal(rules.prefix + path)) + b"\n" for path in paths]
+    own = b"".join(line for line in lines if line.count(b"\n") == 1)
+    return own if rules.around is None else own + _excluded(rules.around.rules)
 
 
 def _add_index(git: Git, ground: OpenDirectory, commit: str, kept: str) -> None:

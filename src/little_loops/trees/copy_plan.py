@@ -57,19 +57,32 @@ class _Snapshot(NamedTuple):
     ignored: tuple[Guarded, ...]
 
 
+class Place(NamedTuple):
+    """What is copied and where to: the largest directory of which there is a copy.
+
+    What leads into `real` leads into `copy` there.  `prefix` is where the paths of a layout begin
+    in it (`a/b/`, or empty).
+    """
+
+    real: str
+    copy: str
+    prefix: str = ""
+
+
 class Planner:
     """Layouts for one copy, as long as nothing has changed the same one."""
 
-    def __init__(self, store: TreeStore, rules: Rules, copy: str) -> None:
+    def __init__(self, store: TreeStore, rules: Rules, place: Place) -> None:
         self._store = store
         self._rules = rules
-        self._copy = copy
+        self._place = place
         self._protected = rules.protected()
         self._scans: dict[str, Scan] = {}
         self._before: tuple[object, _Snapshot] | None = None
         self._last: tuple[object, Layout] | None = None
 
-    def plan(self, project: str, reference: str, links: bool, existing_only: bool) -> Layout:
+    def plan(self, project: str, reference: str | None, links: bool, existing_only: bool) -> Layout:
+        """Without a reference nothing is protected."""
         # Permission bits are no part of an id.
         key = (project, reference, existing_only, self._store.modes(project))
         if self._before is None or self._before[0] != key:
@@ -83,10 +96,10 @@ class Planner:
             self._last = ((key, linked), layout)
         return self._last[1]
 
-    def _snapshot(self, project: str, reference: str, existing_only: bool) -> _Snapshot:
+    def _snapshot(self, project: str, reference: str | None, existing_only: bool) -> _Snapshot:
         with self._store.using():
             tree = self._store.guard_of_tree(project)
-            guard = self._store.guard(reference)
+            guard = Guard({}) if reference is None else self._store.guard(reference)
         wanted = {one.path: Content(*one[1:4], time_ns=LONG_AGO_NS) for one in self._rules_files()}
         wanted |= {
             path: Content(*one[1:4])
@@ -115,9 +128,10 @@ class Planner:
         with store.using():
             texts = read_all(store.git, store.files, (one.id for one in links.values()))
         found = {}
+        real, copy, prefix = self._place
         for path, one in links.items():
             text = os.fsdecode(texts[one.id])
-            other = text_in_copy(self._rules.project, self._copy, path, text)
+            other = text_in_copy(real, copy, prefix + path, text)
             if other != text:
                 found[path] = _content(Wanted("link", one.mode, os.fsencode(other)))
         return found
@@ -129,9 +143,12 @@ class Planner:
             for one in snapshot.ignored
             if one.kind != "dir" and self._differs(one)
         }
-        linked = Linked(self._rules.project, self._copy, folders)
+        real, copy, prefix = self._place
+        linked = Linked(real, copy, tuple(prefix + path for path in folders))
+        other = {prefix + path: one for path, one in replaced.items()}
+        shadows = plan(linked, other, self._store.git, self._scans)
         files = {path: replaced.get(path) or link_to(full) for path, full in self._large_files()}
-        return files | plan(linked, replaced, self._store.git, self._scans)
+        return files | {path.removeprefix(prefix): one for path, one in shadows.items()}
 
     def _rules_files(self) -> Iterator[Guarded]:
         for one in self._rules.files:

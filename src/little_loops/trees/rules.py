@@ -7,6 +7,7 @@ The user's repository is only read.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -56,6 +57,7 @@ class Rules(NamedTuple):
     `linked` are directories that were wholly ignored and large files that were, `files` others.
     `caches` are tracked files that have the names of caches.
     `store` names the store that the ids of the run belong to.
+    `around` is the rest of the repository, where a clean copy is to have it.
     """
 
     run: str
@@ -73,9 +75,12 @@ class Rules(NamedTuple):
     files: tuple[IgnoredFile, ...] = ()
     caches: tuple[str, ...] = ()
     store: str = ""
+    around: Surroundings | None = None
 
     def to_json(self) -> dict[str, Any]:
         plain = self._asdict()
+        if self.around is not None:
+            plain["around"] = {"tree": self.around.tree, "rules": self.around.rules.to_json()}
         plain["ignore"] = [one._asdict() for one in self.ignore]
         plain["files"] = [one._asdict() for one in self.files]
         return plain
@@ -88,7 +93,11 @@ class Rules(NamedTuple):
                 IgnoreFile(one["base"], tuple(one["lines"])) for one in plain["ignore"]
             )
             lists["files"] = tuple(IgnoredFile(**one) for one in plain["files"])
-            return cls(**{**plain, **lists})
+            rules = cls(**{**plain, **lists})
+            if (around := plain.get("around")) is None:
+                return rules
+            rest = Surroundings(around["tree"], cls.from_json(around["rules"]))
+            return rules._replace(around=rest)
         except (TypeError, KeyError) as error:
             raise StoreError(f"the record of the run's start is damaged: {error!r}") from error
 
@@ -109,6 +118,13 @@ class Rules(NamedTuple):
 
     def in_scope(self, path: str) -> bool:
         return within(path, self.scope)
+
+
+class Surroundings(NamedTuple):
+    """The rest of a repository as it was at the start; `rules` are those of its top."""
+
+    tree: str
+    rules: Rules
 
 
 def within(path: str, scope: Sequence[str]) -> bool:
@@ -263,6 +279,11 @@ def _ignore_file(base: str, path: str) -> IgnoreFile | None:
 
 def ignore_file(base: str, data: bytes) -> IgnoreFile:
     return IgnoreFile(base, tuple(os.fsdecode(line) for line in split_lines(data) if line))
+
+
+def literal(path: str) -> str:
+    """A pattern that matches this path from the top of the repository, and nothing else."""
+    return "/" + re.sub(r"([\\*?\[ ])", r"\\\1", path)
 
 
 def plain_scope(scope: Sequence[str], project: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from little_loops.errors import StoreError
 from little_loops.trees.content import READ, Intake, LeftOut, open_folder, read_up_to
-from little_loops.trees.git import Git
+from little_loops.trees.git import Git, is_inside
 from little_loops.trees.patterns import Group, Patterns
 from little_loops.trees.rules import (
     GIT,
@@ -23,6 +23,7 @@ from little_loops.trees.rules import (
     is_cache,
     is_repository,
     is_too_deep,
+    literal,
     never_counts,
     parents,
     plain_scope,
@@ -32,6 +33,8 @@ from little_loops.trees.rules import (
 
 MAX_SINGLE_BYTES = 1 << 20
 """An ignored file up to this size is copied into the clean copy; a larger one is linked."""
+MAX_AROUND = 20_000
+"""With more files around the project in its repository, the clean copy has only the project."""
 
 
 def read_rules(
@@ -65,6 +68,47 @@ def read_rules(
     return _Start(git, rules, intake, tracked.files, tracked.nested).look()
 
 
+def read_surroundings(git: Git, rules: Rules, intake: Intake, home: str) -> Rules | None:
+    """The rules for the rest of the repository; None if there is no rest, or too much of it.
+
+    What this program keeps in `home` is no part of it.
+    """
+    prefix = rules.prefix.rstrip("/")
+    top = rules.project[: len(rules.project) - len(prefix)].rstrip("/")
+    repository = find_repository(git, top) if prefix else None
+    skip = [prefix, *([os.path.relpath(home, top)] if is_inside(home, top) else [])]
+    if repository is None or _count_around(git, top, skip) > MAX_AROUND:
+        return None
+    ignore, ignore_case = ignore_settings(git, repository)
+    start = Rules(
+        rules.run,
+        top,
+        (".",),
+        (),
+        head=rules.head,
+        ignore=tuple(ignore),
+        ignore_case=ignore_case,
+        store=rules.store,
+    )
+    tracked = tracked_paths(git, top)
+    files = frozenset(
+        path for path in tracked.files if not any(is_inside(path, one) for one in skip)
+    )
+    found = _Start(git, start, intake, files, tracked.nested, frozenset(skip)).look()
+    # Last, so that no line of the repository's own brings them back in.
+    skipped = IgnoreFile("", tuple(literal(f"{one}/") for one in skip))
+    return found._replace(ignore=(*found.ignore, skipped))
+
+
+def _count_around(git: Git, top: str, skip: Sequence[str]) -> int:
+    words = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    but = [f":(exclude,literal){one}" for one in skip]
+    answer = git.read(top, [*words, "--", ".", *but])
+    if answer.code != 0:
+        raise StoreError(f"git cannot list the files of `{top}`: {answer.complaint}")
+    return answer.out.count(b"\0")
+
+
 class _Start:
     """One walk through everything that is not ignored."""
 
@@ -75,6 +119,7 @@ class _Start:
         intake: Intake,
         tracked: frozenset[str],
         nested: frozenset[str],
+        skip: frozenset[str] = frozenset(),
     ) -> None:
         self._git = git
         self._rules = rules
@@ -82,6 +127,7 @@ class _Start:
         self._tracked = tracked
         self._tracked_dirs = frozenset(parents(tracked))
         self._submodules = nested
+        self._skip = skip
         self._prefix = os.fsencode(rules.prefix)
         self._ignore = list(rules.ignore)
         self._tracked_ignored: list[str] = []
@@ -113,7 +159,7 @@ class _Start:
             found = [(one.name, one.is_dir(follow_symlinks=False)) for one in entries]
         for name, is_dir in found:
             below = path + name
-            if name == GIT or never_counts(below):
+            if name == GIT or never_counts(below) or below in self._skip:
                 continue
             full = self._prefix + os.fsencode(below)
             hidden = ignored or patterns.match(full, is_dir)

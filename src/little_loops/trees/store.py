@@ -66,8 +66,8 @@ from little_loops.trees.restore import (
     remove_caches,
     unlock,
 )
-from little_loops.trees.rules import Rules, cache_test, head_of, parents, within
-from little_loops.trees.start import read_rules
+from little_loops.trees.rules import Rules, Surroundings, cache_test, head_of, parents, within
+from little_loops.trees.start import read_rules, read_surroundings
 from little_loops.trees.walk import ContentWalk, dump_seeds, load_seeds
 
 FIRST_PATHS = 20
@@ -129,8 +129,13 @@ class TreeStore:
 
     # ── taking snapshots ───────────────────────────────────────────────────────────────────────
 
-    def rules(self, run: str, scope: Sequence[str], protect: Sequence[str]) -> Rules:
-        """Read at the start of a run what stays fixed for all of it."""
+    def rules(
+        self, run: str, scope: Sequence[str], protect: Sequence[str], *, around: bool = False
+    ) -> Rules:
+        """Read at the start of a run what stays fixed for all of it.
+
+        With `around`, also what a clean copy needs of the repository around the project.
+        """
         with self.using():
             with self._writing() as intake:
                 rules = read_rules(
@@ -143,7 +148,21 @@ class TreeStore:
                     store=self.id,
                 )
             self._record(run, (one.id for one in rules.files))
-        return rules
+            return rules._replace(around=self._surroundings(rules)) if around else rules
+
+    def _surroundings(self, rules: Rules) -> Surroundings | None:
+        with self._writing() as intake:
+            home = os.path.dirname(os.path.dirname(self.files.path))
+            rest = read_surroundings(self.git, rules, intake, os.path.realpath(home))
+            if rest is None:
+                return None
+            times = self.files.place("times-around.json")
+            walk = ContentWalk(rest, load_seeds(store_files.read_json(times)))
+            tree = walk.take(intake).hex()
+        self._record(rules.run, (tree, *(one.id for one in rest.files)))
+        save_modes(self.files.place("modes", tree), walk.files())
+        store_files.replace(times, to_json(dump_seeds(walk.seeds())))
+        return Surroundings(tree, rest)
 
     def snapshot(self, rules: Rules, reference: str | None = None) -> Snapshot:
         """Store the project as it is now.
