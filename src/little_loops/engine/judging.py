@@ -29,10 +29,10 @@ from little_loops.fsm.conditions import (
     NO_SOURCES,
     Observation,
     Sources,
+    cannot_judge,
     judge,
     leaves,
     needs_bound,
-    unjudged,
 )
 from little_loops.fsm.extract import CannotJudge
 from little_loops.fsm.schema import ERROR, TYPE_OF, Condition, OutputContains, OutputJson
@@ -66,18 +66,18 @@ def judge_bounded(
         # Nothing that needs a bound has a memory.
         pid, reading = _fork(partial(judge, condition, seen, None, sources), seconds)
     except CannotJudge as problem:
-        return unjudged(str(problem), seen)
+        return cannot_judge(str(problem), seen)
     except OSError as error:
         return Judgement(
             ERROR, f"cannot judge, because no process can be started: {error.strerror}"
         )
     said, status = _hear(pid, reading, deadline)
     if said is None or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in OUT_OF_TIME):
-        return unjudged(f"{name} did not finish within {seconds:g} s", seen)
+        return cannot_judge(f"{name} did not finish within {seconds:g} s", seen)
     try:
         verdict, reason, *_ = json.loads(said)
     except ValueError:
-        return unjudged(f"{name} ran out of memory or crashed", seen)
+        return cannot_judge(f"{name} ran out of memory or crashed", seen)
     return Judgement(verdict, reason)
 
 

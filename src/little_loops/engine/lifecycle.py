@@ -20,7 +20,7 @@ from little_loops.engine.local_world import LocalWorld, Services, SessionNote, e
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.endings import not_resumable
-from little_loops.fsm.evidence import known, wants_evidence
+from little_loops.fsm.evidence import trees_of, wants_evidence
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.path_text import listed
@@ -135,7 +135,7 @@ def _evidence(loop: FSMLoop, request: RunRequest, services: Services) -> str | N
 
 def _sealing(run: LoopState, request: RunRequest, services: Services) -> Sealing | None:
     """With evidence, what agents could write into the files of their run does not count."""
-    if known(run) is None:
+    if trees_of(run) is None:
         return None
     from little_loops.trees.git import is_inside  # loops without agents pay nothing
 
@@ -207,7 +207,7 @@ def _warn_of_tampering(before: StoredRun, services: Services) -> None:
 
 def _changed_by_cut_turn(before: StoredRun, services: Services) -> tuple[str, ...]:
     """Protected files that differ, where an agent was at work when its run was killed."""
-    trees = known(before.run)
+    trees = trees_of(before.run)
     if trees is None or trees.blame != "agent" or before.run.phase != "running":
         return ()
     from little_loops.engine.evidence import changed_since_start  # loops without agents pay nothing
@@ -368,7 +368,7 @@ def _end_orphans(
 
 def _copy_of(run: LoopState, root: str, services: Services) -> str | None:
     """Where the clean copy of a run with evidence is."""
-    if known(run) is None:
+    if trees_of(run) is None:
         return None
     from little_loops.trees.copies import base_of  # only a proof needs a clean copy
     from little_loops.trees.rules import plain_scope

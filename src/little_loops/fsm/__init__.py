@@ -1,13 +1,13 @@
-"""The machine and what runs it.
+"""The state machine, and the documented names of what runs it.
 
-Names are looked up on first use, so that reading a loop file does not pay for processes.
+Names are imported on first use, so that reading a loop file does not import subprocess code.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # as `typing` has it, which this package does without
+TYPE_CHECKING = False  # `typing.TYPE_CHECKING`, without importing `typing`
 if TYPE_CHECKING:
     from little_loops.authoring.library import compile_paradigm as compile_paradigm
     from little_loops.authoring.library import validate as validate

@@ -1,9 +1,9 @@
-"""What a state does, as a type: a shell's script, an agent's turn, or an action of our own.
+"""What a state runs, as a type: a shell script, an agent's turn, or a built-in action.
 
-A file says it with two fields, `action` and `action_type`, and so do the events.  They are read
-here, once; everything else matches on the type, so that a new kind of action is missing nowhere.
+Files and events describe an action with two fields, `action` and `action_type`. They are parsed
+here, once; all other code matches on the type, so that mypy finds every place a new kind needs.
 
-Not here: running any of them (`engine`), what an agent CLI is given (`hosts`).
+Not here: running actions (`engine`), building the command line of an agent CLI (`hosts`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Agent(NamedTuple):
 
 
 class Builtin(NamedTuple):
-    """An action of our own, by its name; only `compile` writes these."""
+    """A built-in action, by name; only `compile` writes these."""
 
     name: str
 
@@ -41,7 +41,7 @@ BUILTINS = ("relay.prepare", "relay.settle", "relay.report")
 
 
 def parse_action(text: str, declared: ActionType | None) -> Action:
-    """An action by its text and its declared type; without one the text decides."""
+    """Return the action for a text and its declared type. Without a type, the text decides."""
     match declared:
         case "shell":
             return Shell(text)
@@ -58,24 +58,24 @@ def parse_action(text: str, declared: ActionType | None) -> Action:
 
 
 def action_of_event(text: str, action_type: str) -> Action:
-    """The action of an event; one of a newer version's types is shown as a command."""
+    """Return the action of an event. An unknown type, from a newer version, becomes `Shell`."""
     declared: Any = action_type
     return parse_action(text, declared if declared in TYPES else "shell")
 
 
 def action_of(state: StateConfig, context: Mapping[str, Any]) -> Action:
-    """The action of a state with the author's own values in it, which may decide its type.
+    """Return the action of a state with the author's values filled in, which may decide its type.
 
-    Raises `Unresolved` or `TemplateError` when it names what is not there.
+    Raises `Unresolved` or `TemplateError` if it refers to something that does not exist.
     """
-    from little_loops.templates.render import splice  # readers of events need no templates
+    from little_loops.templates.render import splice  # readers of events do not need templates
 
     assert state.action is not None, "only a state with an action has a type of action"
     return parse_action(splice(state.action, context), state.action_type)
 
 
 def type_of(action: Action) -> ActionType:
-    """The word for it in files and events."""
+    """Return the value of `action_type` for this action."""
     match action:
         case Shell():
             return "shell"
@@ -88,7 +88,7 @@ def type_of(action: Action) -> ActionType:
 
 
 def text_of(action: Action) -> str:
-    """The text of it in files and events."""
+    """Return the value of `action` for this action."""
     match action:
         case Shell():
             return action.script
@@ -101,7 +101,7 @@ def text_of(action: Action) -> str:
 
 
 def prompt_sign(action: Action, host: str) -> str:
-    """What stands before it on a screen: who is given it."""
+    """Return what screens print before the action: who runs it."""
     match action:
         case Shell():
             return "$ "
@@ -114,7 +114,7 @@ def prompt_sign(action: Action, host: str) -> str:
 
 
 def is_shells(action: Action) -> bool:
-    """Whether a shell reads its text: what may stand in it depends on that."""
+    """Return whether a shell runs this action, so that its text is a script."""
     match action:
         case Shell():
             return True
@@ -125,7 +125,7 @@ def is_shells(action: Action) -> bool:
 
 
 def is_agents(action: Action) -> bool:
-    """Whether an agent runs it: what agents use up, and what may be asked of them, depends on it."""
+    """Return whether an agent runs this action, so that it costs tokens and can give a verdict."""
     match action:
         case Agent():
             return True

@@ -1,6 +1,6 @@
-"""A loop reduced to its checks: each once, in order, until one does not pass.
+"""Reduce a loop to its checks: run each once, in order, until one does not pass.
 
-The states keep all they are judged by; only where their verdicts lead is replaced.
+The states keep their conditions; only their transitions are replaced.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from little_loops.fsm.schema import (
 from little_loops.fsm.values import author_context
 from little_loops.templates.render import TemplateError, Unresolved
 
-# With a blank in it, no state of a loop has such a name.
+# No state of a loop can have these names, because they contain a space.
 ALL_PASSED = "all passed"
 NOT_PASSED = "not passed"
 PASSING = ("pass", "target")
 
 
 def checks_of(loop: FSMLoop) -> tuple[str, ...]:
-    """The states that are checks, in their order."""
+    """Return the names of the states that are checks, in order."""
     return tuple(name for name, state in loop.states.items() if state.check and state.action)
 
 
 def shell_checks_of(loop: FSMLoop) -> tuple[str, ...]:
-    """The checks that a shell runs; one that cannot be read is among them, and ends as an error."""
+    """Return the checks that a shell runs, including those whose action is invalid and will be an
+    error."""
     return tuple(name for name in checks_of(loop) if _is_shells(loop, loop.states[name]))
 
 
@@ -42,7 +43,7 @@ def _is_shells(loop: FSMLoop, state: StateConfig) -> bool:
 
 
 def check_machine(loop: FSMLoop, checks: tuple[str, ...]) -> FSMLoop:
-    """A machine that runs these checks; at least one."""
+    """Return a machine that runs these checks; at least one."""
     targets = (*checks[1:], ALL_PASSED)
     states = {
         name: _leading(loop.states[name], to) for name, to in zip(checks, targets, strict=True)
@@ -61,7 +62,8 @@ def check_machine(loop: FSMLoop, checks: tuple[str, ...]) -> FSMLoop:
 
 
 def decided_by(loop: FSMLoop) -> tuple[Any, ...]:
-    """All that says whether the shell's checks of a loop pass; equal where they are the same."""
+    """Return everything that decides whether a loop's shell checks pass. Equal checks compare
+    equal."""
     checks = shell_checks_of(loop)
     states = check_machine(loop, checks).states if checks else {}
     judged = {name: state.to_dict() for name, state in states.items()}
@@ -70,9 +72,10 @@ def decided_by(loop: FSMLoop) -> tuple[Any, ...]:
 
 
 def _leading(state: StateConfig, target: str) -> StateConfig:
-    """The state with a pass that leads on, and failures that end; errors have no transition.
+    """Return the state with its pass leading to `target`, failures ending the run and no transition
+    for errors.
 
-    `on_target` stays where it was written: it makes a condition of its own.
+    `on_target` is kept if it was written, because it implies a condition.
     """
     to = {
         f"on_{verdict}": None for verdict in (*SOFT_VERDICTS, "error", "timeout", *PROOF_VERDICTS)

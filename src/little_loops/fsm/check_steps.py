@@ -1,6 +1,6 @@
-"""What becomes of the verdict of a check, by the trees it ran on.
+"""What the verdict of a check leads to, given the trees it ran on.
 
-Not here: the rules themselves (`evidence`), looking at the tree (`tree_steps`).
+Not here: the rules themselves (`evidence`), taking snapshots (`tree_steps`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,14 @@ from typing import Any
 from little_loops.fsm import endings
 from little_loops.fsm.commands import EndLeftovers
 from little_loops.fsm.events import CheckResult, Recheck, RunWarning, TransitionTaken
-from little_loops.fsm.evidence import PASSED, Rerun, failure_on, is_shell_check, known, weigh
+from little_loops.fsm.evidence import (
+    PASSED,
+    Rerun,
+    apply_check_rules,
+    failure_on,
+    is_shell_check,
+    trees_of,
+)
 from little_loops.fsm.routing import find_transition
 from little_loops.fsm.schema import CURRENT, STALLED, Place, Transition
 from little_loops.fsm.state import CheckRecord, Judgement, Move
@@ -18,26 +25,27 @@ from little_loops.fsm.turn import Turn
 
 
 def check_fields(turn: Turn) -> dict[str, Any]:
-    """What the start of an action says about a check; only the rules of evidence ask."""
-    trees = known(turn.run)
+    """Return the fields that the start of an action records for a check; only used with
+    evidence."""
+    trees = trees_of(turn.run)
     return {} if trees is None else {"place": trees.place, "is_check": turn.state.check}
 
 
-def weighed(turn: Turn, judgement: Judgement) -> Judgement | Rerun:
-    """The verdict of the state's action, after the rules about checks."""
+def verdict_after_rules(turn: Turn, judgement: Judgement) -> Judgement | Rerun:
+    """Return the verdict of the state's action after the rules about checks."""
     _note_check(turn, judgement)
     run = turn.run
-    if known(run) is None or run.phase != "judged" or not _has_verdict(turn):
+    if trees_of(run) is None or run.phase != "judged" or not _has_verdict(turn):
         return judgement
-    decided = weigh(turn.loop, run, judgement)
+    decided = apply_check_rules(turn.loop, run, judgement)
     if isinstance(decided, Judgement) and decided.verdict in PASSED:
         _warn_of_flaky(turn)
     return decided
 
 
 def _note_check(turn: Turn, judgement: Judgement) -> None:
-    """Write down what a check has shown, once per attempt."""
-    run, trees = turn.run, known(turn.run)
+    """Record the result of a check, once per attempt."""
+    run, trees = turn.run, trees_of(turn.run)
     if trees is None or not turn.state.check or run.phase not in ("judging", "judged"):
         return
     name, old = run.current_state, trees.checks.get(run.current_state)
@@ -51,7 +59,7 @@ def _note_check(turn: Turn, judgement: Judgement) -> None:
 
 
 def _passes(old: CheckRecord | None, before: str, verdict: str, place: Place) -> int:
-    """Passes in a row on this tree; a failure leaves them to be compared with."""
+    """Return the number of consecutive passes on this tree; a failure keeps them for comparison."""
     earlier = old.passes if old is not None and old.before == before else 0
     if place == "clean" or verdict not in PASSED:
         return earlier
@@ -59,8 +67,8 @@ def _passes(old: CheckRecord | None, before: str, verdict: str, place: Place) ->
 
 
 def _has_verdict(turn: Turn) -> bool:
-    """A shell check that is judged by its own result, in this attempt."""
-    run, trees = turn.run, known(turn.run)
+    """Return whether this is a shell check that is judged by its own result, in this attempt."""
+    run, trees = turn.run, trees_of(turn.run)
     assert trees is not None, "only a run with evidence has checks"
     record = trees.checks.get(run.current_state)
     is_this_one = record is not None and (record.step, record.attempt) == (run.step, run.attempt)
@@ -72,7 +80,7 @@ def _has_verdict(turn: Turn) -> bool:
 
 
 def _warn_of_flaky(turn: Turn) -> None:
-    trees = known(turn.run)
+    trees = trees_of(turn.run)
     assert trees is not None, "only a run with evidence has checks"
     name = turn.run.current_state
     failed = failure_on(trees, trees.checks[name])
@@ -88,16 +96,16 @@ def note_rerun(turn: Turn, rerun: Rerun) -> None:
 
 
 def headed_for(turn: Turn, judgement: Judgement) -> Move | None:
-    """Where a check that ran again was on the way to, if it has passed."""
-    trees = known(turn.run)
+    """Return where the run was going before a check reran, if the check passed."""
+    trees = trees_of(turn.run)
     if trees is None or judgement.verdict not in PASSED or turn.state.capture_exit:
         return None
     return trees.headed
 
 
 def disproved(turn: Turn, judgement: Judgement, transition: Transition) -> EndLeftovers | None:
-    """The end, where the tree there is now had to pass, and `next` would not hear that it did not."""
-    trees = known(turn.run)
+    """Return the ending if the current tree had to pass, did not, and `next` would ignore that."""
+    trees = trees_of(turn.run)
     if trees is None or trees.headed is None or turn.state.capture_exit:
         return None
     if transition.reason != "next":
@@ -107,7 +115,7 @@ def disproved(turn: Turn, judgement: Judgement, transition: Transition) -> EndLe
 
 
 def end_stalled(turn: Turn, judgement: Judgement, judged: Judgement) -> EndLeftovers:
-    """The run ends on its way to the next turn, so that a resume takes it."""
+    """End the run on its way to the next turn, so that a resume continues there."""
     transition, here = find_transition(turn.loop, turn.run, judged.verdict), turn.run.current_state
     assert transition is not None, "the check has failed before, and that led somewhere"
     to = here if transition.target == CURRENT else transition.target

@@ -1,10 +1,9 @@
-"""Events, commands and happenings as JSON-able objects and back.
+"""Encode events, commands and happenings as JSON-compatible objects, and decode them.
 
-An event is written as a line of the log: its kind, its own fields, then those of its entry.
-Commands and happenings are written in the same way, so that a command can be carried out by another
-process than the one that decides.
+An event is one line of the log: its kind, its own fields, then the fields of its entry. Commands
+and happenings use the same form, so that another process can carry out a command.
 
-Not here: the rules by which a record is written and read (`plain`).
+Not here: how a single record is encoded (`plain`).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ name_kinds("event", KINDS)
 
 
 class Stamp(NamedTuple):
-    """The fields of an entry beside those of its event."""
+    """The fields of an entry other than those of its event."""
 
     ts: str
     ran_ms: int
@@ -35,7 +34,7 @@ class Stamp(NamedTuple):
 
 
 def to_record(entry: Entry) -> dict[str, Any]:
-    """The entry as it is written."""
+    """Return the entry as an object for the log."""
     record = encode_event(entry.event)
     record["ts"] = timestamp(entry.wall_ms)
     record["run"] = entry.run
@@ -45,7 +44,7 @@ def to_record(entry: Entry) -> dict[str, Any]:
 
 
 def from_record(record: Mapping[str, Any]) -> Entry:
-    """The entry that was written.  Raises `WrongShape`."""
+    """Return the entry of an object from the log. Raises `WrongShape`."""
     stamp = decode(Stamp, record)
     try:
         wall_ms = wall_ms_of(stamp.ts)
@@ -55,7 +54,7 @@ def from_record(record: Mapping[str, Any]) -> Entry:
 
 
 def seq_of(record: Mapping[str, Any]) -> int:
-    """The number of an entry that was written."""
+    """Return the sequence number of a log line."""
     number: int = record["seq"]
     return number
 
@@ -67,7 +66,7 @@ def encode_event(event: Event) -> dict[str, Any]:
 
 
 def decode_event(record: Mapping[str, Any]) -> Event:
-    """The event of a line; its other fields are ignored.  Raises `WrongShape`."""
+    """Return the event of a log line, ignoring the fields of the entry. Raises `WrongShape`."""
     name = record.get("event")
     if not isinstance(name, str):
         raise WrongShape("is missing", "event")
@@ -102,7 +101,7 @@ def decode_happening(data: Any) -> Happening:
 
 @cache
 def _command_reader() -> Read:
-    # Reading a log needs none of these.
+    # Imported late: reading a log does not need commands and happenings.
     from little_loops.fsm.commands import Command
     from little_loops.fsm.schema import CONDITION_TYPES
 

@@ -1,7 +1,7 @@
-"""Leave colour codes (`ESC [ … m`) out of what an action printed, when that is read.
+r"""Remove colour codes (`ESC [ … m`) from an action's output before it is judged.
 
-Programs print them where their user forces colours.  They are no part of a number, a pattern or a
-signal line.  What is stored keeps its bytes; an escape inside JSON (`\\u001b`) is data.
+Programs print them when the user forces colours. They do not belong to a number, a match or a
+signal line. Stored output keeps its bytes; an escape inside JSON (`\u001b`) is data.
 
 Not here: other control characters, which screens show as escapes (`reporting.escape`).
 """
@@ -22,21 +22,21 @@ def without_colours(text: str) -> str: ...
 @overload
 def without_colours(text: bytes) -> bytes: ...
 def without_colours(text: str | bytes) -> str | bytes:
-    # The look comes first: few outputs have an escape, and the pattern need not be compiled.
+    # Search first: few outputs contain an escape, and then the pattern need not be compiled.
     if isinstance(text, bytes):
         return re.sub(_CODE.encode(), b"", text) if b"\x1b[" in text else text
     return re.sub(_CODE, "", text) if "\x1b[" in text else text
 
 
 class ColourFilter:
-    """A stream of bytes that comes in pieces, without its colour codes."""
+    """Remove colour codes from a stream of bytes that arrives in chunks."""
 
     def __init__(self) -> None:
         self._held = b""
 
     def feed(self, chunk: bytes) -> bytes:
         if not self._held and b"\x1b" not in chunk:
-            return chunk  # as most
+            return chunk  # the usual case
         data = self._held + chunk
         cut = re.compile(_CUT_CODE.encode()).search(data, max(0, len(data) - _LONGEST_CUT))
         end = cut.start() if cut else len(data)
@@ -44,13 +44,13 @@ class ColourFilter:
         return without_colours(data[:end])
 
     def finish(self) -> bytes:
-        """What was held back and has become no code."""
+        """Return the bytes that were held back and turned out not to be a colour code."""
         held, self._held = self._held, b""
         return held
 
 
 class Uncoloured(Generic[AnyStr]):
-    """A text without its colour codes that knows where its characters were."""
+    """A text without its colour codes that can map positions back to the original text."""
 
     def __init__(self, text: AnyStr) -> None:
         self._starts: list[int] = []
@@ -70,7 +70,7 @@ class Uncoloured(Generic[AnyStr]):
         return without_colours(text)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Where that part is in the text as it was."""
+        """Return the position of this part in the original text."""
         before = bisect_right(self._starts, start)
         inside = bisect_left(self._starts, end)
         return (

@@ -1,4 +1,4 @@
-"""What the machine wants done.  Each command is answered by exactly one happening."""
+"""The commands that the machine gives to the engine. Exactly one happening answers each command."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from little_loops.records import NamedTuple
 
 
 class Job(NamedTuple):
-    """What every action is given, whoever runs it: its place in the run, its values, its time.
+    """What every action needs, whoever runs it: its place in the run, its values, its time limits.
 
-    Texts are templates with the author's context already spliced in.
+    Texts are templates in which the author's context has already been filled in.
     """
 
     state: str
@@ -33,9 +33,10 @@ class Job(NamedTuple):
 
 
 class CleanCopy(NamedTuple):
-    """What a clean copy is made of: the stored project, the protected paths as they ought to be.
+    """What a clean copy is made of: the stored project, and the protected files of the reference.
 
-    `writes` are the paths that checks have changed in the project, and may change in the copy.
+    `writes` are the paths that checks have changed in the project, so they may change in the copy
+    too.
     """
 
     project: str
@@ -54,7 +55,7 @@ class RunShell(NamedTuple):
 
 
 class RunAgent(NamedTuple):
-    """Run one turn of an agent, in a session whose id is known before it starts."""
+    """Run one turn of an agent, in a session whose id is chosen before it starts."""
 
     job: Job
     text: str
@@ -64,11 +65,11 @@ class RunAgent(NamedTuple):
     words: tuple[str, ...] | None = None
     cost_left_usd: float | None = None
     restored: tuple[str, ...] = ()
-    """Protected paths that an agent had changed and the run has put back."""
+    """Protected paths that an agent changed and the run restored."""
 
 
 class RunBuiltin(NamedTuple):
-    """Run an action of our own in this process; `job.context` holds what it is to work with."""
+    """Run a built-in action in this process; `job.context` holds its arguments."""
 
     job: Job
     name: str
@@ -78,7 +79,7 @@ RunAction = RunShell | RunAgent | RunBuiltin
 
 
 class Judge(NamedTuple):
-    """Judge what an action left, or what `source` names.  `of` names the state to look at."""
+    """Judge the result of the action of state `of`, or what the condition's `source` names."""
 
     condition: Condition
     of: str | None
@@ -86,14 +87,14 @@ class Judge(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Do nothing until then, or until the loop's time is up."""
+    """Do nothing until the given time, or until the loop's timeout."""
 
     wait: WaitFor
     deadline_ms: int | None = None
 
 
 class Ending(NamedTuple):
-    """How a run ends: the row of the manual's table, and what to say."""
+    """How a run ends: a row of the manual's table of endings, and a message."""
 
     status: Status
     reason: str
@@ -106,8 +107,8 @@ class Ending(NamedTuple):
 class TakeSnapshot(NamedTuple):
     """Record the content of the tree.
 
-    `since` is the project of the snapshot before, `reference` what protected paths are compared
-    with, `compare` has further projects to compare with.  `ending`: the run ends after it.
+    `since` is the project of the previous snapshot, `reference` the expected content of protected
+    paths, `compare` lists further projects to compare with. With `ending`, the run ends after it.
     """
 
     state: str
@@ -122,7 +123,7 @@ class TakeSnapshot(NamedTuple):
 
 
 class RestoreProtected(NamedTuple):
-    """Put the protected paths back as `reference` has them."""
+    """Restore the protected paths to their content in `reference`."""
 
     reference: str
     existing_only: bool = False
@@ -130,9 +131,10 @@ class RestoreProtected(NamedTuple):
 
 
 class PutBack(NamedTuple):
-    """Put what an agent changed outside the scope back as `project` has it, and keep a patch.
+    """Restore what an agent changed outside the scope to its content in `project`, and keep a
+    patch.
 
-    `reference`: protected paths that differ from it are left to their own rule.
+    Protected paths that differ from `reference` are left to the rule about protected paths.
     """
 
     project: str
@@ -141,7 +143,7 @@ class PutBack(NamedTuple):
 
 
 class EndLeftovers(NamedTuple):
-    """End what the actions left running, before the run says how it ended."""
+    """End processes that the actions left running, before the run reports its ending."""
 
     ending: Ending
 

@@ -1,11 +1,11 @@
-"""Judge what an action left: a condition and an observation give a verdict and its reason.
+"""Judge the result of an action: a condition and an observation give a verdict with a reason.
 
-A condition that cannot judge says `error`, with the reason and the beginning of what it saw.  It
-never says `fail`, which would send the loop off to mend what is not broken.  Templates have been
-filled in by the caller; what is then a text where a number belongs is read as a number here.
+A condition that cannot judge gives `error`, with the reason and the beginning of the output. It
+never gives `fail`, which would send the loop off to fix what is not broken. The caller has filled
+in the templates; where a number is expected, text is parsed as a number here.
 
 Not here: reading numbers, patterns and JSON (`extract`), finding outputs and sources (the
-executor), a bound on the time of whatever `needs_bound` (`engine.judging`).
+executor), the time limit for conditions that `needs_bound` (`engine.judging`).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ IN_WORDS: Mapping[Comparison, tuple[str, str]] = {
     "gt": ("is more than", "is not more than"),
     "ge": ("is at least", "is less than"),
 }
-"""How a comparison reads that passed, and one that failed."""
+"""The words for a comparison that passed, and for one that failed."""
 NOT_RUN = {126: "not executable", 127: "not found"}
 VERDICT_MARK = "VERDICT:"
 TRUTH = {"true": True, "false": False}
@@ -87,16 +87,17 @@ Reading = Literal["regex", "substring"]
 
 
 class Large(Protocol):
-    """An output too large to be carried about as a text."""
+    """An output that is too large to hold in memory as text."""
 
     def holds(self, pattern: str, reading: Reading) -> bool: ...
     def text(self) -> str: ...
 
 
 class Observation(NamedTuple):
-    """What there is to judge.  `verdict` is an agent's structured one; `truncated`: a cap cut it.
+    """The result to judge. `verdict` is an agent's structured verdict; `truncated`: the output was
+    cut at a limit.
 
-    If there is a `large` output, `output` has its beginning and its last line only.
+    With a `large` output, `output` only has its beginning and its last line.
     """
 
     exit_code: int | None
@@ -108,7 +109,8 @@ class Observation(NamedTuple):
 
 
 Sources = Mapping[str, Observation]
-"""What each `source` inside a condition stands for; one that is not listed changes nothing."""
+"""The observation for each `source` inside a condition; a source that is missing here changes
+nothing."""
 NO_SOURCES: Sources = MappingProxyType({})
 
 OutputCondition = OutputContains | OutputJson | OutputNumeric | Convergence | VerdictWords
@@ -120,9 +122,9 @@ def judge(
     memory: Metric | None = None,
     sources: Sources = NO_SOURCES,
 ) -> Judgement:
-    """The verdict on what was seen.  Never raises on account of a text.
+    """Return the verdict of a condition on an observation. No output makes this raise.
 
-    `memory` is the `metric` that the last judgement in this state carried.
+    `memory` is the `metric` of the previous judgement in this state.
     """
     if condition.source is not None:
         seen = sources.get(condition.source, seen)
@@ -131,7 +133,7 @@ def judge(
     except NotANumber as reason:
         return Judgement(ERROR, str(reason))
     except CannotJudge as reason:
-        return unjudged(str(reason), seen)
+        return cannot_judge(str(reason), seen)
 
 
 def decide(
@@ -141,13 +143,13 @@ def decide(
         case ExitCode():
             return exit_code(condition, seen)
         case All():
-            return in_order(condition.of, FAIL, seen, sources)
+            return combine(condition.of, FAIL, seen, sources)
         case AnyOf():
-            return in_order(condition.of, PASS, seen, sources)
+            return combine(condition.of, PASS, seen, sources)
         case Not():
-            return opposite(condition.of, seen, sources)
+            return negate(condition.of, seen, sources)
         case _:
-            return never_ran(seen) or judge_output(condition, seen, memory)
+            return failed_to_run(seen) or judge_output(condition, seen, memory)
 
 
 def judge_output(condition: OutputCondition, seen: Observation, memory: Metric | None) -> Judgement:
@@ -167,7 +169,7 @@ def judge_output(condition: OutputCondition, seen: Observation, memory: Metric |
 
 
 def leaves(condition: Condition) -> Iterator[Condition]:
-    """The conditions that look at something themselves."""
+    """Yield the conditions that examine something themselves, not the ones that combine others."""
     match condition:
         case All() | AnyOf():
             for each in condition.of:
@@ -179,14 +181,18 @@ def leaves(condition: Condition) -> Iterator[Condition]:
 
 
 def needs_bound(condition: Condition) -> bool:
-    """A filter may loop for ever and a pattern meet 64 MiB, both in C, which nothing interrupts."""
+    """Return whether judging needs a time limit.
+
+    A jq filter may loop forever, and a pattern may have to search 64 MiB; both run in C code that
+    cannot be interrupted.
+    """
     return any(
         isinstance(leaf, OutputJson) or (isinstance(leaf, OutputContains) and may_be_regex(leaf))
         for leaf in leaves(condition)
     )
 
 
-def unjudged(reason: str, seen: Observation) -> Judgement:
+def cannot_judge(reason: str, seen: Observation) -> Judgement:
     return Judgement(ERROR, f"{reason}; the output is {preview(seen.output)}")
 
 
@@ -194,10 +200,11 @@ def unjudged(reason: str, seen: Observation) -> Judgement:
 
 
 def exit_code(condition: ExitCode, seen: Observation) -> Judgement:
-    """0 passes, 1 fails, the rest is an error; `target` and `fail` draw the lines elsewhere."""
+    """Judge an exit code: 0 passes, 1 fails, others are errors, unless `target` and `fail` say
+    otherwise."""
     if seen.signal is not None:
         return Judgement(ERROR, f"ended by signal {seen.signal}")
-    code = the_code(condition, seen)
+    code = exit_code_of(condition, seen)
     target = 0 if condition.target is None else as_number(condition.target, "target")
     if code == target:
         return Judgement(PASS, f"exit {plain(code)}")
@@ -208,7 +215,7 @@ def exit_code(condition: ExitCode, seen: Observation) -> Judgement:
 
 
 def is_listed(code: float, codes: tuple[int | str, ...] | str) -> bool:
-    """Whether an exit code is among these codes and ranges.
+    """Return whether an exit code is in this list of codes and ranges.
 
     >>> is_listed(101, (1, "100-125"))
     True
@@ -220,16 +227,16 @@ def is_listed(code: float, codes: tuple[int | str, ...] | str) -> bool:
     return False
 
 
-def the_code(condition: ExitCode, seen: Observation) -> float:
+def exit_code_of(condition: ExitCode, seen: Observation) -> float:
     if seen.exit_code is not None:
         return seen.exit_code
     if condition.source is None:
         raise CannotJudge("there is no exit code")
-    return number_in(seen.output)  # `source: "${captured.build.exit_code}"` is a text
+    return number_in(seen.output)  # `source: "${captured.build.exit_code}"` gives a string
 
 
-def never_ran(seen: Observation) -> Judgement | None:
-    """What is an error before an output is looked at: the answer is not in such an output."""
+def failed_to_run(seen: Observation) -> Judgement | None:
+    """Return an error for an action that did not really run, so that its output means nothing."""
     if seen.signal is not None:
         return Judgement(ERROR, f"ended by signal {seen.signal}")
     if seen.exit_code in NOT_RUN:
@@ -241,7 +248,7 @@ def never_ran(seen: Observation) -> Judgement | None:
 
 
 def output_contains(condition: OutputContains, seen: Observation) -> Judgement:
-    if not condition.pattern:  # a template may come out empty
+    if not condition.pattern:  # a template may be empty once it is filled in
         raise CannotJudge("the pattern is empty and would match anything")
     found = holds(seen, condition.pattern, reading(condition))
     reason = f"`{cut(condition.pattern)}` {'found' if found else 'not found'}"
@@ -257,10 +264,11 @@ def holds(seen: Observation, pattern: str, reading: Reading) -> bool:
 
 
 def reading(condition: OutputContains) -> Reading:
-    """How a pattern is read: as a regular expression if it has a special character and compiles.
+    """Return how to read a pattern: as a regular expression if it has a special character and
+    compiles.
 
-    One with look-around or back-references was meant as one, too.  It does not compile here; read
-    as a substring it would quietly never be found.
+    A pattern with look-arounds or back-references is also meant as a regular expression. It does
+    not compile here, but as a substring it would silently never match.
     """
     if not may_be_regex(condition):
         return "substring"
@@ -282,7 +290,7 @@ def may_be_regex(condition: OutputContains) -> bool:
 
 
 def output_numeric(condition: OutputNumeric, seen: Observation) -> Judgement:
-    value = measured(seen)
+    value = number_of(seen)
     target = as_number(condition.target, "target")
     passed = COMPARE[condition.operator](value, target)
     reason = compared(plain(value), condition.operator, plain(target), passed)
@@ -290,21 +298,22 @@ def output_numeric(condition: OutputNumeric, seen: Observation) -> Judgement:
 
 
 def compared(value: str, op: Comparison, target: str, passed: bool) -> str:
-    """`3 is at most 5`, `7 is more than 5`."""
+    """Describe a comparison: `3 is at most 5`, `7 is more than 5`."""
     return f"{value} {IN_WORDS[op][0 if passed else 1]} {target}"
 
 
-def measured(seen: Observation) -> float:
+def number_of(seen: Observation) -> float:
     if seen.truncated:
         raise CannotJudge("the output was cut off before its end")
     return number_in(seen.output)
 
 
 def convergence(condition: Convergence, seen: Observation, memory: Metric | None) -> Judgement:
-    """Has the number arrived, come nearer than ever, or stopped coming nearer?"""
-    value = measured(seen)
+    """Judge whether the number has reached its target, got closer than ever, or stopped getting
+    closer."""
+    value = number_of(seen)
     target = as_number(condition.target, "target")
-    if arrived(condition, value, target):
+    if reached_target(condition, value, target):
         reason = f"{plain(value)} meets the target {plain(target)}"
         return Judgement(TARGET, reason, Metric(value), value)
     if memory is None:
@@ -319,7 +328,7 @@ def convergence(condition: Convergence, seen: Observation, memory: Metric | None
     return Judgement(verdict, reason, Metric(memory.best, stalled), value)
 
 
-def arrived(condition: Convergence, value: float, target: float) -> bool:
+def reached_target(condition: Convergence, value: float, target: float) -> bool:
     tolerance = as_number(condition.tolerance, "tolerance")
     if tolerance < 0:
         raise CannotJudge(f"`tolerance` is below zero: {plain(tolerance)}")
@@ -333,13 +342,13 @@ def arrived(condition: Convergence, value: float, target: float) -> bool:
 def output_json(condition: OutputJson, seen: Observation) -> Judgement:
     if seen.truncated:
         raise CannotJudge("the output was cut off, so it is not complete JSON")
-    if not condition.path.strip():  # to jq this is `.`
+    if not condition.path.strip():  # jq reads an empty path as `.`
         raise CannotJudge("the path is empty")
     text = seen.output if seen.large is None else seen.large.text()
     value = one_value(condition.path, text)
     if kind(value) == "a number" and abs(value) >= EXACT_BELOW:
         value = exact_value(condition.path, text, value)
-    return compare(condition, value, like(value, condition.target))
+    return compare(condition, value, as_type_of(value, condition.target))
 
 
 def compare(condition: OutputJson, value: Any, target: Scalar) -> Judgement:
@@ -348,11 +357,11 @@ def compare(condition: OutputJson, value: Any, target: Scalar) -> Judgement:
     if target is not None and kinds[0] in ("null", "a list", "an object"):
         raise CannotJudge(f"{path} gave {kinds[0]}")
     for each, name in ((value, path), (target, "`target`")):
-        # jq has doubles only, and its largest one stands for 1e999.
+        # jq only has doubles, and replaces 1e999 by the largest one.
         if isinstance(each, (int, float)) and not abs(each) < LARGEST:
             raise CannotJudge(f"{name} is not a finite number")
     if op in ("eq", "ne"):
-        passed = same(value, target) is (op == "eq")
+        passed = equals_as_json(value, target) is (op == "eq")
     elif kinds in (("a number", "a number"), ("a string", "a string")):
         passed = COMPARE[op](value, target)
     else:
@@ -362,18 +371,18 @@ def compare(condition: OutputJson, value: Any, target: Scalar) -> Judgement:
     return Judgement(PASS if passed else FAIL, reason)
 
 
-def same(value: Any, target: Scalar) -> bool:
-    """Equal and of one kind: to JSON, unlike Python, true is not 1, and no text is a number.
+def equals_as_json(value: Any, target: Scalar) -> bool:
+    """Compare as JSON does: unlike in Python, true is not 1, and a string never equals a number.
 
-    A key that is missing is null, as jq has it.
+    A missing key is null, as in jq.
     """
     return kind(value) == kind(target) and bool(value == target)
 
 
-def like(value: Any, target: Scalar) -> Scalar:
-    """A target that was a template is a text: beside a number or a truth it is read as one.
+def as_type_of(value: Any, target: Scalar) -> Scalar:
+    """Convert a target that was a template, and therefore a string, to the type of the value.
 
-    With zeros in front it is no number, but the name of something: `010`.
+    Text with leading zeros stays text, because it is an identifier: `010`.
     """
     if isinstance(target, str) and kind(value) == "true or false":
         return TRUTH.get(target.strip(), target)
@@ -390,19 +399,20 @@ def written(value: Any) -> str:
         case "a number":
             return plain(value)
         case "a list" | "an object" as name:
-            return name  # deeper, perhaps, than Python can go
+            return name  # nested deeper than Python can recurse
         case _:
             return cut(json.dumps(value, ensure_ascii=False))
 
 
-# Words
+# Verdicts in words
 
 
 def verdict_words(condition: VerdictWords, seen: Observation) -> Judgement:
-    """The agent's structured verdict, else its final line `VERDICT: word`, letter for letter.
+    """Judge by the agent's structured verdict, else by its last line `VERDICT: word`,
+    case-sensitive.
 
-    Only the final line that is not blank counts, so that a list of criteria with a word for each
-    is no verdict.
+    Only the last non-blank line counts, so that a list of criteria with a word for each is not a
+    verdict.
     """
     word = (seen.verdict or "").strip()
     if not word and seen.truncated:
@@ -424,10 +434,11 @@ def verdict_line(output: str) -> str:
 # Combinations
 
 
-def in_order(
+def combine(
     conditions: Sequence[Condition], decides: str, seen: Observation, sources: Sources
 ) -> Judgement:
-    """The first that says `decides` or `error` is the answer; the rest is not asked."""
+    """Return the first judgement that is `decides` or `error`; later conditions are not
+    evaluated."""
     reasons = []
     for condition in conditions:
         judgement = pass_or_fail(condition, seen, sources)
@@ -439,7 +450,7 @@ def in_order(
     return Judgement(PASS if decides == FAIL else FAIL, "; ".join(reasons)[:REASON_CHARS])
 
 
-def opposite(condition: Condition, seen: Observation, sources: Sources) -> Judgement:
+def negate(condition: Condition, seen: Observation, sources: Sources) -> Judgement:
     judgement = pass_or_fail(condition, seen, sources)
     verdict = {PASS: FAIL, FAIL: PASS}.get(judgement.verdict, ERROR)
     return Judgement(verdict, judgement.reason)

@@ -1,7 +1,7 @@
 """How a run can end: the manual's table of endings.
 
-Everything that follows from how a run ended is in its row: the event, the exit code and what a
-resume does.  A new ending is a new row.
+A row has everything that follows from an ending: the event, the exit code and what a resume does. A
+new ending is a new row.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class EndingKind(NamedTuple):
     exit_code: int
     resume: Resume
     is_final: bool = False
-    """The state's work is done: nothing in it is left to continue."""
+    """The run's last state is finished, so nothing can be continued in it."""
 
 
 _ROWS: Final = (
@@ -89,7 +89,7 @@ ENDINGS: Final[Mapping[tuple[str, str], EndingKind]] = {
 REDO: Final = tuple(
     row.reason for row in _ROWS if row.status == "failed" and row.resume == "same state"
 )
-"""Failures after which a resume runs the state that failed once more."""
+"""Failures after which a resume runs the failed state again."""
 
 
 def _ending(status: str, reason: str, message: str = "") -> Ending:
@@ -107,7 +107,8 @@ LOOP_TIMEOUT = _ending("failed", "loop_timeout")
 
 
 def failed(reason: str, message: str) -> Ending:
-    """An error, an action's timeout, no transition, a limit, an agent's auth or billing error."""
+    """Return the ending of a failed run: an error, a timeout, no transition, a limit, or an agent's
+    login or billing."""
     return _ending("failed", reason, message)
 
 
@@ -117,7 +118,8 @@ def interrupted(signal: int) -> Ending:
 
 
 def is_final(status: str, reason: str) -> bool:
-    """The run's last state is done with, so that a crash before the archive changes nothing."""
+    """Return whether the run's last state is finished, so that a crash before archiving changes
+    nothing."""
     row = ENDINGS.get((status, reason))
     return row is not None and row.is_final
 
@@ -131,7 +133,7 @@ _NOTHING_TO_RESUME: Final = {
 
 
 def not_resumable(loop: FSMLoop, run: LoopState) -> str | None:
-    """Why there is nothing to resume, or None if the run can continue."""
+    """Return why the run cannot be resumed, or None if it can."""
     why = _NOTHING_TO_RESUME.get((run.status, run.reason or ""))
     if why is not None:
         return why.format(state=run.current_state)
@@ -143,7 +145,7 @@ def not_resumable(loop: FSMLoop, run: LoopState) -> str | None:
 
 
 def final_event(loop: FSMLoop, run: LoopState, ending: Ending, ran_ms: int) -> FinalEvent:
-    """The event a run ends with."""
+    """Return the last event of a run."""
     event = _final_event(loop, run, ending, ran_ms)
     spent_usd = sum(receipt.cost_usd for receipt in run.costs.values())
     return event._replace(cost_usd=round(spent_usd, 6))
@@ -171,7 +173,7 @@ def _final_event(loop: FSMLoop, run: LoopState, ending: Ending, ran_ms: int) -> 
 
 
 def _nothing_done(loop: FSMLoop, run: LoopState) -> bool:
-    """The goal held before any action but its checks had run."""
+    """Return whether the goal was met before any action other than a check had run."""
     return (
         loop.paradigm == "goal"
         and run.status == "running"
@@ -180,8 +182,9 @@ def _nothing_done(loop: FSMLoop, run: LoopState) -> bool:
 
 
 def _evidence_of(loop: FSMLoop, run: LoopState, ending: Ending) -> str | None:
-    """What a completed run can show for it."""
-    from little_loops.fsm.evidence import is_verified  # most readers of this table need no rules
+    """Return what evidence a completed run has: `verified`, `stale` or `off`."""
+    # Most users of this table do not need the rules of evidence.
+    from little_loops.fsm.evidence import is_verified
 
     trees = run.trees
     if trees is None or ending.status != "completed":
@@ -194,12 +197,12 @@ def _evidence_of(loop: FSMLoop, run: LoopState, ending: Ending) -> str | None:
 
 
 def _next_state(run: LoopState) -> str | None:
-    """The state that a limit kept the run from entering, or cut short."""
+    """Return the state that a limit prevented or interrupted."""
     return run.move.target if run.move is not None else run.timed_out_in
 
 
 def exit_code_of_end(status: str, reason: str | None, signal: int) -> int:
-    """The exit code of a run that ended so; FAILED for an ending we do not know."""
+    """Return the exit code for an ending; FAILED for one that this version does not know."""
     row = ENDINGS.get((status, reason or ""))
     if row is None:
         return FAILED

@@ -1,10 +1,10 @@
-"""What happens in a run: one class per kind of event.
+"""The events of a run: one class per kind.
 
-The log has one line per event: the event's own fields (`codec` writes them as they stand here) and
-those of the `Entry` around it.  The classes are the contract with every reader of the log: their
-docstrings and fields are the catalogue that the reference page is made from.
+The log has one line per event: the event's own fields, which `codec` writes in this order, and
+those of its `Entry`. The classes are the contract with every reader of the log: the reference page
+is generated from their docstrings and fields.
 
-Not here: what an event does to a run (`evolve`), how it looks on a screen (`reporting.lines`).
+Not here: what an event changes in a run (`evolve`), how it is printed (`reporting.lines`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ActionComplete(NamedTuple):
 
 
 class PartialResult(NamedTuple):
-    """What is known of an action that was cut short."""
+    """What is known of an interrupted action."""
 
     exit_code: int | None
     duration_ms: int
@@ -185,7 +185,7 @@ class Cost(NamedTuple):
 
 
 class RunWarning(NamedTuple):
-    """A problem that did not change the course of the run."""
+    """A problem that did not affect the run."""
 
     message: Masked[str]
     state: str | None = None
@@ -194,9 +194,9 @@ class RunWarning(NamedTuple):
 class Tree(NamedTuple):
     """A snapshot of the files was recorded: before or after an action, or at the end."""
 
-    # `id` is of the content within the scope, `project` of all that is stored, `guard` of the
-    # protected paths; `compared` has the changes since the start of the run, and since an agent's
-    # check has passed.
+    # `id` identifies the content within the scope, `project` everything that is stored, `guard` the
+    # protected paths; `compared` lists the changes since the start of the run, and since an agent's
+    # check passed.
     state: str
     step: int
     attempt: int
@@ -211,9 +211,9 @@ class Tree(NamedTuple):
 
 
 class TreeUnread(NamedTuple):
-    """A stop cut the last look at the files short: what changed since the snapshot before is unknown."""
+    """A stop interrupted the last snapshot, so changes since the previous snapshot are unknown."""
 
-    # `guard` is missing where the protected paths were not read either.
+    # `guard` is missing if the protected paths were not read either.
     state: str
     when: When
     guard: str | None = None
@@ -455,14 +455,14 @@ KINDS: dict[str, type[Event]] = {
     "resume": Resume,
     **FINAL_KINDS,
 }
-"""The names of the kinds in the log."""
+"""The names of the event kinds in the log."""
 FINAL_EVENTS = tuple(FINAL_KINDS)
 
 
 class Entry(NamedTuple):
-    """One line of the log: an event, and when it happened in which run.
+    """One line of the log: an event, its run, and when it happened.
 
-    `wall_ms` is written as `ts`; `ran_ms` is the run's own time; `seq` counts from 1.
+    `wall_ms` is written as `ts`; `ran_ms` is the run's own running time; `seq` counts from 1.
     """
 
     event: Event
@@ -473,7 +473,7 @@ class Entry(NamedTuple):
 
 
 def message_of(event: FinalEvent) -> str:
-    """What the run had to say at its end, beside the reason; often nothing."""
+    """Return the message of a final event, in addition to its reason; often empty."""
     match event:
         case LoopError():
             return event.error
@@ -493,7 +493,7 @@ class EventType(NamedTuple):
 
 
 def event_types() -> dict[str, EventType]:
-    """What each kind means, which fields it always has and which it may have."""
+    """Return, for each kind, its meaning and its required and optional fields."""
     return {name: _described(kind) for name, kind in KINDS.items()}
 
 

@@ -1,10 +1,10 @@
-"""The rules of evidence: what the trees around actions say about a pass.
+"""The rules of evidence: what snapshots of the tree around actions say about a pass.
 
-Everything here is decided from ids of trees and lists of paths.  A rule is one function; `machine`
-asks them in the order of a step: before an action, after it, about a check's verdict, before a
-success state, before the end.
+Every rule is one function that decides from tree ids and lists of paths. `machine` applies them in
+the order of a step: before an action, after it, to a check's verdict, before a success state, and
+before the end.
 
-Not here: snapshots, restoring and copies (`trees`), when the rules are asked (`tree_steps`).
+Not here: snapshots, restoring and copies (`trees`), when the rules apply (`tree_steps`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from little_loops.templates.render import TemplateError, Unresolved
 
 PASSED = (PASS, TARGET)
 NOT_PASSED = (FAIL, PROGRESS, STALL)
-"""What a check says of a tree; errors and timeouts say nothing about it."""
+"""Verdicts that say something about a tree; errors and timeouts do not."""
 STALLING = {"goal": 3, "invariants": 3, "convergence": 3}
 MAX_UNSETTLED = 3
 MAX_RESTORES = 3
@@ -57,7 +57,7 @@ REPORT: Tampering = "report"
 
 
 def wants_evidence(loop: FSMLoop) -> bool:
-    """Written down, else wherever an agent works."""
+    """Return whether a loop asks for evidence: as it says, else if it has an agent action."""
     if loop.evidence.enabled is not None:
         return loop.evidence.enabled
     return loop.evidence != Evidence() or has_agent(loop)
@@ -83,8 +83,8 @@ def stall_after(loop: FSMLoop, run: LoopState) -> int:
 # ── what is known ──────────────────────────────────────────────────────────────────────────────
 
 
-def known(run: LoopState) -> Trees | None:
-    """What the run knows of its tree; None where it keeps no evidence."""
+def trees_of(run: LoopState) -> Trees | None:
+    """Return what the run knows of its tree, or None if it keeps no evidence."""
     trees = run.trees
     return trees if trees is not None and trees.off is None else None
 
@@ -94,7 +94,7 @@ def is_shell_check(loop: FSMLoop, run: LoopState, name: str) -> bool:
 
 
 def is_observed(loop: FSMLoop, run: LoopState) -> bool:
-    """Whether the tree is recorded around the action of the current state."""
+    """Return whether snapshots are taken around the action of the current state."""
     name = run.current_state
     return loop.states[name].check or isinstance(_action(loop, run.context, name), Agent)
 
@@ -105,7 +105,8 @@ def _action(loop: FSMLoop, context: Mapping[str, Any], name: str) -> Action | No
         return None
     try:
         return action_of(state, author_context(context, state))
-    except (TemplateError, Unresolved):  # it cannot run at all, which is reported when it is due
+    # The action is invalid, which is reported when it is due to run.
+    except (TemplateError, Unresolved):
         return None
 
 
@@ -122,14 +123,15 @@ def leads_to_success(loop: FSMLoop, run: LoopState, move: Move) -> bool:
 
 
 def forbidden(evidence: Evidence, changes: Sequence[PathChange]) -> tuple[str, ...]:
-    """The changes of protected paths that an agent may not make."""
+    """Return the changes of protected paths that an agent may not make."""
     return tuple(
         each.path for each in changes if each.kind != "added" or not evidence.existing_only
     )
 
 
 def is_tampering(evidence: Evidence, trees: Trees, guard: str, when: str) -> bool:
-    """Whether a difference from the reference is news, and somebody's who may not make it."""
+    """Return whether protected paths newly differ from the reference, and someone changed them
+    without permission."""
     if trees.blame is None or trees.finding is not None:
         return False
     must_not_last = when == "after" and tampering_of(evidence) != "report"
@@ -150,7 +152,8 @@ def tampered_finding(tampering: str, by: str, paths: Sequence[str], count: int) 
 
 
 def is_out_of_scope(loop: FSMLoop, trees: Trees) -> bool:
-    """Whether changes outside the scope since the latest snapshot are an agent's, and matter."""
+    """Return whether an agent changed files outside the scope since the last snapshot, and the loop
+    cares."""
     return loop.scope_writes != "ignore" and trees.blame == "agent" and trees.finding is None
 
 
@@ -163,9 +166,9 @@ class Attributed(NamedTuple):
 
 
 def one_report_each(loop: FSMLoop, found: Attributed) -> Attributed:
-    """A path that breaks two rules is reported under one: the one that undoes the change.
+    """Report a path that breaks two rules only under the one that undoes the change.
 
-    An enforced scope judges all paths outside, whoever puts them back.
+    An enforced scope applies to all paths outside it, even if another rule restores them.
     """
     if loop.scope_writes != "enforce":
         return found._replace(outside=_without(found.outside, found.protected + found.watched))
@@ -191,7 +194,8 @@ class Rerun(NamedTuple):
 
 
 def recheck_due(loop: FSMLoop, run: LoopState, trees: Trees) -> Rerun | None:
-    """The first check whose pass is not of the present tree, or not of a clean copy of it."""
+    """Return the first check whose pass is not for the current tree, or not confirmed in a clean
+    copy."""
     for name in loop.states:
         record = trees.checks.get(name)
         if record is None or record.verdict not in PASSED or not is_shell_check(loop, run, name):
@@ -214,7 +218,8 @@ def never_settles(trees: Trees) -> Judgement | None:
 
 
 def latest_agent_pass(loop: FSMLoop, run: LoopState, trees: Trees) -> CheckRecord | None:
-    """The pass of an agent's check, which no rule runs again, if the tree is another one now."""
+    """Return the last pass of an agent's check, which is never repeated, if the tree has changed
+    since."""
     found = [
         record
         for name, record in trees.checks.items()
@@ -225,7 +230,7 @@ def latest_agent_pass(loop: FSMLoop, run: LoopState, trees: Trees) -> CheckRecor
 
 
 def is_verified(loop: FSMLoop, run: LoopState, trees: Trees) -> bool:
-    """A shell check has passed, on the tree that is delivered."""
+    """Return whether a shell check passed on the tree that the run leaves."""
     checks = [name for name in trees.checks if is_shell_check(loop, run, name)]
     passed = any(trees.checks[name].verdict in PASSED for name in checks)
     return passed and recheck_due(loop, run, trees) is None
@@ -234,9 +239,10 @@ def is_verified(loop: FSMLoop, run: LoopState, trees: Trees) -> bool:
 # ── rules 5 and 6: flaky and stalled checks ────────────────────────────────────────────────────
 
 
-def weigh(loop: FSMLoop, run: LoopState, judgement: Judgement) -> Judgement | Rerun:
-    """What the verdict of a shell check comes to, by what it has said of this tree before."""
-    trees, name = known(run), run.current_state
+def apply_check_rules(loop: FSMLoop, run: LoopState, judgement: Judgement) -> Judgement | Rerun:
+    """Return what the verdict of a shell check amounts to, given its earlier results on this
+    tree."""
+    trees, name = trees_of(run), run.current_state
     assert trees is not None, "only a run with evidence weighs it"
     record = trees.checks[name]
     if trees.place == "clean":
@@ -252,7 +258,7 @@ def _weigh_clean(judgement: Judgement) -> Judgement:
     if judgement.verdict in PASSED:
         return judgement
     where = "fails" if judgement.verdict in NOT_PASSED else "cannot be judged"
-    # A number that does not improve in the copy is no stall: no turn has worked on it yet.
+    # A number that does not improve in the copy is not a stall: no turn has worked on it yet.
     verdict = PROGRESS if judgement.verdict == STALL else judgement.verdict
     return Judgement(verdict, f"passes here, {where} in a clean copy ({judgement.reason})")
 
@@ -262,7 +268,7 @@ def _weigh_pass(
 ) -> Judgement | Rerun:
     confirm, failed = loop.evidence.confirm, failure_on(trees, record)
     if failed is not None and confirm > 1:
-        return Judgement(FLAKY, _mixed(record, failed))
+        return Judgement(FLAKY, _flaky_reason(record, failed))
     wanted = max(confirm, 2 if failed is not None else 1)
     if record.passes >= wanted:
         return judgement
@@ -278,7 +284,7 @@ def _weigh_failure(
 ) -> Judgement:
     failed = record.not_passed[-1]
     if loop.evidence.confirm > 1 and record.passes:
-        return Judgement(FLAKY, _mixed(record, failed))
+        return Judgement(FLAKY, _flaky_reason(record, failed))
     limit = stall_after(loop, run)
     if not limit or trees.stalls < limit:
         return judgement
@@ -289,7 +295,7 @@ def _weigh_failure(
 
 
 def failure_on(trees: Trees, record: CheckRecord) -> NotPassed | None:
-    """The latest failure of this check on the tree it has now run on."""
+    """Return the latest failure of this check on the tree that it just ran on."""
     same = [
         each for each in record.not_passed if each.tree == record.before and each.text == trees.text
     ]
@@ -297,7 +303,7 @@ def failure_on(trees: Trees, record: CheckRecord) -> NotPassed | None:
 
 
 def stalls_after(trees: Trees, earlier: Sequence[NotPassed], failed: NotPassed) -> int:
-    """How many agent actions in a row have left a tree on which the check had failed before."""
+    """Return how many agent actions in a row left a tree on which the check had failed before."""
     if not trees.agent_acted:
         return trees.stalls
     return trees.stalls + 1 if any(_is_same(each, failed) for each in earlier) else 0
@@ -307,5 +313,5 @@ def _is_same(one: NotPassed, other: NotPassed) -> bool:
     return (one.tree, one.text, one.exit_code) == (other.tree, other.text, other.exit_code)
 
 
-def _mixed(record: CheckRecord, failed: NotPassed) -> str:
+def _flaky_reason(record: CheckRecord, failed: NotPassed) -> str:
     return f"it passes and fails on the same tree ({failed.tree[:7]})"

@@ -1,10 +1,10 @@
-"""What each event does to a run.
+"""What each event changes in a run.
 
-A run is the sum of its events: `advance` decides which events happen and this module adds them
-up, and so does a resume that reads them back from the log.  There is no other way to change a
-`LoopState`, which is why a damaged snapshot can always be made again.
+A run is the sum of its events. `advance` decides which events happen, and this module applies them;
+a resume applies the events of the log in the same way. Nothing else changes a `LoopState`, so a
+damaged snapshot can always be rebuilt.
 
-Not here: whether something may happen (`machine`), files (`runs.journal`).
+Not here: whether an event may happen (`machine`), files (`runs.journal`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from little_loops.fsm.timestamps import timestamp
 
 
 def first_state(start: Entry, context: Mapping[str, Any]) -> LoopState:
-    """The run its first event begins; headed for its first state, not there yet."""
+    """Return the run after its first event: about to enter its initial state."""
     event, now = start.event, timestamp(start.wall_ms)
     if not isinstance(event, LoopStart):
         raise WrongShape("the first event is not `loop_start`")
@@ -89,15 +89,15 @@ def evolve(run: LoopState, entry: Entry) -> LoopState:
         updated_at=timestamp(entry.wall_ms),
         ran_ms=entry.ran_ms,
         seq=run.seq + 1,
-        owes=_owes(run, entry.event),
+        owes=_has_unrecorded_cost(run, entry.event),
         trees=trees,
     )
 
 
-def _owes(run: LoopState, event: Event) -> bool:
-    """An agent's turn is over, and what it used is not on the account yet.
+def _has_unrecorded_cost(run: LoopState, event: Event) -> bool:
+    """Return whether an agent's turn has ended and its cost is not recorded yet.
 
-    The next event puts it there, if it used anything: only a crash comes between the two.
+    The next event records it, if there is any; only a crash can come between the two.
     """
     match event:
         case ActionComplete() | ActionInterrupted(started=True):
@@ -133,7 +133,7 @@ def _changed(run: LoopState, event: Event, entry: Entry) -> LoopState:
         case LoopStart() | SignalFound() | RunWarning() | Report() | UnknownEvent():
             return run
         case Tree() | TreeUnread() | Tampered() | OutOfScope() | Restored() | ReferenceMoved():
-            return run  # `evolve_trees` adds these up
+            return run  # applied by `evolve_trees`
         case _:
             return _final(run, event)
 
@@ -147,7 +147,7 @@ def _state_enter(run: LoopState, event: StateEnter) -> LoopState:
         step=event.step,
         attempt=run.attempt if again else 0,
         retries=run.retries + 1 if again else 0,
-        visited=_with(run.visited, event.state),
+        visited=_add_state(run.visited, event.state),
         at_limit=event.at_limit,
         entered_by=event.reason,
         move=None,
@@ -157,7 +157,7 @@ def _state_enter(run: LoopState, event: StateEnter) -> LoopState:
     )
 
 
-def _with(visited: tuple[str, ...], state: str) -> tuple[str, ...]:
+def _add_state(visited: tuple[str, ...], state: str) -> tuple[str, ...]:
     return visited if state in visited else (*visited, state)
 
 
@@ -187,7 +187,7 @@ def _action_complete(run: LoopState, event: ActionComplete) -> LoopState:
         judgement=None,
     )
     handed_off = line is not None and line.type == "handoff"
-    # A turn that asks for another one has not brought the state any nearer to its end.
+    # A turn that asks for another one has not finished the state.
     is_over = result.cut_by != "none" or not (handed_off or result.agent == "wait")
     return _counted_from_zero(run) if is_over else run
 
@@ -207,7 +207,7 @@ def _judging(run: LoopState, event: ConditionEval | CheckResult | Recheck) -> Lo
         case ConditionEval():
             return _condition_eval(run, event)
         case CheckResult():
-            return run._replace(phase="judged", judgement=_kept(run, event))
+            return run._replace(phase="judged", judgement=_judgement_of(run, event))
         case Recheck():
             return _recheck(run, event)
         case _:
@@ -222,8 +222,8 @@ def _condition_eval(run: LoopState, event: ConditionEval) -> LoopState:
     return run._replace(phase="judged", judgement=judgement, metrics=metrics)
 
 
-def _kept(run: LoopState, event: CheckResult) -> Judgement:
-    """The judgement as its condition gave it, or by the default condition, which writes none."""
+def _judgement_of(run: LoopState, event: CheckResult) -> Judgement:
+    """Return the judgement of the condition, or of the default condition, which is not logged."""
     return run.judgement or Judgement(event.verdict, event.reason)
 
 
@@ -278,7 +278,7 @@ def _wait(kind: WaitKind, wait_ms: int, entry: Entry) -> WaitFor | None:
 
 def _host_wait(run: LoopState, event: HostWait, entry: Entry) -> LoopState:
     wait = WaitFor("host", until_wall_ms=event.until_wall_ms, why=event.reason)
-    if event.least_ms is not None:  # an earlier version waited by the wall clock alone
+    if event.least_ms is not None:  # an earlier version used only the wall clock
         wait = wait._replace(
             until_ran_ms=entry.ran_ms + (event.wait_ms or 0),
             least_ran_ms=entry.ran_ms + event.least_ms,
@@ -292,7 +292,7 @@ def _host_wait(run: LoopState, event: HostWait, entry: Entry) -> LoopState:
 
 
 def _handoff_detected(run: LoopState, event: HandoffDetected, entry: Entry) -> LoopState:
-    if event.ends_run:  # a resume before the end was written has to end the run too
+    if event.ends_run:  # a resume before the final event must also end the run
         return run
     return run._replace(
         phase="entered",
@@ -323,7 +323,7 @@ def _resume(run: LoopState, event: Resume) -> LoopState:
         error=None,
         limits=run.limits.under(event.limits),
         context={**run.context, **event.context},
-        spawns=False,  # whoever resumes is the session that was to be started
+        spawns=False,  # whoever resumes replaces the session that was to be started
         late=run.phase == "judging",
         wait=None if run.status == "awaiting_continuation" else run.wait,
         resume_to=event.to,
@@ -345,5 +345,5 @@ def _final(run: LoopState, event: FinalEvent) -> LoopState:
 
 
 def _is_after_handler(run: LoopState, event: FinalEvent) -> bool:
-    """The state for the loop's time had its chance; a resume without more time changes nothing."""
+    """Return whether the `on_timeout` state has had its chance; a resume needs more time."""
     return isinstance(event, LoopTimeout) and run.timed_out_in is not None

@@ -1,4 +1,4 @@
-"""What each event does to what a run knows of its tree."""
+"""What each event changes in what a run knows of its tree."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from little_loops.fsm.state import (
 )
 
 MAX_NOT_PASSED = 64
-"""Failures that are remembered of one check."""
+"""How many failures of one check are remembered."""
 MAX_WRITES = 64
 WHOLE = "."
 
@@ -55,7 +55,7 @@ def first_trees(evidence: str | None) -> Trees | None:
 
 
 def evolve_trees(run: LoopState, trees: Trees, event: Event) -> Trees:
-    """`run` as it was before the event."""
+    """Apply an event; `run` is the run before the event."""
     match event:
         case ActionStart():
             return _action_start(trees, event)
@@ -66,21 +66,21 @@ def evolve_trees(run: LoopState, trees: Trees, event: Event) -> Trees:
         case TreeUnread():
             return _unread(trees, event)
         case Tampered() | OutOfScope() | Restored() | ReferenceMoved():
-            return _found(trees, event)
+            return _apply_finding(trees, event)
         case CheckResult():
             return _check_result(run, trees, event)
         case Resume():
             return _resume(run, trees, event)
         case _:
-            return _moved(run, trees, event)
+            return _apply_movement(run, trees, event)
 
 
-def _moved(run: LoopState, trees: Trees, event: Event) -> Trees:
+def _apply_movement(run: LoopState, trees: Trees, event: Event) -> Trees:
     match event:
         case Recheck():
             headed = run.move or trees.headed
             if headed is None and event.state != run.current_state:
-                # Resumed in a success state, to which it goes back.
+                # Resumed in a success state, to which the run returns.
                 headed = Move(run.current_state, run.entered_by or "", passed=run.at_limit)
             return trees._replace(place=event.place, headed=headed, finding=None)
         case TransitionTaken():
@@ -88,16 +88,16 @@ def _moved(run: LoopState, trees: Trees, event: Event) -> Trees:
         case StateEnter():
             return trees._replace(unsettled=0)
         case Cycle():
-            trees = _idle(trees) if event.wait_ms else trees
+            trees = _expect_edits_by_user(trees) if event.wait_ms else trees
             return trees._replace(checks={}, stalls=0, unsettled=0, agent_acted=False)
         case HostWait():
-            return _idle(trees)
+            return _expect_edits_by_user(trees)
         case _:
             return trees
 
 
-def _idle(trees: Trees) -> Trees:
-    """A wait that can take hours: the agent has ended, and whoever edits files now is a person."""
+def _expect_edits_by_user(trees: Trees) -> Trees:
+    """Expect changes by a person: the agent has ended, and the wait may take hours."""
     return trees._replace(blame=None, moved_by="while the run waited")
 
 
@@ -118,7 +118,7 @@ def _action_start(trees: Trees, event: ActionStart) -> Trees:
 
 
 def _digest(text: str) -> str:
-    from hashlib import sha256  # 2 ms that only evidence pays for
+    from hashlib import sha256  # 2 ms that only runs with evidence pay
 
     return sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
 
@@ -141,13 +141,13 @@ def _tree(trees: Trees, event: Tree) -> Trees:
 
 
 def _writes(trees: Trees, event: Tree) -> tuple[str, ...]:
-    """What checks have changed so far, in the project."""
+    """Return the paths that checks have changed in the project so far."""
     if event.when != "after" or trees.blame != "check" or trees.place != "here":
         return trees.writes
     changed = event.changed
-    known = tuple(dict.fromkeys((*trees.writes, *changed.paths)))
-    is_all = changed.files == len(changed.paths) and len(known) <= MAX_WRITES
-    return known if is_all else (WHOLE,)
+    trees_of = tuple(dict.fromkeys((*trees.writes, *changed.paths)))
+    is_all = changed.files == len(changed.paths) and len(trees_of) <= MAX_WRITES
+    return trees_of if is_all else (WHOLE,)
 
 
 def _unread(trees: Trees, event: TreeUnread) -> Trees:
@@ -159,13 +159,13 @@ def _unread(trees: Trees, event: TreeUnread) -> Trees:
     )
 
 
-def _found(trees: Trees, event: Tampered | OutOfScope | Restored | ReferenceMoved) -> Trees:
+def _apply_finding(trees: Trees, event: Tampered | OutOfScope | Restored | ReferenceMoved) -> Trees:
     match event:
         case Tampered():
             finding = tampered_finding(event.tampering, event.by, event.paths, event.files)
             return trees._replace(
                 restore=event.tampering == "restore",
-                tampered=_first_of(trees.tampered, event.paths),
+                tampered=_merge_paths(trees.tampered, event.paths),
                 finding=finding or trees.finding,
             )
         case OutOfScope():
@@ -190,12 +190,12 @@ def _restored(trees: Trees, event: Restored) -> Trees:
     trees = trees._replace(snapshot=None, finding=finding)
     if event.of == "outside":
         return trees._replace(project=trees.put_back, put_back=None)
-    told = _first_of(trees.restored, event.paths) if trees.blame == "agent" else trees.restored
+    told = _merge_paths(trees.restored, event.paths) if trees.blame == "agent" else trees.restored
     return trees._replace(restore=False, restores=trees.restores + 1, restored=told)
 
 
-def _first_of(known: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
-    return (*known, *(path for path in more if path not in known))[:MAX_PATHS]
+def _merge_paths(trees_of: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    return (*trees_of, *(path for path in more if path not in trees_of))[:MAX_PATHS]
 
 
 def _check_result(run: LoopState, trees: Trees, event: CheckResult) -> Trees:
@@ -209,20 +209,22 @@ def _check_result(run: LoopState, trees: Trees, event: CheckResult) -> Trees:
         event.after,
         trees.project or "",
         event.passes,
-        # A run in the project takes back what a copy has shown: a result that is judged by a later
-        # state passes in a copy whatever it says.
+        # A check in the project invalidates what a clean copy showed: a result that a later state
+        # judges passes in a copy whatever it is.
         clean=event.before if event.place == "clean" and event.verdict in PASSED else None,
         not_passed=earlier,
     )
     if event.place == "clean":
         trees = trees._replace(checks={**trees.checks, event.state: record})
     else:
-        trees = _here(run, trees, event, record)
+        trees = _record_in_project(run, trees, event, record)
     is_moving_target = trees.headed is not None and event.after != event.before
     return trees._replace(unsettled=trees.unsettled + is_moving_target)
 
 
-def _here(run: LoopState, trees: Trees, event: CheckResult, record: CheckRecord) -> Trees:
+def _record_in_project(
+    run: LoopState, trees: Trees, event: CheckResult, record: CheckRecord
+) -> Trees:
     if event.verdict in NOT_PASSED:
         result = run.captured.get(event.state)
         code = None if result is None else result.exit_code
@@ -238,10 +240,10 @@ def _here(run: LoopState, trees: Trees, event: CheckResult, record: CheckRecord)
 
 
 def _resume(run: LoopState, trees: Trees, event: Resume) -> Trees:
-    # What the log says has passed is checked once more before it counts: an agent can write a log.
+    # Passes in the log are checked again before they count, because an agent can write a log.
     passed = {name: each._replace(after="", clean=None) for name, each in trees.checks.items()}
     trees = trees._replace(snapshot=None, stalls=0, checks=passed)
-    # Its end was recorded, and the tree then: whoever changed files since is no agent.
+    # The end of the run and its tree were recorded, so whoever changed files since is not an agent.
     if run.status != "running" and not trees.unread:
         trees = trees._replace(blame=None, moved_by="while the run was paused")
     return trees._replace(finding=None) if event.again else trees

@@ -1,9 +1,9 @@
-"""Read what a text holds: a number, the match of a pattern, the one value of a jq filter.
+"""Read values from text: a number, the match of a pattern, the one value of a jq filter.
 
-Whatever cannot be read is `CannotJudge` with the reason, never a guess.
+Anything that cannot be read raises `CannotJudge` with the reason; nothing is guessed.
 
-Not here: what a reading means for a run (`conditions`), a bound on the time that patterns and
-filters take (`engine.judging`).
+Not here: what a value means for a run (`conditions`), the time limit for patterns and filters
+(`engine.judging`).
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ SEEN_CHARS = 200
 NUMERAL_CHARS = 1000
 LARGEST = sys.float_info.max
 EXACT_BELOW = 1 << 53
-"""From here on a double, which is all jq has, does not hold every whole number."""
+"""From here on, a double, the only number type of jq, cannot represent every integer."""
 
-# Texts, not compiled: start-up does not pay, and `re` keeps what it has compiled.
+# Not compiled here: `re` compiles and caches them on first use, and start-up stays fast.
 _NUMERAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-_MARK = "\ufdd0"  # a character that no text has
+_MARK = "\ufdd0"  # a character that no text contains
 _OTHER_DIALECT = r"(?s)\(\?<?[=!]|\(.*\\[1-9]"
 
 
 class CannotJudge(ValueError):
-    """There is no verdict to be had; the message says why."""
+    """No verdict is possible; the message says why."""
 
 
 class NotANumber(CannotJudge):
-    """A finite number was expected; the message quotes what was there."""
+    """A finite number was expected; the message quotes the text."""
 
 
 def preview(text: str) -> str:
-    """The beginning of a text, on one line and harmless to a terminal."""
+    """Return the beginning of a text, on one line and safe for a terminal."""
     return repr(text[:SEEN_CHARS]) + ("…" if len(text) > SEEN_CHARS else "")
 
 
@@ -46,7 +46,7 @@ def cut(text: str) -> str:
 
 
 def utf8(text: str) -> bytes:
-    """The text for a C library; a lone surrogate, which no encoding has, becomes `?`."""
+    """Encode a text for a C library; a lone surrogate, which cannot be encoded, becomes `?`."""
     return text.encode("utf-8", "replace")
 
 
@@ -82,19 +82,20 @@ def has_leading_zero(text: str) -> bool:
 
 
 def as_number(value: float | str, field: str) -> float:
-    """The value of a field that takes a number: a number, or the text a template became."""
+    """Return the value of a numeric field: a number, or the text of a filled-in template."""
     try:
         number = number_in(value) if isinstance(value, str) else value
     except NotANumber:
         raise CannotJudge(f"`{field}` is not a number: {preview(str(value))}") from None
-    if not abs(number) <= LARGEST:  # so written, it catches NaN as well
+    if not abs(number) <= LARGEST:  # written like this, it also catches NaN
         raise CannotJudge(f"`{field}` is not a finite number")
     return number
 
 
 def gap(one: float, other: float) -> Decimal:
-    """The distance as a person works it out: 1.1 is 0.1 away from 1, which floats deny."""
-    from decimal import Decimal  # late: only convergence asks
+    """Return the decimal distance of two numbers: 1.1 is 0.1 away from 1, which floats get
+    wrong."""
+    from decimal import Decimal  # late: only convergence needs it
 
     return abs(Decimal(str(one)) - Decimal(str(other)))
 
@@ -112,13 +113,13 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def matches_bytes(pattern: str, data: bytes | bytearray) -> bool:
-    if b"\r\n" in data:  # RE2's `$` does not know it; to replace it is to copy all
+    if b"\r\n" in data:  # RE2's `$` does not match before `\r`; replacing it would copy everything
         data = data.replace(b"\r\n", b"\n")
     return compiled(pattern).search(data) is not None
 
 
 def compiled(pattern: str) -> Any:
-    """The pattern for RE2, which is linear in the input; `^` and `$` are line ends."""
+    """Compile a pattern with RE2, which is linear in the input; `^` and `$` match at line ends."""
     import re2  # late: few loops have a pattern
 
     options = re2.Options()
@@ -132,7 +133,7 @@ def compiled(pattern: str) -> Any:
 
 
 def is_other_dialect(pattern: str) -> bool:
-    """Whether it has what RE2 leaves out on purpose: look-around, back-references."""
+    """Return whether a pattern uses features that RE2 lacks: look-arounds, back-references."""
     return re.search(_OTHER_DIALECT, pattern) is not None
 
 
@@ -140,7 +141,7 @@ def is_other_dialect(pattern: str) -> bool:
 
 
 def one_value(path: str, text: str) -> Any:
-    """What a jq filter gives for a text; of a key that is there twice, jq takes the last."""
+    """Return the single value of a jq filter for a text. Of duplicate keys, jq takes the last."""
     import jq  # late: few loops have a path
 
     if "\0" in text:
@@ -160,10 +161,10 @@ def one_value(path: str, text: str) -> Any:
 
 
 def exact_value(path: str, text: str, rounded: Any) -> Any:
-    """A number that jq has rounded, as it is written in the text.
+    """Return a number that jq has rounded, as it is written in the text.
 
-    jq is asked again, about a text in which the large numbers are marked words.  If it gives back
-    one of these, that is the number; if the answer is the same as before, none had to do with it.
+    jq runs again on a text in which large numbers are replaced by marked strings. If it returns one
+    of these, that is the number; if the result is unchanged, no large number was involved.
     """
     import json  # late: few numbers are that large
 
@@ -182,7 +183,7 @@ def exact_value(path: str, text: str, rounded: Any) -> Any:
 
 
 def kind(value: Any) -> str:
-    """What JSON calls it, for people."""
+    """Return the JSON type of a value, for messages."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
-"""What becomes of a run whose action handed off: it pauses, ends, or goes on in a fresh session.
+"""What happens when an action hands off: the run pauses, ends, or continues in a fresh session.
 
-A function here gives the command that follows, or None: then the action is simply run again.
+The functions return the next command, or None if the action simply runs again.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def hand_off(turn: Turn, continuation: str) -> EndLeftovers | Wait | None:
         return EndLeftovers(
             endings.TERMINATED._replace(message="context handoff, and `on_handoff` is `terminate`")
         )
-    rest = _rest(turn)
+    rest = _pause_or_limit(turn)
     spacing = 0 if rest is not None else spacing_ms(run, turn.result.duration_ms)
-    # Whoever resumed before the handoff was answered is the fresh session that it asks for.
+    # Whoever resumed before the handoff was handled is the fresh session that it asks for.
     spawns = not run.late and rest is None and loop.on_handoff == "spawn"
     here = run.current_state
     turn.note(HandoffDetected(here, run.iteration, continuation, spacing, spawns))
@@ -33,31 +33,35 @@ def hand_off(turn: Turn, continuation: str) -> EndLeftovers | Wait | None:
     return wait_for(turn.loop, turn.run, turn.at) if spacing else after_handoff(turn)
 
 
-def _rest(turn: Turn) -> Ending | None:
-    """How the run comes to rest, unless it goes on by itself."""
+def _pause_or_limit(turn: Turn) -> Ending | None:
+    """Return how the run pauses or ends, or None if it continues by itself."""
     run, loop = turn.run, turn.loop
     allowed = run.limits.max_continuations or loop.max_continuations
     if run.continuations >= allowed:
         times = f"{allowed} handoff{'' if allowed == 1 else 's'}"
         message = f"more than {times} in a row in `{run.current_state}`"
         return endings.HANDED_OFF._replace(message=message)
-    if not _survives_parent(turn):
+    if not _continues_by_itself(turn):
         return endings.HANDED_OFF
-    return _spent(turn)
+    return _limit_reached(turn)
 
 
-def _survives_parent(turn: Turn) -> bool:
-    """`continue`, or `spawn` for an agent: what a command printed never starts a session."""
+def _continues_by_itself(turn: Turn) -> bool:
+    """Return whether the run continues by itself: `continue`, or `spawn` for an agent's handoff.
+
+    The output of a shell command never starts a session.
+    """
     by_agent = turn.result.agent is not None
     return turn.loop.on_handoff == "continue" or (turn.loop.on_handoff == "spawn" and by_agent)
 
 
-def _spent(turn: Turn) -> Ending | None:
-    """What the agents have used up; a fresh session would only use more."""
+def _limit_reached(turn: Turn) -> Ending | None:
+    """Return the limit that the agents have reached, if any; a fresh session would only use
+    more."""
     ending = exceeded(turn.loop, turn.run, turn.at, turn.run.current_state)
     if ending is None and turn.loop.on_handoff == "spawn":
         return _no_room_for_session(turn)
-    # Time that is up is seen by the next action's deadline, which knows the loop's `on_timeout`.
+    # The loop's timeout is handled by the next action's deadline, which knows `on_timeout`.
     return None if ending is None or ending.reason == "loop_timeout" else ending
 
 
@@ -71,7 +75,8 @@ def _no_room_for_session(turn: Turn) -> Ending | None:
 
 
 def after_handoff(turn: Turn) -> EndLeftovers | None:
-    """The session that is to be started, on the account by then; None where this process goes on."""
+    """Return the command that starts a session, with its cost recorded, or None if this process
+    continues."""
     if not turn.run.spawns:
         return None
     note_receipt(turn, session(turn.loop, turn.run))

@@ -1,4 +1,4 @@
-"""What can happen to a run.  A happening brings the time with it: the machine reads no clock."""
+"""What can happen to a run. A happening carries the time, because the machine reads no clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from little_loops.records import NamedTuple
 
 
 class Moment(NamedTuple):
-    """Now: by the wall clock, and in milliseconds this run has been running in all."""
+    """The current time: by the wall clock, and as the total running time of this run in
+    milliseconds."""
 
     wall_ms: int
     ran_ms: int
@@ -22,9 +23,9 @@ class Started(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """A run goes on, in this process or another one; what was left of its action is gone.
+    """A run continues, in this process or another one; processes of its last action have ended.
 
-    `lost`: what is known of an agent's turn whose end nobody saw.
+    `lost`: what is known of an agent's turn that was lost with its runner.
     """
 
     at: Moment
@@ -36,7 +37,7 @@ class Resumed(NamedTuple):
 
 
 class ActionEnded(NamedTuple):
-    """An action is over; `stop` is the signal that asked for its end, if one did."""
+    """An action has ended; `stop` is the signal that requested it, if one did."""
 
     at: Moment
     result: Result
@@ -55,7 +56,7 @@ class WaitOver(NamedTuple):
 
 
 class StopAsked(NamedTuple):
-    """A signal came before the command was begun; nothing was started."""
+    """A signal arrived before the command was started; nothing ran."""
 
     at: Moment
     signal: int
@@ -67,12 +68,12 @@ class PathChange(NamedTuple):
 
 
 class SnapshotTaken(NamedTuple):
-    """What the tree is like now.
+    """The current content of the tree.
 
     `tampered`: protected paths that differ from the reference; `outside`: paths outside the scope
-    that differ from the snapshot before; `committed`: protected paths that the commit checked out
-    now has otherwise than both the reference and the commit at the start; `watched`: paths that the
-    checks are made of, not protected by name, that differ from the snapshot before.
+    that differ from the previous snapshot; `committed`: protected paths whose content in the
+    checked-out commit differs from both the reference and the initial commit; `watched`: paths that
+    the checks depend on, not protected by name, that differ from the previous snapshot.
     """
 
     at: Moment
@@ -92,10 +93,10 @@ class SnapshotTaken(NamedTuple):
 
 
 class SnapshotCut(NamedTuple):
-    """A stop cut the last look at the tree short.
+    """A stop interrupted the last snapshot.
 
-    `guard` and `tampered` are of the protected paths, which come first; no guard if those were not
-    read either.
+    `guard` and `tampered` describe the protected paths, which are read first; without `guard`,
+    those were not read either.
     """
 
     at: Moment
@@ -106,7 +107,7 @@ class SnapshotCut(NamedTuple):
 
 
 class PathsRestored(NamedTuple):
-    """Paths are as they were before; `failed` says of others why they are not."""
+    """Paths were restored; `failed` says why others were not."""
 
     at: Moment
     of: Literal["protected", "outside"]
@@ -123,9 +124,9 @@ class StoreFailed(NamedTuple):
 
 
 class LeftoversEnded(NamedTuple):
-    """Nothing is left of the actions.  `names`: the processes that were ended for that.
+    """No process of the actions is left. `names`: the processes that had to be ended.
 
-    `report`: what the run has done, where none of its states has told it.
+    `report`: a summary of the run, if none of its states printed one.
     """
 
     at: Moment

@@ -1,4 +1,5 @@
-"""The limits of a run, one row each: its field, the reason a run ends for, its name, its flag."""
+"""The limits of a run, one row each: its field, the reason it ends a run for, its name and its
+flag."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The limits of a run, as an ordered tuple of small guards asked before an action is begun.
+"""The limits of a run, as an ordered tuple of guards that are checked before an action starts.
 
-What agents have used up forbids another agent, not the check that tells what they have done.
+A limit on agents prevents another agent action, but not the check that judges their work.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def iterations_allowed(loop: FSMLoop, run: LoopState) -> int:
 
 
 def time_left_ms(loop: FSMLoop, run: LoopState, at: Moment) -> int | None:
-    """What is left of the loop's own time; None without a limit."""
+    """Return what is left of the loop's timeout, or None without one."""
     timeout = loop.timeout if run.limits.timeout is None else run.limits.timeout
     return None if timeout is None else max(0, round(timeout * 1000) - at.ran_ms)
 
 
 def wait_for(loop: FSMLoop, run: LoopState, at: Moment) -> Wait:
-    """The wait a run is in, no longer than the loop's time allows."""
+    """Return the run's current wait, at most until the loop's timeout."""
     assert run.wait is not None, "a waiting run knows until when"
     left = time_left_ms(loop, run, at)
     return Wait(run.wait, None if left is None else at.ran_ms + left)
@@ -48,7 +48,8 @@ def _spent_usd(run: LoopState) -> float:
 
 
 def exceeded(loop: FSMLoop, run: LoopState, at: Moment, state: str) -> Ending | None:
-    """The first limit that forbids the action of this state; a state without one costs nothing."""
+    """Return the first limit that prevents the action of this state; a state without an action is
+    free."""
     if loop.states[state].action is None:
         return None
     for guard in GUARDS:
@@ -58,7 +59,8 @@ def exceeded(loop: FSMLoop, run: LoopState, at: Moment, state: str) -> Ending | 
 
 
 def _time(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Ending | None:
-    if run.timed_out_in is not None:  # the loop's time is up; its last state has its own
+    # The loop's timeout has passed; its last state has its own time.
+    if run.timed_out_in is not None:
         return None
     return endings.LOOP_TIMEOUT if time_left_ms(loop, run, at) == 0 else None
 
@@ -86,7 +88,8 @@ def _tokens(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> En
 def _is_agents(state: StateConfig, run: LoopState) -> bool:
     try:
         return is_agents(action_of(state, author_context(run.context, state)))
-    except (TemplateError, Unresolved):  # it cannot be run at all, which is told when it is due
+    # The action is invalid, which is reported when it is due to run.
+    except (TemplateError, Unresolved):
         return False
 
 

@@ -1,12 +1,13 @@
 """Decide what a loop does next.
 
-`advance` is the only function that moves a run from state to state.  It runs nothing and waits
-for nothing: results and the time arrive inside a happening, work leaves as a command.
+`advance` is the only function that moves a run from state to state. It runs nothing and waits for
+nothing: results and the time arrive in a happening, work leaves as a command.
 
-A run goes round: `arrive` (limits, waits) → `act` (its action leaves as a command) → `settle`
-(what its end means) → `route` (the way the verdict takes) → `arrive` …, until `end`.
+A run cycles through `arrive` (limits, waits) → `act` (its action leaves as a command) → `settle`
+(what the end of the action means) → `route` (the transition for the verdict) → `arrive` …, until
+`end`.
 
-Not here: judging output (`verdicts`, `conditions`), adding events up (`evolve`), saving anything
+Not here: judging output (`verdicts`, `conditions`), applying events (`evolve`), saving anything
 (`lifecycle`).
 """
 
@@ -22,7 +23,7 @@ from little_loops.fsm.check_steps import (
     end_stalled,
     headed_for,
     note_rerun,
-    weighed,
+    verdict_after_rules,
 )
 from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge
 from little_loops.fsm.events import (
@@ -72,7 +73,7 @@ from little_loops.fsm.record_events import (
     note_not_begun,
     note_resume,
 )
-from little_loops.fsm.record_trees import Look, note_look
+from little_loops.fsm.record_trees import Look, note_tree_result
 from little_loops.fsm.routing import find_transition, no_transition
 from little_loops.fsm.schema import (
     AS_ERROR,
@@ -107,8 +108,8 @@ from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
 from little_loops.records import NamedTuple
 from little_loops.templates.render import TemplateError, Unresolved
 
-OBEYED = tuple(SIGNALS.values())
-"""Signals with an effect; one of a user's own patterns is noted and changes nothing."""
+ENGINE_SIGNALS = tuple(SIGNALS.values())
+"""Signals with an effect; signals of a user's own patterns are recorded and change nothing."""
 
 
 class Step(NamedTuple):
@@ -136,11 +137,11 @@ def _answer(turn: Turn, happening: Happening) -> Command:
         case Judged():
             return _route(turn, happening.judgement, by_condition=True)
         case WaitOver():
-            return _waited(turn)
+            return _after_wait(turn)
         case StopAsked():
             return _stopped(turn, happening.signal)
         case SnapshotTaken() | SnapshotCut() | PathsRestored() | StoreFailed():
-            return _looked(turn, happening)
+            return _after_snapshot(turn, happening)
         case LeftoversEnded():
             note_leftovers(turn, happening)
             if (look := after_leftovers(turn, happening)) is not None:
@@ -163,7 +164,7 @@ def _start(turn: Turn) -> Command:
 
 
 def _arrive(turn: Turn) -> Command:
-    """Go where the run is headed, unless a limit or a wait stands before it."""
+    """Enter the next state, unless a limit or a wait comes first."""
     move = turn.run.move
     assert move is not None, "a moving run is headed somewhere"
     if is_used_up(turn.loop, turn.run, move):
@@ -178,14 +179,14 @@ def _arrive(turn: Turn) -> Command:
 
 
 def _count_iteration(turn: Turn, *, waits_itself: bool) -> None:
-    wait_ms = 0 if waits_itself else max(to_ms(turn.loop.backoff), _asked_wait_ms(turn.run))
+    wait_ms = 0 if waits_itself else max(to_ms(turn.loop.backoff), _requested_wait_ms(turn.run))
     turn.note(Iteration(turn.run.iteration + 1, wait_ms))
     if waits_itself:
         _note_retry_wait(turn)
 
 
-def _asked_wait_ms(run: LoopState) -> int:
-    """How long the action of the state that is left wants the next iteration to wait."""
+def _requested_wait_ms(run: LoopState) -> int:
+    """Return how long the last action asked the next iteration to wait."""
     left = run.captured.get(run.current_state)
     return 0 if left is None else left.wait_ms
 
@@ -200,19 +201,19 @@ def _enter(turn: Turn, *, at_limit: bool = False) -> Command:
     run, move = turn.run, turn.run.move
     assert move is not None, "a moving run is headed somewhere"
     if (ending := exceeded(turn.loop, run, turn.at, move.target)) is not None:
-        return _out_of(turn, ending, move.target)
+        return _end_at_limit(turn, ending, move.target)
     if (due := before_success(turn)) is not None:
-        return _prove(turn, due)
+        return _recheck_before_success(turn, due)
     step = run.step if move.retry else run.step + 1
     turn.note(StateEnter(move.target, run.iteration, step, move.reason, at_limit))
     return _act(turn)
 
 
-def _prove(turn: Turn, due: Command | Judgement | Rerun) -> Command:
-    """A success state is not entered before its checks have passed on the tree there is now."""
+def _recheck_before_success(turn: Turn, due: Command | Judgement | Rerun) -> Command:
+    """Rerun checks that have not passed on the current tree before a success state is entered."""
     if isinstance(due, Rerun):
         if (ending := exceeded(turn.loop, turn.run, turn.at, due.state)) is not None:
-            return _out_of(turn, ending, due.state)
+            return _end_at_limit(turn, ending, due.state)
         note_rerun(turn, due)
         return _act(turn)
     return _route(turn, due) if isinstance(due, Judgement) else due
@@ -221,14 +222,14 @@ def _prove(turn: Turn, due: Command | Judgement | Rerun) -> Command:
 def _out_of_iterations(turn: Turn) -> Command:
     allowed = iterations_allowed(turn.loop, turn.run)
     where = f"still in `{turn.run.current_state}`"
-    return EndLeftovers(endings.failed("max_iterations", f"{_times(allowed)}, {where}"))
+    return EndLeftovers(endings.failed("max_iterations", f"{_iterations_text(allowed)}, {where}"))
 
 
-def _times(count: int) -> str:
+def _iterations_text(count: int) -> str:
     return f"{count} iteration{'' if count == 1 else 's'}"
 
 
-def _out_of(turn: Turn, ending: Ending, next_state: str) -> Command:
+def _end_at_limit(turn: Turn, ending: Ending, next_state: str) -> Command:
     if turn.run.timed_out_in is not None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
     if ending.reason == "loop_timeout":
@@ -240,10 +241,10 @@ def _out_of(turn: Turn, ending: Ending, next_state: str) -> Command:
 
 
 def _act(turn: Turn) -> Command:
-    """Do what the state is there for: its action, its decision, or the end."""
+    """Run the state: its action, its decision, or the end."""
     state = turn.state
     if (unproved := in_success(turn)) is not None:
-        return _prove(turn, unproved)
+        return _recheck_before_success(turn, unproved)
     if state.action is None:
         if state.terminal:
             return end_in_terminal(turn) or _arrive(turn)
@@ -276,7 +277,7 @@ def _cannot_act(turn: Turn, why: str) -> Command:
         turn.note(RunWarning(message, turn.run.current_state))
         return end_in_terminal(turn) or _arrive(turn)
     if find_transition(turn.loop, turn.run, ERROR) is not None:
-        # The run goes on elsewhere, and no other event would tell why.
+        # The run continues elsewhere, and no other event would say why.
         turn.note(RunWarning(message, turn.run.current_state))
     return _route(turn, Judgement(ERROR, message))
 
@@ -293,7 +294,8 @@ def _ended(turn: Turn, ended: ActionEnded) -> Command:
 
 
 def _settle(turn: Turn) -> Command:
-    """Stop, timeout, signal line, host, condition: the first that speaks decides."""
+    """Decide what the end of an action means: stop, timeout, signal line, host or condition, in
+    this order."""
     if (first := after_action(turn)) is not None:
         return first
     run, result = turn.run, turn.result
@@ -306,8 +308,12 @@ def _settle(turn: Turn) -> Command:
         return _time_is_up(turn, run.current_state)
     if (found := found_verdict(turn)) is not None:
         return _route(turn, found)
-    if result.cut_by == "none" and run.signal_line is not None and run.signal_line.type in OBEYED:
-        return _obey(turn)
+    if (
+        result.cut_by == "none"
+        and run.signal_line is not None
+        and run.signal_line.type in ENGINE_SIGNALS
+    ):
+        return _handle_signal_line(turn)
     if result.agent in ("auth", "billing"):
         return EndLeftovers(endings.failed(result.agent, result.reason or result.agent))
     if result.agent == "wait":
@@ -315,7 +321,7 @@ def _settle(turn: Turn) -> Command:
     return _judge_or_ask(turn, judge_action(turn.state, run, turn.loop.idle_timeout))
 
 
-def _obey(turn: Turn) -> Command:
+def _handle_signal_line(turn: Turn) -> Command:
     line = turn.run.signal_line
     assert line is not None, "there is a signal line to obey"
     if line.type == "handoff":
@@ -333,7 +339,7 @@ def _judge_or_ask(turn: Turn, judged: Judgement | Judge) -> Command:
 
 
 def _wait_for_host(turn: Turn, result: Result) -> Command:
-    """A usage limit or an overloaded service: no iteration, but not for ever."""
+    """Wait for a usage limit or an overloaded service; not an iteration, but bounded."""
     host = turn.loop.host.under(turn.state.host)
     wait = host_wait(turn.run, host, result, turn.at)
     if wait.too_long:
@@ -347,21 +353,21 @@ def _wait_for_host(turn: Turn, result: Result) -> Command:
 
 
 def _route(turn: Turn, judgement: Judgement, *, by_condition: bool = False) -> Command:
-    """Take the way the verdict has, or end for want of one."""
+    """Take the transition of the verdict, or end the run if there is none."""
     condition = effective_condition(turn.state)
     if by_condition and condition is not None:
         judgement = with_source(turn.state, judgement)
         note_evaluated(turn, condition, judgement)
     if turn.run.timed_out_in is not None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
-    decided = weighed(turn, judgement)
+    decided = verdict_after_rules(turn, judgement)
     if isinstance(decided, Rerun):
-        return _prove(turn, decided)
+        return _recheck_before_success(turn, decided)
     return _follow(turn, decided, judgement)
 
 
 def _follow(turn: Turn, judgement: Judgement, judged: Judgement) -> Command:
-    """`judged` is the verdict before the rules of evidence had their say."""
+    """Take the transition; `judged` is the verdict before the rules of evidence were applied."""
     if (headed := headed_for(turn, judgement)) is not None:
         return _take(turn, Transition(headed.target, headed.reason), passed=headed.passed)
     transition = find_transition(turn.loop, turn.run, judgement.verdict)
@@ -387,14 +393,14 @@ def _take(turn: Turn, transition: Transition, *, passed: bool = False) -> Comman
 # ── waiting ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _waited(turn: Turn) -> Command:
-    """The wait is over, or the loop's time is: entering and acting check that."""
+def _after_wait(turn: Turn) -> Command:
+    """Continue after a wait; entering and acting check the loop's timeout."""
     run = turn.run
     if run.phase == "moving":
         return _enter(turn)
     assert run.wait is not None, "a wait that is over was one"
     if (ending := exceeded(turn.loop, run, turn.at, run.current_state)) is not None:
-        return _out_of(turn, ending, run.current_state)
+        return _end_at_limit(turn, ending, run.current_state)
     if run.wait.kind == "handoff":
         return after_handoff(turn) or _act(turn)
     return _act(turn)
@@ -403,9 +409,9 @@ def _waited(turn: Turn) -> Command:
 # ── looking at the tree ────────────────────────────────────────────────────────────────────────
 
 
-def _looked(turn: Turn, seen: Look) -> Command:
-    """Back to where the run stopped to look at its tree, unless it ends."""
-    ending = note_look(turn, seen)
+def _after_snapshot(turn: Turn, seen: Look) -> Command:
+    """Continue where the run stopped to take a snapshot."""
+    ending = note_tree_result(turn, seen)
     return _back_to_step(turn) if ending is None else EndLeftovers(ending)
 
 
@@ -422,7 +428,7 @@ def _back_to_step(turn: Turn) -> Command:
 
 
 def _time_is_up(turn: Turn, next_state: str) -> Command:
-    """The loop's `on_timeout` state runs once; its transitions are not followed."""
+    """Run the loop's `on_timeout` state once; its transitions are not taken."""
     handler = turn.loop.on_timeout
     if handler is None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
@@ -437,7 +443,7 @@ def _stopped(turn: Turn, signal: int) -> Command:
     return EndLeftovers(endings.interrupted(signal))
 
 
-# ── going on ───────────────────────────────────────────────────────────────────────────────────
+# ── resuming ───────────────────────────────────────────────────────────────────────────────────
 
 
 def _resume(turn: Turn, resumed: Resumed) -> Command:
@@ -454,7 +460,7 @@ def _resume(turn: Turn, resumed: Resumed) -> Command:
 
 
 def _resume_target(turn: Turn, resumed: Resumed) -> Transition | None:
-    """The state that was asked for, by this resume or by one that was cut before it went there."""
+    """Return the requested state, of this resume or of an interrupted earlier one."""
     run = turn.run
     if resumed.from_state is not None:
         return Transition(resumed.from_state, "resume")
@@ -464,7 +470,8 @@ def _resume_target(turn: Turn, resumed: Resumed) -> Transition | None:
 
 
 def _resume_timed_out(turn: Turn, before: LoopState) -> Command:
-    """With more time where it was going; without, the `on_timeout` state comes to its end."""
+    """Continue where the run was going if there is more time, else finish the `on_timeout`
+    state."""
     assert before.timed_out_in is not None, "the loop's time was up"
     if time_left_ms(turn.loop, turn.run, turn.at) != 0:
         return _take(turn, Transition(before.timed_out_in, "resume"))
@@ -472,7 +479,7 @@ def _resume_timed_out(turn: Turn, before: LoopState) -> Command:
 
 
 def _continue_run(turn: Turn) -> Command:
-    """From wherever the run was cut; every prefix of a log is a place to go on from."""
+    """Continue from any phase: every prefix of a log is a valid place to resume."""
     run = turn.run
     match run.phase:
         case "running" | "interrupted":
@@ -485,17 +492,17 @@ def _continue_run(turn: Turn) -> Command:
             assert run.judgement is not None, "a judged run has its judgement"
             return _route(turn, run.judgement)
         case "moving":
-            _make_up_wait(turn)
+            _record_missing_wait(turn)
             return _arrive(turn) if run.timed_out_in is None else _enter(turn)
         case "ended":
-            # Only a crash between the final event and the archive leaves a run here.
+            # Only a crash between the final event and archiving leaves a run here.
             return end_in_terminal(turn) or _arrive(turn)
         case _:
             assert_never(run.phase)
 
 
-def _make_up_wait(turn: Turn) -> None:
-    """A cut may come between a transition and the wait that belongs to it."""
+def _record_missing_wait(turn: Turn) -> None:
+    """Record the wait that belongs to a transition, if a crash came between the two."""
     run, move = turn.run, turn.run.move
     if move is None or run.wait is not None:
         return
@@ -506,7 +513,7 @@ def _make_up_wait(turn: Turn) -> None:
 
 
 def _act_if_allowed(turn: Turn) -> Command:
-    """A resume brings no limit of its own: what was used up before still is."""
+    """Act, unless a limit was already reached; a resume does not reset limits."""
     ending = exceeded(turn.loop, turn.run, turn.at, turn.run.current_state)
     return _act(turn) if ending is None else EndLeftovers(ending)
 

@@ -1,7 +1,7 @@
-"""The action a state is due to run: everything the edge must know, nothing it must decide.
+"""Plan the action that a state runs next: everything the engine must know, and nothing to decide.
 
-The author's own context is spliced in here, because it decides what kind of action this is; data
-(what commands printed, the environment) stay references for the edge to fill in.
+The author's context is filled in here, because it decides the type of the action; data (output of
+commands, the environment) stay references that the engine fills in.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HANDLER_TIMEOUT_MS = 60_000
 
 
 class PlannedAction(NamedTuple):
-    """The command for an action, and the action as people are shown it."""
+    """The command for an action, and the text of the action for events."""
 
     command: RunAction
     action: Action
@@ -37,7 +37,7 @@ class PlannedAction(NamedTuple):
 
 
 def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> PlannedAction:
-    """Raises `Unresolved` or `TemplateError` when a text names what is not there."""
+    """Return the action of the current state. Raises `Unresolved` or `TemplateError`."""
     state = loop.states[run.current_state]
     run = run._replace(attempt=run.attempt + 1, ran_ms=at.ran_ms)
     context = author_context(run.context, state)
@@ -93,8 +93,8 @@ def _job(loop: FSMLoop, run: LoopState, context: Mapping[str, Any], at: Moment) 
 
 
 def session_id(run: LoopState) -> str:
-    """One session per attempt, known before it starts and the same after a crash."""
-    from uuid import NAMESPACE_URL, uuid5  # 10 ms only agents pay
+    """Return the session id of this attempt: known before it starts and the same after a crash."""
+    from uuid import NAMESPACE_URL, uuid5  # 10 ms that only agents pay
 
     return str(uuid5(NAMESPACE_URL, f"little-loops:{run.run}/{run.step}/{run.attempt}"))
 
@@ -104,9 +104,10 @@ def _spliced(value: Any, context: Mapping[str, Any]) -> Any:
 
 
 def _shown(action: str, others: Iterable[Any], loop: FSMLoop, run: LoopState) -> str:
-    """The action for people; raises, before it is announced, if a text names what is not there."""
+    """Return the text of the action for events. Raises, before it is announced, if a reference is
+    invalid."""
     texts = [text for text in (action, *others) if isinstance(text, str) and "${" in text]
-    if not texts:  # as most, and looking values up takes a fifth of a decision
+    if not texts:  # the usual case; looking values up would take a fifth of a decision
         return action
     values = values_of(loop, run)
     lookup = lookup_in(values)
@@ -120,7 +121,8 @@ def _deadline(
     loop: FSMLoop, run: LoopState, state: StateConfig, at: Moment
 ) -> tuple[int | None, Any]:
     own = None if state.timeout is None else round(state.timeout * 1000)
-    if run.timed_out_in is not None:  # the loop's time is up; its last state gets its own
+    # The loop's timeout has passed; its last state gets its own time.
+    if run.timed_out_in is not None:
         return own or HANDLER_TIMEOUT_MS, "action"
     left = time_left_ms(loop, run, at)
     if left is not None and (own is None or left < own):

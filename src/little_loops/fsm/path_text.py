@@ -1,6 +1,6 @@
-"""Paths as people read them: on one line, short, and with nothing hidden in them.
+"""Paths for people: on one line, short, and with nothing hidden.
 
-For screens and messages only: programs and agents get a path as it is.
+Only for screens and messages: programs and agents get the exact path.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from collections.abc import Sequence
 LONGEST = 100
 SHOWN = 3
 UNDECODABLE = range(0xDC80, 0xDD00)
-"""What `os.fsdecode` makes of bytes that are no UTF-8."""
+"""What `os.fsdecode` makes of bytes that are not UTF-8."""
 
 
 def path_text(path: str) -> str:
-    """A path with escapes for what cannot be printed, shortened in the middle.
+    r"""Return a path with unprintable characters escaped, shortened in the middle.
 
-    >>> path_text("tests/a\\x1b[31m.py")
-    'tests/a\\\\x1b[31m.py'
+    >>> path_text("tests/a\x1b[31m.py")
+    'tests/a\\x1b[31m.py'
     """
     text = path
     if not path.isprintable():
         text = "".join(char if char.isprintable() else escaped(char) for char in path)
     if len(text) <= LONGEST:
         return text
-    # The end says more than the beginning: it has the name.
+    # The end says more than the beginning: it has the file name.
     end = LONGEST * 3 // 5
     return f"{text[: LONGEST - end - 1]}…{text[-end:]}"
 
 
 def escaped(char: str) -> str:
-    """A character by its code; of a name that is not UTF-8, the byte."""
+    """Return the escape of a character, or of the byte if the name is not UTF-8."""
     code = ord(char)
     if code in UNDECODABLE:
         code -= 0xDC00
@@ -40,7 +40,7 @@ def escaped(char: str) -> str:
 
 
 def listed(paths: Sequence[str], count: int) -> str:
-    """The first of `count` paths in a sentence: `tests/a.py and 3 more`."""
+    """Return the first of `count` paths for a sentence: `tests/a.py and 3 more`."""
     shown = [path_text(path) for path in paths[:SHOWN]]
     rest = count - len(shown)
     text = ", ".join(shown)

@@ -1,10 +1,10 @@
-"""Records as plain, JSON-able data and back, by the annotations of their classes.
+"""Convert records to plain, JSON-compatible data and back, using the annotations of their classes.
 
-A record is written as an object.  A field that equals its default is left out, and a missing field
-is read as its default, so that a class can gain fields without a new format.  Fields that the class
-does not have are ignored: a newer version may have written them.
+A record becomes an object. Fields that equal their default are omitted, and a missing field is read
+as its default, so that a class can gain fields without a new format. Unknown fields are ignored,
+because a newer version may have written them.
 
-Writing looks at values only, because a run does it at every step.  Annotations are evaluated when
+Writing looks only at values, because a run does it at every step. Annotations are evaluated when
 the first record of a class is read.
 """
 
@@ -30,7 +30,7 @@ MISSING = object()
 
 
 class WrongShape(ValueError):
-    """Data that does not fit the class it is read as."""
+    """Data that does not match the class it is read as."""
 
     def __init__(self, why: str, *path: str) -> None:
         self.why = why
@@ -42,7 +42,7 @@ class WrongShape(ValueError):
 
 
 class Tag(NamedTuple):
-    """What tells one class of a union from the others: `{"event": "loop_start", …}`."""
+    """What distinguishes the classes of a union: `{"event": "loop_start", …}`."""
 
     key: str
     name: str
@@ -52,7 +52,7 @@ _TAGS: dict[type, Tag] = {}
 
 
 def name_kinds(key: str, kinds: Mapping[str, type]) -> None:
-    """Have records of these classes written with the name of their kind under `key`."""
+    """Write records of these classes with the name of their kind under `key`."""
     _TAGS.update({kind: Tag(key, name) for name, kind in kinds.items()})
 
 
@@ -62,8 +62,8 @@ def name_kinds(key: str, kinds: Mapping[str, type]) -> None:
 class Layout(NamedTuple):
     """How the records of a class are written.
 
-    `nested` are the fields always written whose values may be more than a scalar.  An inline record
-    is the last field that is always written, or the last that may be: so its own come in order.
+    `nested` are the required fields whose values may be more than a scalar. An inline record is the
+    last required field, or the last optional one, so that its own fields come in order.
     """
 
     tag: tuple[str, ...]
@@ -78,7 +78,7 @@ _LAYOUTS: dict[type, Layout] = {}
 
 
 def encode(record: Any) -> dict[str, Any]:
-    """The record as an object."""
+    """Return the record as an object."""
     tag, always, nested, optional, defaults, inline = _LAYOUTS.get(type(record)) or layout(
         type(record)
     )
@@ -138,7 +138,7 @@ def _is_scalar(note: str) -> bool:
 
 
 def key_of(field: str) -> str:
-    """The key of a field: `from` for `from_`, as `from` is a word of Python's."""
+    """Return the key of a field: `from` for `from_`, because `from` is a Python keyword."""
     return field.rstrip("_")
 
 
@@ -153,7 +153,8 @@ _TEXTS: dict[type, Texts] = {}
 
 
 def masked(record: Record, mask: Callable[[str], str]) -> Record:
-    """The record with every text of a `Masked` field put through `mask`, also in inner records."""
+    """Return the record with `mask` applied to every text in a `Masked` field, also in inner
+    records."""
     given: Any = record
     own, inner = _TEXTS.get(type(record)) or _texts(type(record))
     changed = {name: _texts_masked(getattr(given, name), mask) for name in own}
@@ -188,7 +189,7 @@ Read = Callable[[Any], Any]
 
 
 class Reader(NamedTuple):
-    """How one field is read: from the value under its key, or from all of the object if inline."""
+    """How one field is read: from the value under its key, or from the whole object if inline."""
 
     key: str
     read: Read
@@ -200,7 +201,7 @@ _READERS: dict[type, tuple[Reader, ...]] = {}
 
 
 def decode(kind: type[Record], data: Any) -> Record:
-    """The record that an object describes.  Raises `WrongShape`."""
+    """Return the record that an object describes. Raises `WrongShape`."""
     if not isinstance(data, Mapping):
         raise _cannot_be(data)
     made: Any = kind
@@ -241,25 +242,25 @@ def _readers(kind: Any) -> tuple[Reader, ...]:
 
 
 def hints(kind: Any) -> dict[str, Any]:
-    """The types of the fields."""
-    known = vars(sys.modules[kind.__module__])
-    return {name: eval(note, known) for name, note in kind.__annotations__.items()}
+    """Return the types of the fields."""
+    trees_of = vars(sys.modules[kind.__module__])
+    return {name: eval(note, trees_of) for name, note in kind.__annotations__.items()}
 
 
 def record_in(note: Any) -> Any:
-    """The class of `Inline[Class]` or `Inline[Class | None]`."""
+    """Return the class of `Inline[Class]` or `Inline[Class | None]`."""
     inner = get_args(note)[0]
     return next((each for each in get_args(inner) if each is not NoneType), inner)
 
 
 def _read_if_there(note: Any) -> Read:
-    """Reads an inline record if the object has one of its fields."""
+    """Read an inline record if the object has any of its fields."""
     kind = record_in(note)
     return lambda data: None if data.keys().isdisjoint(kind._fields) else decode(kind, data)
 
 
 def reader(note: Any) -> Read:
-    """What reads a value of this type."""
+    """Return a function that reads a value of this type."""
     origin, inner = get_origin(note), get_args(note)
     if note is Any:
         return lambda value: value
@@ -338,7 +339,7 @@ def _read_tagged(kinds: tuple[type, ...]) -> Read:
 
 
 def keys(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The keys that records of this class always have, and those they may have."""
+    """Return the keys that records of this class always have, and those they may have."""
     always: list[str] = []
     optional: list[str] = []
     for name, note in hints(kind).items():

@@ -1,10 +1,10 @@
-"""What agents may not change in a run: what the loop says, or what its checks are made of.
+"""What agents may not change in a run: what the loop says, or what its checks depend on.
 
-Without `protect` the set is guessed from the command lines of the checks, so it is only reported:
-the script or program file that runs, the file that tells a tool what to do, and operands that look
-like tests.  Patterns are those of a `.gitignore`, seen from the project.
+Without `protect`, the set is guessed from the command lines of the checks, so changes are only
+reported: the script or program that runs, a tool's configuration file, and operands that look like
+tests. Patterns are gitignore patterns, relative to the project.
 
-Not here: comparing and restoring paths (`trees`), what a change leads to (`machine`).
+Not here: comparing and restoring paths (`trees`), the effect of a change (`machine`).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from little_loops.templates.splice import spliced
 LOOPS = ".loops"
 TEST_NAMES = frozenset({"test", "tests", "spec", "__tests__", "e2e"})
 _PACKAGE = ("package.json", ".npmrc")
-REPORTED_BY: Mapping[str, tuple[str, ...]] = {
+CONFIG_FILES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("make", "gmake"), ("Makefile", "makefile", "GNUmakefile")),
     **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bun"), _PACKAGE),
     "tox": ("tox.ini",),
     "nox": ("noxfile.py",),
 }
-"""The files that tell a tool what to do, in the directory it is run in."""
+"""The configuration files of a tool, in the directory it runs in."""
 _RUNS_FILES = frozenset({"node", "ruby", "php", "deno", "bun", "tsx", "ts-node", "zsh", "ksh"})
-"""Interpreters beside those the shell reader knows; their first operand is a file."""
+"""Interpreters that the shell reader does not know; their first operand is a file."""
 _TAKES_NAMES = frozenset(
     {
-        *REPORTED_BY,
+        *CONFIG_FILES,
         "cargo",
         "go",
         "just",
@@ -50,49 +50,51 @@ _TAKES_NAMES = frozenset(
         "swift",
     }
 )
-"""Programs for which a bare `test` is a thing to do, not a directory."""
+"""Programs for which a bare `test` is a command, not a directory."""
 _RUN_THE_REST = {"uv": "run", "poetry": "run", "pipenv": "run", "hatch": "run", "pdm": "run"}
 
 
 def protected_by(loop: FSMLoop, file: str | None = None) -> tuple[str, ...]:
-    """The patterns of what is protected; `file` is the loop's own, seen from the project."""
+    """Return the patterns of protected files; `file` is the loop's own file, relative to the
+    project."""
     if loop.evidence.protect is not None:
         return loop.evidence.protect
-    found = [*_own(file), f"/{LOOPS}/*.yaml", f"/{LOOPS}/tests/"]
-    return tuple(dict.fromkeys([*found, *_checks_made_of(loop)]))
+    found = [*_loop_file_pattern(file), f"/{LOOPS}/*.yaml", f"/{LOOPS}/tests/"]
+    return tuple(dict.fromkeys([*found, *_patterns_of_checks(loop)]))
 
 
 def watched_by(loop: FSMLoop) -> tuple[str, ...]:
-    """The patterns of what is only reported, beside what the loop protects by name.
+    """Return the patterns of files whose changes are only reported, in addition to `protect`.
 
-    Somebody who writes `protect: [tests/]` has not said that agents may rewrite the Makefile.
+    `protect: [tests/]` does not mean that agents may rewrite the Makefile.
     """
     if loop.evidence.protect is None:
         return ()
-    return tuple(dict.fromkeys(_checks_made_of(loop)))
+    return tuple(dict.fromkeys(_patterns_of_checks(loop)))
 
 
-def _checks_made_of(loop: FSMLoop) -> Iterator[str]:
+def _patterns_of_checks(loop: FSMLoop) -> Iterator[str]:
     for state in loop.states.values():
         if state.check:
-            yield from _named_by(loop, state)
+            yield from _patterns_of_check(loop, state)
 
 
 def always_protected(file: str | None) -> tuple[str, ...]:
-    """Patterns for every run: these files decide what the next one believes."""
-    return (f"/{LOOPS}/*.yaml", f"/{LOOPS}/*.yml", *_own(file))
+    """Return the patterns that are protected in every run: these files control later runs."""
+    return (f"/{LOOPS}/*.yaml", f"/{LOOPS}/*.yml", *_loop_file_pattern(file))
 
 
-def _own(file: str | None) -> tuple[str, ...]:
-    """The loop's own file, unless it is outside of the project, or among the others."""
+def _loop_file_pattern(file: str | None) -> tuple[str, ...]:
+    """Return the pattern of the loop's own file, unless it is outside the project or already
+    covered."""
     if file is None or file.startswith(("/", "../")):
         return ()
     is_listed = file.rpartition("/")[0] == LOOPS and file.endswith(".yaml")
     return () if is_listed else (_pattern(file),)
 
 
-def _named_by(loop: FSMLoop, state: StateConfig) -> Iterator[str]:
-    """The patterns of what a check's command line names."""
+def _patterns_of_check(loop: FSMLoop, state: StateConfig) -> Iterator[str]:
+    """Yield the patterns of the files that a check's command line names."""
     action = _action(loop, state)
     if not isinstance(action, Shell):
         return
@@ -101,13 +103,14 @@ def _named_by(loop: FSMLoop, state: StateConfig) -> Iterator[str]:
     where: str | None = normalise(state.cwd or loop.cwd or ".")
     for command in commands_in(script, state.shell or loop.shell):
         if command and command[0].text == "cd":
-            where = _moved(where, command)
+            where = _directory_after_cd(where, command)
         elif where is not None:
             yield from (_pattern(path, bare) for path, bare in _paths(command, where))
 
 
 def _action(loop: FSMLoop, state: StateConfig) -> Action | None:
-    """The action as a type; None where there is none, or none that can be told before it runs."""
+    """Return the action of a state, or None if it has none, or one that is only known at run
+    time."""
     if state.action is None:
         return None
     try:
@@ -116,15 +119,15 @@ def _action(loop: FSMLoop, state: StateConfig) -> Action | None:
         return None
 
 
-def _moved(where: str | None, command: Command) -> str | None:
-    """The directory after a `cd`; None where that cannot be said."""
+def _directory_after_cd(where: str | None, command: Command) -> str | None:
+    """Return the directory after a `cd`, or None if it is unknown."""
     if where is None or len(command) != 2 or not is_known(command[1]):
         return None
-    return _joined(where, command[1].text)
+    return _join_in_project(where, command[1].text)
 
 
-def _joined(where: str, path: str) -> str | None:
-    """A path seen from the project; None if it lies outside."""
+def _join_in_project(where: str, path: str) -> str | None:
+    """Return a path relative to the project, or None if it is outside."""
     if path.startswith(("/", "~", "-")):
         return None
     joined = normalise(f"{where}/{path}")
@@ -132,25 +135,26 @@ def _joined(where: str, path: str) -> str | None:
 
 
 def _paths(command: Command, where: str) -> Iterator[tuple[str, bool]]:
-    """What a command names, seen from the project, and whether `*` in it is a pattern."""
+    """Yield the paths that a command names, relative to the project, and whether `*` is a
+    pattern."""
     roles = findings(command)
     first = next((at for at, finding in roles.items() if finding.role == "command"), None)
     if first is None or not is_known(command[first]):
         return
     first, name = _program(command, first)
-    for path in _told_by(command, first, name):
-        yield from _inside(where, path, bare=False)
+    for path in _config_files(command, first, name):
+        yield from _if_in_project(where, path, bare=False)
     if "/" in command[first].text:
-        yield from _inside(where, command[first].text, command[first].bare)
+        yield from _if_in_project(where, command[first].text, command[first].bare)
     for at, word in enumerate(command[first + 1 :], first + 1):
         is_operand = is_known(word) and not word.text.startswith("-")
         is_run = _is_run(roles.get(at)) or (at == first + 1 and name in _RUNS_FILES)
         if is_operand and (is_run or _is_test(word.text, name)):
-            yield from _inside(where, word.text.partition("::")[0], word.bare)
+            yield from _if_in_project(where, word.text.partition("::")[0], word.bare)
 
 
 def _program(command: Command, at: int) -> tuple[int, str]:
-    """Where the program stands and its name, behind `uv run` and `python -m`."""
+    """Return the position and name of the program, skipping `uv run` and `python -m`."""
     name = command[at].text.rpartition("/")[2]
     following = [word.text for word in command[at + 1 : at + 3]]
     if following[:1] == [_RUN_THE_REST.get(name)] and len(following) == 2:
@@ -160,36 +164,36 @@ def _program(command: Command, at: int) -> tuple[int, str]:
     return at, name
 
 
-def _told_by(command: Command, first: int, name: str) -> Iterator[str]:
+def _config_files(command: Command, first: int, name: str) -> Iterator[str]:
     texts = [word.text for word in command[first + 1 :]]
     options = dict(pairwise(texts))
     directory = options.get("-C") or options.get("--prefix") or "."
-    given = options.get("-f") or options.get("-c") if name in REPORTED_BY else None
-    for path in (given,) if given is not None else REPORTED_BY.get(name, ()):
+    given = options.get("-f") or options.get("-c") if name in CONFIG_FILES else None
+    for path in (given,) if given is not None else CONFIG_FILES.get(name, ()):
         yield f"{directory}/{path}"
 
 
 def _is_run(finding: Finding | None) -> bool:
-    """The operand of an interpreter, or a file that is sourced."""
+    """Return whether this is the script of an interpreter, or a sourced file."""
     if finding is None:
         return False
     return finding.role in ("script", "file") or (finding.role, finding.of) == ("program", "source")
 
 
 def _is_test(text: str, program: str) -> bool:
-    """An operand with the name of a test directory in its path."""
+    """Return whether an operand has a test directory in its path."""
     if "/" not in text and program in _TAKES_NAMES:
         return False
     return not TEST_NAMES.isdisjoint(text.partition("::")[0].split("/"))
 
 
-def _inside(where: str, path: str, bare: bool) -> Iterator[tuple[str, bool]]:
-    if (joined := _joined(where, path)) not in (None, "."):
+def _if_in_project(where: str, path: str, bare: bool) -> Iterator[tuple[str, bool]]:
+    if (joined := _join_in_project(where, path)) not in (None, "."):
         yield str(joined), bare
 
 
 def _pattern(path: str, bare: bool = False) -> str:
-    """A pattern for exactly this path; what is `bare` in a script is a pattern there, too."""
+    """Return a pattern for exactly this path; in a `bare` word, wildcards stay wildcards."""
     special = "\\[" if bare else "\\[*?"
     escaped = "".join(f"\\{char}" if char in special else char for char in path)
     return f"/{escaped[:-1]}\\ " if escaped.endswith(" ") else f"/{escaped}"

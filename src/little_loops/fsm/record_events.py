@@ -1,4 +1,5 @@
-"""Write happenings down as events: what an action left, a verdict, a cut, a resume, the last words."""
+"""Record happenings as events: the result of an action, a verdict, an interruption, a resume, the
+end."""
 
 from __future__ import annotations
 
@@ -59,24 +60,24 @@ def note_receipt(turn: Turn, receipt: Receipt | None) -> None:
 
 
 def note_cut(turn: Turn, result: Result) -> None:
-    """A stop ended the action; how it went is kept for whoever looks."""
+    """Record an action that a stop ended, with its partial result."""
     kept = PartialResult._make(getattr(result, name) for name in PartialResult._fields)
     turn.note(_interrupted(turn.run, "stop")._replace(result=kept))
     note_receipt(turn, used(turn.loop, turn.run, result))
 
 
 def note_not_begun(turn: Turn) -> None:
-    """Announced, but never begun: `on_interrupt` has no say in it."""
+    """Record an action that was announced but never started; `on_interrupt` does not apply."""
     turn.note(_interrupted(turn.run, "stop")._replace(started=False))
 
 
 def note_lost(turn: Turn) -> None:
-    """Nobody was left to write how the action ended."""
+    """Record an action whose runner was killed before it could record the result."""
     turn.note(_interrupted(turn.run, "crash"))
 
 
 def note_debt(turn: Turn, resumed: Resumed) -> None:
-    """What the last turn used, where its runner was gone before it could write that down."""
+    """Record the cost of the last turn, if its runner was killed before it could."""
     run = turn.run
     if run.owes:
         result = turn.result if run.phase == "judging" else resumed.lost or LOST
@@ -98,7 +99,7 @@ def note_resume(turn: Turn, resumed: Resumed, target: Transition | None) -> None
             resumed.orphans,
             resumed.limits,
             resumed.context,
-            target is None and _is_once_more(turn, resumed),
+            target is None and _repeats_failed_state(turn, resumed),
             run.continuation_prompt,
             wait,
             wait_ms,
@@ -108,7 +109,7 @@ def note_resume(turn: Turn, resumed: Resumed, target: Transition | None) -> None
 
 
 def _wait_left(turn: Turn) -> tuple[WaitKind | None, int]:
-    """What it waits for before it does anything, and how long."""
+    """Return what the run waits for before it continues, and how long."""
     wait = turn.run.wait
     if wait is None or turn.run.status == "awaiting_continuation":
         return None, 0
@@ -116,8 +117,8 @@ def _wait_left(turn: Turn) -> tuple[WaitKind | None, int]:
     return (wait.kind, wait_ms) if wait_ms > 0 else (None, 0)
 
 
-def _is_once_more(turn: Turn, resumed: Resumed) -> bool:
-    """The state that failed is what is done next."""
+def _repeats_failed_state(turn: Turn, resumed: Resumed) -> bool:
+    """Return whether the resume runs the failed state again."""
     run = turn.run
     if run.timed_out_in is not None:
         return False
@@ -128,7 +129,7 @@ def _is_once_more(turn: Turn, resumed: Resumed) -> bool:
 
 
 def _cut_by_time(run: LoopState) -> bool:
-    """The loop's time ran out during an action, not on the way to one."""
+    """Return whether the loop's timeout interrupted an action."""
     return run.phase == "judging" and run.captured[run.current_state].cut_by == "loop"
 
 

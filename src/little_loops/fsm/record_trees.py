@@ -1,6 +1,6 @@
-"""Write down what was seen of the tree, and what the rules make of it.
+"""Record snapshots of the tree, and what the rules of evidence conclude from them.
 
-Not here: the rules themselves (`evidence`), when the tree is looked at (`tree_steps`).
+Not here: the rules themselves (`evidence`), when snapshots are taken (`tree_steps`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from little_loops.fsm.evidence import (
     forbidden,
     is_out_of_scope,
     is_tampering,
-    known,
     one_report_each,
     tampering_of,
+    trees_of,
 )
 from little_loops.fsm.happenings import PathsRestored, SnapshotCut, SnapshotTaken, StoreFailed
 from little_loops.fsm.path_text import listed
@@ -38,12 +38,13 @@ from little_loops.fsm.turn import Turn
 Look = SnapshotTaken | SnapshotCut | PathsRestored | StoreFailed
 
 
-def note_look(turn: Turn, seen: Look) -> Ending | None:
-    """The ending that the look was taken for, or that it has led to; None: the step continues."""
+def note_tree_result(turn: Turn, seen: Look) -> Ending | None:
+    """Record a snapshot. Return the ending it was taken for or has led to, or None if the step
+    continues."""
     match seen:
         case SnapshotTaken():
             _note_snapshot(turn, seen)
-            return _true_ending(seen)
+            return _ending_of_last_snapshot(seen)
         case SnapshotCut():
             _note_cut(turn, seen)
             return seen.ending
@@ -57,8 +58,9 @@ def note_look(turn: Turn, seen: Look) -> Ending | None:
 
 
 def _note_snapshot(turn: Turn, taken: SnapshotTaken) -> None:
-    """What was found first, then the tree itself: a log cut between them is looked at again."""
-    run, trees = turn.run, known(turn.run)
+    """Record the findings first, then the tree: if a crash comes between them, the snapshot is
+    repeated."""
+    run, trees = turn.run, trees_of(turn.run)
     assert trees is not None, "only a run with evidence takes snapshots"
     for warning in taken.warnings:
         turn.note(RunWarning(warning, run.current_state))
@@ -83,8 +85,9 @@ def _note_snapshot(turn: Turn, taken: SnapshotTaken) -> None:
     )
 
 
-def _true_ending(taken: SnapshotTaken) -> Ending | None:
-    """The ending that the look was taken for; no success if the tree has changed since the last."""
+def _ending_of_last_snapshot(taken: SnapshotTaken) -> Ending | None:
+    """Return the ending that the snapshot was taken for; not a success if the tree has changed
+    since the last one."""
     if taken.when != "last" or taken.ending is None or taken.ending.status != "completed":
         return taken.ending
     if not taken.changed.files:
@@ -95,8 +98,8 @@ def _true_ending(taken: SnapshotTaken) -> Ending | None:
 
 
 def _note_cut(turn: Turn, cut: SnapshotCut) -> None:
-    """Protected paths are judged as ever, if they could be read."""
-    trees = known(turn.run)
+    """Judge the protected paths as usual, if they could be read."""
+    trees = trees_of(turn.run)
     assert trees is not None, "only a run with evidence takes snapshots"
     if cut.guard is not None and trees.blame is None:
         _note_reference(turn, trees, cut)
@@ -106,7 +109,7 @@ def _note_cut(turn: Turn, cut: SnapshotCut) -> None:
 
 
 def _note_reference(turn: Turn, trees: Trees, taken: SnapshotTaken | SnapshotCut) -> None:
-    """Somebody has changed protected paths who may."""
+    """Record that someone with permission changed protected paths."""
     if taken.tampered and taken.guard != trees.guard:
         paths = tuple(each.path for each in taken.tampered)
         turn.note(ReferenceMoved(len(paths), paths[:MAX_PATHS], trees.moved_by or "unknown"))
@@ -132,7 +135,7 @@ def _note_changes(
     )
     tampering = tampering_of(evidence)
     if tampering == "restore" and trees.restores >= MAX_RESTORES:
-        tampering = "fail"  # somebody changes them as fast as they are put back
+        tampering = "fail"  # something changes them as fast as they are restored
     for paths, then in ((found.watched, REPORT), (found.protected, tampering)):
         if paths:
             turn.note(Tampered(here, len(paths), paths[:MAX_PATHS], then, by))

@@ -1,4 +1,4 @@
-"""The one router: from a verdict to its transition, or to the end for want of one."""
+"""Find the transition for a verdict, or the ending if there is none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from little_loops.fsm.state import Judgement, LoopState
 
 
 def find_transition(loop: FSMLoop, run: LoopState, verdict: str) -> Transition | None:
-    """The one router: the state's own way, else the loop's handler for errors and timeouts."""
+    """Return the state's own transition, else the loop's handler for errors and timeouts."""
     state = loop.states[run.current_state]
     transition = transitions(state).get(verdict)
     if transition is not None and transition.target == CURRENT and _retries_used_up(state, run):
@@ -30,7 +30,7 @@ def find_transition(loop: FSMLoop, run: LoopState, verdict: str) -> Transition |
         return transition
     handlers = {ERROR: loop.on_error, TIMEOUT: loop.on_timeout}
     handler = handlers.get(verdict)
-    # An error in the handler itself ends the run; otherwise it would go round for ever.
+    # An error in the handler itself ends the run; otherwise the run would loop forever.
     if handler is None or handler == run.current_state:
         return None
     return Transition(handler, f"on_{verdict}")
@@ -59,7 +59,7 @@ def no_transition(loop: FSMLoop, run: LoopState, judgement: Judgement) -> Ending
 
 
 def _with_last_words(run: LoopState, reason: str) -> str:
-    """An exit code alone tells nobody what went wrong; the last line on stderr mostly does."""
+    """Add the last line of stderr to a reason that is only an exit code."""
     result = run.captured.get(run.current_state)
     if result is None or reason != f"exit {result.exit_code}":
         return reason

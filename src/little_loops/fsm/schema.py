@@ -1,10 +1,10 @@
-"""The machine as data: loops, states, conditions.  Frozen, closed, JSON-able.
+"""The machine as data: loops, states, conditions. Immutable and JSON-compatible.
 
-A `StateConfig` has the fields of the manual, aliases resolved.  `ways` folds `next` and every
-`on_…` of a state into one table, which is all the router ever reads.
+A `StateConfig` has the fields of the manual, with aliases resolved. `transitions` merges `next` and
+every `on_…` of a state into one table, the only one that routing reads.
 
-Not here: reading YAML and checking what people wrote (`authoring`), moving through the states
-(`machine`).  `from_dict` trusts the shape of what it is given, as `to_dict` wrote it.
+Not here: reading and checking YAML (`authoring`), moving through the states (`machine`).
+`from_dict` trusts its input, because `to_dict` wrote it.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ Outcome = Literal["success", "failure", "review"]
 Tampering = Literal["restore", "fail", "report"]
 ScopeWrites = Literal["report", "enforce", "ignore"]
 Place = Literal["here", "clean"]
-"""Where a check runs: in the project, or in a clean copy of it."""
+"""Where a check runs: in the project, or in a clean copy."""
 Number = float | str
-"""A number, or a template that is read as one when it is used."""
+"""A number, or a template that is parsed as one when it is used."""
 Scalar = float | str | bool | None
 
 PASS, FAIL, ERROR, TIMEOUT = "pass", "fail", "error", "timeout"
 TARGET, PROGRESS, STALL = "target", "progress", "stall"
 SOFT_VERDICTS = (PASS, FAIL, TARGET, PROGRESS, STALL)
-"""Verdicts that `next` serves when no `on_…` names a place."""
+"""Verdicts that fall back to `next` when there is no `on_…`."""
 TAMPERED, OUT_OF_SCOPE, FLAKY, STALLED = "tampered", "out_of_scope", "flaky", "stalled"
 CONFLICT, REJECTED = "conflict", "rejected"
 PROOF_VERDICTS = (TAMPERED, OUT_OF_SCOPE, FLAKY, STALLED, CONFLICT)
-"""What the rules of evidence find; only a state's own `on_…` routes them."""
+"""Verdicts of the rules of evidence; only a state's own `on_…` handles them."""
 RESERVED_WORDS = (
     *SOFT_VERDICTS,
     *(ERROR, TIMEOUT),
@@ -46,7 +46,7 @@ AS_ERROR = "$error"
 
 
 class ExitCode(NamedTuple):
-    """`fail` has codes and ranges of codes such as `1-125`; a text is one range."""
+    """`fail` has codes and ranges such as `1-125`; a string is one range."""
 
     target: Number | None = None
     fail: tuple[int | str, ...] | str | None = None
@@ -128,7 +128,8 @@ TYPE_OF = {kind: name for name, kind in CONDITION_TYPES.items()}
 
 
 class Retry(NamedTuple):
-    """How `$current` repeats: `max` runs at most, with a growing wait between them."""
+    """How transitions to `$current` are retried: at most `max` runs, with a growing wait between
+    them."""
 
     max: int | None = None
     backoff: float | None = None
@@ -141,7 +142,7 @@ DEFAULT_HOST: Final = "claude"
 
 
 class HostOptions(NamedTuple):
-    """Which agent CLI, and how; None means "not said here"."""
+    """Which agent CLI, and its options; None means "not set here"."""
 
     name: str | None = None
     model: str | None = None
@@ -157,11 +158,11 @@ class HostOptions(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The agent CLI that is used."""
+        """The agent CLI to use."""
         return self.name or DEFAULT_HOST
 
     def under(self, own: HostOptions | None) -> HostOptions:
-        """These options, overridden key by key by a state's own."""
+        """Return these options, overridden key by key by a state's own."""
         if own is None:
             return self
         said = {name: mine for name, mine in own._asdict().items() if mine is not None}
@@ -169,11 +170,11 @@ class HostOptions(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """How a pass is proved; None means "not said here".
+    """How a pass is proved; None means "not set here".
 
-    `protect`: gitignore patterns of what agents may not change; with `existing_only` they may add
-    files there.  `clean`: a pass counts once it is confirmed in a clean copy, where `setup` runs
-    first.  `confirm`: how many passes in a row on one tree count as one.
+    `protect`: gitignore patterns of files that agents may not change; with `existing_only` they may
+    add files. `clean`: a pass counts once it is confirmed in a clean copy, after `setup` ran there.
+    `confirm`: how many consecutive passes on the same tree count as one.
     """
 
     enabled: bool | None = None
@@ -276,7 +277,7 @@ class FSMLoop(NamedTuple):
     scope_writes: ScopeWrites = "report"
 
     def to_dict(self) -> dict[str, Any]:
-        """The native form, defaults left out; `from_dict` reads it back."""
+        """Return the loop in its native form, without defaults; `from_dict` reads it."""
         plain: dict[str, Any] = _plain(self)
         plain["states"] = {name: state.to_dict() for name, state in self.states.items()}
         if "evidence" in plain:
@@ -301,14 +302,14 @@ class FSMLoop(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """Where a verdict leads, and the field that says so."""
+    """The next state for a verdict, and the field that sets it."""
 
     target: str
     reason: str
 
 
 def transitions(state: StateConfig) -> dict[str, Transition]:
-    """Every verdict this state has a place for: `next` first, then what `on_…` says instead."""
+    """Return the transition of every verdict that has one: `next`, overridden by `on_…`."""
     table: dict[str, Transition] = {}
     if state.next is not None:
         table = {verdict: Transition(state.next, "next") for verdict in SOFT_VERDICTS}
@@ -324,7 +325,7 @@ def transitions(state: StateConfig) -> dict[str, Transition]:
 
 
 def effective_condition(state: StateConfig) -> Condition | None:
-    """The condition written, or the one `on_target` implies; None for the default."""
+    """Return the state's condition, or the one that `on_target` implies; None for the default."""
     if state.condition is not None or state.on_target is None:
         return state.condition
     return Convergence("${context.target}", "${context.tolerance:-0}")
@@ -338,7 +339,7 @@ FAILURE_TRANSITIONS = frozenset(
 
 
 def outcome_of(name: str, state: StateConfig, entered_by: str | None) -> Outcome:
-    """How a run that ends in this terminal state has ended."""
+    """Return what it means for a run to end in this terminal state."""
     if state.outcome is not None:
         return state.outcome
     words = name.lower().replace("-", "_").split("_")
@@ -371,7 +372,7 @@ def _host(data: Mapping[str, Any]) -> HostOptions:
 
 
 def _evidence(data: bool | Mapping[str, Any]) -> Evidence:
-    """From `true`, `false` or a mapping, which is there to be applied."""
+    """Read `true`, `false` or a mapping of settings."""
     if isinstance(data, bool):
         return Evidence(enabled=data)
     fields = {"enabled": True, **data}
@@ -384,7 +385,7 @@ def _evidence(data: bool | Mapping[str, Any]) -> Evidence:
 
 
 def _written_evidence(evidence: Evidence) -> bool | dict[str, Any] | None:
-    """As an author writes it, the reverse of `_evidence`."""
+    """Write evidence as an author would: the reverse of `_evidence`."""
     plain: dict[str, Any] = _plain(evidence)
     enabled = plain.pop("enabled", None)
     if not plain:
@@ -395,7 +396,7 @@ def _written_evidence(evidence: Evidence) -> bool | dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """NamedTuples as mappings without what is default, so that files stay short."""
+    """Convert NamedTuples to mappings without defaults, so that files stay short."""
     if hasattr(value, "_fields"):
         defaults = value._field_defaults
         plain = {

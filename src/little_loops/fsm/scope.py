@@ -1,10 +1,10 @@
-"""Do two scopes overlap?  By path components, on the texts of paths.
+"""Whether two scopes overlap, by comparing path components.
 
-A scope is the paths a loop works on.  Two overlap if a path of one is equal to or above a path of
-the other: `src` and `src/api` do, `src/api` and `src/api2` do not.  `.` is above everything.
+A scope is the paths a loop works on. Two overlap if a path of one is equal to or above a path of
+the other: `src` and `src/api` do, `src/api` and `src/api2` do not. `.` is above everything.
 
 Not here: links and the current directory (the caller resolves them and compares absolute paths),
-who holds a scope now (`runs.claims`).
+which run holds a scope now (`runs.claims`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterable
 
 
 def normalise(path: str) -> str:
-    """The same path without `.`, `..`, doubled or trailing slashes; `.` if nothing is left.
+    """Return the path without `.`, `..`, doubled or trailing slashes; `.` if nothing is left.
 
-    By text alone: `..` takes away what stands before it, so links are to be resolved first.
+    Works on the text alone: `..` removes the component before it, so resolve links first.
     """
     root = "/" if path.startswith("/") else ""
     kept: list[str] = []
@@ -32,12 +32,12 @@ def normalise(path: str) -> str:
 
 
 def contains(upper: str, lower: str) -> bool:
-    """Is `lower` the same path as `upper`, or below it?"""
+    """Return whether `lower` is the same path as `upper`, or below it."""
     above, below = normalise(upper), normalise(lower)
     return above in (".", below) or below.startswith(above.rstrip("/") + "/")
 
 
 def overlaps(a: Iterable[str], b: Iterable[str]) -> bool:
-    """Do two scopes share anything?"""
+    """Return whether two scopes have a path in common."""
     others = list(b)
     return any(contains(mine, its) or contains(its, mine) for mine in a for its in others)

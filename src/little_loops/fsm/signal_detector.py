@@ -1,7 +1,7 @@
-"""Find the lines by which an action's output speaks to the engine.
+"""Find signal lines in an action's output.
 
-A signal counts at the start of a line, blanks before it allowed: a line that merely mentions one
-(`grep` found it, a mail quotes it) says nothing.
+A signal counts at the start of a line, after optional spaces. A line that merely mentions one
+(`grep` found it, a mail quotes it) does not count.
 
 Not here: what a signal does to a run (`machine`), finding one in a stream that does not fit into
 memory (`system.output`).
@@ -18,14 +18,14 @@ from little_loops.fsm.signals import SIGNALS
 from little_loops.records import NamedTuple
 
 _LONG = 4096
-_READ_OTHERWISE = re.compile(r"\[:|\{,")  # by RE2, on any text
-_CLASSES = re.compile(r"\\[a-zA-Z]|\(\?")  # may depend on what a letter or a blank is
-# To Python some are blanks; the others are no characters, and RE2 is not given any.
+_READ_OTHERWISE = re.compile(r"\[:|\{,")  # RE2 can run these on any text
+_CLASSES = re.compile(r"\\[a-zA-Z]|\(\?")  # these may depend on what counts as a letter or a space
+# Python treats some of these as spaces; the others are not characters, and RE2 gets neither.
 _ODD = re.compile("[\x0b\x1c-\x1f\ud800-\udfff]")
 
 
 class DetectedSignal(NamedTuple):
-    """A signal found in an output; `payload` is what its pattern's first group caught."""
+    """A signal found in an output; `payload` is what the first group of its pattern matched."""
 
     signal_type: str
     payload: str | None
@@ -40,15 +40,15 @@ class SignalPattern:
         self.regex = re.compile(pattern, re.MULTILINE)
 
     def search(self, output: str) -> DetectedSignal | None:
-        """The first signal of this kind in the output."""
+        """Return the first signal of this kind in the output."""
         match = self.find(output)
         return None if match is None else self._signal(match)
 
     def find(self, output: str) -> re.Match[str] | None:
-        """Where the first signal of this kind is.
+        """Return the match of the first signal of this kind.
 
-        Python's engine may take a second for each line of 64 KiB that is full of beginnings
-        (`<done>(.*)</done>` and a line of `<done>`).  RE2 never does, so it looks first.
+        Python's engine may take a second for each 64 KiB line that is full of beginnings
+        (`<done>(.*)</done>` and a line of `<done>`). RE2 never does, so it searches first.
         """
         if len(output) < _LONG or self in BUILT_IN or not self._reads_alike(output):
             return self.regex.search(output)
@@ -59,10 +59,11 @@ class SignalPattern:
 
     @cached_property
     def _linear(self) -> Any:
-        """The pattern for RE2; None if that leaves something of it out, or reads it otherwise."""
+        """Return the pattern compiled for RE2, or None if RE2 lacks a feature or reads it
+        differently."""
         if _READ_OTHERWISE.search(self.regex.pattern):
             return None
-        import re2  # late: few have signals of their own
+        import re2  # late: few loops have their own signals
 
         options = re2.Options()
         options.log_errors = False
@@ -72,7 +73,7 @@ class SignalPattern:
             return None
 
     def _reads_alike(self, output: str) -> bool:
-        """Both engines find the same: of letters beyond ASCII they think differently."""
+        """Return whether both engines match alike; they differ on letters beyond ASCII."""
         if self._linear is None or _ODD.search(output):
             return False
         return output.isascii() or _CLASSES.search(self.regex.pattern) is None
@@ -89,23 +90,23 @@ HANDOFF_SIGNAL, ERROR_SIGNAL, STOP_SIGNAL = BUILT_IN
 
 
 class SignalDetector:
-    """Looks for several kinds of signals at once; by default for the three built in."""
+    """Find several kinds of signals at once; by default the three built-in ones."""
 
     def __init__(self, patterns: Sequence[SignalPattern] | None = None) -> None:
         self.patterns = list(patterns or BUILT_IN)
 
     @property
     def is_built_in(self) -> bool:
-        """It looks for the three built in, and nothing else."""
+        """Return whether it only finds the three built-in kinds."""
         return tuple(self.patterns) == BUILT_IN
 
     def detect(self, output: str) -> list[DetectedSignal]:
-        """The first signal of each kind, in the order of the patterns."""
+        """Return the first signal of each kind, in the order of the patterns."""
         found = (pattern.search(output) for pattern in self.patterns)
         return [signal for signal in found if signal is not None]
 
     def detect_first(self, output: str) -> DetectedSignal | None:
-        """The signal that comes earliest in the output, of whatever kind."""
+        """Return the earliest signal in the output, of any kind."""
         first: tuple[int, DetectedSignal] | None = None
         for pattern in self.patterns:
             match = pattern.find(output)

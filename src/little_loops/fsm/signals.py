@@ -1,6 +1,6 @@
-"""The signal lines built in: the marker a line starts with, and the type of signal it is.
+"""The built-in signal lines: the marker at the start of a line, and the type of signal.
 
-The stream scanner, the library's detector and the machine all take them from here.
+The stream scanner, the library's detector and the machine all use this table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What an agent's turn has used: as its host reported it, or an estimate where nobody could.
+"""What an agent's turn has used: as its host reported it, or an estimate.
 
-A turn that was cut, or lost with its runner, has reported its tokens at most; a spawned session
-reports to nobody.  Their cost is estimated, and so it is on the account before the next agent
-starts.
+An interrupted turn, or one lost with its runner, has reported its tokens at most; a spawned session
+reports nothing. Their cost is estimated, so that it is counted before the next agent starts.
 """
 
 from __future__ import annotations
@@ -12,19 +11,20 @@ from little_loops.fsm.schema import FSMLoop, HostOptions
 from little_loops.fsm.state import LoopState, Receipt, Result
 
 TOKEN_USD = 3e-6
-"""A token of a coding session, most of which are read from the cache."""
+"""The cost of a token in a coding session, where most tokens are read from the cache."""
 REQUEST_USD = 0.1
-"""A first request with nothing in the cache: the least that a turn without any report has used."""
+"""The cost of a first request with an empty cache: the least that a turn without a report has
+used."""
 SESSION_USD = 0.25
-"""What a spawned session may spend; it only has to type one command."""
+"""What a spawned session may spend; it only has to run one command."""
 WITH_PRICES = ("claude",)
-"""Hosts that report what a turn cost, so that a missing report is a gap to fill."""
+"""Hosts that report the cost of a turn, so that a missing report has to be estimated."""
 LOST = Result(None, 0, cut_by="stop", agent="error")
-"""A turn of which nothing is known but that it began."""
+"""A turn of which only the start is known."""
 
 
 def used(loop: FSMLoop, run: LoopState, result: Result) -> Receipt | None:
-    """What a turn has used, or None where it used nothing that anybody counts."""
+    """Return what a turn has used, or None if it used nothing that is counted."""
     if result.agent is None:
         return None
     tokens, turns = result.tokens, result.turns or 0
@@ -37,7 +37,7 @@ def used(loop: FSMLoop, run: LoopState, result: Result) -> Receipt | None:
 
 
 def session(loop: FSMLoop, run: LoopState) -> Receipt | None:
-    """What a session counts that is spawned to resume the run."""
+    """Return what a session that is spawned to resume the run counts as."""
     if _host(loop, run).host not in WITH_PRICES:
         return None
     return Receipt(0, SESSION_USD, 0, SESSION_USD)
@@ -52,13 +52,13 @@ def _estimated_usd(loop: FSMLoop, run: LoopState, tokens: int) -> float:
     if host.host not in WITH_PRICES:
         return 0.0
     guess = tokens * _token_usd(run) if tokens else REQUEST_USD
-    # Nothing is left only where the limit was lowered since: the turn began under a higher one.
+    # Nothing is left only if the limit was lowered since: the turn started under a higher one.
     limits = (host.max_cost_usd, cost_left_usd(loop, run))
     return min([guess, *(limit for limit in limits if limit is not None and limit > 0)])
 
 
 def _token_usd(run: LoopState) -> float:
-    """What a token has cost in this run, as far as that was reported."""
+    """Return what a token has cost in this run so far, as reported."""
     reported = [each for each in run.costs.values() if each.cost_usd and not each.estimated_usd]
     tokens = sum(receipt.tokens for receipt in reported)
     return sum(receipt.cost_usd for receipt in reported) / tokens if tokens else TOKEN_USD

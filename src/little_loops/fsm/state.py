@@ -1,14 +1,14 @@
-"""All of a run that must survive: plain data, saved after every step.
+"""The state of a run: plain data, saved after every step.
 
-A run is what its events made of it (`evolve`); this is the shape of that sum.  `phase` says how
-far the current step has come, so that a resume needs no other hint:
+A run is the sum of its events (`evolve`); this is its shape. `phase` says how far the current step
+has come, so that a resume needs nothing else:
 
-    moving       a way was chosen (`move`), its state is not entered yet
+    moving       a transition was chosen (`move`), its state is not entered yet
     entered      in a state, its action not started
     running      the action was announced; only it may be repeated after a crash
-    interrupted  the action was cut; `on_interrupt` decides
+    interrupted  the action was interrupted; `on_interrupt` decides
     judging      the action has ended, its verdict is not known yet
-    judged       the verdict is known (`judgement`), the way not chosen yet
+    judged       the verdict is known (`judgement`), the transition not chosen yet
     ended        nothing more to do
 
 Not here: files (`runs.storage`), decisions (`machine`).
@@ -42,9 +42,9 @@ AgentResult = Literal["success", "fail", "error", "handoff", "wait", "auth", "bi
 
 
 class FileRef(NamedTuple):
-    """A whole output that lies in a file of the run, relative to its directory.
+    """A complete output in a file of the run, relative to the run's directory.
 
-    `has_secrets`: whether a secret was printed; none if nobody looked, as in the first version.
+    `has_secrets`: whether a secret was printed; None if unknown, as in the first version.
     """
 
     path: str
@@ -55,17 +55,17 @@ class FileRef(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What an action left behind: `captured.<state>`.
+    """The result of an action: `captured.<state>`.
 
-    `output` and `stderr` hold short texts; a longer one is only in its file, and `tail` is its
-    end, for people.  `open_ended`: no newline was dropped from the end of `output`.  `order` says
-    in which order the two streams arrived: bytes of stdout, of stderr, of stdout and so on; a
-    long one is only in its file.  `failure` says why an action could not be run at all, `wait_ms`
-    how long it wants the next iteration to wait.
+    `output` and `stderr` hold short texts; a longer one is only in its file, and `tail` is its end,
+    for people. `open_ended`: `output` did not end with a newline. `order` says in which order the
+    two streams arrived, as numbers of bytes: stdout, stderr, stdout and so on; a long one is only
+    in its file. `failure` says why an action could not run at all, `wait_ms` how long it asks the
+    next iteration to wait.
 
-    The second half is an agent's: `agent` is what its host made of the end, which the machine knows
-    only as one of a few ways to continue; `stream_file` has the raw events of its program.
-    `structured` is its structured answer; a long one is only in its file.
+    The other fields are for agents: `agent` is the outcome that its host reported, which the
+    machine knows only as one of a few ways to continue; `stream_file` has the raw events of its
+    program. `structured` is its structured answer; a long one is only in its file.
     """
 
     exit_code: int | None
@@ -98,9 +98,9 @@ class Result(NamedTuple):
 
 
 class SignalLine(NamedTuple):
-    """What a line of output asked the engine for: handoff, error or stop.
+    """A signal line of an action's output: handoff, error or stop.
 
-    For a handoff `payload` is the continuation, wherever it was found.
+    For a handoff, `payload` is the continuation, wherever it was found.
     """
 
     type: str
@@ -108,26 +108,26 @@ class SignalLine(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """What a convergence condition remembers of the measurements so far."""
+    """What a convergence condition remembers of earlier measurements."""
 
     best: float
     stalled: int = 0
 
 
 class Move(NamedTuple):
-    """A way taken but not arrived yet."""
+    """A transition that was chosen, and whose state is not entered yet."""
 
     target: str
     reason: str
     retry: bool = False
     passed: bool = False
-    """A check passed after the last iteration: what it leads to may be checked too."""
+    """A check passed after the last iteration, so the next state may be a check too."""
 
 
 class WaitFor(NamedTuple):
-    """A wait that outlives the process: over when either clock says so.
+    """A wait that outlives the process. It is over when either clock says so.
 
-    Before `least_ran_ms` it is not over whatever the wall clock says: that may have been set.
+    It is never over before `least_ran_ms`, because the wall clock may have been changed.
     """
 
     kind: WaitKind
@@ -138,7 +138,7 @@ class WaitFor(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What the agents of one state have used; `estimated_usd` is the part nobody reported."""
+    """What the agents of one state have used; `estimated_usd` is the part that was not reported."""
 
     tokens: int = 0
     cost_usd: float = 0.0
@@ -147,7 +147,7 @@ class Receipt(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Limits given for this run, over those of the definition; None: as defined."""
+    """Limits for this run that override the definition's; None: as defined."""
 
     max_iterations: int | None = None
     timeout: float | None = None
@@ -157,16 +157,16 @@ class Limits(NamedTuple):
     max_tokens: int | None = None
 
     def under(self, given: Limits) -> Limits:
-        """These limits, with those that are given instead."""
+        """Return these limits, overridden by the given ones."""
         return self._replace(
             **{name: item for name, item in given._asdict().items() if item is not None}
         )
 
 
 class Judgement(NamedTuple):
-    """A verdict with its reason; the log, the screen and an error all quote it.
+    """A verdict with its reason, which the log, the screen and errors quote.
 
-    `value` is the number that was measured, if the condition is about one.
+    `value` is the measured number, if the condition measures one.
     """
 
     verdict: str
@@ -176,7 +176,7 @@ class Judgement(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """What differs between two trees: how many files, the first of their paths, and lines."""
+    """The difference between two trees: the number of files, the first paths, and lines."""
 
     files: int = 0
     paths: tuple[str, ...] = ()
@@ -185,7 +185,7 @@ class Changed(NamedTuple):
 
 
 class NotPassed(NamedTuple):
-    """A tree on which a check did not pass, with what decides whether it is the same check."""
+    """A tree on which a check did not pass, with what identifies the check."""
 
     tree: str
     text: str
@@ -194,10 +194,11 @@ class NotPassed(NamedTuple):
 
 
 class CheckRecord(NamedTuple):
-    """What a check has shown in this cycle.
+    """The results of a check in this cycle.
 
-    `before` and `after` are the trees around it, `passes` counts passes in a row on `before`,
-    `clean` is the tree whose clean copy it passed in.  `not_passed` has the latest failures.
+    `before` and `after` are the trees before and after it, `passes` counts consecutive passes on
+    `before`, `clean` is the tree whose clean copy it passed in. `not_passed` has the latest
+    failures.
     """
 
     verdict: str
@@ -212,30 +213,31 @@ class CheckRecord(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What the rules found after an action; it is the action's verdict."""
+    """What the rules of evidence found after an action; it becomes the action's verdict."""
 
     verdict: str
     reason: str
 
 
 When = Literal["before", "after", "end", "last"]
-"""Around an action, before a success or the end, and after leftover processes were ended."""
+"""Before or after an action, before a success state or the end, and after leftover processes were
+ended."""
 Blame = Literal["agent", "check"]
 
 
 class Trees(NamedTuple):
-    """What a run knows of the tree it works on.  Ids are of content; paths are the project's.
+    """What a run knows of its tree. Ids identify content; paths are relative to the project.
 
-    `off` says why nothing is known.  The latest snapshot has the content within the scope (`tree`),
-    of the project as far as it is stored (`project`) and of the protected paths (`guard`);
-    `snapshot` is the moment it was taken for, while that is not over; `unread` if a stop kept the
-    protected paths from being read then.  `first` is the project at the start, `reference` the
-    protected paths as they ought to be.
+    `off` says why nothing is known. The latest snapshot has the content within the scope (`tree`),
+    of everything that is stored (`project`) and of the protected paths (`guard`); `snapshot` is the
+    moment it was taken for, while that lasts; `unread` if a stop kept the protected paths from
+    being read. `first` is the project at the start, `reference` the expected content of the
+    protected paths.
 
-    `blame` is who would have changed protected paths since the latest snapshot; None: nobody who
-    may not, `moved_by` says who then.  `restore` and `put_back` are still to be done, `restored` is
-    what the next agent is told.  `writes` are the paths that checks have changed, `.` if they are
-    too many to remember.
+    `blame` is who is responsible for changes of protected paths since the latest snapshot; None:
+    someone who is allowed to, named by `moved_by`. `restore` and `put_back` are still to be done,
+    `restored` is reported to the next agent. `writes` are the paths that checks have changed, `.`
+    if there are too many to remember.
     """
 
     off: str | None = None
@@ -298,7 +300,7 @@ class LoopState(NamedTuple):
     continuations: int = 0
     spawns: bool = False
     late: bool = False
-    """A resume came between the end of the action and what follows from it."""
+    """The run was resumed between the end of the action and its consequences."""
     handoff_waits: int = 0
     host_waits: int = 0
     host_waited_ms: int = 0
@@ -318,15 +320,16 @@ class LoopState(NamedTuple):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LoopState:
-        """Read what `to_dict` wrote, or the design's short form.  Raises `WrongShape` otherwise."""
+        """Read the output of `to_dict`, or the design's short form. Raises `WrongShape`
+        otherwise."""
         if "format" not in data:
             data = _from_short_form(data)
         check_format(data)
-        return _going_together(decode(cls, data))
+        return _check_phase(decode(cls, data))
 
 
 class RunSummary(NamedTuple):
-    """The fields of a `LoopState` that lists of runs show, by the same names."""
+    """The fields of a `LoopState` that lists of runs show, with the same names."""
 
     run: str
     loop: str
@@ -348,7 +351,7 @@ class RunSummary(NamedTuple):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunSummary:
-        """Read a part of what `LoopState.to_dict` wrote.  Raises `WrongShape` on anything else."""
+        """Read part of the output of `LoopState.to_dict`. Raises `WrongShape` otherwise."""
         check_format(data)
         return decode(cls, data)
 
@@ -362,7 +365,8 @@ class RunSummary(NamedTuple):
 
 
 def _from_short_form(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The design's state has neither format nor phase, and may have captured a bare value."""
+    """Convert the design's state, which has neither format nor phase, and may have bare captured
+    values."""
     captured = data.get("captured", {})
     if isinstance(captured, Mapping):
         captured = {name: _result_of(value) for name, value in captured.items()}
@@ -389,7 +393,7 @@ _SELDOM = {name: Result._field_defaults[name] for name in Result._fields[4:]}
 
 
 def result_to_dict(result: Result) -> dict[str, Any]:
-    """A result without the fields that say nothing; the four of the design are always there."""
+    """Return a result without empty fields; the four fields of the design are always present."""
     plain = dict(zip(_ALWAYS, result, strict=False))
     if result[len(_ALWAYS) :] != tuple(_SELDOM.values()):
         for name, default in _SELDOM.items():
@@ -398,8 +402,8 @@ def result_to_dict(result: Result) -> dict[str, Any]:
     return plain
 
 
-def _going_together(run: LoopState) -> LoopState:
-    """The run, if it has what its phase is about."""
+def _check_phase(run: LoopState) -> LoopState:
+    """Return the run if it has what its phase requires. Raises `WrongShape` otherwise."""
     needed = {
         "moving": run.move is not None,
         "judging": run.current_state in run.captured,
@@ -416,7 +420,7 @@ _SCALARS = frozenset((type(None), str, int, float, bool))
 
 
 def _plain(value: Any) -> Any:
-    if type(value) in _SCALARS:  # as nearly all are, and this is done at every step
+    if type(value) in _SCALARS:  # the usual case, and this runs at every step
         return value
     if isinstance(value, Result):
         return result_to_dict(value)

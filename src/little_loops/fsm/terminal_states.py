@@ -1,4 +1,4 @@
-"""How a run ends in a terminal state, or begins a new cycle there."""
+"""How a run ends in a terminal state, or starts a new cycle there."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from little_loops.fsm.waits import to_ms
 
 MAINTAIN = "on_maintain"
 LEAST_INTERVAL_MS = 1000
-"""Also of a loop that no reader has checked."""
+"""Also applies to a loop that was not validated."""
 
 
 def warn_of_failure(turn: Turn) -> None:
-    """A terminal state's action changes nothing any more; that it failed is worth a word."""
+    """Warn if the action of a terminal state failed; it no longer changes the outcome."""
     judged = judge_action(turn.state, turn.run, turn.loop.idle_timeout)
     if isinstance(judged, Judgement) and judged.verdict != PASS:
         message = f"the action of `{turn.run.current_state}` failed: {judged.reason}"
@@ -25,15 +25,15 @@ def warn_of_failure(turn: Turn) -> None:
 
 
 def end_in_terminal(turn: Turn) -> EndLeftovers | None:
-    """The ending; None where a `maintain` loop goes on to its next cycle."""
+    """Return the ending, or None if a `maintain` loop starts its next cycle."""
     run, loop, state = turn.run, turn.loop, turn.state
     if run.timed_out_in is not None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
     outcome = outcome_of(run.current_state, state, run.entered_by)
     if outcome == "review":
-        return EndLeftovers(endings.REVIEW._replace(message=_last_said(turn)))
+        return EndLeftovers(endings.REVIEW._replace(message=_last_output(turn)))
     if outcome == "failure":
-        message = _last_said(turn) or _way_in(run.entered_by)
+        message = _last_output(turn) or _entry_reason(run.entered_by)
         return EndLeftovers(endings.FAILURE_STATE._replace(message=message))
     if not loop.maintain:
         return EndLeftovers(endings.COMPLETED)
@@ -48,13 +48,13 @@ def note_cycle(turn: Turn) -> None:
     turn.note(Cycle(turn.run.cycle + 1, wait_ms))
 
 
-def _way_in(entered_by: str | None) -> str:
-    """What makes a failure of a state whose name does not say so."""
+def _entry_reason(entered_by: str | None) -> str:
+    """Return the failure transition that led to a state whose name does not indicate failure."""
     return f"entered by `{entered_by}`" if entered_by in FAILURE_TRANSITIONS else ""
 
 
-def _last_said(turn: Turn) -> str:
-    """What the action of the last state had to say about it."""
+def _last_output(turn: Turn) -> str:
+    """Return the last output of the final state's action."""
     if turn.state.action is None or turn.run.prev_state != turn.run.current_state:
         return ""
     text = turn.result.output or turn.result.tail or ""

@@ -1,4 +1,4 @@
-"""Times as the files of a run have them: UTC with milliseconds, `2026-01-15T10:30:00.000Z`."""
+"""Times in the files of a run: UTC with milliseconds, `2026-01-15T10:30:00.000Z`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import lru_cache
 LAST_MS = 253_402_300_799_999  # the end of the year 9999
 
 
-@lru_cache(maxsize=8)  # the events of a step share their moment
+@lru_cache(maxsize=8)  # cached, because the events of a step share their time
 def timestamp(wall_ms: int) -> str:
     # A clock set beyond the calendar must not end a run.
     seconds, ms = divmod(min(max(wall_ms, 0), LAST_MS), 1000)
     return f"{_to_the_second(seconds)}.{ms:03}Z"
 
 
-@lru_cache(maxsize=8)  # and steps their second
+@lru_cache(maxsize=8)  # cached, because steps share their second
 def _to_the_second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]
 

@@ -1,10 +1,10 @@
 """What has to be done about the tree at each point of a step.
 
-A function here gives the command that comes first, or None: then the step goes on.  Each looks at
-the run alone, so a resume that finds half of it done does the rest.
+Each function returns the command that comes first, or None if the step may continue. They look only
+at the run, so a resume that finds half of it done does the rest.
 
-Not here: the rules themselves (`evidence`), what a look has shown (`record_trees`), what a check's
-verdict comes to (`check_steps`), doing any of it (`engine.evidence`).
+Not here: the rules themselves (`evidence`), what a snapshot showed (`record_trees`), what a check's
+verdict leads to (`check_steps`), carrying any of it out (`engine.evidence`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from little_loops.fsm.evidence import (
     REPORT,
     Rerun,
     is_observed,
-    known,
     latest_agent_pass,
     leads_to_success,
     never_settles,
     recheck_due,
     tampering_of,
+    trees_of,
 )
 from little_loops.fsm.happenings import LeftoversEnded
 from little_loops.fsm.path_text import listed
@@ -37,14 +37,14 @@ from little_loops.fsm.state import Judgement, LoopState, Move, Trees, When
 from little_loops.fsm.turn import Turn
 
 WITHOUT_TREE = ("storage",)
-"""Endings for which the tree cannot be looked at any more."""
+"""Endings after which the tree cannot be read any more."""
 
 
 # ── the points of a step ───────────────────────────────────────────────────────────────────────
 
 
 def before_action(turn: Turn) -> TreeCommand | EndLeftovers | None:
-    trees = known(turn.run)
+    trees = trees_of(turn.run)
     if trees is None or not is_observed(turn.loop, turn.run):
         return None
     if (unfinished := _to_put_back(turn, trees)) is not None:
@@ -52,13 +52,13 @@ def before_action(turn: Turn) -> TreeCommand | EndLeftovers | None:
     is_fresh = trees.snapshot == "before" or (trees.place == "clean" and trees.snapshot is not None)
     if not is_fresh:
         return _snapshot(turn, trees, "before")
-    if trees.finding is not None:  # of an action that was cut: there is no verdict to route
+    if trees.finding is not None:  # of an interrupted action: there is no verdict to route
         return EndLeftovers(endings.failed(trees.finding.verdict, trees.finding.reason))
     return None
 
 
 def after_action(turn: Turn) -> TreeCommand | None:
-    trees = known(turn.run)
+    trees = trees_of(turn.run)
     if trees is None or not is_observed(turn.loop, turn.run):
         return None
     if (unfinished := _to_put_back(turn, trees)) is not None:
@@ -69,20 +69,20 @@ def after_action(turn: Turn) -> TreeCommand | None:
 
 
 def before_success(turn: Turn) -> TreeCommand | EndLeftovers | Judgement | Rerun | None:
-    """What has to be known before the run enters a success state."""
+    """Return what has to be done before the run enters a success state."""
     return None if turn.run.move is None else _proof_for(turn, turn.run.move)
 
 
 def in_success(turn: Turn) -> TreeCommand | EndLeftovers | Judgement | Rerun | None:
-    """The same in a success state: nothing, unless the run was cut there and is resumed."""
-    trees = known(turn.run)
+    """The same in a success state: nothing, unless the run was interrupted there and is resumed."""
+    trees = trees_of(turn.run)
     if trees is not None and trees.snapshot == "before":  # proved: its own action is next
         return None
     return _proof_for(turn, Move(turn.run.current_state, turn.run.entered_by or ""))
 
 
 def _proof_for(turn: Turn, move: Move) -> TreeCommand | EndLeftovers | Judgement | Rerun | None:
-    trees = known(turn.run)
+    trees = trees_of(turn.run)
     if trees is None or not leads_to_success(turn.loop, turn.run, move):
         return None
     if trees.project is None:  # neither an agent nor a check has run
@@ -93,10 +93,10 @@ def _proof_for(turn: Turn, move: Move) -> TreeCommand | EndLeftovers | Judgement
         return _snapshot(turn, trees, "end")
     if trees.finding is not None:
         return Judgement(*trees.finding)
-    return _committed(turn, trees) or never_settles(trees) or _unproved(turn, trees)
+    return _commit_problem(turn, trees) or never_settles(trees) or _missing_proof(turn, trees)
 
 
-def _unproved(turn: Turn, trees: Trees) -> EndLeftovers | Rerun | None:
+def _missing_proof(turn: Turn, trees: Trees) -> EndLeftovers | Rerun | None:
     rerun = recheck_due(turn.loop, turn.run, trees)
     if rerun is None and trees.stale and turn.loop.evidence.strict:
         files = "1 file has" if trees.stale == 1 else f"{trees.stale} files have"
@@ -106,22 +106,23 @@ def _unproved(turn: Turn, trees: Trees) -> EndLeftovers | Rerun | None:
     return rerun
 
 
-def _committed(turn: Turn, trees: Trees) -> Judgement | None:
-    """No rule moves a commit; one that still holds what was put back is named."""
+def _commit_problem(turn: Turn, trees: Trees) -> Judgement | None:
+    """Return a problem if a commit still contains changes that were restored; commits are never
+    moved."""
     if not trees.committed or tampering_of(turn.loop.evidence) != "fail":
         return None
     return Judgement(TAMPERED, f"a commit changes {listed(trees.committed, len(trees.committed))}")
 
 
 def found_verdict(turn: Turn) -> Judgement | None:
-    """The verdict that the rules give an action, whatever it says itself."""
-    trees = known(turn.run)
+    """Return the verdict that the rules give an action, whatever its own result."""
+    trees = trees_of(turn.run)
     return None if trees is None or trees.finding is None else Judgement(*trees.finding)
 
 
 def before_end(turn: Turn, ending: Ending) -> TreeCommand | EndLeftovers:
-    """The last look at the tree; what an agent did to protected paths does not outlive the run."""
-    trees = known(turn.run)
+    """Take the last snapshot; changes of protected paths by an agent do not outlive the run."""
+    trees = trees_of(turn.run)
     if trees is None or trees.project is None or ending.reason in WITHOUT_TREE:
         return EndLeftovers(ending)
     if (unfinished := _to_put_back(turn, trees, ending)) is not None:
@@ -134,8 +135,8 @@ def before_end(turn: Turn, ending: Ending) -> TreeCommand | EndLeftovers:
 
 
 def after_leftovers(turn: Turn, ended: LeftoversEnded) -> TakeSnapshot | None:
-    """One more look where processes were ended: a dying one may have changed what was proved."""
-    trees = known(turn.run)
+    """Take another snapshot if processes were ended: a dying one may have changed proved files."""
+    trees = trees_of(turn.run)
     if trees is None or trees.snapshot != "end" or not ended.names:
         return None
     return _snapshot(turn, trees, "last", ending=ended.ending)
@@ -168,15 +169,15 @@ def _snapshot(
 
 
 def _to_compare(turn: Turn, trees: Trees) -> tuple[str, ...]:
-    """The project at the start, and the one that the latest agent's check has passed."""
+    """Return the project at the start, and the one on which the latest agent's check passed."""
     passed = latest_agent_pass(turn.loop, turn.run, trees)
     given = (trees.first, passed.project if passed is not None else None)
     return tuple(project for project in given if project is not None)
 
 
 def copy_for(loop_setup: str | None, run: LoopState) -> CleanCopy | None:
-    """The clean copy that the action of the current state runs in; None: in the project."""
-    trees = known(run)
+    """Return the clean copy that the current state's action runs in, or None for the project."""
+    trees = trees_of(run)
     if trees is None or trees.place == "here":
         return None
     assert trees.project is not None, "a clean copy is of a stored project"

@@ -1,4 +1,4 @@
-"""One call of `advance`, while it is being made: the run so far and the events so far."""
+"""One call of `advance`: the run and the events so far."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from little_loops.fsm.state import LoopState, Result
 
 
 class Turn:
-    """Collects events; each changes the run at once, so that later decisions see it."""
+    """Collects events; each is applied to the run at once, so that later decisions see it."""
 
     __slots__ = ("at", "events", "loop", "run")
 

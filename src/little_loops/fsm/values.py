@@ -1,7 +1,8 @@
-"""What `${namespace.path}` means at this moment of a run, as nested mappings.
+"""The values of `${namespace.path}` at this point of a run, as nested mappings.
 
-The environment is not here: it belongs to the edge, and is never saved.  Texts that lie in files
-are None here, and answers that do have any field: the edge reads them when a template asks.
+The environment is not included: the engine adds it, and it is never saved. Texts in files are None
+here, and structured answers in files seem to have every field: the engine reads them when a
+template needs them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FILE_FIELDS = ("file", "stderr_file", "log_file", *AGENT_FILES)
 
 
 def author_context(loop_context: Mapping[str, Any], state: StateConfig) -> dict[str, Any]:
-    """The author's variables for a state: its own shadow the loop's."""
+    """Return the author's variables for a state; its own override the loop's."""
     return {**loop_context, **state.context}
 
 
@@ -48,7 +49,7 @@ def values_of(loop: FSMLoop, run: LoopState) -> dict[str, Mapping[str, Any]]:
 
 
 class Captured(Mapping[str, Mapping[str, Any]]):
-    """The results by name, each taken apart when a template asks for it."""
+    """The results by name, each expanded when a template needs it."""
 
     def __init__(self, results: Mapping[str, Result]) -> None:
         self._results = results
@@ -64,7 +65,7 @@ class Captured(Mapping[str, Mapping[str, Any]]):
 
 
 def result_values(result: Result) -> dict[str, Any]:
-    """The fields of a result a template may name; its files are made on demand by the edge."""
+    """Return the fields of a result that templates may use; the engine creates files on demand."""
     names = RESULT_FIELDS if result.agent is None else RESULT_FIELDS + AGENT_FIELDS
     values = dict.fromkeys(FILE_FIELDS) | {name: getattr(result, name) for name in names}
     texts = {"output": result.output, "stderr": result.stderr}
@@ -80,7 +81,7 @@ def result_values(result: Result) -> dict[str, Any]:
 
 
 class _Unread(dict[str, Any]):
-    """A structured answer that lies in a file: whatever is named in it may be there."""
+    """A structured answer in a file: any field may exist."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -96,7 +97,7 @@ def _prev(run: LoopState) -> dict[str, Any]:
 
 
 def duration_text(ms: int) -> str:
-    """A length of time for people: `0.4s`, `42s`, `2m 34s`, `1h 05m`."""
+    """Return a duration for people: `0.4s`, `42s`, `2m 34s`, `1h 05m`."""
     if ms < 10_000:
         return f"{ms / 1000:.1f}s"
     seconds = round(ms / 1000)
@@ -110,7 +111,8 @@ def duration_text(ms: int) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """As people write it in a file: `90s`, `10m`, `2h`; anything else as it is told elsewhere."""
+    """Return seconds as people write them in a file: `90s`, `10m`, `2h`; others like
+    `duration_text`."""
     for unit, length_s in (("h", 3600), ("m", 60), ("s", 1)):
         if seconds and seconds % length_s == 0:
             return f"{int(seconds) // length_s}{unit}"
@@ -118,7 +120,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def written_env(loop: FSMLoop) -> dict[str, str]:
-    """What the definition itself puts into environments; it may hold secrets too."""
+    """Return the environment variables that the definition sets; they may contain secrets."""
     own = {**loop.env, **(loop.host.env or {})}
     for state in loop.states.values():
         own.update(state.env)

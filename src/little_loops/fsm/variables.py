@@ -1,4 +1,4 @@
-"""Environment variables by name: what actions get from us, and what they must not inherit."""
+"""Environment variables by name: what actions get from ll-loop, and what they must not inherit."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ SESSION_VARIABLES = (
     "CLAUDE_EFFORT",
     "AI_AGENT",
 )
-"""What an outer agent's session leaves behind.  By name, never by prefix: `CLAUDE*` would take the
-user's login and limits with it."""
+"""Variables of an enclosing agent's session. By name, never by prefix: `CLAUDE*` would also remove
+the user's login and limits."""
 
 ACTION_VARIABLES = {
     "LL_RUN_ID": "the id of the run",
@@ -29,4 +29,4 @@ ACTION_VARIABLES = {
     "LL_CONTEXT_<NAME>": "a variable of the state's own `context`",
     "LL_CLAIM": "the enclosing runs, for a run that this action starts",
 }
-"""What an action finds in its environment beside the caller's own variables and `env`."""
+"""Variables that an action gets in addition to the caller's environment and `env`."""

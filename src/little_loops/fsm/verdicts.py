@@ -1,16 +1,16 @@
 """What the end of an action means: a judgement, or a request for one.
 
-What is small and certain is judged in place.  A pattern, a jq path, a template or an output that
-lies in a file leaves as a `Judge` command: those need files, the environment or a time bound.
+Simple conditions are judged in place. A pattern, a jq path, a template or an output in a file
+leaves as a `Judge` command, because those need files, the environment or a time limit.
 
-Not here: judging itself (`conditions`), where a verdict leads (`machine`).
+Not here: judging itself (`conditions`), the transition for a verdict (`machine`).
 """
 
 from __future__ import annotations
 
 from little_loops.fsm.colour_codes import without_colours
 from little_loops.fsm.commands import Judge
-from little_loops.fsm.conditions import Observation, judge, needs_bound, never_ran
+from little_loops.fsm.conditions import Observation, failed_to_run, judge, needs_bound
 from little_loops.fsm.schema import (
     ERROR,
     FAIL,
@@ -33,7 +33,8 @@ from little_loops.fsm.values import seconds_text
 def judge_action(
     state: StateConfig, run: LoopState, idle_s: float | None = None
 ) -> Judgement | Judge:
-    """The verdict on the action that just ended in `state`; `idle_s` is the loop's `idle_timeout`."""
+    """Return the verdict on the action that just ended in `state`; `idle_s` is the loop's
+    `idle_timeout`."""
     result = run.captured[run.current_state]
     if result.cut_by == "action":
         return Judgement(TIMEOUT, f"timed out after {state.timeout or 0:g} s")
@@ -47,14 +48,14 @@ def judge_action(
 
 
 def judge_source(state: StateConfig, run: LoopState) -> Judgement | Judge:
-    """The verdict of a decision state, which has a condition and no action."""
+    """Return the verdict of a decision state, which has a condition and no action."""
     condition = effective_condition(state)
     assert condition is not None, "a state without an action has a condition"
-    return _ask(condition, run, None)
+    return _judge_or_request(condition, run, None)
 
 
 def asks_verdict(state: StateConfig) -> tuple[str, ...] | None:
-    """The words an agent is asked to choose from, or None where its end alone decides."""
+    """Return the words that an agent has to choose from, or None if its exit alone decides."""
     condition = effective_condition(state)
     if isinstance(condition, VerdictWords):
         return condition.words
@@ -64,7 +65,7 @@ def asks_verdict(state: StateConfig) -> tuple[str, ...] | None:
 
 
 def continues_after_failure(state: StateConfig) -> bool:
-    """Pass and fail lead to the same place: the way is `next` alone."""
+    """Return whether pass and fail lead to the same state, by `next` alone."""
     table = transitions(state)
     passed, failed = table.get(PASS), table.get(FAIL)
     return passed is not None and failed is not None and passed.target == failed.target
@@ -73,12 +74,12 @@ def continues_after_failure(state: StateConfig) -> bool:
 def _judge_shell(state: StateConfig, run: LoopState, result: Result) -> Judgement | Judge:
     condition = effective_condition(state)
     if condition is None and not state.capture_exit:
-        return judge(ExitCode(), _seen(result))
-    if not isinstance(condition, ExitCode) and (broken := never_ran(_seen(result))):
+        return judge(ExitCode(), _observation(result))
+    if not isinstance(condition, ExitCode) and (broken := failed_to_run(_observation(result))):
         return broken
     if condition is None:
         return Judgement(PASS, f"exit {result.exit_code}, judged later")
-    return _ask(condition, run, run.current_state)
+    return _judge_or_request(condition, run, run.current_state)
 
 
 def _judge_agent(state: StateConfig, run: LoopState, result: Result) -> Judgement | Judge:
@@ -90,13 +91,13 @@ def _judge_agent(state: StateConfig, run: LoopState, result: Result) -> Judgemen
         alone = condition is None and not state.capture_exit and continues_after_failure(state)
         return Judgement(ERROR if alone else FAIL, reason)
     if condition is not None:
-        return _ask(condition, run, run.current_state)
+        return _judge_or_request(condition, run, run.current_state)
     if state.capture_exit or asks_verdict(state) is None:
         return Judgement(PASS, reason)
     return Judgement(result.verdict or ERROR, reason)
 
 
-def _ask(condition: Condition, run: LoopState, of: str | None) -> Judgement | Judge:
+def _judge_or_request(condition: Condition, run: LoopState, of: str | None) -> Judgement | Judge:
     memory = run.metrics.get(run.current_state)
     source = condition.source
     if source is not None and source in run.captured:
@@ -106,11 +107,11 @@ def _ask(condition: Condition, run: LoopState, of: str | None) -> Judgement | Ju
     result = run.captured.get(of) if of is not None else None
     if result is None or result.output is None or not _plain(condition):
         return Judge(condition, of, memory)
-    return judge(condition, _seen(result), memory)
+    return judge(condition, _observation(result), memory)
 
 
 def with_source(state: StateConfig, judgement: Judgement) -> Judgement:
-    """An error of a decision state, with the result it was looking at."""
+    """Add the judged result to an error of a decision state."""
     condition = state.condition
     if judgement.verdict != ERROR or state.action is not None or condition is None:
         return judgement
@@ -118,13 +119,14 @@ def with_source(state: StateConfig, judgement: Judgement) -> Judgement:
     return judgement._replace(reason=f"{judgement.reason} ({looked_at})")
 
 
-def _seen(result: Result) -> Observation:
+def _observation(result: Result) -> Observation:
     output = without_colours(result.output or "")
     return Observation(result.exit_code, result.signal, output, verdict=result.verdict)
 
 
 def _plain(condition: Condition) -> bool:
-    """No template to fill in, no pattern or path that could take for ever."""
+    """Return whether the condition has no template, and no pattern or path that could take
+    forever."""
     match condition:
         case All() | AnyOf():
             return all(_plain(each) and each.source is None for each in condition.of)

@@ -1,4 +1,4 @@
-"""How long to wait: between retries, handoffs that come too fast, and for an agent's service."""
+"""How long to wait: between retries, after quick handoffs, and for an agent's service."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def retry_wait_ms(loop: FSMLoop, state: StateConfig, retries: int) -> int:
 
 
 def spacing_ms(run: LoopState, took_ms: int) -> int:
-    """Quick handoffs in a row are spaced out: 1, 2, 4 … 60 s."""
+    """Return the wait after quick consecutive handoffs: 1, 2, 4 … 60 s."""
     if run.continuations == 0 or took_ms >= QUICK_MS:
         return 0
     return _doubled(FIRST_MS, run.handoff_waits, LONGEST_SPACING_MS)
@@ -40,10 +40,11 @@ class HostWait(NamedTuple):
 
 
 def host_wait(run: LoopState, host: HostOptions, result: Result, at: Moment) -> HostWait:
-    """Until the reset the host names, else with backoff; never longer than `max_wait` in all.
+    """Return the wait until the reset that the host reported, else with backoff; at most `max_wait`
+    in total.
 
-    A reset that has just passed is no promise: each wait in a row has at least twice the length
-    that the one before had to have.
+    A reset that has just passed is not reliable: each consecutive wait lasts at least twice as long
+    as the one before had to.
     """
     longest_s = MAX_HOST_WAIT_S if host.max_wait is None else host.max_wait
     least_ms = _doubled(FIRST_MS, run.host_waits, LONGEST_HOST_WAIT_MS)
@@ -57,7 +58,7 @@ def host_wait(run: LoopState, host: HostOptions, result: Result, at: Moment) -> 
 
 
 def left_ms(wait: WaitFor, at: Moment) -> int:
-    """How much longer a wait lasts; not positive once it is over."""
+    """Return how much longer a wait lasts; not positive once it is over."""
     ends = []
     if wait.until_ran_ms is not None:
         ends.append(wait.until_ran_ms - at.ran_ms)
