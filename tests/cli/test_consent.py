@@ -331,17 +331,45 @@ name: mend
 goal: It is there
 tools: ["touch checked; false", {action: Fix it, action_type: prompt}]
 """
+AGENT = "{action: Fix it, action_type: prompt}"
+FIXED_BY_AGENTS = {
+    "fix": GOAL,
+    "apply": f"""\
+paradigm: convergence
+name: mend
+check: touch checked; echo 3
+toward: 0
+using: {AGENT}
+""",
+    "fix_tests": f"""\
+paradigm: invariants
+name: mend
+constraints:
+  - name: tests
+    check: touch checked; false
+    fix: {AGENT}
+""",
+    "turn": f"""\
+paradigm: relay
+name: mend
+plan: plan.md
+agent: {AGENT}
+""",
+}
 MISSING = (
-    "error: `claude` is not on PATH, but state `fix` needs it to run an agent\n"
+    "error: `claude` is not on PATH, but state `{state}` needs it to run an agent\n"
     "   = help: install it (`ll-loop doctor` shows what is installed), choose another with `--host`, or name "
-    'your own in the loop: `host: {name: command, command: [my-agent, "{prompt}"]}`\n'
+    'your own in the loop: `host: {{name: command, command: [my-agent, "{{prompt}}"]}}`\n'
 )
 
 
-def test_a_missing_agent_is_refused_before_the_first_action(project: Project):
-    project.loop("mend", GOAL)
+@pytest.mark.parametrize("state", FIXED_BY_AGENTS)
+def test_a_missing_agent_is_refused_before_the_first_action(project: Project, state: str):
+    project.loop("mend", FIXED_BY_AGENTS[state])
+    (project.root / "plan.md").write_text("1. all of it\n")
     refused = project.ll("run", "mend", env=without_agents(project))
-    assert (refused.returncode, refused.stdout, refused.stderr) == (2, "", MISSING)
+    error = MISSING.format(state=state)
+    assert (refused.returncode, refused.stdout, refused.stderr) == (2, "", error)
     assert not (project.root / "checked").exists()
 
 
