@@ -308,6 +308,7 @@ def test_what_people_are_shown(text, shown):
         pytest.param("echo ${state.iteration}>x", 'echo "2">x', {}, id="no descriptor"),
         pytest.param("cat ${state.iteration}<x", 'cat "2"<x', {}, id="nor one to read from"),
         pytest.param("echo '${state.iteration}>x'", "echo '2>x'", {}, id="no redirection"),
+        pytest.param("echo '${state.iteration}<x'", "echo '2<x'", {}, id="nor here"),
         pytest.param("echo ${state.name}>x", "echo fix>x", {}, id="no number"),
         pytest.param("echo ${prev.exit_code:int}>x", 'echo "0">x', {}, id="no descriptor either"),
         pytest.param("((${prev.exit_code:int}>2))", "((0>2))", {}, id="compared"),

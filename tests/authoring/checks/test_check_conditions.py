@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from little_loops.authoring.checks.check_conditions import Compiler
 from tests.authoring.telling import row, told
 
 
@@ -214,3 +215,36 @@ CONDITIONS = [
 @pytest.mark.parametrize(("source", "expected"), CONDITIONS)
 def test_each_problem_has_its_words_and_its_place(source: str, expected: str) -> None:
     assert told(source) == expected
+
+
+@pytest.mark.parametrize(("length", "is_looked_at"), [(399_999, True), (400_000, False)])
+def test_so_much_of_wrong_patterns_is_looked_at(length: int, is_looked_at: bool) -> None:
+    compiler = Compiler()
+    compiler.pattern_error("(" + "a" * (length - 1))
+    assert (compiler.pattern_error("(b") is not None) is is_looked_at
+
+
+def test_so_many_patterns_that_are_too_large_are_looked_at() -> None:
+    compiler = Compiler()
+    errors = [compiler.pattern_error(f"\\pL{{1000}}{number}") for number in range(5)]
+    assert [error is not None for error in errors] == [True, True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("path", "is_looked_at"),
+    [
+        pytest.param("[" * 10_000, True, id="as long as it may be"),
+        pytest.param("[" * 10_001, False, id="longer"),
+        pytest.param('.a * "x" [', False, id="a text that is repeated"),
+        pytest.param(".a * 2 [", True, id="a product"),
+        pytest.param('"x" [', True, id="a text"),
+    ],
+)
+def test_which_filters_are_looked_at(path: str, is_looked_at: bool) -> None:
+    assert (Compiler().filter_error(path) is not None) is is_looked_at
+
+
+def test_so_many_filters_are_looked_at() -> None:
+    compiler = Compiler()
+    errors = [compiler.filter_error(f"[{number}") for number in range(101)]
+    assert [error is not None for error in errors] == [True] * 100 + [False]

@@ -247,13 +247,12 @@ def test_what_has_been_told_is_not_told_again() -> None:
 def test_suggestions_end_where_nobody_reads_on_also_for_words() -> None:
     states = "".join(f"  s{number}: {{terminal: true, shell: bsh}}\n" for number in range(150))
     problems = load(f"initial: s0\nstates:\n{states}", "x.yaml", "x").problems
-    assert problems[0].help == "did you mean `sh`?"
-    assert problems[-1].help == "the default of `shell` is sh"
+    helps = [problem.help for problem in problems]
+    assert helps == ["did you mean `sh`?"] * 120 + ["the default of `shell` is sh"] * 30
 
 
 def test_suggestions_end_where_nobody_reads_on() -> None:
     keys = "".join(f"on_fial{number}: x\n" for number in range(400))
     problems = load(keys + MACHINE, "x.yaml", "x").problems
-    assert len(problems) == 400
-    assert problems[0].help == "your own keys begin with `x-`"
-    assert problems[-1].help is None
+    helps = [problem.help for problem in problems]
+    assert helps == ["your own keys begin with `x-`"] * 120 + [None] * 280
