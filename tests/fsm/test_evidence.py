@@ -756,6 +756,40 @@ def test_what_cannot_be_put_back_is_an_error_that_names_it():
     assert world.log[-1]["error"] == "could not be restored: tests/t: read-only"
 
 
+def test_of_several_files_that_cannot_be_put_back_the_first_is_named():
+    world = goal(1, agent(tests__t="1", tests__u="1", tests__v="1"))
+    world.trees.stuck = ("tests/t", "tests/u", "tests/v")
+    begin(world, evidence="on")
+    assert world.log[-1]["error"] == "could not be restored: tests/t: read-only and 2 more"
+
+
+def test_passes_before_a_failure_on_the_same_tree_count_no_more():
+    """It failed on this tree in between, so one pass is not enough."""
+    states = {
+        "check": {"action": "t", "check": True, "on_pass": "lint", "on_fail": "fix"},
+        "lint": {"action": "l", "check": True, "on_pass": "done", "on_fail": "fix"},
+        "fix": {"action": "/fix", "next": "check"},
+        "done": {"terminal": True},
+    }
+    loop = {"states": states, "paradigm": "fsm"}
+    world = goal(0, 1, agent(), 1, agent(), 0, 0, 0, 0, loop=loop)
+    assert story(world) == dedent("""\
+        check -> lint (on_pass)
+        lint -> fix (on_fail)
+        fix -> check (next)
+        iteration 2
+        check -> fix (on_fail)
+        fix -> check (next)
+        iteration 3
+        recheck check here: it failed on the same tree in iteration 2
+        warning: `check` failed in iteration 2 and passes now, on the same tree
+        check -> lint (on_pass)
+        recheck lint here: it failed on the same tree in iteration 1
+        warning: `lint` failed in iteration 1 and passes now, on the same tree
+        lint -> done (on_pass)
+        loop_complete: completed, terminal""")
+
+
 def test_something_that_changes_tests_as_fast_as_they_are_put_back_fails():
     world = goal(1, agent(tests__t="1"))
     world.trees.keeps_changing = {"tests/t": "1"}

@@ -301,6 +301,12 @@ def test_what_people_are_shown(text, shown):
             id="words",
         ),
         pytest.param("ls ${env.EMPTY:words} x", "ls  x", {}, id="no words"),
+        pytest.param(
+            "ls ${context.a:words:-x y} ${env.A:words:-y z}",
+            'ls "${LL_V1}" "${LL_V2}" "${LL_V2}" "${LL_V3}"',
+            {"LL_V1": "x", "LL_V2": "y", "LL_V3": "z"},
+            id="words of a fallback",
+        ),
         pytest.param("ls ${context.dir:q}", 'ls "${LL_V1}"', {"LL_V1": "src/"}, id="one word"),
         pytest.param(
             "ls ${context.both:q}", 'ls "${LL_V1}"', {"LL_V1": "it's 3 errors"}, id="one with data"

@@ -107,9 +107,9 @@ def to_plain(value: Any) -> Any:
         return encode(value)
     if isinstance(value, Mapping):
         return {name: to_plain(item) for name, item in value.items()}
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, tuple):
         return [to_plain(item) for item in value]
-    return value
+    return value  # a list is plain data already
 
 
 def layout(kind: Any) -> Layout:

@@ -73,6 +73,20 @@ CONDITIONS = [
         """,
     ),
     row(
+        "a variable that is no pattern, and one that is",
+        judging(
+            "type: any, source: check, of: ["
+            "{type: output_contains, pattern: '${context.words}'}, "
+            "{type: output_contains, pattern: '${context.look}'}]",
+            "{words: all (, look: ok(?!ay)}",
+        ),
+        """
+        error[LL209] 6:135 '${context.look}'
+          `ok(?!ay)` cannot be used as a pattern: invalid perl operator: (?!
+          help: look-arounds and back-references are not supported; `regex: false` matches the text literally
+        """,
+    ),
+    row(
         "a broken pattern that must be one, twice",
         judging(
             "type: all, source: check, of: [{type: output_contains, pattern: '(', regex: true}, "

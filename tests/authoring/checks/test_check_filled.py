@@ -87,6 +87,18 @@ SCRIPTS = [
         """,
     ),
     row(
+        "beside a variable that has no such part",
+        acting("echo ${context.a.b}; eval ${env.A}", "context: {a: 1}"),
+        """
+        error[LL403] 6:18 ${context.a.b}
+          `context.a.b` does not exist
+          help: `context.a` has no such value
+        error[LL407] 6:39 ${env.A}
+          `${env.A}` is inside the program text of `eval`, and would be run
+          help: run the command itself, with the value as its argument
+        """,
+    ),
+    row(
         "what stands first decides who reads it",
         acting("${context.b} ${env.A}; eval ${env.A}"),
         """

@@ -66,6 +66,7 @@ def told(text: str, parser: Any) -> str:
         ("- a\nb: 1\n", "LL025 2:1 'b: 1' the indentation of this line does not match any line above"),
         ("a: 1\nfoo\nb: 2\n", "LL026 2:1 'foo' a key must be followed by a colon and a space"),
         ("key\nb: 1", "LL026 1:1 'key' a key must be followed by a colon and a space"),
+        ("a:b: c: d\nfoo\n", "LL026 1:1 'a:b: c: d' a key must be followed by a colon and a space"),
         ("a:b\nc: 1\n", "LL026 1:1 'a:b' a key must be followed by a colon and a space"),
         ("a: @x y\n", "LL027 1:4 '@x y' text that begins with `@` must be quoted"),
         ("a: `x`\n", "LL027 1:4 '`x`' text that begins with a backtick must be quoted"),

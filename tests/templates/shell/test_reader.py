@@ -152,6 +152,12 @@ def test_values_may_stand(script, expected):
         pytest.param("done @", ["no: command"], id="after the end of a loop"),
         pytest.param("$CMD @", ["no: vanishing"], id="after what may be empty"),
         pytest.param('$SUDO $CMD "@"', ["no: vanishing"], id="after two of these"),
+        pytest.param("${CMD} @", ["no: vanishing"], id="after one in braces"),
+        pytest.param("`cmd` @", ["no: vanishing"], id="after backticks"),
+        pytest.param("$(cmd) @", ["no: vanishing"], id="after a substitution"),
+        pytest.param(
+            "echo ${x:-`@`} $((`@`))", ["no: backticks"] * 2, id="the inner reason counts"
+        ),
         pytest.param("echo `cat @`", ["no: backticks"], id="backticks"),
         pytest.param('echo "`cat @`"', ["no: backticks"], id="backticks in quotes"),
         pytest.param("echo $((@ + 1))", ["no: arithmetic"], id="arithmetic"),
@@ -566,6 +572,29 @@ def test_nesting_is_read_to_forty_levels(opens, closes):
     assert told(f"{opens * 39}1{closes * 39}\necho @") == ["bare+"]
     deeper = "no: unclear (more than 40 levels of nesting)"
     assert told(f"{opens * 40}1{closes * 40}\necho @") == [deeper]
+
+
+@pytest.mark.parametrize(
+    ("script", "place"),
+    [
+        ("echo ${x:-@}", Place("bare", "parameter")),
+        ("echo $((@))", Place("bare", "arithmetic")),
+        ("echo `@`", Place("bare", "backticks")),
+        ("echo $'@'", Place("literal", "dollar quotes")),
+        ("cat <<'E'\n@\nE", Place("literal", "literal document")),
+        ("echo \\@", Place("bare", "backslash")),
+        ('echo "\\@"', Place("double", "backslash")),
+        ("cat <<E\n\\@\nE", Place("document", "backslash")),
+        ("echo $@", Place("bare", "dollar")),
+        ('echo "$@"', Place("double", "dollar")),
+        ("coproc @", Place("bare", "unclear", "`coproc`")),
+        ("echo @ '", Place("bare", "unbalanced", "a `'` that is not closed")),
+        ("# @", Place("comment")),
+    ],
+)
+def test_how_a_value_would_be_quoted(script, place):
+    (found,) = read_script(script.replace("@", HOLE)).places
+    assert found._replace(splits=False) == place
 
 
 def test_of_a_script_that_is_not_balanced_no_more_is_told():
