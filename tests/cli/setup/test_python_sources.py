@@ -19,7 +19,7 @@ SRC = {"src/leap/__init__.py": "", "src/my-data/__init__.py": "", "src/leap.egg-
 COPY = {"venv/lib/python3.12/site-packages/leap/__init__.py": ""}
 COPIED = "venv/lib/python3.12/site-packages/leap"
 BLIND = (
-    f"tests import `leap` from {COPIED}, not from src, so they do not see a fix; "
+    f"tests import `leap` from {COPIED}, not from src, so they would not see a fix; "
     "`venv/bin/python3 -m pip install -e .` changes that"
 )
 

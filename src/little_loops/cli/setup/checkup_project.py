@@ -134,7 +134,8 @@ def imports(patient: CheckupInputs) -> Iterator[Finding]:
         if any(_runs(loop, f"-m {tool}") for tool in TOOLS) and not _runs(loop, PATH)
     ]
     if blind_loops:
-        yield Finding("imports", "warning", blind(copy), listed(blind_loops), editable(copy))
+        why = f"{listed(blind_loops)} would not see a fix"
+        yield Finding("imports", "warning", blind(copy), why, editable(copy))
 
 
 def _runs(loop: FSMLoop, words: str) -> bool:

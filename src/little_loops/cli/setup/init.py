@@ -97,7 +97,8 @@ def main(argv: Sequence[str]) -> int:
             )
         written = evidence_for(tests.check, root, quiet=bool(args.quiet))
         if written.cannot_run:
-            warnings.append(f"the tests cannot run yet: {written.cannot_run}")
+            left_out = "`clean: true` is left out"
+            warnings.append(f"the tests cannot run yet: {written.cannot_run} ({left_out})")
     text = filled(name, found, written)
     _check_valid(text, template.loop)
     for path, why in write(root, template.loop, text).items():

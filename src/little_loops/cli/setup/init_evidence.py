@@ -90,7 +90,7 @@ def evidence_for(check: Check | None, root: str, *, quiet: bool) -> Written:
         stop.close()
     if not quiet and proof.why_not is None:
         talk("Wrote `clean: true`: a pass counts only if a clean copy confirms it")
-    elif not quiet:
+    elif not quiet and not proof.cannot_run:
         talk(f"Left out `clean: true`: {proof.why_not}")
     return Written(protect, proof.why_not is None, proof.cannot_run)
 

@@ -78,12 +78,12 @@ def seeing_sources(
         return ProjectTests(check._replace(command=command, script=script), copy)
     if copy is None:
         return ProjectTests(check)
-    return ProjectTests(check, copy, f"{blind(copy)}; `{editable(copy)}` changes that")
+    why = f"{blind(copy)}, so they would not see a fix; `{editable(copy)}` changes that"
+    return ProjectTests(check, copy, why)
 
 
 def blind(copy: str) -> str:
-    name = os.path.basename(copy)
-    return f"tests import `{name}` from {copy}, not from {SOURCES}, so they do not see a fix"
+    return f"tests import `{os.path.basename(copy)}` from {copy}, not from {SOURCES}"
 
 
 def editable(copy: str) -> str:
