@@ -126,6 +126,12 @@ class Place(NamedTuple):
     def python(self) -> str:
         return self.program("python" if self.runner else "python3")
 
+    def lacks(self, module: str) -> str:
+        """Why a module cannot be imported; a runner that could not install it has said why."""
+        if self.runner is not None:
+            return f"{self.runner} cannot import {module}, see the log"
+        return f"{module} is not installed for {self.python}"
+
     def needs(self, module: str) -> dict[str, Any]:
         """The program behind a module; a runner would install what is missing, so it is not asked."""
         if self.runner is not None:
@@ -146,7 +152,7 @@ def _tests(place: Place, has_pytest: bool) -> Check | None:
     files = list(_test_files(place.root))
     if has_pytest or any(_is_for_pytest(text) for _, text in files):
         command = f"{python} -m pytest -q"
-        missing = need(f"{python} -c 'import pytest'", f"pytest is not installed for {python}")
+        missing = need(f"{python} -c 'import pytest'", place.lacks("pytest"))
         # 2: a test file cannot be imported; 5: there are no tests (any more).
         script = f"{missing}\n{command}"
         return Check("pytest", command, script, (1, 2, 5), **place.needs("pytest"))
@@ -187,7 +193,7 @@ def _ruff(place: Place) -> Check:
 def _mypy(place: Place, project: dict[str, Any]) -> Check:
     python = place.python
     command = f"{python} -m mypy{_target(place.root, project)}"
-    missing = need(f"{python} -c 'import mypy'", f"mypy is not installed for {python}")
+    missing = need(f"{python} -c 'import mypy'", place.lacks("mypy"))
     script = count(command, "mypy", ": error:", "1")
     return Check("mypy", command, f"{missing}\n{script}", counts=True, **place.needs("mypy"))
 
