@@ -213,6 +213,20 @@ def test_a_definition_that_a_killed_turn_rewrote_is_not_continued_with(tmp_path)
     assert "! .loops/fix.yaml was changed by the agent: restored" in ended.stdout
 
 
+def test_protected_links_out_of_the_project_are_named(tmp_path):
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"), PROTECTED)
+    (tmp_path / "shared").write_text("")
+    (project.root / "tests/shared").symlink_to(tmp_path / "shared")
+    (project.root / "tests/gone").symlink_to(tmp_path / "gone")
+    (project.root / "tests/own").symlink_to("check.py")
+    ended = run(project)
+    assert ended.returncode == 0
+    assert (
+        "warning: protected links point out of the project, where changes are not detected:"
+        " tests/shared\n"
+    ) in ended.stderr
+
+
 @pytest.mark.parametrize(("spared", "exit_code"), [("", 3), (", '!/src'", 0)])
 def test_what_a_protected_link_leads_to_is_protected_unless_it_is_spared(
     tmp_path, spared, exit_code

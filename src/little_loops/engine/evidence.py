@@ -48,7 +48,7 @@ from little_loops.system.stops import StopFlag
 from little_loops.system.user_state import state_home
 from little_loops.trees import copies, model
 from little_loops.trees.git import Interrupted, find_git
-from little_loops.trees.guard import Guard
+from little_loops.trees.guard import Guard, leads_out
 from little_loops.trees.patterns import Patterns
 from little_loops.trees.rules import IgnoreFile, Rules, find_repository, plain_scope, within
 from little_loops.trees.start import MAX_AROUND
@@ -393,7 +393,11 @@ def _first_warnings(trees: RunTrees, taken: model.Snapshot) -> Iterator[str]:
     if taken.unstored:
         paths = listed(taken.unstored, len(taken.unstored))
         yield f"too large to store, so it cannot be restored: {paths}"
-    yield from _led_to(trees.store.guard(taken.guard))
+    guard = trees.store.guard(taken.guard)
+    yield from _led_to(guard)
+    if out := [path for path in guard.links() if leads_out(trees.project, path)]:
+        paths = listed(out, len(out))
+        yield f"protected links point out of the project, where changes are not detected: {paths}"
     if trees.loop.evidence.clean and trees.rules.prefix and trees.rules.around is None:
         yield (
             f"the repository has more than {MAX_AROUND:,} files outside this project, so the clean"

@@ -62,6 +62,9 @@ class Guard(NamedTuple):
     paths: Mapping[str, Guarded]
     led_to: tuple[str, ...] = ()
 
+    def links(self) -> list[str]:
+        return sorted(path for path, one in self.paths.items() if one.kind == "link")
+
 
 def encode(guard: Guard) -> bytes:
     lines: list[object] = [{"led_to": guard.led_to}]
@@ -433,6 +436,12 @@ def links_to(project: str, link: str) -> list[str]:
     end = "/".join(here)
     holds_it = not end or f"{link}/".startswith(f"{end}/")
     return passed[1:] if holds_it or GIT in here else [*passed[1:], end]
+
+
+def leads_out(project: str, link: str) -> bool:
+    """Whether a link leads to something that exists outside the project."""
+    end = os.path.realpath(os.path.join(project, link))
+    return os.path.exists(end) and not is_inside(end, os.path.realpath(project))
 
 
 def _link_text(project: str, path: str) -> str | None:
