@@ -1,1 +1,1 @@
-"""Carry a run out: drive the machine, perform its commands, start and resume runs."""
+"""Carry out a run: drive the machine, perform its commands, start and resume runs."""

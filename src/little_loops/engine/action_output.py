@@ -1,4 +1,4 @@
-"""Keep what an action prints, show it to whoever looks on, and turn it into a result.
+"""Store what an action prints, forward it to observers, and turn it into a result.
 
 Not here: the files themselves (`runs.output_files`), running an action (`action_process`).
 """
@@ -23,10 +23,10 @@ TRIM_AFTER = 64 << 20
 
 
 class Streams:
-    """Both streams of one action, kept, watched and scanned.
+    """Both output streams of one action: stored, forwarded and scanned for signals.
 
-    What a shell action prints is its output.  What an agent's program prints is its stream of
-    events, for programs; what the agent said is found in it by whoever listens.
+    A shell action's output is what it prints. An agent's program prints a stream of events;
+    `listen` extracts what the agent said from it.
     """
 
     def __init__(
@@ -73,7 +73,8 @@ class Streams:
 
 
 def output_at(at: Workplace) -> RunOutput:
-    """Where the outputs of a run go; those of a lone action into its directory."""
+    """Return where the outputs of a run are stored; those of a single action go to its
+    directory."""
     if at.output is not None:
         return at.output
     folder = Folder.at(at.run_dir)
@@ -82,13 +83,14 @@ def output_at(at: Workplace) -> RunOutput:
 
 
 def kept_text(at: Workplace, job: Job, text: str) -> dict[str, Any]:
-    """The fields of a result that say what an agent answered, or where that is."""
+    """Store an agent's answer. Return the fields of the result that hold it, or name its file."""
     raw = text.encode("utf-8", "replace")
     return kept_output(output_at(at).keep(job.step, job.attempt, raw, "text"))
 
 
 def kept_structured(at: Workplace, job: Job, answer: Any) -> dict[str, Any]:
-    """The fields of a result that hold an agent's structured answer, or say where it is."""
+    """Store an agent's structured answer. Return the fields of the result that hold it, or name its
+    file."""
     if answer is None or len(raw := to_json(answer)) <= INLINE:
         return {"structured": answer}
     return {"structured_file": _file(output_at(at).keep(job.step, job.attempt, raw, "json"))}
@@ -99,7 +101,7 @@ def _printed(out: Output) -> dict[str, Any]:
 
 
 def kept_output(out: Output) -> dict[str, Any]:
-    """The fields of a result that say what its output is, or where."""
+    """Return the fields of a result that hold its output, or name its file."""
     if out.text is not None:
         return {"output": without_newline(out.text), "open_ended": _is_open_ended(out)}
     return {"output": None, "output_file": _file(out), "tail": out.tail[-TAIL:]}
@@ -110,7 +112,7 @@ def _is_open_ended(out: Output) -> bool:
 
 
 def structured_output(out: Output) -> dict[str, Any]:
-    """What a command printed as one small JSON object can be named field by field."""
+    """Return a small JSON object that a command printed, so that templates can use its fields."""
     head = without_colours(out.head)
     if out.size > INLINE or not head.lstrip().startswith("{"):
         return {}
@@ -130,11 +132,11 @@ def _file(output: Output) -> FileRef | None:
 
 
 class Trimmer:
-    """Drops the oldest outputs of a run when there are too many; looks only now and then."""
+    """Deletes the oldest outputs of a run when there are too many; checks only occasionally."""
 
     def __init__(self, run_dir: str) -> None:
         self._run_dir = run_dir
-        self._since = TRIM_AFTER  # what earlier processes of this run kept counts too
+        self._since = TRIM_AFTER  # what earlier processes of this run stored counts too
 
     def count(self, result: Result) -> None:
         files = (

@@ -1,8 +1,8 @@
-"""Run the program of an action: its environment, its time, a stop, and the notes it leaves.
+"""Run the program of an action: its environment, its time limit, a stop, and the notes it leaves.
 
-What a shell, an agent and an action of our own have in common; each has a module of its own.
+This is common to shell actions, agents and built-in actions; each has a module of its own.
 
-Not here: what becomes of the output (`action_output`), processes themselves (`system.process`).
+Not here: storing the output (`action_output`), processes themselves (`system.process`).
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
 CONTINUATION_CAP = 8 << 10
 EMPTY_NOTES = ("", "Ready for fresh session")
-"""Handoff texts that say nothing: the continuation is in a file, then."""
+"""Handoff texts without content: the continuation is in a file."""
 
 
-class Printed(Protocol):
-    """Takes what a program prints."""
+class OutputSink(Protocol):
+    """Receives the output of a program."""
 
     def stdout(self, chunk: bytes) -> None: ...
     def stderr(self, chunk: bytes) -> None: ...
 
 
 class Workplace(NamedTuple):
-    """Where the actions of a run work, and what they are given and watched with."""
+    """Where the actions of a run work, their environment, and who observes them."""
 
     project: str
     run_dir: str
@@ -59,8 +59,8 @@ class Workplace(NamedTuple):
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """What actions get of the caller's own environment."""
-    # `LL_DETACHED` marks this run as one on its own feet; a run inside an action is not.
+    """Return the part of the caller's environment that actions inherit."""
+    # `LL_DETACHED` marks this run as independent; a run inside an action is not.
     dropped = (*SESSION_VARIABLES, "LL_DETACHED")
     return {name: value for name, value in environ.items() if name not in dropped}
 
@@ -68,7 +68,7 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
 def environment(
     at: Workplace, run: LoopState, job: Job, written: Mapping[str, str]
 ) -> dict[str, str]:
-    """The environment of an action; `written` is what the loop's author put there."""
+    """Return the environment of an action; `written` is what the loop's author set."""
     own = {
         **marks_of(run.run, job.step, job.attempt),
         "LL_ITERATION": str(job.iteration),
@@ -87,7 +87,7 @@ def run_program(
     job: Job,
     argv: Sequence[str],
     env: Mapping[str, str],
-    streams: Printed,
+    streams: OutputSink,
     *,
     plan: Plan,
     stdin: bytes | None = None,
@@ -111,7 +111,7 @@ def run_program(
         )
     except process.CannotStart as problem:
         return problem
-    except OSError as error:  # the disk is full, most likely
+    except OSError as error:  # probably the disk is full
         raise failure(error, "write", at.run_dir) from error
 
 
@@ -122,7 +122,7 @@ def cut_by(job: Job, ended: process.Ended | process.CannotStart) -> CutBy:
 
 
 def write_file(at: Workplace, name: str, text: str) -> None:
-    """Put a file of ours into the run's directory, whatever an action has put in its place."""
+    """Write a file into the run's directory, replacing whatever an action put in its place."""
     path = os.path.join(at.run_dir, name)
     try:
         with suppress(FileNotFoundError):
@@ -139,27 +139,27 @@ def write_file(at: Workplace, name: str, text: str) -> None:
 Stamp = tuple[int, int]
 
 
-class Heard(NamedTuple):
-    """A signal line, and what kept its notes from being read."""
+class ParsedSignal(NamedTuple):
+    """A signal line, and a warning if its notes could not be read."""
 
     line: SignalLine | None = None
     warnings: tuple[str, ...] = ()
 
 
 class Notes(NamedTuple):
-    """The files in which an action may leave notes, and what lay there before it began."""
+    """The files in which an action may leave notes, and their stamps from before it started."""
 
     before: Mapping[str, Stamp | None]
 
-    def signal_line(self, marker: str, payload: str) -> Heard:
+    def signal_line(self, marker: str, payload: str) -> ParsedSignal:
         kind = SIGNALS.get(marker, marker)
         if kind != "handoff" or payload not in EMPTY_NOTES:
-            return Heard(SignalLine(kind, payload))
+            return ParsedSignal(SignalLine(kind, payload))
         written, warnings = self._written()
-        return Heard(SignalLine(kind, written or payload), warnings)
+        return ParsedSignal(SignalLine(kind, written or payload), warnings)
 
     def _written(self) -> tuple[str | None, tuple[str, ...]]:
-        """What the action wrote for its successor, if it did so while it ran."""
+        """Return the notes that the action wrote while it ran, if any, and warnings."""
         warnings: list[str] = []
         for path, before in self.before.items():
             if _stamp(path) not in (None, before):
@@ -171,7 +171,8 @@ class Notes(NamedTuple):
 
 
 def hand_over(at: Workplace, continuation: str | None) -> Notes:
-    """Lay the notes of the session before ready, and remember what is there already."""
+    """Write the notes of the previous session for the action, and remember which files already
+    exist."""
     if continuation:
         write_file(at, CONTINUE, continuation + "\n")
     return Notes({path: _stamp(path) for path in _note_files(at.run_dir, at.project)})

@@ -1,9 +1,9 @@
-"""Run one turn of an agent: a host builds the command line and reads the stream; this carries it.
+"""Run one turn of an agent: a host builds the command line and reads the stream of its program.
 
-The agent's own text is what its action printed: it is kept as the output, and signal lines count
-in it alone.  The stream itself is kept beside it, for whoever wants to know what really happened.
+The output of the action is the agent's own text: it is stored as the output, and only its signal
+lines count. The raw stream is stored beside it.
 
-Not here: how a CLI speaks (`hosts`), where an ending leads (`hosts.base.WAYS`, `machine`).
+Not here: the protocol of a CLI (`hosts`), what an outcome leads to (`hosts.base.WAYS`, `machine`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from signal import SIGKILL, SIGTERM
 
 from little_loops.engine.action_output import Streams, kept_structured, kept_text
 from little_loops.engine.action_process import (
-    Heard,
     Notes,
+    ParsedSignal,
     Workplace,
     cut_by,
     environment,
@@ -66,11 +66,12 @@ ANSWER_S = 10.0
 ANSWER_GRACE_S = 1.0
 NOT_FOUND = 127
 JUST_PASSED_MS = 10_000
-"""An agent may take so long to end that the reset it names has passed: then it is asked at once."""
+"""An agent may exit so late that the reset time it reported has passed: then it is retried at
+once."""
 RESTORED = "Protected files that must not be changed were restored"
 READY = "Ready for fresh session"
 READY_LINE = re.compile(rf"[\s*_`'\"]*{READY}[\s*_`'\".!]*", re.IGNORECASE)
-"""The words that say the notes are in a file, as models write them: in bold, with a full stop."""
+"""The line that says the notes are in a file, as models write it: in bold, with a full stop."""
 
 
 def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) -> ActionOutcome:
@@ -89,18 +90,20 @@ def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) 
     if why_not:
         return ActionOutcome(Result(None, 0, failure=why_not))
     turn = AgentTurn(at, host.reader(request))
-    streams = Streams(at, command.job, turn.hear, is_agent=True)
+    streams = Streams(at, command.job, turn.feed, is_agent=True)
     ended, cut = _run(at, command, host, argv, with_launch(launch, env), streams, launch.stdin)
     raw = streams.result(ended, "none" if cut == "host" else cut)
     if isinstance(ended, process.CannotStart):
         return ActionOutcome(raw)
     outcome = turn.outcome(ended, raw, cut)
     result = _result(at, command, raw, outcome)
-    heard = _signal(notes, turn, result)
-    return ActionOutcome(result, heard.line, (*outcome.warnings, *heard.warnings, *_left(ended)))
+    parsed = _signal(notes, turn, result)
+    return ActionOutcome(
+        result, parsed.line, (*outcome.warnings, *parsed.warnings, *_leftover_warnings(ended))
+    )
 
 
-def _left(ended: process.Ended) -> Iterator[str]:
+def _leftover_warnings(ended: process.Ended) -> Iterator[str]:
     if ended.left:
         names = ", ".join(f"{one.name} (pid {one.pid})" for one in ended.left)
         yield f"ended processes that the agent had left running: {names}"
@@ -116,7 +119,7 @@ def _run(
     stdin: bytes,
 ) -> tuple[process.Ended | process.CannotStart, Cut]:
     plan = host.stop_plan(command.job.kill_grace_s)
-    # What it left running could change what is about to be judged.
+    # Processes it left running could change what is judged next.
     leftovers = ((SIGTERM, command.job.kill_grace_s),)
     try:
         ended = run_program(
@@ -150,7 +153,7 @@ def request_for(at: Workplace, command: RunAgent, host: Host, text: str) -> Requ
 
 
 def _with_continuation(at: Workplace, command: RunAgent, text: str) -> str:
-    """Notes of the session before this one are data: named by one line, or quoted in a prompt."""
+    """Add the notes of the previous session as data: named in one line, or quoted in a prompt."""
     if command.restored:
         text = f"{text}\n\n{RESTORED}: {', '.join(command.restored)}"
     if not command.job.continuation:
@@ -161,7 +164,7 @@ def _with_continuation(at: Workplace, command: RunAgent, text: str) -> str:
 
 
 def _argv(at: Workplace, launch: Launch, env: Mapping[str, str]) -> tuple[list[str], str | None]:
-    """The command line with its program as an absolute path, or why it cannot be run."""
+    """Return the command line with an absolute path of its program, or why it cannot run."""
     for name, content in launch.files.items():
         write_file(at, name, content)
     argv = list(argv_with_files(launch, at.run_dir))
@@ -172,29 +175,30 @@ def _argv(at: Workplace, launch: Launch, env: Mapping[str, str]) -> tuple[list[s
 def _plugin_dirs(
     at: Workplace, job: Job, host: Host, request: Request, env: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Where `/ll:` commands come from, unless the user has a plugin of that name."""
+    """Return where `/ll:` commands come from, unless the user has a plugin of that name."""
     ours = request.kind == "slash" and request.action.lstrip().startswith("/ll:")
     if host.name != "claude" or not ours:
         return ()
     program = find_program("claude", env.get("PATH"), at.project)
     if program.why_not:
         return ()
-    from little_loops.hosts.plugin import plugin_dirs  # only its own commands need it
+    from little_loops.hosts.plugin import plugin_dirs  # only our own commands need it
 
     def ask(argv: Sequence[str]) -> tuple[int, str]:
-        return _ask(at, job, argv, {**env, **request.env}, request.cwd)
+        return _run_short_command(at, job, argv, {**env, **request.env}, request.cwd)
 
     return plugin_dirs(request.action, ask, program.path)
 
 
 class StoppedBeforeStart(Exception):
-    """A stop was asked for before the agent itself was started."""
+    """A stop was requested before the agent itself was started."""
 
 
-def _ask(
+def _run_short_command(
     at: Workplace, job: Job, argv: Sequence[str], env: Mapping[str, str], cwd: str
 ) -> tuple[int, str]:
-    """Exit code and stdout of a short command, which ends with a stop or with the action's time."""
+    """Run a short command until a stop or the action's deadline. Return its exit code and
+    stdout."""
     printed = bytearray()
     allowed_s = [ANSWER_S] if job.deadline_ms is None else [ANSWER_S, job.deadline_ms / 1000]
     try:
@@ -221,7 +225,7 @@ def _ask(
 
 
 class LoginRefused(Exception):
-    """The CLI would only try again, in silence.  Raised where its output is read, this ends it."""
+    """The CLI would only retry silently. Raised while its output is read, this ends it."""
 
     def __init__(self, duration_ms: int) -> None:
         super().__init__("the login was refused")
@@ -229,7 +233,7 @@ class LoginRefused(Exception):
 
 
 class AgentTurn:
-    """One turn while it lasts: lines to the reader, what it says to whoever looks on."""
+    """One turn while it lasts: passes lines to the reader and activity to the observers."""
 
     def __init__(self, at: Workplace, reader: Reader) -> None:
         self._onlookers = at.onlookers
@@ -238,7 +242,7 @@ class AgentTurn:
         self._began = time.monotonic()
         self.scanner = at.scanner()
 
-    def hear(self, chunk: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         for line in self._lines.feed(chunk):
             self._line(line)
 
@@ -262,7 +266,7 @@ class AgentTurn:
                 raise LoginRefused(round((time.monotonic() - self._began) * 1000))
 
     def outcome(self, ended: process.Ended, raw: Result, cut_by: Cut) -> Outcome:
-        with suppress(LoginRefused):  # it has ended by itself
+        with suppress(LoginRefused):  # it exited by itself
             for line in self._lines.close():
                 self._line(line)
         stderr = (raw.stderr or "")[-STDERR_TAIL:]
@@ -270,11 +274,11 @@ class AgentTurn:
 
 
 def reported(data: Folder, options: HostOptions, step: int, attempt: int) -> Result:
-    """What a turn had said it used, by as much of its stream as was kept."""
+    """Return what an interrupted turn had reported as used, from the stored part of its stream."""
     request = Request(action="", kind="prompt", cwd="", session_id="")
     reader = host_named(options.host).reader(request)
     stem = output_stem(step, attempt)
-    # Where it is written, where a resume that was cut has put it, and where version one had it.
+    # Where it is written, where an interrupted resume moved it, and where version one stored it.
     for name in (LIVE["stdout"], f"{stem}.out", f"{stem}.jsonl"):
         with suppress(OSError, StorageError):
             for line in _kept(data, name):
@@ -310,7 +314,8 @@ def _result(at: Workplace, command: RunAgent, raw: Result, outcome: Outcome) -> 
 
 
 def _remaining(reset_ms: int | None) -> int | None:
-    """A reset long past names no time to wait for: growing waits, then, and no hammering."""
+    """Return the wait until a reset, or None if it is long past: then waits grow, to avoid
+    hammering."""
     past = reset_ms is not None and reset_ms + JUST_PASSED_MS < wall_ms()
     return None if past else reset_ms
 
@@ -321,11 +326,11 @@ def _exit_code(agent_result: AgentResult, outcome: Outcome) -> int:
     return EXIT_CODES["fail"] if agent_result == "fail" else ERROR_EXIT
 
 
-def _signal(notes: Notes, turn: AgentTurn, result: Result) -> Heard:
+def _signal(notes: Notes, turn: AgentTurn, result: Result) -> ParsedSignal:
     found = turn.scanner.found
     if found is not None:
         payload = READY if READY_LINE.fullmatch(found.payload) else found.payload
         return notes.signal_line(found.kind, payload)
     if result.agent == "handoff":
         return notes.signal_line("CONTEXT_HANDOFF", "")
-    return Heard()
+    return ParsedSignal()

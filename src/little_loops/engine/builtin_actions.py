@@ -1,4 +1,4 @@
-"""Run an action of our own, in this process: it prints, is kept and is judged as any other.
+"""Run a built-in action in this process; it is stored and judged like any other action.
 
 Not here: what such an action does (`relay.turns`).
 """

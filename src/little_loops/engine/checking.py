@@ -1,4 +1,4 @@
-"""Run the checks of a loop once, in order, without a run: nothing is claimed, kept or restored.
+"""Run the checks of a loop once, in order, without a run: nothing is claimed, stored or restored.
 
 Not here: which states are checks (`fsm.check_machine`).
 """
@@ -45,13 +45,13 @@ from little_loops.system.stops import StopFlag
 
 Answer = Literal["pass", "fail", "error"]
 SETUP = "set up"
-"""With a blank in it, no state of a loop has such a name."""
+"""No state of a loop can have this name, because it contains a space."""
 SHOWN = 8 << 10
-"""So much of the end of a long output is shown."""
+"""How much of the end of a long output is shown."""
 
 
 class CheckRun(NamedTuple):
-    """One check that ran: what it was, what came of it, what it printed."""
+    """One check that ran: the state, the verdict and the output."""
 
     state: str
     command: str
@@ -62,7 +62,7 @@ class CheckRun(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What the checks of a loop say; `error` means that they could not judge."""
+    """The result of a loop's checks; `error` means that they could not be judged."""
 
     answer: Answer
     checks: tuple[CheckRun, ...]
@@ -76,7 +76,7 @@ def run_checks(
     environ: Mapping[str, str],
     stop: StopFlag | None = None,
 ) -> Checked:
-    """Run these shell checks in `project`, which may be a copy; ends with the first that fails."""
+    """Run these shell checks in `project`, which may be a copy, until one fails."""
     machine = check_machine(loop, tuple(checks))
     with tempfile.TemporaryDirectory(prefix="ll-check-") as directory:
         at = Workplace(project, directory, inherited(environ), stop)
@@ -97,11 +97,11 @@ def run_checks_in_copy(
     environ: Mapping[str, str],
     stop: StopFlag | None = None,
 ) -> Checked:
-    """The same in a clean copy of the project as it is now; raises `StoreError` without git.
+    """Run the checks in a clean copy of the project as it is now. Raises `StoreError` without git.
 
-    Store and copy are thrown away, so that a run of the project is not kept waiting.
+    The store and the copy are temporary, so that runs of the project do not have to wait.
     """
-    from little_loops.trees.copies import CLEAN, CleanCopy  # only loops that want a copy
+    from little_loops.trees.copies import CLEAN, CleanCopy  # only loops that want a copy need it
     from little_loops.trees.git import find_git
     from little_loops.trees.store import TreeStore
 
@@ -125,7 +125,7 @@ def _after_setup(
     environ: Mapping[str, str],
     stop: StopFlag | None,
 ) -> Checked:
-    """Run `setup` first, as if it were a check; one that fails proves nothing about the others."""
+    """Run `setup` first, as if it were a check; if it fails, the checks prove nothing."""
     setup = loop.evidence.setup
     if setup is None:
         return run_checks(loop, checks, path, environ, stop)
@@ -138,7 +138,7 @@ def _after_setup(
 
 
 class CheckWorld:
-    """Real processes, and nothing that outlives them."""
+    """A world with real processes that stores nothing permanently."""
 
     def __init__(self, machine: FSMLoop, at: Workplace) -> None:
         self.machine = machine
@@ -151,7 +151,7 @@ class CheckWorld:
             self._note(entry)
 
     def save(self, run: LoopState) -> None:
-        """Nothing is kept."""
+        """Do nothing; nothing is stored."""
 
     def perform(self, run: LoopState, command: Command) -> Happening:
         match command:
@@ -165,7 +165,8 @@ class CheckWorld:
                 process_tree.sweep(run.run, (), grace_s, roots=roots, stop=stop)
                 return LeftoversEnded(self.clock.now(), command.ending)
             case _:
-                return WaitOver(self.clock.now())  # once in order, there is nothing to wait for
+                # The checks run once in order, so there is nothing to wait for.
+                return WaitOver(self.clock.now())
 
     def _run(self, run: LoopState, command: RunShell) -> Happening:
         filled = fill(command, self._values(run))
@@ -199,7 +200,7 @@ class CheckWorld:
 
 
 def _printed(directory: str, result: Result) -> str:
-    """The end of both streams."""
+    """Return the end of both streams."""
     texts = []
     for text, file in ((result.output, result.output_file), (result.stderr, result.stderr_file)):
         if file is not None:

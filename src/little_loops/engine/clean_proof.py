@@ -1,9 +1,9 @@
-"""Prove that a check can be trusted in a clean copy, before a loop is written that relies on it.
+"""Prove that a check works in a clean copy, before a loop that relies on it is written.
 
-It must pass or fail there as it does here, and a syntax error in a source file of the copy must turn
-it red: a check that still passes does not look at the copy.
+It must pass or fail there as it does here, and a syntax error in a source file of the copy must
+make it fail: a check that still passes does not test the copy.
 
-Not here: laying out the copy (`trees.copies`), running checks in it during a run (`evidence`).
+Not here: creating the copy (`trees.copies`), running checks in it during a run (`evidence`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from little_loops.trees.rules import Rules, find_repository
 from little_loops.trees.store import TreeStore
 
 LIMIT_S = 120.0
-"""How long the check may take each time; a longer one is not tried."""
+"""How long the check may take each time."""
 MOST_TRIED = 3
 KEPT = 1 << 20
 SOURCES = (
@@ -38,7 +38,7 @@ SOURCES = (
     *("c", "h", "cc", "cpp", "cs", "ex", "scala", "lua", "pl", "sh"),
 )
 ENTRANCES = frozenset({"__init__", "index", "main", "lib", "mod", "app"})
-"""Files that most likely everything goes through."""
+"""Files that the whole program most likely depends on."""
 TESTS = re.compile(r"(^|/)(tests?|specs?|__tests__|e2e)/|(^|/)test_|[._-](test|spec)\.|conftest")
 MARK = b"planted to see whether the check notices"
 COMPLAINT = re.compile(rb"\b(syntax|parse|parsing)[ _-]?error\b|unexpected token", re.IGNORECASE)
@@ -47,7 +47,8 @@ NONSENSE = b"\n)]} " + MARK + b" (((\n"
 
 
 class CleanProof(NamedTuple):
-    """`why_not`: why a clean copy cannot be relied on; None if it can, shown by what `planted` did.
+    """`why_not`: why a clean copy cannot be relied on; None if it can, as the error in `planted`
+    showed.
 
     `cannot_run`: why the check does not even work here.
     """
@@ -58,7 +59,7 @@ class CleanProof(NamedTuple):
 
 
 class Progress(Protocol):
-    """Whoever waits: the check may take minutes."""
+    """Reports progress to the user: the check may take minutes."""
 
     def begin(self, step: str) -> None: ...
     def end(self, outcome: str) -> None: ...
@@ -120,11 +121,11 @@ class Trial(NamedTuple):
 
     def ask(self, step: str, cwd: str, env: Mapping[str, str]) -> Answer:
         self.progress.begin(step)
-        answer = _ask(self.check, cwd, env, self.stop)
+        answer = _run_check(self.check, cwd, env, self.stop)
         if self.stop is not None and self.stop.count:
             self.progress.end("skipped")
             raise Skipped
-        self.progress.end(_did(answer))
+        self.progress.end(_verb_for(answer))
         return answer
 
 
@@ -146,7 +147,7 @@ def _in_copy(
         env = copy.environment(inherited(environ))
         there = trial.ask("in a clean copy", path, env)
         if there.verdict != here.verdict:
-            words = f"the check {_did(here)} here and {_did(there)} in a clean copy"
+            words = f"the check {_verb_for(here)} here and {_verb_for(there)} in a clean copy"
             return CleanProof(f"{words} ({there.how})")
         tried = list(_sources(git, project, rules))
         for source in tried:
@@ -158,11 +159,11 @@ def _in_copy(
     return CleanProof(f"the check does not notice a syntax error in {where}")
 
 
-def _did(answer: Answer) -> str:
+def _verb_for(answer: Answer) -> str:
     return {"pass": "passes", "fail": "fails", "error": "cannot be judged"}[answer.verdict]
 
 
-def _ask(check: Check, cwd: str, env: Mapping[str, str], stop: StopFlag | None) -> Answer:
+def _run_check(check: Check, cwd: str, env: Mapping[str, str], stop: StopFlag | None) -> Answer:
     said = bytearray()
 
     def keep(chunk: bytes) -> None:
@@ -195,7 +196,7 @@ def _ask(check: Check, cwd: str, env: Mapping[str, str], stop: StopFlag | None) 
 
 
 def _noticed(before: Answer, after: Answer, source: str) -> bool:
-    """Whether the check is red because of what was planted."""
+    """Return whether the check fails because of the planted error."""
     if after.verdict == "pass":
         return False
     if before.verdict == "pass" or before.how != after.how:
@@ -206,12 +207,13 @@ def _noticed(before: Answer, after: Answer, source: str) -> bool:
 
 
 def _lines(said: bytes) -> set[bytes]:
-    """What was printed, without the numbers: times and counts differ each time."""
+    """Return the printed lines without numbers: times and counts differ each time."""
     return set(re.sub(rb"\d+", b"", said).splitlines())
 
 
 def _sources(git: Git, project: str, rules: Rules) -> Iterator[str]:
-    """Tracked source files of the project, those first that a check most likely depends on."""
+    """Yield tracked source files of the project, starting with those a check most likely depends
+    on."""
     answer = git.read(project, ["ls-files", "-z"])
     protected = rules.protected()
     paths = [os.fsdecode(path) for path in answer.out.split(b"\0") if path]
@@ -232,7 +234,7 @@ def _is_inner(path: str) -> bool:
 
 @contextmanager
 def _planted(path: str) -> Iterator[None]:
-    """A file with a syntax error in it, for a while."""
+    """Put a syntax error into a file temporarily."""
     content = read_plain(path)
     _write(path, NONSENSE + content + NONSENSE)
     try:

@@ -1,4 +1,4 @@
-"""One action without a run around it: what the library runs actions with by default."""
+"""Run one action without a run: the library's default action runner."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class DefaultActionRunner:
         action_type: str = "shell",
         env: Mapping[str, str] | None = None,
     ) -> ActionResult:
-        import tempfile  # only where nothing else keeps the outputs
+        import tempfile  # only if nothing else stores the outputs
 
         with tempfile.TemporaryDirectory(prefix="ll-") as directory:
             at = Workplace(os.getcwd(), directory, inherited(os.environ), self._stop)
             deadline_ms = None if timeout is None else round(timeout * 1000)
             acted = _act(at, action, action_type, deadline_ms, Filled(action, dict(env or {})))
-            return _told(directory, acted.result)
+            return _action_result(directory, acted.result)
 
 
 def _act(
@@ -72,11 +72,11 @@ def _act(
             )
 
 
-def _told(directory: str, result: Result) -> ActionResult:
+def _action_result(directory: str, result: Result) -> ActionResult:
     if result.failure is not None:
         return ActionResult(127, "", result.failure, 0)
-    out = _whole(directory, result.output, result.output_file)
-    err = _whole(directory, result.stderr, result.stderr_file)
+    out = _read_text(directory, result.output, result.output_file)
+    err = _read_text(directory, result.stderr, result.stderr_file)
     code = 128 + result.signal if result.signal is not None else result.exit_code
     cut_by = result.cut_by
     return ActionResult(
@@ -89,7 +89,7 @@ def _told(directory: str, result: Result) -> ActionResult:
     )
 
 
-def _whole(directory: str, text: str | None, file: FileRef | None) -> str:
+def _read_text(directory: str, text: str | None, file: FileRef | None) -> str:
     if file is None:
         return text or ""
     return read_plain(os.path.join(directory, file.path)).decode("utf-8", "replace")

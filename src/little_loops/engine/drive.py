@@ -1,7 +1,7 @@
-"""Run a machine: decide, write down, do.
+"""Run a machine: decide, record, act.
 
-`drive` is all there is to running: `run`, `resume`, background and tests differ only in the `World`
-they bring.  A world has a performer for each type of command.
+`drive` is the whole main loop: `run`, `resume`, background runs and tests differ only in the
+`World` they pass. A world has a performer for each type of command.
 
 Not here: decisions (`machine`), processes and files (`local_world`), the library's own actions
 (`runner_world`).
@@ -33,12 +33,12 @@ class World(Protocol):
 
 
 Performer = Callable[[Any, LoopState, Any], Happening]
-"""Carries out one type of command: given its world, the run and the command."""
+"""Carries out one type of command, given its world, the run and the command."""
 Performers = Mapping[type[Command], Performer]
 
 
 class ActionOutcome(NamedTuple):
-    """What came of an action."""
+    """The result of an action, with its signal line and warnings."""
 
     result: Result
     signal_line: SignalLine | None = None
@@ -50,8 +50,9 @@ def drive(
 ) -> tuple[LoopState, Ending]:
     while True:
         step = advance(loop, run, happening)
-        world.emit(step)  # its events, durably: the log is the truth
-        world.save(step.run)  # a snapshot of it; before the effect, so a crash repeats, never skips
+        world.emit(step)  # the events are durable: the log is the source of truth
+        # A snapshot, taken before the effect, so a crash repeats an action but never skips one.
+        world.save(step.run)
         if isinstance(step.command, Finish):
             return step.run, step.command.ending
         run, happening = step.run, world.perform(step.run, step.command)
@@ -67,9 +68,9 @@ def new_run(
     limits: Limits = NO_LIMITS,
     evidence: str | None = None,
 ) -> LoopState:
-    """A run that has not begun: headed for its first state, no event written yet.
+    """Return a run that has not started: about to enter its first state, with no event written yet.
 
-    `evidence` is `on`, or why the run keeps none; None where nobody would expect any.
+    `evidence` is `on`, or why the run keeps none; None if the loop does not ask for any.
     """
     start = LoopStart(
         loop.name, loop.initial, scope or loop.scope, limits=limits, evidence=evidence

@@ -1,7 +1,7 @@
-"""Look at the tree of a run, put paths back, run a check in a clean copy.
+"""Take snapshots of a run's tree, restore paths, run a check in a clean copy.
 
-`RunTrees` is the store and what the start of the run fixed, opened when first needed; the functions
-below carry out the commands of `fsm.commands` with it.
+`RunTrees` is the store and what the start of the run fixed, opened on first use; the functions
+below use it to carry out the commands of `fsm.commands`.
 
 Not here: what follows from a snapshot (`fsm.evidence`), how content is stored (`trees`).
 """
@@ -61,15 +61,15 @@ PATCH = "out-of-scope.patch"
 SETUP_TAIL = 4096
 MAX_LED_TO = 5
 SNAPSHOT_S = 600.0
-"""How long one look at the tree may take."""
+"""How long one snapshot may take."""
 STOPPED_BYTES = 16 << 20
-"""How much new content is read once a stop was asked for: a fraction of a second."""
+"""How much new content is read after a stop was requested: a fraction of a second."""
 
 
 def evidence_for(
     loop: FSMLoop, project: str, environ: Mapping[str, str], *, wanted: bool
 ) -> str | None:
-    """`on`, or why a run of this loop keeps none; None where nobody would expect any."""
+    """Return `on`, or why a run of this loop keeps no evidence; None if it does not ask for any."""
     if not wants_evidence(loop):
         return "off" if loop.evidence.enabled is False and has_agent(loop) else None
     if not wanted:
@@ -82,7 +82,7 @@ def evidence_for(
 
 
 class RunTrees:
-    """The tree store as one run uses it."""
+    """The tree store of one run."""
 
     def __init__(
         self,
@@ -95,7 +95,8 @@ class RunTrees:
         file: str | None = None,
         is_redefined: bool = False,
     ) -> None:
-        """`file`: the loop's own; `is_redefined`: the user continues by another definition."""
+        """`file`: the loop's own file; `is_redefined`: the user continues with another
+        definition."""
         self.loop = loop
         self.run_id = run.run
         self.scope = run.scope
@@ -111,7 +112,7 @@ class RunTrees:
     @cached_property
     def store(self) -> TreeStore:
         git = find_git(self.project, self.environ)
-        # A store that is gone in the middle of a run must not be taken for an empty one.
+        # A store that disappears in the middle of a run must not be mistaken for an empty one.
         return TreeStore.open(self.project, self.home, git, create=not self._has_rules())
 
     @cached_property
@@ -137,7 +138,8 @@ class RunTrees:
 
     @cached_property
     def watched(self) -> Patterns:
-        """What the checks are made of, where the loop says itself what it protects."""
+        """Return the patterns of what the checks depend on, if the loop itself says what is
+        protected."""
         return Patterns.of(watched_by(self.loop))
 
     @cached_property
@@ -150,7 +152,8 @@ class RunTrees:
         return PinnedStart(self.run_dir, (RUN_JSON, RULES), pins)
 
     def _own_places(self) -> Places:
-        """The files by which a relay talks to its agents are no part of what these have done."""
+        """Return the files through which a relay talks to its agents; they are not the agents'
+        work."""
         return places_of(self.loop) if self.loop.paradigm == "relay" else Places()
 
     def _has_rules(self) -> bool:
@@ -161,7 +164,7 @@ class RunTrees:
         return copies.CleanCopy(self.store, self.rules, self.home)
 
     def close(self, stop: StopFlag | None = None) -> None:
-        """Pack what the run has stored; what is not packed, because of a stop, is only larger."""
+        """Pack what the run has stored; if a stop prevents it, the store is only larger."""
         if "store" in self.__dict__ and "rules" in self.__dict__:
             self.store.save_times(self.rules)
             self.store.git = self.store.git.bounded(SNAPSHOT_S)._replace(stop=stop, urgent=None)
@@ -169,12 +172,14 @@ class RunTrees:
                 self.store.pack()
 
     def others(self) -> list[tuple[str, ...]]:
-        """Scopes of other runs that were alive during this one: what changed there is theirs.
+        """Return the scopes of other runs that were alive during this one: changes there are
+        theirs.
 
-        Not those of runs that an action of this one started, whatever it told them of that.
+        Runs that an action of this run started do not count, whatever they were told.
         """
         mine = self.run_id
-        # What a claim says lies in the project, where an agent can edit it; its name is its file's.
+        # Claims are in the project, where an agent can edit them; only the file name can be
+        # trusted.
         own_name = os.path.basename(self.run_dir).removesuffix(DATA)
         alive = [
             each.scope
@@ -190,7 +195,7 @@ class RunTrees:
 
 
 def _is_below_us(pid: int) -> bool:
-    """Whether a process descends from this one."""
+    """Return whether a process descends from this one."""
     while pid > 1 and pid != os.getpid():
         found = process_table.SYSTEM.look(pid)
         pid = found.parent if found is not None else 0
@@ -200,7 +205,8 @@ def _is_below_us(pid: int) -> bool:
 def changed_since_start(
     loop: FSMLoop, run: LoopState, files: RunFiles, environ: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """The protected paths that differ from what a cut run expects; none if that cannot be seen."""
+    """Return the protected paths that differ from what an interrupted run expects, if that can be
+    determined."""
     reference = run.trees.reference if run.trees is not None else None
     if reference is None:
         return ()
@@ -220,7 +226,7 @@ def _read_rules(raw: bytes) -> Rules:
 
 
 def _write(path: str, data: bytes) -> None:
-    """Whole or not at all."""
+    """Write a file atomically."""
     part = f"{path}.part"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     with open(open_plain(part, flags), "wb") as stream:
@@ -235,8 +241,8 @@ def _write(path: str, data: bytes) -> None:
 
 def take_snapshot(world: LocalWorld, command: TakeSnapshot) -> Happening:
     if command.ending is None or command.ending.status == "completed":
-        return _looking(world, command, lambda trees: _snapshot(world, trees, command))
-    return _looking(world, command, lambda trees: _last_look(world, trees, command))
+        return _with_trees(world, command, lambda trees: _snapshot(world, trees, command))
+    return _with_trees(world, command, lambda trees: _last_snapshot(world, trees, command))
 
 
 def restore_protected(world: LocalWorld, command: RestoreProtected) -> Happening:
@@ -251,7 +257,7 @@ def restore_protected(world: LocalWorld, command: RestoreProtected) -> Happening
         at = world.clock.now()
         return PathsRestored(at, "protected", done.paths, done.failed, command.ending)
 
-    return _looking(world, command, restore)
+    return _with_trees(world, command, restore)
 
 
 def put_back(world: LocalWorld, command: PutBack) -> Happening:
@@ -265,15 +271,15 @@ def put_back(world: LocalWorld, command: PutBack) -> Happening:
         done = trees.store.put_back(trees.rules, command.project, paths, patch)
         return PathsRestored(world.clock.now(), "outside", done.paths, done.failed, command.ending)
 
-    return _looking(world, command, put)
+    return _with_trees(world, command, put)
 
 
-def _looking(
+def _with_trees(
     world: LocalWorld,
     command: TakeSnapshot | RestoreProtected | PutBack,
     look: Callable[[RunTrees], Happening],
 ) -> Happening:
-    """A stop ends it early, unless the run is ending anyway."""
+    """Run `look` with the trees. A stop interrupts it, unless the run is ending anyway."""
     trees = world.trees
     try:
         stop = None if command.ending is not None else world.services.stop
@@ -290,10 +296,10 @@ def _looking(
         return StoreFailed(world.clock.now(), error.message)
 
 
-def _last_look(
+def _last_snapshot(
     world: LocalWorld, trees: RunTrees, command: TakeSnapshot
 ) -> SnapshotTaken | SnapshotCut:
-    """A run that ends without success does not keep a user waiting who has asked for a stop."""
+    """Take the last snapshot. A run that does not succeed does not delay a requested stop."""
     stop, store = world.services.stop, trees.store
     assert command.ending is not None, "only the end of a run comes here"
     assert command.reference is not None, "there was a snapshot before"
@@ -303,7 +309,7 @@ def _last_look(
     budget = STOPPED_BYTES if is_stopped else None
     taken = store.last_snapshot(trees.rules, command.reference, git, budget)
     if isinstance(taken, model.Snapshot):
-        return _found(world, trees, command, taken)
+        return _compare_snapshot(world, trees, command, taken)
     tampered = _tampered(trees, command.reference, taken.guard)
     now = world.clock.now()
     return SnapshotCut(now, command.when, command.ending, taken.guard, tampered)
@@ -312,15 +318,16 @@ def _last_look(
 def _snapshot(world: LocalWorld, trees: RunTrees, command: TakeSnapshot) -> SnapshotTaken:
     store, rules = trees.store, trees.rules
     if command.when == "before":
-        # It is first on the action's PATH and inside the project: a place for a false `sh`.
+        # It is first on the action's PATH and inside the project: an agent could put a false `sh`
+        # there.
         path_with_own_command(world.writer.data, None)
     if command.when == "before" and command.reference is not None:
         store.remove_caches(rules, command.reference)
     taken = store.snapshot(rules, command.reference)
-    return _found(world, trees, command, taken)
+    return _compare_snapshot(world, trees, command, taken)
 
 
-def _found(
+def _compare_snapshot(
     world: LocalWorld, trees: RunTrees, command: TakeSnapshot, taken: model.Snapshot
 ) -> SnapshotTaken:
     is_first = command.since is None
@@ -344,7 +351,8 @@ def _found(
 
 
 def _committed(trees: RunTrees, command: TakeSnapshot) -> tuple[str, ...]:
-    """Only the commit that a run ends with counts; to ask for it costs a process."""
+    """Return protected paths changed by a commit. Only checked at the end, because it costs a
+    process."""
     if command.reference is None or command.when in ("before", "after"):
         return ()
     return trees.store.committed(trees.rules, command.reference)
@@ -383,18 +391,18 @@ def _outside(
     found = trees.store.outside(before, after, trees.rules.scope, trees.others())
     if not found or reference is None:
         return found
-    # What is as its reference has it was put back, by us or by the agent.
+    # What equals its reference was restored, by us or by the agent.
     right = trees.store.guarded(reference) - {each.path for each in tampered}
     return tuple(path for path in found if path not in right)
 
 
 def _first_warnings(trees: RunTrees, taken: model.Snapshot) -> Iterator[str]:
-    """What has to be said before an agent works."""
+    """Yield the warnings that come before the first agent action."""
     if taken.unstored:
         paths = listed(taken.unstored, len(taken.unstored))
         yield f"too large to store, so it cannot be restored: {paths}"
     guard = trees.store.guard(taken.guard)
-    yield from _led_to(guard)
+    yield from _link_warnings(guard)
     if out := [path for path in guard.links() if leads_out(trees.project, path)]:
         paths = listed(out, len(out))
         yield f"protected links point out of the project, where changes are not detected: {paths}"
@@ -405,8 +413,9 @@ def _first_warnings(trees: RunTrees, taken: model.Snapshot) -> Iterator[str]:
         )
 
 
-def _led_to(guard: Guard) -> Iterator[str]:
-    """What is protected though no pattern names it, before an agent works there in vain."""
+def _link_warnings(guard: Guard) -> Iterator[str]:
+    """Yield warnings about paths that are protected only because a protected link points to
+    them."""
     for path in guard.led_to[:MAX_LED_TO]:
         yield (
             f"`{path}` is protected, because a protected link points to it; add `!/{path}` to"
@@ -438,7 +447,7 @@ def _no_copy(why: str) -> ActionOutcome:
 
 
 def _bound(trees: RunTrees, at: Workplace) -> None:
-    """Work on the copy is bounded in time; the programs that run in it have limits of their own."""
+    """Limit the time for work on the copy; the programs that run in it have their own limits."""
     trees.store.git = trees.store.git.bounded(SNAPSHOT_S)._replace(stop=at.stop)
 
 
@@ -467,22 +476,24 @@ def _run_held(
         copy.lay_out_protected(wanted.project, wanted.reference, existing_only=existing_only)
     before = copy.differing()
     streams = Streams(at, job)
-    shown = InProjectTerms(streams, copy.whole.copy, copy.whole.real)
+    shown = PathTranslator(streams, copy.whole.copy, copy.whole.real)
     argv = [command.shell, "-c", filled.text]
     plan = ((SIGTERM, job.kill_grace_s),)
     ended = run_program(there, job, argv, env, shown, plan=plan)
     shown.close()
     result = streams.result(ended, cut_by(job, ended))
     _bound(trees, at)
-    if result.cut_by == "none" and (why := _spoiled(trees, wanted, copy.differing() - before)):
+    if result.cut_by == "none" and (
+        why := _why_copy_is_invalid(trees, wanted, copy.differing() - before)
+    ):
         result = result._replace(failure=why)
     return ActionOutcome(result)
 
 
-def _spoiled(trees: RunTrees, wanted: CleanCopy, changed: frozenset[str]) -> str | None:
-    """Why a check that ran in the copy says nothing: somebody changed the copy meanwhile.
+def _why_copy_is_invalid(trees: RunTrees, wanted: CleanCopy, changed: frozenset[str]) -> str | None:
+    """Return why a check in the copy proves nothing: something changed the copy meanwhile.
 
-    A check may change there what it changes in the project, but never what is protected.
+    A check may change in the copy what it changes in the project, but never what is protected.
     """
     protected = sorted(path for path in changed if trees.copy.is_protected(path))
     if protected:
@@ -503,7 +514,7 @@ def _spoiled(trees: RunTrees, wanted: CleanCopy, changed: frozenset[str]) -> str
 def _set_up(
     there: Workplace, command: RunShell, setup: str, env: Mapping[str, str]
 ) -> Result | None:
-    """What comes of a `setup` that failed; None if it did not."""
+    """Run `setup` in the copy. Return the result if it failed, else None."""
     said = bytearray()
 
     def keep(chunk: bytes) -> None:
@@ -535,10 +546,10 @@ def _set_up(
     return Result(None, 0, failure=f"`setup` failed in the clean copy ({how}): {last}")
 
 
-class InProjectTerms:
-    """Streams in which the path of the copy reads as the project's.
+class PathTranslator:
+    """Streams in which the path of the copy is replaced by the path of the project.
 
-    A path may come in two pieces, so the end of a piece is held back while it could begin one.
+    A path may arrive in two chunks, so the end of a chunk is held back if it could begin one.
     """
 
     def __init__(self, streams: Streams, copy: str, project: str) -> None:
@@ -566,6 +577,6 @@ class InProjectTerms:
 
 
 def held_back(text: bytes, word: bytes) -> int:
-    """How many bytes at the end of the text could be the beginning of the word."""
+    """Return how many bytes at the end of the text could be the beginning of the word."""
     longest = min(len(text), len(word) - 1)
     return next((size for size in range(longest, 0, -1) if text.endswith(word[:size])), 0)

@@ -1,6 +1,6 @@
-"""The library's executor: run a loop in this process, keeping nothing.
+"""The library's executor: run a loop in this process and store nothing.
 
-Not here: the loop that drives a machine (`drive`), runs that survive (`persistent_executor`).
+Not here: the main loop (`drive`), runs that survive the process (`persistent_executor`).
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class Stoppable:
         weakref.finalize(self, self._stop.close)
 
     def request_stop(self) -> None:
-        """Stop the run as `ll-loop stop` does; before `run`, the next one ends at once.
+        """Stop the run as `ll-loop stop` does; before `run`, the next run ends at once.
 
-        The action under way is ended, unless a runner of your own runs it: then the run stops when
-        that returns.  A second request gives the action no time to end by itself.
+        The current action is ended, unless your own runner runs it: then the run stops when that
+        returns. A second request kills the action without giving it time to end.
         """
         self._stop.ask(SIGTERM)
 
 
 class FSMExecutor(Stoppable):
-    """Run a loop in this process, keeping nothing.  Raises `ValueError` for an invalid machine."""
+    """Run a loop in this process and store nothing. Raises `ValueError` for an invalid machine."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class FSMExecutor(Stoppable):
 
     def run(self) -> ExecutionResult:
         actions = RunnerActions(self.action_runner, self.signal_detector)
-        world = RunnerWorld(self.fsm, actions, self._tell, self._stop)
-        loop = handled_by(self.fsm, self.handoff_handler)
+        world = RunnerWorld(self.fsm, actions, self._call_back, self._stop)
+        loop = with_handoff_behavior(self.fsm, self.handoff_handler)
         at = world.clock.now()
         run = new_run(loop, "in-memory", at)
         try:
@@ -81,18 +81,18 @@ class FSMExecutor(Stoppable):
             self._stop.reset()
         return result_of(run, ending, self.handoff_handler)
 
-    def _tell(self, record: dict[str, Any]) -> None:
+    def _call_back(self, record: dict[str, Any]) -> None:
         if self.event_callback is not None:
             self.event_callback(record)
 
 
-def handled_by(loop: FSMLoop, handler: HandoffHandler | None) -> FSMLoop:
-    """The loop with the handler's behaviour; without a handler a handoff just ends the run."""
+def with_handoff_behavior(loop: FSMLoop, handler: HandoffHandler | None) -> FSMLoop:
+    """Return the loop with the handler's behaviour; without a handler, a handoff ends the run."""
     return loop._replace(on_handoff=handler.behavior.value if handler else "pause")
 
 
-def _is_asked(handler: HandoffHandler, ending: Ending) -> bool:
-    """One session for each handoff that spawns; none past the limit, none for a command."""
+def _calls_handler(handler: HandoffHandler, ending: Ending) -> bool:
+    """Return whether to call the handler: once for each handoff that spawns, not at a limit."""
     return ending.spawn or handler.behavior is not HandoffBehavior.SPAWN
 
 
@@ -101,7 +101,7 @@ def result_of(
 ) -> ExecutionResult:
     handed_off = ending.reason == "handoff"
     continuation = _continuation(run) if handed_off else None
-    if handed_off and handler is not None and _is_asked(handler, ending):
+    if handed_off and handler is not None and _calls_handler(handler, ending):
         handler.handle(run.loop, continuation)
     return ExecutionResult(
         final_state=run.current_state,
@@ -115,7 +115,7 @@ def result_of(
 
 
 def _continuation(run: LoopState) -> str | None:
-    """What the action handed over; a run that this ended (`terminate`) keeps only its line."""
+    """Return what the action handed over; for `terminate`, only the signal line."""
     if run.continuation_prompt is not None or run.signal_line is None:
         return run.continuation_prompt
     return run.signal_line.payload

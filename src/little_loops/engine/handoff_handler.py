@@ -1,7 +1,7 @@
-"""Act on a handoff: the one place that starts a continuation.
+"""Handle a handoff: the only place that starts a continuation.
 
-The caller saves the run first; whoever is started here finds it on disk.  How a session is started
-may be handed in; by default it is Claude's CLI in print mode.
+The caller saves the run first, so that the new session finds it on disk. The caller may pass a
+function that starts a session; the default is Claude's CLI in print mode.
 
 Not here: finding the signal (`signal_detector`), running a state again in this process
 (`HandoffBehavior.CONTINUE` leaves that to the executor).
@@ -19,10 +19,10 @@ from little_loops.records import NamedTuple
 class HandoffBehavior(Enum):
     """What a run does when its agent asks for a fresh session."""
 
-    TERMINATE = "terminate"  # end; no continuation is kept
+    TERMINATE = "terminate"  # end; the continuation is discarded
     PAUSE = "pause"  # save, and wait for a resume
     SPAWN = "spawn"  # save, and start a session that resumes
-    CONTINUE = "continue"  # save, and go on in this process
+    CONTINUE = "continue"  # save, and continue in this process
 
 
 class HandoffResult(NamedTuple):
@@ -36,7 +36,7 @@ StartSession = Callable[[str, str | None], "subprocess.Popen[str]"]
 
 
 def start_claude(loop_name: str, continuation: str | None) -> subprocess.Popen[str]:
-    """A detached session that outlives this process and shares nothing with its terminal."""
+    """Start a detached session that outlives this process and shares nothing with its terminal."""
     prompt = f"Continue loop execution. Run: ll-loop resume {loop_name}"
     if continuation:
         prompt += f"\n\n{continuation}"
@@ -60,7 +60,7 @@ class HandoffHandler:
         self.start = start_claude if start is None else start
 
     def started_by(self, start: StartSession) -> HandoffHandler:
-        """This handler; by that way of starting sessions unless it brings one of its own."""
+        """Return this handler with that function to start sessions, unless it has its own."""
         is_plain = type(self) is HandoffHandler and self.start is start_claude
         return HandoffHandler(self.behavior, start) if is_plain else self
 

@@ -1,8 +1,8 @@
-"""Judge within a time, whatever the pattern, the filter and the input.
+"""Judge within a time limit, whatever the pattern, the filter and the input.
 
-A jq filter may loop for ever, and C code hears no signal handler.  So a forked child judges, and
-the parent waits with a deadline.  The child can read no file, see no variable of the environment,
-print nothing, and has a gibibyte to spend; what it cannot do in that is the verdict `error`.
+A jq filter may loop forever, and C code does not run signal handlers. So a forked child judges, and
+the parent waits with a deadline. The child cannot open files, read environment variables or print,
+and has 1 GiB of memory; exceeding any of this gives the verdict `error`.
 
 Not here: what a condition means (`fsm.conditions`).
 """
@@ -40,7 +40,7 @@ from little_loops.fsm.state import Judgement, Metric
 
 MEMORY_BYTES = 1 << 30
 MOST_DESCRIPTORS = 1 << 16
-# A terminal sends these to the whole group: stopping the run is no verdict on the output.
+# A terminal sends these to the whole group: stopping the run is not a verdict on the output.
 NOT_FOR_US = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 OUT_OF_TIME = (signal.SIGALRM, signal.SIGXCPU)
 _ENGINES = {OutputContains: "re2", OutputJson: "jq"}
@@ -53,17 +53,17 @@ def judge_bounded(
     seconds: float = 2.0,
     sources: Sources = NO_SOURCES,
 ) -> Judgement:
-    """As `conditions.judge`, but the answer comes within about `seconds`."""
+    """Like `conditions.judge`, but return within about `seconds`."""
     if not needs_bound(condition):
         return judge(condition, seen, memory, sources)
     for leaf in leaves(condition):
         if type(leaf) in _ENGINES:
-            import_module(_ENGINES[type(leaf)])  # once and for all, not in every child
+            import_module(_ENGINES[type(leaf)])  # once, not in every child
     deadline = time.monotonic() + seconds
     name = f"`{TYPE_OF[type(condition)]}`"
     try:
         _load((seen, *sources.values()))
-        # Nothing that needs a bound has a memory.
+        # Conditions that need a time limit have no memory.
         pid, reading = _fork(partial(judge, condition, seen, None, sources), seconds)
     except CannotJudge as problem:
         return cannot_judge(str(problem), seen)
@@ -71,7 +71,7 @@ def judge_bounded(
         return Judgement(
             ERROR, f"cannot judge, because no process can be started: {error.strerror}"
         )
-    said, status = _hear(pid, reading, deadline)
+    said, status = _read_answer(pid, reading, deadline)
     if said is None or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in OUT_OF_TIME):
         return cannot_judge(f"{name} did not finish within {seconds:g} s", seen)
     try:
@@ -82,21 +82,21 @@ def judge_bounded(
 
 
 def _load(observed: Iterable[Observation]) -> None:
-    """Read the outputs that lie in files: the child can open none."""
+    """Read the outputs that are in files, because the child cannot open any."""
     for each in observed:
         if isinstance(each.large, LargeOutput):
             _ = each.large.data
 
 
 def _fork(work: Callable[[], Judgement], seconds: float) -> tuple[int, int]:
-    """Start the child; its pid, and where to read its answer."""
+    """Start the child. Return its pid, and the descriptor to read its answer from."""
     reading, writing = os.pipe()
-    # Until the child has let go of our handlers and our wake-up pipe, no signal may reach it.
+    # Until the child has reset our handlers and wake-up pipe, no signal may reach it.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         pid = os.fork()
         if pid == 0:
-            _be_the_child(work, seconds, writing)
+            _run_child(work, seconds, writing)
     except OSError:
         os.close(reading)
         raise
@@ -106,14 +106,15 @@ def _fork(work: Callable[[], Judgement], seconds: float) -> tuple[int, int]:
     return pid, reading
 
 
-def _hear(pid: int, reading: int, deadline: float) -> tuple[bytes | None, int]:
-    """All the child says, or None if it is still at it; either way it is gone afterwards."""
+def _read_answer(pid: int, reading: int, deadline: float) -> tuple[bytes | None, int]:
+    """Return the child's answer, or None if it is still running at the deadline; it is gone
+    afterwards."""
     said = None
     try:
         said = _read_until(reading, deadline)
     finally:
         if said is None:
-            # It holds its end of the pipe, so it lives, and the pid is its own.
+            # It holds its end of the pipe, so it is alive, and the pid is still its own.
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         os.close(reading)
@@ -137,18 +138,18 @@ def _reap(pid: int) -> int:
     try:
         return os.waitpid(pid, 0)[1]
     except ChildProcessError:
-        return 0  # whoever waits for all children was first
+        return 0  # another waiter reaped it first
 
 
-def _be_the_child(work: Callable[[], Judgement], seconds: float, writing: int) -> NoReturn:
-    """Judge, say so, and vanish: nothing the parent wants done at its end is done here."""
+def _run_child(work: Callable[[], Judgement], seconds: float, writing: int) -> NoReturn:
+    """Judge, send the answer and exit, without any of the parent's exit handlers."""
     try:
         writing = _confine(writing, seconds)
         try:
             answer = work()
         except MemoryError:
-            os._exit(1)  # saying so might need some
-        except Exception as error:  # a fault of ours ends as a verdict, not as a riddle
+            os._exit(1)  # a message might need memory
+        except Exception as error:  # a bug of ours must become a verdict, not a silent failure
             answer = Judgement(ERROR, f"cannot judge: {type(error).__name__}: {error}")
         left = json.dumps(answer).encode()
         while left:
@@ -158,11 +159,11 @@ def _be_the_child(work: Callable[[], Judgement], seconds: float, writing: int) -
 
 
 def _confine(writing: int, seconds: float) -> int:
-    """Leave the child nothing but its memory and its end of the pipe, which moves."""
+    """Restrict the child to its memory and its end of the pipe, which moves."""
     gc.disable()  # no finalizer of the parent's objects may run here
-    _forget_signals()
-    signal.setitimer(signal.ITIMER_REAL, seconds + 1)  # should the parent be killed
-    os.environ.clear()  # jq shows it as `env`
+    _reset_signals()
+    signal.setitimer(signal.ITIMER_REAL, seconds + 1)  # in case the parent is killed
+    os.environ.clear()  # jq exposes it as `env`
     kept = fcntl.fcntl(writing, fcntl.F_DUPFD, 3)
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
@@ -172,15 +173,15 @@ def _confine(writing: int, seconds: float) -> int:
     most = MOST_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, MOST_DESCRIPTORS)
     os.closerange(3, kept)
     os.closerange(kept + 1, max(most, kept + 1))
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_CPU, ceil(seconds) + 1)
-    _limit(resource.RLIMIT_NOFILE, 0)  # jq's `import` and `include` find nothing
+    _set_limit(resource.RLIMIT_CORE, 0)
+    _set_limit(resource.RLIMIT_CPU, ceil(seconds) + 1)
+    _set_limit(resource.RLIMIT_NOFILE, 0)  # jq's `import` and `include` find nothing
     if size is not None:
-        _limit(resource.RLIMIT_AS, size + MEMORY_BYTES)
+        _set_limit(resource.RLIMIT_AS, size + MEMORY_BYTES)
     return kept
 
 
-def _forget_signals() -> None:
+def _reset_signals() -> None:
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         if callable(signal.getsignal(number)) or number in OUT_OF_TIME:
@@ -190,14 +191,14 @@ def _forget_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _limit(what: int, most: int) -> None:
+def _set_limit(what: int, most: int) -> None:
     hard = resource.getrlimit(what)[1]
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(what, (most, most))
 
 
 def _address_space() -> int | None:
-    """What the process has mapped already; None where the system does not say (macOS)."""
+    """Return how much memory the process has mapped; None if the system does not say (macOS)."""
     try:
         with open("/proc/self/statm", "rb") as statm:
             return int(statm.read().split()[0]) * resource.getpagesize()

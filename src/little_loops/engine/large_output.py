@@ -1,10 +1,10 @@
-"""Look through an output that lies in a file, without ever holding it as text.
+"""Search an output in a file without ever holding it as text.
 
-As text it could take four times the room of its bytes, and several copies.  So it is searched as
-bytes, which costs its size once (`system.output` caps that), and what only depends on its two ends
-gets those.  jq alone needs all of it as text.
+As text it could take four times the size of its bytes, and several copies. So it is searched as
+bytes, which needs its size once (`system.output` limits that); conditions that only need its ends
+read only those. Only jq needs all of it as text.
 
-Not here: what is looked for (`fsm.conditions`), writing the file (`system.output`).
+Not here: what is searched for (`fsm.conditions`), writing the file (`system.output`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHUNK = 1 << 20
 
 
 class LargeOutput:
-    """`fsm.conditions.Large`: an output in a file of at least `END_BYTES`."""
+    """Implements `fsm.conditions.Large` for an output in a file of at least `END_BYTES`."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -38,7 +38,7 @@ class LargeOutput:
 
     @cached_property
     def data(self) -> bytearray:
-        """All of it but colour codes and one trailing newline, as UTF-8."""
+        """Return all of it without colour codes and one trailing newline, as UTF-8."""
         data, decoder = bytearray(), getincrementaldecoder("utf-8")("replace")
         uncoloured = ColourFilter()
         try:
@@ -53,7 +53,7 @@ class LargeOutput:
         return data
 
     def ends(self) -> str:
-        """Its beginning and its last lines; raises `OSError`."""
+        """Return its beginning and its last lines. Raises `OSError`."""
         with reading(self._path) as stream:
             head = stream.read(END_BYTES)
             stream.seek(-END_BYTES, os.SEEK_END)
@@ -61,6 +61,6 @@ class LargeOutput:
         _, newline, lines = tail.partition(b"\n")
         if newline and not without_colours(lines).strip():
             return self.text()  # its last word is further up
-        # Without a line end the last line is longer than any number or verdict.
+        # Without a newline, the last line is longer than any number or verdict.
         ends = without_colours(head + (newline + lines or tail))
         return ends.decode("utf-8", "replace")

@@ -1,10 +1,10 @@
-"""Runs that survive: claim, log, snapshot, resume, archive.
+"""Runs that survive the process: claim, log, snapshot, resume, archive.
 
-A run is started or resumed; both take the same claim, drive the same machine and end in the same
-place.
+A run is started or resumed; both take the same claim, drive the same machine and are archived in
+the same way.
 
-Not here: decisions (`machine`), how files are laid out (`runs.storage`), what a user reads
-(`cli`, which subscribes to the events), the library's name for all this (`persistence`).
+Not here: decisions (`machine`), the layout of files (`runs.storage`), what a user reads (`cli`,
+which subscribes to the events), the library's interface to this (`persistent_executor`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ARCHIVED = ("completed", "failed", "stopped")
 
 
 class RunRequest(NamedTuple):
-    """What is asked of a run; plain data, so that it can travel to a background process."""
+    """What to run; plain data, so that it can be passed to a background process."""
 
     root: str
     name: str
@@ -68,13 +68,13 @@ class RunRequest(NamedTuple):
     skip_permissions: bool = False
     from_state: str | None = None
     evidence: bool = True
-    host: Mapping[str, str] = {}  # the agent program and model given for this run
-    started_in: tuple[str, ...] = ()  # the runs around the action that started it
-    file: str | None = None  # the loop's own, seen from the project
+    host: Mapping[str, str] = {}  # the agent program and model chosen for this run
+    started_in: tuple[str, ...] = ()  # the runs that enclose the action that started it
+    file: str | None = None  # the loop's own file, relative to the project
 
 
 def nested_request(request: RunRequest, environ: Mapping[str, str]) -> RunRequest:
-    """With the runs around the process that asks: they cannot end while it waits for the start."""
+    """Add the enclosing runs of this process: they cannot end while it waits for the start."""
     return request._replace(started_in=nesting(environ).runs)
 
 
@@ -89,7 +89,7 @@ class RunOutcome(NamedTuple):
 
 def start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome:
     """Run a loop from its beginning."""
-    return _hand_on(_start(loop, request, services), loop, request, services)
+    return _start_next_session(_start(loop, request, services), loop, request, services)
 
 
 def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome:
@@ -98,7 +98,7 @@ def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome
         _refuse_early(request)
     with ExitStack() as stack:
         stack.enter_context(_claim(loop, request.scope or loop.scope, request, services, run_id))
-        _make_room(request, services)
+        _archive_previous(request, services)
         clock = _clock(services, 0)
         run = new_run(
             loop,
@@ -122,7 +122,7 @@ def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome
 
 
 def _evidence(loop: FSMLoop, request: RunRequest, services: Services) -> str | None:
-    """`on`, or why the run keeps no evidence; nobody asks where no agent works."""
+    """Return `on`, or why the run keeps no evidence; None if no agent works in the loop."""
     if not (wants_evidence(loop) or loop.evidence.enabled is False):
         return None
     from little_loops.engine.evidence import evidence_for  # loops without agents pay nothing
@@ -134,14 +134,15 @@ def _evidence(loop: FSMLoop, request: RunRequest, services: Services) -> str | N
 
 
 def _sealing(run: LoopState, request: RunRequest, services: Services) -> Sealing | None:
-    """With evidence, what agents could write into the files of their run does not count."""
+    """With evidence, seal the files of the run, so that what agents write into them does not
+    count."""
     if trees_of(run) is None:
         return None
     from little_loops.trees.git import is_inside  # loops without agents pay nothing
 
     home = os.path.realpath(state_home(services.environ))
     if is_inside(home, os.path.realpath(request.root)):
-        return None  # nothing is stored there, and the first snapshot says so
+        return None  # nothing is stored there, and the first snapshot reports it
     return Sealing(run.run, services.environ)
 
 
@@ -174,8 +175,8 @@ def _claim(
     return taken
 
 
-def _make_room(request: RunRequest, services: Services) -> None:
-    """Put an old run of this name into the history; one that is unfinished only if told to."""
+def _archive_previous(request: RunRequest, services: Services) -> None:
+    """Archive the previous run of this name; an unfinished one only if requested."""
     before = _unfinished(request)
     if before is not None and not request.fresh:
         raise unfinished(request.name, before.run)
@@ -190,13 +191,13 @@ def _unfinished(request: RunRequest) -> StoredRun | None:
         before = current(request.root, request.name)
     except StorageError:
         if request.fresh:
-            return None  # a damaged run can be put away, too
+            return None  # a damaged run can be archived, too
         raise
     return before if before is not None and before.run.status in UNFINISHED else None
 
 
 def _warn_of_tampering(before: StoredRun, services: Services) -> None:
-    """What an agent may have done to protected files before its run was cut, which nobody put back."""
+    """Warn about protected files that an agent may have changed before its run was killed."""
     paths = _changed_by_cut_turn(before, services)
     if paths:
         services.warn(
@@ -206,7 +207,7 @@ def _warn_of_tampering(before: StoredRun, services: Services) -> None:
 
 
 def _changed_by_cut_turn(before: StoredRun, services: Services) -> tuple[str, ...]:
-    """Protected files that differ, where an agent was at work when its run was killed."""
+    """Return protected files that differ, if an agent was working when its run was killed."""
     trees = trees_of(before.run)
     if trees is None or trees.blame != "agent" or before.run.phase != "running":
         return ()
@@ -216,7 +217,7 @@ def _changed_by_cut_turn(before: StoredRun, services: Services) -> tuple[str, ..
 
 
 def _refuse_early(request: RunRequest) -> None:
-    """Nobody waits in the queue for a run that will then not be started."""
+    """Refuse before queueing, so that no one waits for a run that cannot start."""
     if alive(request.root, request.name) is None and not request.fresh:
         before = current(request.root, request.name)
         if before is not None and before.run.status in UNFINISHED:
@@ -224,7 +225,8 @@ def _refuse_early(request: RunRequest) -> None:
 
 
 def _end_orphans_of(files: RunFiles) -> None:
-    """A run that is put away must not leave its action running beside the next one."""
+    """End the processes of a run before it is archived, so that they do not run beside the next
+    one."""
     found = Runs(files.root).view(files.name)
     if found is not None and found.summary is not None and found.summary.status == "running":
         end_leftovers(files, found.summary.run)
@@ -244,12 +246,12 @@ def unfinished(name: str, run: LoopState) -> UsageError:
 def resume(
     loop: FSMLoop | None, request: RunRequest, services: Services, before: StoredRun | None = None
 ) -> RunOutcome:
-    """Continue the newest run of that name; by `loop`, or as it was started.
+    """Continue the newest run of that name with `loop`, or with its original definition.
 
-    `before` is that run, where the caller has read it already.
+    `before` is that run, if the caller has already read it.
     """
     before = before or find(request.root, request.name)
-    return _hand_on(
+    return _start_next_session(
         _resume(loop, request, services, before), loop or before.loop, request, services
     )
 
@@ -263,7 +265,7 @@ def _resume(
         stored = take_over(before)
         run, machine = stored.run, loop or stored.loop
         if run.status in ARCHIVED and not_resumable(machine, run):
-            archive(request.root, request.name)  # it was killed before it could put itself away
+            archive(request.root, request.name)  # it was killed before it could be archived
         check_resumable(request.name, machine, run)
         if loop is not None:
             _refuse_agents_definition(stored, request.name, services)
@@ -279,7 +281,7 @@ def _resume(
         if loop is not None:
             writer.keep({**stored.start, "loop": loop.to_dict()})
         orphans = _end_orphans(run, machine, writer, services)
-        clock = _clock(services, run.ran_ms + _ran_on_ms(run, stored.files))
+        clock = _clock(services, run.ran_ms + _unrecorded_ms(run, stored.files))
         context = {**_changed_context(before, loop), **request.context}
         lost = _lost_turn(run, machine, writer)
         request = request._replace(file=stored.start.get("file"))
@@ -297,7 +299,7 @@ def _resume(
 
 
 def _refuse_agents_definition(before: StoredRun, name: str, services: Services) -> None:
-    """The loop's file is not to be believed after a turn that was cut short and changed it."""
+    """Refuse a loop file that was changed during an interrupted turn of an agent."""
     own = before.start.get("file")
     for path in _changed_by_cut_turn(before, services):
         if path == own or path.startswith(f"{loops_of(before.files.root)}/"):
@@ -309,7 +311,7 @@ def _refuse_agents_definition(before: StoredRun, name: str, services: Services) 
 
 
 def _lost_turn(run: LoopState, loop: FSMLoop, writer: RunWriter) -> Result | None:
-    """What an agent had reported whose runner was killed."""
+    """Return what an agent had reported when its runner was killed."""
     if run.phase != "running" or run.session_id is None:
         return None
     from little_loops.engine.agent_actions import reported  # only agents pay for hosts
@@ -325,21 +327,22 @@ def _clock(services: Services, before_ms: int) -> RunClock:
     return clock
 
 
-def _ran_on_ms(run: LoopState, files: RunFiles) -> int:
-    """What a killed runner ran after its last event, as far as its log shows a sign of life."""
+def _unrecorded_ms(run: LoopState, files: RunFiles) -> int:
+    """Return how long a killed runner ran after its last event, as far as its log shows."""
     if run.status != "running":
         return 0
     try:
         last_ms = os.stat(files.log).st_mtime_ns // 1_000_000
         last_event_ms = wall_ms_of(run.updated_at)
-    except (OSError, ValueError):  # no log, or a state that somebody has edited
+    except (OSError, ValueError):  # no log, or an edited state
         return 0
-    # Beyond these the clock was set meanwhile, and nothing can be told from it.
+    # Beyond these, the clock was changed meanwhile, and the difference means nothing.
     return last_ms - last_event_ms if last_event_ms <= last_ms <= wall_ms() else 0
 
 
 def _changed_context(before: StoredRun, loop: FSMLoop | None) -> Mapping[str, Any]:
-    """With another definition goes its context, but for what was given when the run began."""
+    """Return the context of another definition, with the values that were set when the run
+    started."""
     if loop is None:
         return {}
     given = {
@@ -358,7 +361,7 @@ def check_resumable(name: str, loop: FSMLoop, run: LoopState) -> None:
 def _end_orphans(
     run: LoopState, loop: FSMLoop, writer: RunWriter, services: Services
 ) -> tuple[str, ...]:
-    """What a killed runner left of its action is ended before anything runs again."""
+    """End processes of a killed runner's action before anything runs again."""
     if run.status != "running":
         return ()
     copy = _copy_of(run, writer.files.root, services) if loop.evidence.clean else None
@@ -367,7 +370,7 @@ def _end_orphans(
 
 
 def _copy_of(run: LoopState, root: str, services: Services) -> str | None:
-    """Where the clean copy of a run with evidence is."""
+    """Return where the clean copy of a run with evidence is."""
     if trees_of(run) is None:
         return None
     from little_loops.trees.copies import base_of  # only a proof needs a clean copy
@@ -432,7 +435,7 @@ def _carry_out(
             end_processes(world, run)  # no resume will find them
             raise _removed(writer) from error
     writer.save(run, sync=True)
-    past = _put_away(request, services, writer) if run.status in ARCHIVED else None
+    past = _archive_run(request, services, writer) if run.status in ARCHIVED else None
     return RunOutcome(run, ending, past or writer.files)
 
 
@@ -444,8 +447,8 @@ def _removed(writer: RunWriter) -> StorageError:
     )
 
 
-def _put_away(request: RunRequest, services: Services, writer: RunWriter) -> RunFiles | None:
-    """Into the history; where that fails the run has ended all the same."""
+def _archive_run(request: RunRequest, services: Services, writer: RunWriter) -> RunFiles | None:
+    """Move the run to the history; if that fails, the run has ended all the same."""
     try:
         return archive(request.root, request.name, writer.folder)
     except StorageError as error:
@@ -477,8 +480,10 @@ def _workplace(
     )
 
 
-def _hand_on(ran: RunOutcome, loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome:
-    """Where the ending asks for a fresh session, start it now that the claim is given up."""
+def _start_next_session(
+    ran: RunOutcome, loop: FSMLoop, request: RunRequest, services: Services
+) -> RunOutcome:
+    """If the ending asks for a fresh session, start it now that the claim is released."""
     if not ran.ending.spawn or (services.performers and services.handoff is None):
         return ran
     # Only a handoff starts sessions.
@@ -486,7 +491,7 @@ def _hand_on(ran: RunOutcome, loop: FSMLoop, request: RunRequest, services: Serv
     from little_loops.engine.spawn_session import Spawner
 
     options = loop.host.under(loop.states[ran.run.current_state].host)
-    # It is the same run that goes on: what was agreed to for it still holds.
+    # The same run continues, so the consent for it still applies.
     agreed = {"LL_ALLOW_SKIP_PERMISSIONS": "1"} if request.skip_permissions else {}
     spawner = Spawner(ran.files, options, {**services.environ, **agreed}, ran.run.seq)
     handler = (services.handoff or SPAWNING).started_by(spawner.start)

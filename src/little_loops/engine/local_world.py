@@ -1,10 +1,10 @@
 """The real world of one run: processes, files, clocks.
 
-What the machine decides is written down here before it is done, and done here: `PERFORM` has the
-function for each type of command.
+Decisions of the machine are recorded here before they are carried out; `PERFORM` has the function
+for each type of command.
 
-Not here: decisions (`machine`), how an action is run (`shell_actions`, `agent_actions`,
-`builtin_actions`), claims and the life of a run around this (`lifecycle`).
+Not here: decisions (`machine`), running an action (`shell_actions`, `agent_actions`,
+`builtin_actions`), claims and starting or resuming a run (`lifecycle`).
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ if TYPE_CHECKING:
 
 SHARED_SIGNAL_WINDOW_S = 0.2
 MAX_FILLED = 4096
-"""Characters of a filled-in action that its event keeps."""
+"""How many characters of a filled-in action its event keeps."""
 
 
 class Services(NamedTuple):
-    """What a run needs of the process it is in.
+    """What a run needs from its process.
 
-    `owns_process`: nothing else goes on in it, so that every orphan below it is the run's.
-    `performers` carry out commands where that is not to be the real thing; `clock` makes the run's
-    clock, given the milliseconds it has run before; `scanner` looks for signals in one output;
-    `handoff` starts the session of a handoff that spawns, where somebody brings a handler.
+    `owns_process`: the process does nothing else, so every orphan below it belongs to the run.
+    `performers` replace the real ones; `clock` creates the run's clock, given the milliseconds it
+    has already run; `scanner` finds signals in one output; `handoff` starts the session of a
+    handoff that spawns, if there is a custom handler.
     """
 
     environ: Mapping[str, str]
@@ -91,7 +91,7 @@ class Services(NamedTuple):
 
 
 class LocalWorld:
-    """The real world of one run; `workplace` is made ready when the first action needs it."""
+    """The real world of one run; `workplace` is created when the first action needs it."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class LocalWorld:
         return self.performers[type(command)](self, run, command)
 
     def _with_filled_action(self, step: Step) -> Sequence[Entry]:
-        """The events; the start of an action is written with the text that is about to be run."""
+        """Return the events; the start of an action is recorded with the text that will run."""
         *before, last = step.events
         if not isinstance(last.event, ActionStart) or not isinstance(step.command, RunAction):
             return step.events
@@ -161,7 +161,7 @@ class LocalWorld:
         return [*before, last._replace(event=last.event._replace(filled=text))]
 
     def filled(self, run: LoopState, command: RunAction) -> Filled | str:
-        """The action with its values; asked for when it is announced, and when it is run."""
+        """Return the action with its values; needed when it is announced and when it runs."""
         if self._filled is None or self._filled[0] is not command:
             filled = fill(command, self.values(run))
             if not isinstance(filled, str):
@@ -170,11 +170,11 @@ class LocalWorld:
         return self._filled[1]
 
     def values(self, run: LoopState) -> Values:
-        """What templates may name at this moment of the run."""
+        """Return what templates may refer to at this point of the run."""
         return Values(self.loop, run, self.services.environ, self.run_dir)
 
     def learn(self, environ: Mapping[str, str]) -> None:
-        """Secrets among the variables of an action are known once their values are filled in."""
+        """Mask secrets among the variables of an action, once their values are filled in."""
         if any(looks_secret(name) for name in environ):
             self.masker.learn(environ)
             self.onlookers.learn(environ)
@@ -190,10 +190,10 @@ class LocalWorld:
         return ActionEnded(self.clock.now(), *acted, self._stopped_by(acted.result))
 
     def _stopped_by(self, result: Result) -> int | None:
-        """The signal that ended the action by way of us, or together with us.
+        """Return the signal that ended the action through us, or together with us.
 
-        A shutdown, or the stop of a run around this one, signals the action and its runner at
-        once: whichever hears it first, the action was interrupted and did not fail.
+        A shutdown, or stopping an enclosing run, signals the action and its runner at once:
+        whichever receives it first, the action was interrupted and did not fail.
         """
         stop = self.services.stop
         if stop is None:
@@ -203,7 +203,7 @@ class LocalWorld:
 
 
 def _ends_run(command: Command) -> bool:
-    """What a stop does not keep from being done: it is how the run comes to its end."""
+    """Return whether a command is carried out in spite of a stop, because it ends the run."""
     match command:
         case EndLeftovers():
             return True
@@ -224,7 +224,7 @@ def _shell(world: LocalWorld, run: LoopState, command: RunShell) -> ActionEnded:
     return _act(world, run, command, partial(run_in_copy, world.trees))
 
 
-def _look(world: LocalWorld, run: LoopState, command: TreeCommand) -> Happening:
+def _perform_on_trees(world: LocalWorld, run: LoopState, command: TreeCommand) -> Happening:
     from little_loops.engine import evidence  # loops without agents pay nothing for it
 
     match command:
@@ -267,7 +267,7 @@ def _act(
 
 def _judge(world: LocalWorld, run: LoopState, command: Judge) -> Happening:
     judgement = judge_now(command, run, world.values(run))
-    # A stop that came meanwhile counts first; a resume judges again.
+    # A stop that came meanwhile has priority; a resume judges again.
     return world.stop_asked() or Judged(world.clock.now(), judgement)
 
 
@@ -290,10 +290,10 @@ def _end_leftovers(world: LocalWorld, run: LoopState, command: EndLeftovers) -> 
 
 
 def end_processes(world: LocalWorld, run: LoopState) -> tuple[str, ...]:
-    """End whatever actions of the run have left running; their names."""
+    """End all processes that actions of the run have left running. Return their names."""
     if process_tree.is_adopting() and process_tree.reap():
         return ()
-    # All that is below us: also an orphan that left its session and cleared its environment.
+    # Everything below us, including an orphan that left its session and cleared its environment.
     roots = [os.getpid()] if process_tree.is_adopting() else []
     ended = process_tree.sweep(
         run.run, (), world.loop.kill_grace, roots=roots, stop=world.services.stop
@@ -307,17 +307,17 @@ PERFORM: Performers = {
     RunBuiltin: _builtin,
     Judge: _judge,
     Wait: _wait,
-    TakeSnapshot: _look,
-    RestoreProtected: _look,
-    PutBack: _look,
+    TakeSnapshot: _perform_on_trees,
+    RestoreProtected: _perform_on_trees,
+    PutBack: _perform_on_trees,
     EndLeftovers: _end_leftovers,
 }
 
 
 class SessionNote:
-    """The session of the action under way, kept for whoever has to clean up after us.
+    """Stores the session of the current action, for whoever has to clean up after us.
 
-    A few bytes written over, not synced: what a power cut loses has no processes left either.
+    A few bytes, overwritten and not synced: after a power cut there are no processes left either.
     """
 
     WIDTH = 120

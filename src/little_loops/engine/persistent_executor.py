@@ -1,6 +1,6 @@
-"""The library's name for runs that survive.
+"""The library's interface to runs that survive the process.
 
-Not here: how such a run is carried out (`lifecycle`).
+Not here: carrying out such a run (`lifecycle`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from typing import Any
 from little_loops.authoring.library import checked
 from little_loops.engine.action_output import kept_output
 from little_loops.engine.drive import Performers
-from little_loops.engine.executor import ExecutionResult, Stoppable, handled_by, result_of
+from little_loops.engine.executor import (
+    ExecutionResult,
+    Stoppable,
+    result_of,
+    with_handoff_behavior,
+)
 from little_loops.engine.handoff_handler import HandoffBehavior, HandoffHandler
 from little_loops.engine.lifecycle import RunOutcome, RunRequest, resume, start
 from little_loops.engine.local_world import LocalWorld, Services
@@ -30,7 +35,7 @@ from little_loops.system.output import LineScanner, Scanner, Signal, SignalScann
 
 
 class PersistentExecutor(Stoppable):
-    """Run a loop so that it survives; `resume` continues what is left of it.
+    """Run a loop so that it survives the process; `resume` continues it.
 
     Raises `ValueError` for an invalid machine.
     """
@@ -53,7 +58,8 @@ class PersistentExecutor(Stoppable):
         self.handoff_handler = handoff_handler or HandoffHandler(HandoffBehavior(fsm.on_handoff))
 
     def run(self) -> ExecutionResult:
-        """From the beginning; an unfinished run of this name is an error, as on the command line."""
+        """Run from the beginning; an unfinished run of this name is an error, as on the command
+        line."""
         return self._carry_out(start)
 
     def resume(self) -> ExecutionResult:
@@ -63,12 +69,12 @@ class PersistentExecutor(Stoppable):
     def _carry_out(
         self, begin: Callable[[FSMLoop, RunRequest, Services], RunOutcome]
     ) -> ExecutionResult:
-        loop = handled_by(self.fsm, self.handoff_handler)
+        loop = with_handoff_behavior(self.fsm, self.handoff_handler)
         try:
             ran = begin(loop, RunRequest(self.root, self.fsm.name), self._surroundings())
         finally:
             self._stop.reset()
-        # A session was started when the claim was given up.
+        # A session was started when the claim was released.
         handler = None if ran.ending.spawn else self.handoff_handler
         return result_of(ran.run, ran.ending, handler)
 
@@ -100,7 +106,8 @@ def _keep_in(data: Folder) -> Callable[[Job, str], dict[str, Any]]:
 
 
 def _scanner_of(detector: SignalDetector) -> Callable[[], Scanner]:
-    """Built-in signals are found in the raw stream, patterns of somebody's own line by line."""
+    """Return a scanner: built-in signals are found in the raw stream, custom patterns line by
+    line."""
 
     def search(line: str) -> Signal | None:
         found = detector.detect_first(line)

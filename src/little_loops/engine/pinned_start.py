@@ -1,7 +1,7 @@
-"""What a run was started with must still be that when it continues.
+"""Make sure that what a run was started with has not changed when it continues.
 
-It is kept in the run's directory, inside the project, where an agent could rewrite it.  So its
-hashes are kept beside the tree store, outside the project.
+It is stored in the run's directory, inside the project, where an agent could rewrite it. So its
+hashes are stored beside the tree store, outside the project.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from little_loops.trees.files import replace
 
 
 class PinnedStart:
-    """The files of a run that nobody may change, and where their hashes are kept."""
+    """The files of a run that must not change, and where their hashes are stored."""
 
     def __init__(self, run_dir: str, names: Iterable[str], pins: str) -> None:
         self._paths = {name: os.path.join(run_dir, name) for name in names}
         self._pins = pins
 
     def pin(self, **written: bytes) -> None:
-        """`written` is what the file of that name, without its suffix, is about to hold."""
+        """Store the hashes; `written` is what the file of that name, without its suffix, will
+        contain."""
         os.makedirs(os.path.dirname(self._pins), mode=0o700, exist_ok=True)
         digests = [
             sha256(written[stem]).hexdigest()
@@ -34,7 +35,7 @@ class PinnedStart:
         replace(self._pins, "\n".join(digests).encode(), sync=True)
 
     def check(self) -> None:
-        """Raise `StoreError` if one of them is no longer as it was."""
+        """Raise `StoreError` if one of the files has changed."""
         pinned = read_file(self._pins).decode("ascii", "replace").split("\n")
         for (name, path), digest in zip(self._paths.items(), pinned, strict=False):
             if _digest(path) != digest:

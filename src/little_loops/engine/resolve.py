@@ -1,9 +1,9 @@
-"""Fill in what the machine left open: environment, files, templates.  The edge of the pure core.
+"""Fill in what the machine left open: environment, files, templates. The edge of the pure core.
 
-The machine's texts hold references to data; here they get their values, just before use.  Nothing
-of it is kept.
+The machine's texts contain references to data, which get their values here, just before use. The
+values are not stored.
 
-Not here: the rule what may go where in a shell (`render`), running (`shell_actions` …).
+Not here: the rules for values in shell scripts (`render`), running (`shell_actions` …).
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from little_loops.templates.render import (
 from little_loops.templates.splice import is_data
 
 LARGE_BYTES = 1 << 20
-"""An output of no more than this is read as text to be judged."""
+"""An output of at most this size is judged as text."""
 ARGUMENTS_BYTES = 8 << 20
-"""More than any system lets a process be given: what is larger is refused before it is read."""
+"""More than any system accepts as arguments: larger values are refused before they are read."""
 
 
 class Filled(NamedTuple):
-    """An action ready to run: its script or prompt, and what its environment gains.
+    """An action ready to run: its script or prompt, and its additional environment variables.
 
-    For an action of our own `text` is its name, and `inputs` is what it works with.
+    For a built-in action, `text` is its name, and `inputs` are its arguments.
     """
 
     text: str
@@ -59,7 +59,7 @@ class Filled(NamedTuple):
 
 
 class Values:
-    """Everything a template may name, read when it is asked for."""
+    """Everything a template may refer to, read on demand."""
 
     def __init__(
         self,
@@ -77,12 +77,12 @@ class Values:
         self.context = author_context(run.context, loop.states[run.current_state])
 
     def for_process(self) -> Values:
-        """The same for what a process is given in its environment, which has a limit."""
+        """Return the same values for a process environment, which has a size limit."""
         return Values(self._loop, self._run, self._environ, self._run_dir, ARGUMENTS_BYTES)
 
     @cached_property
     def names(self) -> set[str]:
-        """What results of this loop can be called, whether there is one yet or not."""
+        """Return all names that results of this loop can have, whether they exist yet or not."""
         states = self._loop.states
         return {*states, *(state.capture for state in states.values() if state.capture)}
 
@@ -93,7 +93,7 @@ class Values:
         return lookup_in({**values, "env": self._environ})
 
     def __call__(self, reference: Reference) -> object:
-        """The `Lookup` of this moment."""
+        """Look up a reference: the `Lookup` of this moment."""
         if "structured" in reference.path:
             self._load_structured(reference)
         value = self._plain(reference)
@@ -102,7 +102,7 @@ class Values:
         return self._of_result(reference)
 
     def _of_result(self, reference: Reference) -> object:
-        """A text that lies in a file, or the file itself."""
+        """Return a text from a file, or the name of the file."""
         name = self._result_name(reference)
         assert name is not None, "it was found"
         field = reference.path[0 if reference.namespace == "prev" else 1]
@@ -125,7 +125,7 @@ class Values:
                 return None
 
     def _load_structured(self, reference: Reference) -> None:
-        """Read a long structured answer when something in it is named."""
+        """Read a long structured answer if a reference needs it."""
         name = self._result_name(reference)
         result = self._run.captured.get(name or "")
         if result is None or result.structured_file is None or result.structured is not None:
@@ -153,13 +153,13 @@ class Values:
     def _file_of(self, field: str, name: str, result: Result) -> str | None:
         if self._run_dir is None:
             raise Unresolved(f"captured.{name}.{field}", ())
-        from little_loops.engine.result_files import ResultFiles  # few actions want files
+        from little_loops.engine.result_files import ResultFiles  # few actions need files
 
         return ResultFiles(self._run_dir).of(field, name, result)
 
 
 def fill(command: RunAction, values: Values) -> Filled | str:
-    """The action with its values, or why it cannot be run."""
+    """Return the action with its values, or why it cannot run."""
     job, given = command.job, values.for_process()
     try:
         env = {name: _variable(name, text, given) for name, text in job.env.items()}
@@ -176,9 +176,9 @@ def fill(command: RunAction, values: Values) -> Filled | str:
 
 
 def shown_text(shown: str, command: RunAction, filled: Filled | str, values: Values) -> str:
-    """What is about to run, as people read it; `shown` is the action with references to data.
+    """Return what is about to run, for people; `shown` is the action with references to data.
 
-    A prompt has its values in it.  A script has not: they are listed below it, as it gets them.
+    A prompt includes its values. A script does not: they are listed below it, as it receives them.
     """
     if isinstance(filled, str):
         return shown
@@ -192,7 +192,7 @@ def shown_text(shown: str, command: RunAction, filled: Filled | str, values: Val
 
 
 def _data_in(script: str, values: Values) -> list[str]:
-    from shlex import quote  # few scripts name data
+    from shlex import quote  # few scripts refer to data
 
     named = dict.fromkeys(each.text for each in references(script) if is_data(each))
     return [f"# {text} is {quote(_filled_in('action', text, values))}" for text in named]
@@ -214,7 +214,7 @@ class Unfilled(LittleLoopsError):
 
 @contextmanager
 def _field(name: str) -> Iterator[None]:
-    """Whatever cannot be filled in here is of this field."""
+    """Attribute any failure to fill in to this field."""
     try:
         yield
     except (Unresolved, NotANumber, TemplateError, Refused, TooLarge, OSError) as problem:
@@ -259,16 +259,17 @@ def _input(name: str, value: Any, values: Values) -> Any:
 
 
 def judge_now(command: Judge, run: LoopState, values: Values) -> Judgement:
-    """Carry out a `Judge`: fill the condition in, look at what it names, ask within a bound."""
+    """Carry out a `Judge`: fill in the condition, find what it judges, and judge within a time
+    limit."""
     try:
-        seen = _result_seen(command.of, run, values) if command.of else NOTHING_SEEN
+        seen = _observe_result(command.of, run, values) if command.of else NOTHING_SEEN
         with _field("source"):
             names = _sources(command.condition)
-            sources = {name: _source_seen(name, run, values) for name in names}
+            sources = {name: _observe_source(name, run, values) for name in names}
         condition = _filled(command.condition, values)
     except (Unfilled, OSError) as problem:
         return Judgement(ERROR, str(problem))
-    from little_loops.engine.judging import judge_bounded  # an exit code needs no bound
+    from little_loops.engine.judging import judge_bounded  # an exit code needs no time limit
 
     return judge_bounded(condition, seen, command.memory, sources=sources)
 
@@ -302,25 +303,25 @@ def _sources(condition: Condition) -> set[str]:
     return below if condition.source is None else below | {condition.source}
 
 
-def _source_seen(source: str, run: LoopState, values: Values) -> Observation:
-    """A bare name means that result; anything else is a text to fill in."""
+def _observe_source(source: str, run: LoopState, values: Values) -> Observation:
+    """Return the observation of a source: a bare name is a result, anything else a template."""
     if source in run.captured:
-        return _result_seen(source, run, values)
+        return _observe_result(source, run, values)
     if source in values.names:
         raise Unresolved(f"captured.{source}", tuple(f"captured.{name}" for name in run.captured))
     return Observation(None, None, render_text(source, values, values.context))
 
 
-def _result_seen(name: str, run: LoopState, values: Values) -> Observation:
+def _observe_result(name: str, run: LoopState, values: Values) -> Observation:
     result = run.captured[name]
-    # Version one kept the stream of an agent as its file, beside the answer.
+    # Version one stored the stream of an agent as its file, beside the answer.
     file, large = (result.output_file if result.output is None else None), None
     if file is None:
         text = without_colours(result.output or "")
     elif file.size <= LARGE_BYTES:
         text = values.read(file)
     else:
-        from little_loops.engine.large_output import LargeOutput  # few print so much
+        from little_loops.engine.large_output import LargeOutput  # few actions print that much
 
         large = LargeOutput(values.path_of(file))
         text = large.ends()
@@ -329,5 +330,5 @@ def _result_seen(name: str, run: LoopState, values: Values) -> Observation:
 
 
 def without_newline(text: str) -> str:
-    """One trailing newline goes, as `$(…)` does it."""
+    """Remove one trailing newline, as `$(…)` does."""
     return text.removesuffix("\n")

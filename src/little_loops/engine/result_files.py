@@ -1,4 +1,4 @@
-"""The files that `${captured.<name>.file}` and its relatives name, made when they are asked for.
+"""The files behind `${captured.<name>.file}` and similar references, created on demand.
 
 Not here: reading values (`resolve`), storing what actions print (`runs.output_files`).
 """
@@ -27,7 +27,7 @@ class ResultFiles:
         return os.path.join(self._run_dir, file.path)
 
     def of(self, field: str, name: str, result: Result) -> str | None:
-        """The path of a file; none if the result has no such thing."""
+        """Return the path of a file, or None if the result has no such file."""
         match field:
             case "file":
                 return self._output(name, result)
@@ -50,7 +50,7 @@ class ResultFiles:
         return self._write(f"{name}.structured", to_json(result.structured) + b"\n")
 
     def _output(self, name: str, result: Result) -> str:
-        """The whole output, byte for byte; a short one is written when it is asked for."""
+        """Return the complete output, byte for byte; a short one is written on demand."""
         if result.output is None and result.output_file is not None:
             return self.path_of(result.output_file)
         return self._write(f"{name}.output", _raw(result.output, result.open_ended))
@@ -61,7 +61,8 @@ class ResultFiles:
         return self._write(f"{name}.stderr", _raw(result.stderr, result.stderr_open_ended))
 
     def _log(self, name: str, result: Result) -> str:
-        """Both streams in order of arrival; of an agent what it said, then its program's stderr."""
+        """Return both streams in order of arrival; for an agent, its answer, then its program's
+        stderr."""
         path = os.path.join(self._run_dir, f"{name}.log")
         stdout, stderr = self._output(name, result), self._stderr(name, result)
         with reading(stdout) as out, reading(stderr) as err, _created(path) as target:
@@ -70,14 +71,14 @@ class ResultFiles:
         return path
 
     def _order(self, result: Result) -> tuple[Piece, ...]:
-        if result.stream_file is not None:  # the order is that of its events
+        if result.stream_file is not None:  # its order is that of its events
             return ()
         if result.order_file is None:
             return from_sizes(result.order)
         try:
             path = os.path.join(self._run_dir, result.order_file)
             return from_lines(read_plain(path, MAX_ORDER_BYTES))
-        except FileNotFoundError:  # dropped, with other old outputs
+        except FileNotFoundError:  # deleted, with other old outputs
             return ()
 
     def _write(self, name: str, data: bytes) -> str:
@@ -97,6 +98,6 @@ def _created(path: str) -> BinaryIO:
 
 
 def _raw(text: str | None, open_ended: bool) -> bytes:
-    """The bytes of a text that is kept without its last newline."""
+    """Return the bytes of a text that is stored without its last newline."""
     text = text or ""
     return (text if open_ended or not text else f"{text}\n").encode()

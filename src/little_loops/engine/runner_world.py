@@ -1,6 +1,6 @@
-"""The smallest world: an `ActionRunner` runs the actions, and nothing is written.
+"""The smallest world: an `ActionRunner` runs the actions, and nothing is stored.
 
-Not here: the loop that drives it (`drive`), runs that survive (`local_world`).
+Not here: the main loop (`drive`), runs that survive the process (`local_world`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ActionResult(NamedTuple):
     stderr: str
     duration_ms: int
     timed_out: bool = False
-    """It was ended because its time was up; its exit code then says nothing."""
+    """It was ended at its timeout, so its exit code means nothing."""
     stopped: bool = False
     """It was ended because a stop was requested; a resume runs it again."""
 
@@ -73,7 +73,7 @@ class ActionRunner(Protocol):
 
 
 class RunnerWorld:
-    """A world in which actions are run by an `ActionRunner` and nothing is written."""
+    """A world in which an `ActionRunner` runs the actions and nothing is stored."""
 
     def __init__(
         self, loop: FSMLoop, actions: RunnerActions, tell: EventCallback, stop: StopFlag
@@ -89,7 +89,7 @@ class RunnerWorld:
             self.tell(to_record(entry))
 
     def save(self, run: LoopState) -> None:
-        """Nothing is kept."""
+        """Do nothing; nothing is stored."""
 
     def perform(self, run: LoopState, command: Command) -> Happening:
         if self.stop.signal is not None and not isinstance(command, EndLeftovers):
@@ -127,8 +127,8 @@ def _wait(world: RunnerWorld, run: LoopState, command: Wait) -> Happening:
     return WaitOver(world.clock.now())
 
 
-def _leave(world: RunnerWorld, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
-    """What actions left running is the runner's business."""
+def _ignore_leftovers(world: RunnerWorld, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
+    """Do nothing: processes that actions left running are the runner's responsibility."""
     return LeftoversEnded(world.clock.now(), command.ending)
 
 
@@ -141,12 +141,12 @@ PERFORM: Performers = {
     TakeSnapshot: _keep_no_trees,
     RestoreProtected: _keep_no_trees,
     PutBack: _keep_no_trees,
-    EndLeftovers: _leave,
+    EndLeftovers: _ignore_leftovers,
 }
 
 
 Keep = Callable[[Job, str], dict[str, Any]]
-"""What becomes of an output, as fields of a result."""
+"""Stores an output, and returns the fields of the result."""
 
 
 def _in_memory(_job: Job, output: str) -> dict[str, Any]:
@@ -180,9 +180,10 @@ class RunnerActions:
         began = time.monotonic()
         try:
             done = self.runner.run(text, timeout=timeout, action_type=kind, env=env)
-        except Exception as error:  # it is a stranger's code: what it does is the action's result
+        # It is the user's code: whatever it raises is the action's result.
+        except Exception as error:
             took_ms = round((time.monotonic() - began) * 1000)
-            return ActionOutcome(Result(None, took_ms, failure=_raised(error)))
+            return ActionOutcome(Result(None, took_ms, failure=_exception_text(error)))
         result = Result(
             done.exit_code,
             done.duration_ms,
@@ -197,7 +198,7 @@ class RunnerActions:
         return None if found is None else SignalLine(found.signal_type, found.payload or "")
 
 
-def _raised(error: Exception) -> str:
+def _exception_text(error: Exception) -> str:
     said = str(error)
     return f"the action runner raised {type(error).__name__}{': ' + said if said else ''}"
 
@@ -215,7 +216,8 @@ AGENT_ENDS: dict[int, tuple[AgentResult, str | None]] = {
 
 
 def _as_agent(result: Result) -> Result:
-    """A runner of the user's own tells only an exit code: 0 pass, 1 fail, else error."""
+    """Return an agent's result for a custom runner, which only reports an exit code: 0 pass, 1
+    fail, else error."""
     if result.failure is not None:
         return result
     agent_result, verdict = AGENT_ENDS.get(result.exit_code or 0, ("error", None))

@@ -1,4 +1,4 @@
-"""Run a shell action: its script, with a shell, as a process of its own."""
+"""Run a shell action: its script, in a process of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from signal import SIGTERM
 
 from little_loops.engine.action_output import Streams
 from little_loops.engine.action_process import (
-    Heard,
+    ParsedSignal,
     Workplace,
     cut_by,
     environment,
@@ -28,5 +28,5 @@ def run_shell(at: Workplace, run: LoopState, command: RunShell, filled: Filled) 
     ended = run_program(at, job, argv, env, streams, plan=((SIGTERM, job.kill_grace_s),))
     result = streams.result(ended, cut_by(job, ended))
     found = scanner.found
-    heard = Heard() if found is None else notes.signal_line(found.kind, found.payload)
-    return ActionOutcome(result, heard.line, heard.warnings)
+    parsed = ParsedSignal() if found is None else notes.signal_line(found.kind, found.payload)
+    return ActionOutcome(result, parsed.line, parsed.warnings)

@@ -1,11 +1,11 @@
-"""Start the session that goes on with a run after a handoff: detached, few turns, one command.
+"""Start the session that continues a run after a handoff: detached, few turns, one command.
 
-The session's only task is to type `ll-loop resume NAME --background`; exactly that command is
-allowed to it, so it needs no skipped permissions.  Whether it worked is told by the claim of the
-run it resumes, never by its exit code.
+The session's only task is to run `ll-loop resume NAME --background`; exactly that command is
+allowed, so it needs no skipped permissions. The claim of the resumed run shows whether it worked,
+not the session's exit code.
 
-Not here: when a session is started (`machine`), that the run's state is saved and its claim given
-up before (`lifecycle`).
+Not here: when a session is started (`machine`), saving the run's state and releasing its claim
+first (`lifecycle`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ NOTES = "continue.md"
 
 
 class Spawner:
-    """Starts continuations of one run; hand `start` to a `HandoffHandler`.
+    """Starts continuations of one run; pass `start` to a `HandoffHandler`.
 
-    `seq` is the run's last event: one that comes after it shows that somebody has resumed it.
+    `seq` is the run's last event: a later one shows that the run has been resumed.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Spawner:
             finally:
                 os.close(log)
         assert child.stdin is not None, "it is a pipe"
-        with suppress(BrokenPipeError), child.stdin:  # how it ends is not our business
+        with suppress(BrokenPipeError), child.stdin:  # how it ends does not matter here
             child.stdin.write(launch.stdin.decode())
         self._note(child.pid, request.session_id)
         return child
@@ -90,7 +90,7 @@ class Spawner:
         )
 
     def _program(self, name: str) -> str:
-        # By our own PATH: the one of the session begins with a directory inside the project.
+        # Use our own PATH: the session's PATH begins with a directory inside the project.
         program = find_program(name, self.environ.get("PATH"), self.files.root)
         if program.why_not:
             raise self._not_started(program.why_not)
