@@ -201,6 +201,14 @@ def test_a_constant_is_tested_where_what_is_made_of_it_is_used():
     assert uses.of({"sell"}) == (set(), {"test_shop.py"})
 
 
+def test_a_test_file_that_imports_a_module_may_look_at_any_of_its_names():
+    files = {
+        "test_all.py": "from shop import sizes, sell",
+        "test_one.py": "from shop.sizes import LARGE",
+    }
+    assert Uses([], files).whole["shop.sizes"] == {"test_all.py"}
+
+
 def test_children_report_how_they_ended():
     def kill() -> int:
         os.kill(os.getpid(), signal.SIGPROF)

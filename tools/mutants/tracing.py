@@ -141,6 +141,7 @@ class Coverage:
         tests = {test for line in lines for test in self.tests_of_line.get(line, ())}
         if lines & self.loading:
             used, files = self.uses.of(mutant.names)
+            files |= self.uses.whole.get(module.name, set())
             tests |= {test for line in used for test in self.tests_of_line.get(line, ())}
             tests |= {test for file in files for test in self.tests_of_file[file]}
         quick = not lines & (self.loading | self.collecting)
@@ -158,17 +159,24 @@ class Coverage:
 
 
 class Uses:
-    """Where a name is used: in functions of the package, in other names, in test files."""
+    """Where a name is used: in functions of the package, in other names, in test files.
+
+    A test file that imports a module as a whole may look at any name of it: `whole`.
+    """
 
     def __init__(self, modules: list[Module], tests: dict[str, str]) -> None:
         self.lines: dict[str, set[Line]] = defaultdict(set)
         self.names: dict[str, set[str]] = defaultdict(set)
         self.files: dict[str, set[str]] = defaultdict(set)
+        self.whole: dict[str, set[str]] = defaultdict(set)
         for module in modules:
             self._read(module)
         for file, text in tests.items():
-            for name, _ in _used(ast.parse(text)):
+            tree = ast.parse(text)
+            for name, _ in _used(tree):
                 self.files[name].add(file)
+            for name in _imported(tree):
+                self.whole[name].add(file)
 
     def _read(self, module: Module) -> None:
         for node in ast.walk(module.tree):
@@ -200,6 +208,13 @@ def _used(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield name, node.lineno
             case _:
                 pass
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    """The full names of what is imported, among them those of modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
 def _bound(statement: ast.stmt) -> set[str]:

@@ -77,7 +77,7 @@ def wanted_results(of: Inspection) -> Iterator[Wanted]:
 
 def _references(of: Inspection, each: Text) -> Iterator[Reference]:
     """References to results without a fallback; the loop's variables count where they are used."""
-    if "${" not in each.text or each.path[0] == "context" or not of.loop.states:
+    if "${" not in each.text or each.path[0] == "context":
         return
     # The loop's `env` is there in every state; what a state's own variables change does not matter.
     state = each.state if each.state is not None else next(iter(of.loop.states))

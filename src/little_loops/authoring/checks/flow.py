@@ -136,8 +136,8 @@ def _interrupts(loop: FSMLoop, name: str, state: StateConfig) -> Iterator[Edge]:
     if request == AS_ERROR:
         for transition in _transitions_of(loop, name, state, ERROR):
             yield Edge(name, transition.target, transition.reason, acted=False)
-    elif request != CURRENT:
-        yield Edge(name, request, "on_interrupt", acted=False)
+    else:
+        yield Edge(name, request, "on_interrupt", acted=False)  # `$current` leads nowhere
 
 
 def reachable(flow: Flow) -> set[str]:
