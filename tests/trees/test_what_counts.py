@@ -203,6 +203,52 @@ def test_what_may_not_be_read_is_left_out_and_named():
     ]
 
 
+REPLACED = """
+import os, shutil, sys
+from pathlib import Path
+from tests.trees.projects import Tree
+
+tree = Tree(Path(sys.argv[1]))
+tree.write("tests/a.py", "a")
+tree.write("src/b.py", "b")
+tree.write("src/c.py", "c")
+tree.commit()
+store = tree.store()
+rules = tree.rules(store, ["tests/"])
+start = store.snapshot(rules)
+for path in ("tests/a.py", "src/b.py", "src/c.py"):
+    tree.write(path, "changed")
+
+def link(name):
+    os.unlink(name)
+    os.symlink("elsewhere", name)
+
+def folder(name):
+    os.unlink(name)
+    os.mkdir(name)
+
+sudden = {"a.py": link, "b.py": os.unlink, "c.py": folder}
+
+def hear(what, arguments):
+    happens = sudden.pop(arguments[0], None) if what == "open" else None
+    if happens is not None:
+        happens(next(map(str, tree.root.rglob(arguments[0]))))
+
+sys.addaudithook(hear)
+now = store.snapshot(rules, start.guard)
+print(sudden, store.guard_changes(start.guard, now.guard), tree.paths(store, now.project))
+print(now.left_out)
+"""
+
+
+def test_what_is_replaced_while_it_is_read_does_not_end_the_run(tmp_path):
+    done = run_python(REPLACED, tmp_path)
+    assert done.splitlines() == [
+        "{} (PathChange(path='tests/a.py', kind='changed'),) ['tests/a.py']",
+        "('`src/c.py` is not part of the snapshot: neither a file nor a link',)",
+    ]
+
+
 def run_python(code: str, place: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code, str(place)],

@@ -14,6 +14,8 @@ MAX_FILE_BYTES = 50 << 20
 MAX_NEW_BYTES = 500 << 20
 CHUNK = 1 << 20
 ATTEMPTS = 3
+NO_FILE = "neither a file nor a link"
+BUSY = "constantly changing"
 SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 READ = SAFE | os.O_RDONLY
 FOLDER = READ | os.O_DIRECTORY
@@ -31,6 +33,17 @@ class Unstored(NamedTuple):
 
     size: int
     sha256: str
+
+
+class Stored(NamedTuple):
+    """A file or link whose content is in the store: what the system said of it, and the id."""
+
+    info: os.stat_result
+    id: bytes
+
+
+class Replaced(Exception):
+    """Something else lies there than a moment ago."""
 
 
 class LeftOut(Exception):
@@ -73,15 +86,37 @@ class Intake:
                 self.unstored.pop(id, None)
         return id
 
-    def link(self, folder: int, name: str) -> bytes:
-        return self.blob(os.fsencode(os.readlink(name, dir_fd=folder)))
+    def entry(self, folder: int, name: str) -> Stored:
+        """What lies at a name, with the id of its content.
 
-    def file(self, folder: int, name: str) -> tuple[bytes, os.stat_result]:
-        """The id of a file's content, and what the system said about it before it was read."""
+        Somebody may put something else there at any moment.  Raises `FileNotFoundError` if there is
+        nothing, `LeftOut` if it is neither a link nor a file that can be read.
+        """
+        for _ in range(ATTEMPTS):
+            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            try:
+                if stat.S_ISLNK(info.st_mode):
+                    return Stored(info, self._link(folder, name))
+                if not stat.S_ISREG(info.st_mode):
+                    raise LeftOut(NO_FILE)
+                return self._file(folder, name)
+            except Replaced:
+                continue
+        raise LeftOut(BUSY)
+
+    def _link(self, folder: int, name: str) -> bytes:
+        try:
+            return self.blob(os.fsencode(os.readlink(name, dir_fd=folder)))
+        except OSError as error:
+            raise Replaced from error
+
+    def _file(self, folder: int, name: str) -> Stored:
         try:
             descriptor = os.open(name, READ, dir_fd=folder)
         except PermissionError as error:
             raise LeftOut("not readable") from error
+        except OSError as error:
+            raise Replaced from error
         try:
             return self._read(descriptor)
         except OSError as error:
@@ -89,23 +124,23 @@ class Intake:
         finally:
             os.close(descriptor)
 
-    def _read(self, descriptor: int) -> tuple[bytes, os.stat_result]:
+    def _read(self, descriptor: int) -> Stored:
         self.check()
         info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
+            raise Replaced
         if self.budget is not None:
             self.budget -= info.st_size
             if self.budget < 0:
                 raise Interrupted("stop")
-        if not stat.S_ISREG(info.st_mode):
-            raise LeftOut("not a file")
         if info.st_size > self.bounds.file_bytes:
             return self._hash(descriptor)
         data = read_up_to(descriptor, self.bounds.file_bytes + 1)
         if len(data) > self.bounds.file_bytes:  # it has grown since
             return self._hash(descriptor)
-        return self.blob(data), info
+        return Stored(info, self.blob(data))
 
-    def _hash(self, descriptor: int) -> tuple[bytes, os.stat_result]:
+    def _hash(self, descriptor: int) -> Stored:
         for _ in range(ATTEMPTS):
             info = os.fstat(descriptor)
             id = hashlib.sha1(b"blob %d\0" % info.st_size, usedforsecurity=False)
@@ -119,8 +154,8 @@ class Intake:
                 size += len(chunk)
             if size == info.st_size:
                 self.unstored[id.digest()] = Unstored(size, plain.hexdigest())
-                return id.digest(), info
-        raise LeftOut("constantly changing")
+                return Stored(info, id.digest())
+        raise LeftOut(BUSY)
 
 
 def read_up_to(descriptor: int, limit: int) -> bytes:

@@ -343,16 +343,21 @@ class CopyWalk(ContentWalk):
         below = path + name
         is_own = below == GIT and not self._rules.prefix
         if not ignored and is_too_deep(below):
-            self.left_out[below] = TOO_DEEP
+            self._leave_out(below, TOO_DEEP)
             return False
         return not ignored and not is_own and below != self._skip
 
     def _counts(self, entry: os.DirEntry[str], path: str, ignored: bool) -> bool:
         below = path + entry.name
         if not ignored and not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
-            self.left_out[below] = ""
+            self._leave_out(below, "")
             return False
         return not ignored
+
+    def _leave_out(self, path: str, why: str) -> None:
+        """What does not count is a difference all the same: it has to be cleared away."""
+        self.left_out[path] = why
+        self.version += 1
 
 
 def _missing(

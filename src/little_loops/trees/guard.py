@@ -321,20 +321,25 @@ class GuardWalk:
             return
         if stat.S_ISDIR(info.st_mode) and not is_too_deep(path):
             self._collect_directory(fd, name, Guarded(path, "dir", info.st_mode, led=self._led))
-        elif stat.S_ISLNK(info.st_mode):
-            id = self._intake.link(fd, name).hex()
-            self._found[path] = Guarded(path, "link", info.st_mode, id, self._led)
+            return
+        try:
+            info, id = self._intake.entry(fd, name)
+        except FileNotFoundError:
+            return
+        except (LeftOut, OSError):
+            self._found[path] = Guarded(path, "other", info.st_mode, led=self._led)
+            return
+        kind: Kind = "link" if stat.S_ISLNK(info.st_mode) else "file"
+        self._found[path] = Guarded(path, kind, info.st_mode, id.hex(), self._led)
+        if kind == "link":
             self._links.append(path)
-        else:
-            self._found[path] = self._read(fd, name, path, info)
 
     def _collect_directory(self, fd: int, name: str, one: Guarded) -> None:
         try:
             inner = open_folder(name, fd)
         except OSError:
-            self._found[one.path] = (
-                one  # that it cannot be entered any more is a change of its mode
-            )
+            # That it cannot be entered any more is a change of its mode.
+            self._found[one.path] = one
             return
         try:
             self._intake.check()
@@ -373,15 +378,6 @@ class GuardWalk:
     def _never_counts(self, fd: int, name: str, path: str) -> bool:
         is_gits = name == GIT and is_repository(fd)
         return is_gits or self._is_cache(path) or never_counts(path)
-
-    def _read(self, fd: int, name: str, path: str, info: os.stat_result) -> Guarded:
-        if not stat.S_ISREG(info.st_mode):
-            return Guarded(path, "other", info.st_mode, led=self._led)
-        try:
-            id, info = self._intake.file(fd, name)
-        except (LeftOut, OSError):
-            return Guarded(path, "other", info.st_mode, led=self._led)
-        return Guarded(path, "file", info.st_mode, id.hex(), self._led)
 
 
 def _is_installed(fd: int, name: str) -> bool:

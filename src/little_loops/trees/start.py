@@ -200,14 +200,10 @@ class _Start:
         name = path.rpartition("/")[2]
         try:
             info = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            if stat.S_ISLNK(info.st_mode):
-                id = self._intake.link(fd, name)
-            elif stat.S_ISREG(info.st_mode) and info.st_size <= MAX_SINGLE_BYTES:
-                id, info = self._intake.file(fd, name)
-            else:
-                if stat.S_ISREG(info.st_mode):
-                    self._linked.append(path)
+            if stat.S_ISREG(info.st_mode) and info.st_size > MAX_SINGLE_BYTES:
+                self._linked.append(path)
                 return
+            info, id = self._intake.entry(fd, name)
         except (OSError, LeftOut):
             return
         self._files.append(IgnoredFile(path, info.st_mode, id.hex()))

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from little_loops.trees.content import Intake, LeftOut, open_folder
+from little_loops.trees.content import NO_FILE, Intake, LeftOut, open_folder
 from little_loops.trees.objects import (
     DIRECTORY,
     EMPTY_TREE,
@@ -37,7 +37,6 @@ from little_loops.trees.rules import (
     parents,
 )
 
-NO_FILE = "neither a file nor a link"
 CLOCK_NS = 20_000_000
 """More than the kernel's clock for files can lag behind."""
 WHOLE_SECONDS_NS = 2_000_000_000
@@ -154,13 +153,7 @@ class ContentWalk:
             node.tree = None
 
     def _entry(self, fd: int, name: str) -> Entry:
-        info = os.stat(name, dir_fd=fd, follow_symlinks=False)
-        if stat.S_ISLNK(info.st_mode):
-            id = self._intake.link(fd, name)
-        elif stat.S_ISREG(info.st_mode):
-            id, info = self._intake.file(fd, name)
-        else:
-            raise LeftOut(NO_FILE)
+        info, id = self._intake.entry(fd, name)
         ctime = -1 if self._is_recent(info) else info.st_ctime_ns
         return (ctime, info.st_mtime_ns, info.st_size, info.st_ino, info.st_mode, id)
 
