@@ -94,7 +94,7 @@ UNSEEN = (
         setup="rm leap.py; mkdir -p .venv/lib/site; touch .venv/lib/site/other.py",
         check=f"PYTHONPATH=.venv/lib/site:src {CHECK}",
         oracle="sys.path.insert(0, 'src')\nimport leap\nassert not leap.is_leap(1900)\n",
-        why="the clean copy links `.venv`: install it in the copy with `setup`, or protect it",
+        why="the clean copy links `.venv`, and the run warns that it was changed: install it in the copy with `setup`, or protect it",
     ),
     Case(
         "new-file-hidden-from-git",

@@ -623,6 +623,66 @@ def test_edits_of_the_user_during_a_pause_stay(tmp_path):
     assert (project.root / "tests/check.py").read_text() == mine
 
 
+# ── what is installed beside the sources ───────────────────────────────────────────────────────
+
+WITH_LIBRARY = "sh -c 'PYTHONPATH=.venv/lib python3 -m checker'"
+LIBRARY = 'import sys; sys.exit(open("src/value").read() != "right\\n")\n'
+
+
+def with_library(tmp_path: Path, *lines: str, more: str = PROTECTED) -> Project:
+    project = laid_out(Project(tmp_path), agent(*lines), more, WITH_LIBRARY)
+    (project.root / ".gitignore").write_text(".venv/\n")
+    project.git("add", "-A")
+    project.git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "ignore")
+    (project.root / ".venv/lib").mkdir(parents=True)
+    (project.root / ".venv/lib/checker.py").write_text(LIBRARY)
+    return project
+
+
+def warnings(project: Project) -> list[str]:
+    return [e["message"] for e in events(project) if e["event"] == "warning"]
+
+
+def test_a_library_that_was_changed_during_the_run_is_named(tmp_path):
+    project = with_library(tmp_path, "echo > .venv/lib/checker.py")
+    ended = run(project)
+    assert ended.returncode == 0, ended.stdout
+    (words,) = [each for each in warnings(project) if ".venv" in each]
+    assert words == (
+        "`.venv` was changed during the run (in .venv/lib), and the check in the clean copy ran with"
+        " it; `setup` can install it there again"
+    )
+    assert words in ended.stderr
+    receipt = json.loads(project.ll("receipt", "fix").stdout)
+    assert words in receipt["predicate"]["warnings"]
+
+
+def test_a_library_that_is_only_used_is_not_named(tmp_path):
+    project = with_library(
+        tmp_path, "PYTHONPATH=.venv/lib python3 -c 'import checker' || :", "echo right > src/value"
+    )
+    assert run(project).returncode == 0
+    assert warnings(project) == []
+
+
+def test_a_library_that_an_agent_changed_before_it_killed_its_runner_is_named(tmp_path):
+    project = with_library(tmp_path, "echo > .venv/lib/checker.py", "kill -9 $PPID")
+    assert run(project).returncode == -9
+    (project.root / "agent.sh").write_text(agent("true"))
+    assert project.ll("resume", "fix").returncode == 0
+    assert [each for each in warnings(project) if each.startswith("`.venv` was changed")]
+
+
+def test_what_setup_installs_in_the_copy_is_not_linked_and_not_named(tmp_path):
+    setup = (
+        "evidence: {clean: true, setup: 'mkdir -p .venv/lib; cp library .venv/lib/checker.py'}\n"
+    )
+    project = with_library(tmp_path, "echo > .venv/lib/checker.py", more=setup)
+    (project.root / "library").write_text(LIBRARY)
+    assert run(project).returncode == 3
+    assert [each for each in warnings(project) if ".venv" in each] == []
+
+
 # ── a project inside a larger repository ───────────────────────────────────────────────────────
 
 

@@ -46,7 +46,8 @@ from little_loops.system.own_command import path_with_own_command
 from little_loops.system.plain_files import open_plain
 from little_loops.system.stops import StopFlag
 from little_loops.system.user_state import state_home
-from little_loops.trees import copies, model
+from little_loops.trees import copies, installed, model
+from little_loops.trees import files as store_files
 from little_loops.trees.git import Interrupted, find_git
 from little_loops.trees.guard import Guard, leads_out
 from little_loops.trees.patterns import Patterns
@@ -106,6 +107,7 @@ class RunTrees:
         self.home = state_home(environ)
         self.file = file
         self.is_redefined = is_redefined
+        self._named: set[str] = set()
         self._began_at = run.started_at
         self._others: set[tuple[str, ...]] = set()
 
@@ -131,10 +133,37 @@ class RunTrees:
         if own.ignore:
             ignored = IgnoreFile(rules.prefix, own.ignore)
             rules = rules._replace(ignore=(*rules.ignore, ignored))
+        if self._links_installed:
+            self._note_installed(rules)
         data = to_json(rules.to_json())
         self._start.pin(evidence=data)  # first: a run that has its rules has its pins
         _write(path, data)
         return rules
+
+    @property
+    def _links_installed(self) -> bool:
+        evidence = self.loop.evidence
+        return evidence.clean and evidence.setup is None
+
+    @property
+    def _installed(self) -> str:
+        return self.store.files.place("installed", self.run_id)
+
+    def _note_installed(self, rules: Rules) -> None:
+        os.makedirs(os.path.dirname(self._installed), mode=0o700, exist_ok=True)
+        store_files.replace(
+            self._installed, installed.to_bytes(installed.look(rules, self.store.git))
+        )
+
+    def changed_installed(self) -> Iterator[str]:
+        """What was changed since the start in directories that the clean copy links; named once."""
+        before = installed.from_bytes(store_files.read(self._installed) or b"")
+        if not before or not self._links_installed:
+            return
+        for words in installed.changes(before, installed.look(self.rules, self.store.git)):
+            if words not in self._named:
+                self._named.add(words)
+                yield words
 
     @cached_property
     def watched(self) -> Patterns:
@@ -343,11 +372,19 @@ def _compare_snapshot(
         tampered,
         _outside(trees, command.since, taken.project, command.reference, tampered),
         _committed(trees, command),
-        (*taken.left_out, *(_first_warnings(trees, taken) if is_first else ())),
+        (
+            *taken.left_out,
+            *(_first_warnings(trees, taken) if is_first else ()),
+            *(trees.changed_installed() if _is_before_success(command) else ()),
+        ),
         command.ending,
         command.late,
         _watched(trees, command.since, taken.project),
     )
+
+
+def _is_before_success(command: TakeSnapshot) -> bool:
+    return command.when == "end" and command.ending is None
 
 
 def _committed(trees: RunTrees, command: TakeSnapshot) -> tuple[str, ...]:

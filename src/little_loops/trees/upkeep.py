@@ -45,6 +45,9 @@ def prune(files: StoreFiles, git: Git, cap_bytes: int, keep: frozenset[str]) -> 
         ids = _ids(files, rest)
         for run in gone:
             os.unlink(files.place("runs", run))
+            for kind in ("installed", "pins"):
+                with suppress(FileNotFoundError):
+                    os.unlink(files.place(kind, run))
         _repack(files, git, ids)
         _forget_modes(files, ids)
         return gone

@@ -1,0 +1,110 @@
+"""Notice that somebody has changed what is installed beside the sources: `.venv`, `node_modules`.
+
+A clean copy links these directories, so a check runs there with whatever is in them.  Nothing of them is
+read or stored: a hash for each directory, over names, sizes and times of the files in it, is enough to
+see that something was changed, and where.  Caches do not count.
+
+A file with several names is often shared with other projects by the tool that installed it.  Its `ctime`
+changes with them, so it does not count there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from hashlib import blake2b
+
+from little_loops.fsm.path_text import path_text
+from little_loops.system.files import to_json
+from little_loops.trees.git import Git
+from little_loops.trees.rules import Rules, is_cache
+
+NAMES = frozenset((".venv", "venv", "node_modules"))
+ENVIRONMENT = "pyvenv.cfg"
+TOOL_CACHES = frozenset((".cache", ".vite", ".vite-temp", ".vitest"))
+HASH_BYTES = 8
+LEVEL = 6
+
+Stamps = dict[str, dict[str, str]]
+"""For each linked directory, the hashes of all directories in it by their paths."""
+
+
+def installed_in(rules: Rules) -> Iterator[tuple[str, str]]:
+    """The linked directories that hold installed packages: their path as it is shown, and where."""
+    for path in rules.linked:
+        full = os.path.join(rules.project, path)
+        is_known = os.path.basename(path) in NAMES
+        if is_known or os.path.lexists(os.path.join(full, ENVIRONMENT)):
+            yield path, full
+    if rules.around is not None:
+        for _, full in installed_in(rules.around.rules):
+            yield os.path.relpath(full, rules.project), full
+
+
+def look(rules: Rules, git: Git) -> Stamps:
+    """What is installed now."""
+    found: Stamps = {}
+    for path, full in installed_in(rules):
+        _look(full, path, git, found.setdefault(path, {}))
+    return found
+
+
+def _look(folder: str, path: str, git: Git, found: dict[str, str]) -> None:
+    git.check()
+    digest, inner = blake2b(digest_size=HASH_BYTES), []
+    try:
+        with os.scandir(folder) as entries:
+            listed = sorted(entries, key=lambda one: one.name)
+    except OSError:
+        return
+    for entry in listed:
+        if is_cache(entry.name) or entry.name in TOOL_CACHES:
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            inner.append(entry.name)
+        else:
+            digest.update(_stamp(entry))
+    found[path] = digest.hexdigest()
+    for name in inner:
+        _look(f"{folder}/{name}", f"{path}/{name}", git, found)
+
+
+def _stamp(entry: os.DirEntry[str]) -> bytes:
+    try:
+        info = entry.stat(follow_symlinks=False)
+    except OSError:
+        return os.fsencode(entry.name)
+    is_shared = info.st_nlink > 1 and stat.S_ISREG(info.st_mode)
+    ctime = 0 if is_shared else info.st_ctime_ns
+    numbers = (info.st_mode, info.st_size, info.st_mtime_ns, ctime, info.st_ino)
+    return os.fsencode(entry.name) + repr(numbers).encode("ascii")
+
+
+def changes(before: Stamps, after: Stamps) -> Iterator[str]:
+    """A sentence for each linked directory in which something is different."""
+    for top, old in before.items():
+        new = after.get(top, {})
+        paths = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
+        if paths:
+            more = len(paths) - 1
+            rest = f" and {more} more director{'y' if more == 1 else 'ies'}" if more else ""
+            yield (
+                f"`{path_text(top)}` was changed during the run (in {path_text(paths[0])}{rest}), and"
+                " the check in the clean copy ran with it; `setup` can install it there again"
+            )
+
+
+def to_bytes(stamps: Stamps) -> bytes:
+    return zlib.compress(to_json(stamps), LEVEL)
+
+
+def from_bytes(raw: bytes) -> Stamps:
+    """Nothing from what is damaged: then nobody is accused."""
+    try:
+        plain = json.loads(zlib.decompress(raw))
+        return {str(top): dict(stamps) for top, stamps in plain.items()}
+    except (ValueError, TypeError, zlib.error, AttributeError):
+        return {}
