@@ -55,7 +55,7 @@ CHANGES: dict[str, tuple[Callable[[Tree], object], list[str]]] = {
     "packages of two tools": (
         lambda tree: (
             tree.write("web/node_modules/x/index.js", "xx"),
-            os.replace(here(tree, "env/lib/y.py"), tree.place / "y.py"),
+            here(tree, "env/lib/y.py").rename(tree.place / "y.py"),
         ),
         [
             f"`env` was changed during the run (in env/lib), {TAIL}",
