@@ -73,16 +73,20 @@ def projects(places: tuple[str, ...], state: str, size: int) -> Iterator[None]:
     os.makedirs(state, exist_ok=True)
     for place in places:
         if not os.path.isdir(place):
-            _write(place, size)
+            write_files(place, size)
+            commit(place)
     yield
 
 
-def _write(place: str, size: int) -> None:
+def write_files(place: str, size: int) -> None:
     for number in range(size):
         folder_number = number // FILES_A_FOLDER
         folder = f"{place}/d{folder_number // SUBFOLDERS}/e{folder_number % SUBFOLDERS}"
         os.makedirs(folder, exist_ok=True)
         with open(f"{folder}/f{number}.py", "w") as file:
             file.write(f"{number}\n{LINES}")
+
+
+def commit(place: str) -> None:
     for words in COMMIT:
         subprocess.run(["git", *words], cwd=place, check=True)

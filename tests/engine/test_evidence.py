@@ -275,6 +275,16 @@ def test_a_process_that_undoes_the_fix_while_it_is_ended_is_no_success(tmp_path)
     )
 
 
+def test_a_quiet_run_says_how_it_ended_and_on_which_tree(tmp_path):
+    project = laid_out(Project(tmp_path), more=PROTECTED)
+    assert plain(run(project, "--quiet").stdout) == dedent("""\
+
+        Loop completed: done (3 iterations, TIME)
+        Files changed: src/value (+1 -1)
+        Verified on tree ID; for a receipt: ll-loop receipt fix
+        """)
+
+
 def agent(*lines: str) -> str:
     return "\n".join(["#!/bin/sh", *lines, "echo finished", ""])
 

@@ -14,7 +14,7 @@ from little_loops.engine.local_world import Services
 from little_loops.errors import SIGNALLED, WaitStopped
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import Ending
-from little_loops.fsm.events import Entry, FinalEvent
+from little_loops.fsm.events import Entry, FinalEvent, Tree
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.fsm.values import written_env
@@ -255,7 +255,8 @@ class LastLine(Reporter):
     """`-q`: nothing but how it ended."""
 
     def records(self, entries: Sequence[Entry]) -> None:
-        super().records([entry for entry in entries if isinstance(entry.event, FinalEvent)])
+        # A tree has no line, but the last lines say on which one the checks have passed.
+        super().records([entry for entry in entries if isinstance(entry.event, FinalEvent | Tree)])
 
 
 def next_step(name: str, run: LoopState, ending: Ending) -> str | None:
