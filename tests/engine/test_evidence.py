@@ -860,16 +860,18 @@ def assert_true_ending(project: Project) -> None:
 
 
 def sweep(make: Make, step: int) -> int:
-    words = ("run", "fix", "--allow-skip-permissions")
-    total = len(operations(cheating(make), *words))
-    rows = range(1, total + 1, step)
-    for number in rows:
+    """Kill a run at one operation after the other, until there is no further one; how often."""
+    kills = 0
+    while True:
         project = cheating(make)
-        said = command(project, *words, at=At(number, dies))
-        assert said.code == GONE
+        words = ("run", "fix", "--allow-skip-permissions")
+        said = command(project, *words, at=At(1 + kills * step, dies))
+        if said.code != GONE:
+            assert (said.code, said.reached) == (0, None), said
+            return kills
         assert_true_ending(project)
-        shutil.rmtree(project.root)
-    return len(rows)
+        shutil.rmtree(project.root.parent)
+        kills += 1
 
 
 def test_the_rules_hold_across_kills(make, record_property):
