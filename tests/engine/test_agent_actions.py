@@ -108,7 +108,7 @@ def test_a_long_structured_answer_is_kept_in_a_file(project: Project):
             "num_turns": 1,
             "result": "",
             "structured_output": LONG_ANSWER,
-            "session_id": "s",
+            "session_id": "s" * 3_000_000,
         },
     ]
     env = stand_in(project, events)

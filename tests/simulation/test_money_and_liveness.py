@@ -68,6 +68,12 @@ def test_many_histories_obey_the_laws(first, record_property):
     count(record_property, seeds, play_all(seeds, prefixes=8))
 
 
+def test_histories_that_once_broke_a_law_obey_it(record_property):
+    """After a resume more checks run again before a success, which is no other way."""
+    seeds = (1940, 2939, 4727, 8006)
+    count(record_property, seeds, play_all(seeds, prefixes=8))
+
+
 def test_a_seed_is_one_history():
     assert play(7) == play(7)
 

@@ -65,6 +65,8 @@ ANSWER_S = 10.0
 """How long a CLI may take to list its plugins."""
 ANSWER_GRACE_S = 1.0
 NOT_FOUND = 127
+MAX_SESSION_ID = 200
+"""Those of the programs we know have 36 characters; the log and the state have no room for a page."""
 JUST_PASSED_MS = 10_000
 """An agent may exit so late that the reset time it reported has passed: then it is retried at
 once."""
@@ -305,7 +307,7 @@ def _result(at: Workplace, command: RunAgent, raw: Result, outcome: Outcome) -> 
         kind=outcome.kind,
         reason=outcome.reason,
         verdict=outcome.verdict,
-        session_id=outcome.session_id or command.session_id,
+        session_id=(outcome.session_id or command.session_id)[:MAX_SESSION_ID],
         tokens=outcome.tokens.total,
         cost_usd=outcome.cost_usd,
         turns=outcome.turns,
