@@ -281,6 +281,42 @@ def test_the_live_part():
     assert stage.screen.tick() is None
 
 
+RELAY = FSMLoop.from_dict(
+    {
+        "name": "implement",
+        "paradigm": "relay",
+        "initial": "settle",
+        "states": {
+            "settle": {"action": "relay.settle", "action_type": "builtin", "next": "done"},
+            "done": {"terminal": True},
+        },
+    }
+)
+
+
+def test_a_step_around_a_turn_is_named_only_while_it_runs():
+    """Commit hooks may take their time; afterwards its result is worth a line, and nothing else."""
+    stage = Stage(loop=RELAY)
+    start = {"action": "relay.settle", "action_type": "builtin", "label": "the evaluation"}
+    stage.tell("action_start", state="settle", attempt=1, **start)
+    stage.pass_by(5.0)
+    assert stage.look().splitlines()[1:2] == ["@      5s · the evaluation"]
+    stage.tell("action_complete", state="settle", exit_code=0, output="turn 1: partial\n")
+    stage.tell("transition", **{"from": "settle", "to": "done", "reason": "next"})
+    assert stage.look().splitlines()[1:] == [f"       ✓ turn 1: partial{'2.3s':>46}"]
+
+
+def test_a_step_around_a_turn_that_fails_is_named_with_its_end():
+    stage = Stage(loop=RELAY)
+    start = {"action": "relay.settle", "action_type": "builtin", "label": "the evaluation"}
+    stage.tell("action_start", state="settle", attempt=1, **start)
+    stage.end("settle", exit_code=1, output="FATAL_ERROR: no commit\n")
+    assert stage.look().splitlines()[1:] == [
+        "[1/20] settle → running the evaluation...",
+        f"       ✗ FATAL_ERROR: no commit (exit 1){'2.3s':>30}",
+    ]
+
+
 def test_a_line_printed_is_shown_at_once_but_no_more_than_the_eye_can_follow():
     stage = Stage()
     stage.begin()

@@ -120,6 +120,9 @@ class PlainLines:
         whole = whole_command(event) if self.commands else []
         return [] if event.state in self._machinery else [self._running(event), *whole]
 
+    def is_machinery(self, state: str) -> bool:
+        return state in self._machinery
+
     def _running(self, event: ActionStart) -> str:
         return f"{self._where} {self.signs['to']} {running(event)}"
 

@@ -142,6 +142,7 @@ class LiveScreen(Observer):
                 self._print(line)
         if isinstance(event, ActionStart):
             self._begin(prints_text=self._teller.prints_text(event))
+            self._doing = self._teller.unnamed(event)
 
     def learn(self, environ: Mapping[str, str]) -> None:
         self._masker.learn(environ)

@@ -23,6 +23,7 @@ from little_loops.fsm.limit_kinds import BY_REASON
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
+from little_loops.reporting.action_line import shown_action
 from little_loops.reporting.amounts import times_text
 from little_loops.reporting.held_end import Mark
 from little_loops.reporting.lines import INDENT, PlainLines, machinery_of
@@ -83,6 +84,10 @@ class TerminalLines:
         header = [] if self._has_started else [self._header(event)]
         self._has_started = True
         return header + self._styled(event, self._plain.lines(event, mark))
+
+    def unnamed(self, event: ActionStart) -> str:
+        """What is running, where no line that stays says so."""
+        return shown_action(event) if self._plain.is_machinery(event.state) else ""
 
     def prints_text(self, event: ActionStart) -> bool:
         """Whether the action that begins prints for people; most agents print JSON."""
