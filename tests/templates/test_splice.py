@@ -191,3 +191,23 @@ def test_a_key_that_only_a_value_names_is_named():
     with pytest.raises(Unresolved) as caught:
         render_text("${context.a:words}", lambda _: "", {"a": ["${context.b}"]})
     assert caught.value.name == "context.b"
+
+
+@pytest.mark.parametrize(("more", "fits"), [("", True), ("y", False)])
+def test_how_long_a_text_may_become(more, fits):
+    context = {"a": "x" * (1 << 20)}
+    if fits:
+        assert splice("${context.a}" + more, context) == context["a"]
+    else:
+        with pytest.raises(TemplateError, match="longer than 1048576 characters"):
+            splice("${context.a}" + more, context)
+
+
+@pytest.mark.parametrize(("levels", "fits"), [(50, True), (51, False)])
+def test_how_deep_values_may_refer_to_each_other(levels, fits):
+    context = {f"a{n}": f"${{context.a{n + 1}}}" for n in range(1, levels)} | {f"a{levels}": "x"}
+    if fits:
+        assert splice("${context.a1}", context) == "x"
+    else:
+        with pytest.raises(TemplateError, match="more than 50 levels deep"):
+            splice("${context.a1}", context)

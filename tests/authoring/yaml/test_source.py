@@ -158,6 +158,21 @@ def test_what_cannot_be_used_leaves_gaps() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        pytest.param("key: 1", Mark(0, 0, 3, 0), id="its first piece"),
+        pytest.param("- |\n  x\n", Mark(0, 0, 1, 0), id="one that spans several lines"),
+        pytest.param("- *x", Mark(0, 0, 4, 0), id="one that is refused"),
+        pytest.param("[a,\n b]", Mark(0, 0, 3, 1), id="brackets"),
+    ],
+)
+def test_where_a_block_stands(text: str, mark: Mark) -> None:
+    root = parse(text, "x.yaml").root
+    assert root is not None
+    assert root.mark == mark
+
+
 def test_too_many_nodes() -> None:
     assert told("[" + "1, " * 50_000 + "1]") == [
         "LL005 1:149999+1 more than 50,000 nodes (keys, values, items) in one file"
