@@ -134,6 +134,15 @@ def test_what_it_looks_like() -> None:
         """)
 
 
+def test_what_a_reader_looks_for_comes_first() -> None:
+    loop = loop_of(
+        "scope: [src]\ncontext: {a: 1}\ntimeout: 5\nstates: {a: {terminal: true}}\ninitial: a\n"
+        "paradigm: goal\ndescription: d\nname: n\n"
+    )
+    first = ["name", "description", "paradigm", "initial", "context", "scope"]
+    assert list(yaml.safe_load(dump(loop))) == [*first, "timeout", "states"]
+
+
 @pytest.mark.parametrize(
     ("value", "written"),
     [

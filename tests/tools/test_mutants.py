@@ -12,7 +12,7 @@ from tools.mutants.children import Task, outcomes
 from tools.mutants.modules import Module, pure_modules, read_settings, sample
 from tools.mutants.mutators import mutants
 from tools.mutants.report import Result, read_expected, report, score
-from tools.mutants.tracing import Uses
+from tools.mutants.tracing import Coverage, Uses
 
 
 def titles(source: str) -> list[str]:
@@ -207,6 +207,18 @@ def test_a_test_file_that_imports_a_module_may_look_at_any_of_its_names():
         "test_one.py": "from shop.sizes import LARGE",
     }
     assert Uses([], files).whole["shop.sizes"] == {"test_all.py"}
+
+
+def test_what_runs_when_a_module_is_loaded_is_tested_by_the_file_of_its_name():
+    slow, quick = "tests/fsm/test_codec.py::slow", "tests/fsm/test_plain.py::quick"
+    codec = Module("src/little_loops/fsm/codec.py", "register()\n")
+    traces = {
+        "": {"seconds": {}, "lines": {"": [[codec.path, 1]]}},
+        "tests/fsm/test_plain.py": {"seconds": {quick: 1}, "lines": {quick: [[codec.path, 1]]}},
+        "tests/fsm/test_codec.py": {"seconds": {slow: 5}, "lines": {}},
+    }
+    trial = Coverage(traces, [codec]).trial(0, codec, codec.mutants[0])
+    assert list(trial.tests) == [slow, quick]
 
 
 def test_children_report_how_they_ended():

@@ -141,16 +141,26 @@ class Coverage:
         tests = {test for line in lines for test in self.tests_of_line.get(line, ())}
         if lines & self.loading:
             used, files = self.uses.of(mutant.names)
-            files |= self.uses.whole.get(module.name, set())
+            files |= self.uses.whole.get(module.name, set()) | self._own(module)
             tests |= {test for line in used for test in self.tests_of_line.get(line, ())}
             tests |= {test for file in files for test in self.tests_of_file[file]}
         quick = not lines & (self.loading | self.collecting)
-        return Trial(number, module, mutant, self._quickest(tests), quick)
+        return Trial(number, module, mutant, self._quickest(tests, self._own(module)), quick)
 
-    def _quickest(self, tests: set[str]) -> dict[str, float]:
+    def _own(self, module: Module) -> set[str]:
+        """The test file that has the module's name."""
+        path = Path(module.path)
+        folder = Path("tests").joinpath(*path.parts[2:-1])
+        return {str(folder / f"test_{path.name}")} & self.tests_of_file.keys()
+
+    def _quickest(self, tests: set[str], own: set[str]) -> dict[str, float]:
+        """Those of the module's own file first."""
         chosen: dict[str, float] = {}
         spent = 0.0
-        for seconds, test in sorted((self.seconds[test], test) for test in tests):
+        order = sorted(
+            (test.partition("::")[0] not in own, self.seconds[test], test) for test in tests
+        )
+        for _, seconds, test in order:
             spent += seconds
             if chosen and spent > BUDGET_S:
                 break

@@ -7,7 +7,9 @@ from textwrap import dedent
 
 import pytest
 
+from little_loops.authoring.checks.check_actions import looks_like_a_deploy
 from little_loops.authoring.load import load
+from little_loops.fsm.schema import StateConfig
 from tests.authoring.telling import row, told
 
 ACTIONS = [
@@ -329,3 +331,41 @@ def test_that_a_very_long_script_was_not_read_is_reported():
         "a",
     ).problems
     assert problem.code == "LL314"
+
+
+@pytest.mark.parametrize("word", ["deploy", "publish", "push", "release", "migrate"])
+@pytest.mark.parametrize(
+    ("name", "action", "does"),
+    [
+        ("WORD", "make", True),
+        ("pre-Word_2", "make", True),
+        ("WORDed", "make", False),
+        ("a", "make WORD", True),
+        ("a", "MAKE Word", True),
+        ("a", "make WORD # later", True),
+        ("a", "make # WORD", False),
+        ("a", "ls && make WORD", True),
+        ("a", "ls; make WORD | tee x", True),
+        ("a", "make WORD/x", False),
+        ("a", "make WORDing", False),
+        ("a", "make --dry-run WORD", False),
+        ("a", "make WORD --check", False),
+        ("a", "make WORD --help", False),
+        *(("a", f"{look} WORD", False) for look in ("echo", "printf", "grep", "rg", "cat", "ls")),
+        *(("a", f"{look} WORD", False) for look in ("find", "test", "[", "pytest", "git stash")),
+        *(("a", f"git {look} WORD", False) for look in ("commit", "log", "diff", "grep")),
+        ("a", None, False),
+    ],
+)
+def test_what_must_probably_not_run_twice(word, name, action, does):
+    action = action.replace("WORD", word).replace("Word", word.title()) if action else None
+    name = name.replace("WORD", word).replace("Word", word.title())
+    assert looks_like_a_deploy(name, StateConfig(action)) is does
+
+
+@pytest.mark.parametrize("word", ["deploy", "publish", "push", "migrate"])
+@pytest.mark.parametrize("part", ["check", "status", "test", "dry", "plan"])
+def test_a_look_before_it_may_run_twice(word, part):
+    for sign in ":-":
+        assert not looks_like_a_deploy("a", StateConfig(f"npm run {word}{sign}{part}"))
+        assert looks_like_a_deploy("a", StateConfig(f"npm run {word}{sign}all"))
