@@ -16,17 +16,17 @@ THREE = {"check": StateConfig(action="x", on_pass="done", on_fail="fix"), "fix":
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({}, "at most 50 iterations of 3 states; no time limit"),
-        ({"max_iterations": 1}, "at most 1 iteration of 3 states; no time limit"),
-        ({"max_iterations": 5000}, "at most 5,000 iterations of 3 states; no time limit"),
-        ({"timeout": 1800.0}, "at most 50 iterations of 3 states; 30m 00s in all"),
-        ({"states": {"a": ENDS}}, "at most 50 iterations of 1 state; no time limit"),
-        ({"maintain": True}, "at most 50 iterations of 3 states in each cycle; no time limit"),
+        ({}, "3 states, at most 50 iterations, no time limit"),
+        ({"max_iterations": 1}, "3 states, at most 1 iteration, no time limit"),
+        ({"max_iterations": 5000}, "3 states, at most 5,000 iterations, no time limit"),
+        ({"timeout": 1800.0}, "3 states, at most 50 iterations, at most 30m 00s"),
+        ({"states": {"a": ENDS}}, "1 state, at most 50 iterations, no time limit"),
+        ({"maintain": True}, "3 states, at most 50 iterations in each cycle, no time limit"),
         (
             {"max_cost_usd": 2.5, "max_tokens": 1000},
             (
-                "at most 50 iterations of 3 states; no time limit; $2.5 for agents; "
-                "1,000 tokens for agents"
+                "3 states, at most 50 iterations, no time limit, at most $2.5 for agents, "
+                "at most 1,000 tokens for agents"
             ),
         ),
     ],

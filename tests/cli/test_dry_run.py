@@ -368,7 +368,7 @@ def test_show(project):
         checks   measure
         evidence none: not in a git repository
         context  metric_cmd, target, tolerance
-        worst    at most 20 iterations of 3 states; no time limit
+        worst    3 states, at most 20 iterations, no time limit
     """)
 
 
@@ -388,7 +388,7 @@ def test_show_as_json(project):
     machine = FSMLoop.from_dict(document["machine"])
     assert [state["name"] for state in document["states"]] == list(machine.states)
     assert document["outcomes"] == {"done": "success, failure when entered by on_stall"}
-    assert document["worst_case"] == "at most 20 iterations of 3 states; no time limit"
+    assert document["worst_case"] == "3 states, at most 20 iterations, no time limit"
     assert document["file"] == ".loops/fix-types.yaml"
 
 

@@ -17,7 +17,7 @@ states:
   done: {{terminal: true}}
 """
 OWN = '{name: command, command: [my-agent, "{prompt}"]'
-NO_TURNS = "`host: command` has no `max_turns`; put your program's options into `command`"
+NO_TURNS = "`host: command` does not support `max_turns`; pass the option in `command` instead"
 NO_COST = "`max_cost_usd` cannot limit host `command`, which does not report cost"
 
 

@@ -75,7 +75,7 @@ command names
         pytest.param("evidence: {setup: npm ci}\n" + STATES, "", """\
             warning[LL318] 1:12
               `setup` has no effect: it runs in the clean copy, but `clean` is not true
-              help: add `clean: true`, or remove it
+              help: add `clean: true`, or remove `setup`
             """, id="setup without clean"),
         pytest.param("evidence: {clean: true, confirm: 2}\n" + NO_CHECK, "", """\
             warning[LL318] 1:12
@@ -89,7 +89,7 @@ command names
             warning[LL318] 1:1
               `scope_writes` has no effect: no evidence is recorded, so nothing is known about what \
 agents write
-              help: add `evidence: true`, or remove it
+              help: add `evidence: true`, or remove `scope_writes`
             """, id="no agents"),
         pytest.param(STATES.replace("next: check", "next: check, on_tampered: done, "
                                     "on_out_of_scope: done, on_flaky: done, on_stalled: done"), "",
@@ -113,7 +113,7 @@ agents write
         pytest.param("evidence: {setup: x}\n" + STATES, "evidence: [", """\
             warning[LL318] 1:12
               `setup` has no effect: it runs in the clean copy, but `clean` is not true
-              help: add `clean: true`, or remove it
+              help: add `clean: true`, or remove `setup`
             """, id="a broken config file is somebody else's to report"),
     ],
 )  # fmt: skip

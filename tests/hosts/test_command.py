@@ -61,7 +61,7 @@ def test_the_command_line(command, words, argv, stdin):
         ),
         pytest.param(
             HostOptions(command=("x", "{prompt}"), model="opus"),
-            ["`host: command` has no `model`; put your program's options into `command`"],
+            ["`host: command` does not support `model`; pass the option in `command` instead"],
             id="options it cannot keep",
         ),
         pytest.param(

@@ -18,19 +18,19 @@ _READ_AS = {"regex": "a regular expression", "substring": "plain text"}
 
 
 def worst_case(loop: FSMLoop) -> str:
-    """How far a run can go: `at most 50 iterations of 3 states; no time limit`."""
+    """How far a run can go: `3 states, at most 50 iterations, no time limit`."""
     cycle = " in each cycle" if loop.maintain else ""
     rounds = _count(loop.max_iterations, "iteration")
-    limits = [f"at most {rounds} of {_count(len(loop.states), 'state')}{cycle}"]
+    limits = [_count(len(loop.states), "state"), f"at most {rounds}{cycle}"]
     if loop.timeout is None:
         limits.append("no time limit")
     else:
-        limits.append(f"{duration_text(round(loop.timeout * 1000))} in all")
+        limits.append(f"at most {duration_text(round(loop.timeout * 1000))}")
     if loop.max_cost_usd is not None:
-        limits.append(f"${loop.max_cost_usd:g} for agents")
+        limits.append(f"at most ${loop.max_cost_usd:g} for agents")
     if loop.max_tokens is not None:
-        limits.append(f"{_count(loop.max_tokens, 'token')} for agents")
-    return "; ".join(limits)
+        limits.append(f"at most {_count(loop.max_tokens, 'token')} for agents")
+    return ", ".join(limits)
 
 
 def outcomes(loop: FSMLoop) -> dict[str, str]:

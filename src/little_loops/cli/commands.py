@@ -27,10 +27,12 @@ VERBS: dict[str, Verb] = {
     "history": Verb("history", "show past runs; --prune deletes old ones", "Look", "all"),
     "show": Verb("show", "describe what a loop does", "Look", "loops"),
     "graph": Verb("graph", "draw a loop's states as text, Mermaid or DOT", "Look", "loops"),
-    "check": Verb("check", "run a loop's checks once, without a run", "Prove", "loops", True),
+    "check": Verb(
+        "check", "run a loop's checks once, without starting a run", "Prove", "loops", True
+    ),
     "diff": Verb("diff", "show what a run changed, turn by turn", "Prove", "all", True),
     "restore": Verb("restore", "restore a file from a run", "Prove", "all", True),
-    "receipt": Verb("receipt", "write a receipt: what a run did and left", "Prove", "all", True),
+    "receipt": Verb("receipt", "write a receipt of what a run did", "Prove", "all", True),
     "verify": Verb("verify", "check a receipt against the files here", "Prove", "", True),
     "init": Verb("setup.init", "create a first loop for this project", "Write"),
     "validate": Verb("validate", "check loop files and report all problems", "Write", "loops"),

@@ -34,7 +34,7 @@ class DiffArgs(
 ):
     loop: str | None = operand("a loop's name, or NAME@ID; default: the last run", optional=True)
     steps: str | None = operand("STEP or STEP..STEP; default: each turn", optional=True)
-    run: str | None = value("an earlier run, as `history` lists it", metavar="STAMP")
+    run: str | None = value("start time of an earlier run, from `ll-loop history`", metavar="STAMP")
 
 
 def main(argv: Sequence[str]) -> int:

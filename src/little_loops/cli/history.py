@@ -48,7 +48,9 @@ class HistoryArgs(
     OutputArgs, verb="history", summary="Show how past runs ended.", examples=EXAMPLES
 ):
     loop: str | None = operand("a loop's name, or NAME@ID; default: all", optional=True)
-    last: float | None = value("only runs of the last 12h, 7d, ...", convert=age, metavar="TIME")
+    last: float | None = value(
+        "only runs from the last TIME, such as 12h or 7d", convert=age, metavar="TIME"
+    )
     limit: int = value(
         "show at most N runs; default: 20", convert=positive, metavar="N", default=SHOWN
     )

@@ -75,7 +75,7 @@ class LogsArgs(OutputArgs, verb="logs", summary="Show what a run has printed.", 
     agent: bool = flag("only what agents ran and changed")
     failed: bool = flag("only the last action that failed")
     timestamps: bool = flag("show the time of each line", "-t")
-    run: str | None = value("an earlier run, as `history` lists it", metavar="STAMP")
+    run: str | None = value("start time of an earlier run, from `ll-loop history`", metavar="STAMP")
 
 
 def main(argv: Sequence[str]) -> int:

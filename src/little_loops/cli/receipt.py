@@ -1,4 +1,4 @@
-"""`ll-loop receipt`: write a receipt: what a run did and left."""
+"""`ll-loop receipt`: write a receipt of what a run did."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ReceiptArgs(
     loop: str | None = operand("a loop's name, or NAME@ID; default: the last run", optional=True)
     output: str | None = value("default: stdout", "-o", "--output", metavar="FILE")
     sign: str | None = value("sign it with this SSH key; needs -o", metavar="KEY")
-    run: str | None = value("an earlier run, as `history` lists it", metavar="STAMP")
+    run: str | None = value("start time of an earlier run, from `ll-loop history`", metavar="STAMP")
 
 
 def main(argv: Sequence[str]) -> int:

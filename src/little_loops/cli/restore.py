@@ -28,7 +28,7 @@ class RestoreArgs(
     loop: str = operand("a loop's name, or NAME@ID")
     path: str = operand("a file of the project")
     step: int | None = value("as this step left it", convert=positive, metavar="N")
-    run: str | None = value("an earlier run, as `history` lists it", metavar="STAMP")
+    run: str | None = value("start time of an earlier run, from `ll-loop history`", metavar="STAMP")
 
 
 def main(argv: Sequence[str]) -> int:

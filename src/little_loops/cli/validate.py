@@ -132,6 +132,13 @@ def _named_like_a_verb(definition: Definition) -> Iterator[Problem]:
         yield Problem("LL016", message, definition.places.at("name"), help, "warning")
 
 
+def _end_text(name: str, how: str) -> str:
+    usual, _, otherwise = how.partition(", failure when ")
+    return f"`{name}` is a {usual} state" + (
+        f", or a failure when {otherwise}" if otherwise else ""
+    )
+
+
 def _as_strict(problem: Problem) -> Problem:
     return problem._replace(severity="error")
 
@@ -162,7 +169,7 @@ def expectations(each: Checked) -> list[str]:
     """What a valid loop can be expected to do."""
     loop = each.definition.loop if each.definition is not None else None
     assert loop is not None, "only a valid loop has expectations"
-    ends = [f"`{name}` is {how}" for name, how in outcomes(loop).items()]
+    ends = [_end_text(name, how) for name, how in outcomes(loop).items()]
     more = [*ends, *pattern_readings(loop), *(f"hint: {hint}" for hint in hints(loop))]
     return [f"{loop.name}: {worst_case(loop)}", *(f"  {line}" for line in more)]
 

@@ -74,7 +74,9 @@ def _without_effect(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
     if not wants_evidence(loop):
         if loop.scope_writes == "enforce":
             why = "no evidence is recorded, so nothing is known about what agents write"
-            yield _idle(definition, ("scope_writes",), why, "add `evidence: true`, or remove it")
+            yield _idle(
+                definition, ("scope_writes",), why, "add `evidence: true`, or remove `scope_writes`"
+            )
         return
     evidence = loop.evidence
     if evidence.tampering in ("restore", "fail") and evidence.protect is None:
@@ -83,7 +85,7 @@ def _without_effect(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
         yield _warning(definition, ("evidence", "tampering"), message, "add `protect: [tests/]`")
     if evidence.setup is not None and not evidence.clean:
         why = "it runs in the clean copy, but `clean` is not true"
-        yield _idle(definition, ("evidence", "setup"), why, "add `clean: true`, or remove it")
+        yield _idle(definition, ("evidence", "setup"), why, "add `clean: true`, or remove `setup`")
     if not shell_checks_of(loop):
         for name, is_asked in (("clean", evidence.clean), ("confirm", evidence.confirm > 1)):
             if is_asked:

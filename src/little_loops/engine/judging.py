@@ -69,7 +69,7 @@ def judge_bounded(
         return cannot_judge(str(problem), seen)
     except OSError as error:
         return Judgement(
-            ERROR, f"cannot judge, because no process can be started: {error.strerror}"
+            ERROR, f"cannot evaluate the condition: failed to start a process: {error.strerror}"
         )
     said, status = _read_answer(pid, reading, deadline)
     if said is None or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in OUT_OF_TIME):

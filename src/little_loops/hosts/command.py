@@ -44,7 +44,7 @@ class CommandHost:
 
     def check_options(self, options: HostOptions) -> list[str]:
         problems = [
-            f"`host: command` has no `{name}`; put your program's options into `command`"
+            f"`host: command` does not support `{name}`; pass the option in `command` instead"
             for name in UNKNOWN
             if getattr(options, name) is not None
         ]

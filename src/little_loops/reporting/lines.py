@@ -237,7 +237,7 @@ class PlainLines:
         where = f"from state '{event.state}' (iteration {event.iteration})"
         lines = [f"Resuming loop '{self.loop}' {where}"]
         if event.again:
-            lines.append("It failed in this state before: running it again")
+            lines.append("The run failed in this state: running the state again")
         if event.orphans:
             lines.append(
                 f"Ended leftover processes of the action: {one_line(', '.join(event.orphans))}"

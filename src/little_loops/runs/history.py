@@ -236,7 +236,7 @@ def prune(
     if before_ms is None and keep is None:
         raise UsageError(
             "`--prune` needs an age or `--keep`",
-            "`--prune 30d` deletes those older than 30 days, `--prune --keep 10` all but the last ten"
+            "`--prune 30d` deletes runs older than 30 days; `--prune --keep 10` keeps the last ten runs"
             " of each loop",
         )
     seen: dict[str, int] = {}

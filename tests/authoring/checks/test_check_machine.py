@@ -169,7 +169,7 @@ SKELETON = [
         """,
         """
         error[LL404] 4:22 ${captured.evluate.output}
-          nothing is captured as `evluate`
+          there is no capture named `evluate`
           help: did you mean `evaluate`?
         error[LL206] 4:60 fix
           state `evaluate` captures into `fix`, which is the name of another state

@@ -84,7 +84,7 @@ TEMPLATES = [
         acting("echo ${captured.flies.output} ${captured.done.output}"),
         """
         error[LL404] 6:18 ${captured.flies.output}
-          nothing is captured as `flies`
+          there is no capture named `flies`
           help: did you mean `files`?
         error[LL404] 6:43 ${captured.done.output}
           state `done` has no action, so there is no `captured.done`
@@ -131,7 +131,7 @@ TEMPLATES = [
           `${context.drectory:-src}` always uses its fallback: `context` has no `drectory`
           help: the loop has no `context`
         warning[LL311] 6:43 ${captured.flies.output:-}
-          `${captured.flies.output:-}` always uses its fallback: nothing is captured as `flies`
+          `${captured.flies.output:-}` always uses its fallback: there is no capture named `flies`
           help: did you mean `files`?
         """,
     ),
@@ -161,7 +161,7 @@ TEMPLATES = [
           `context` has no `lst`
           help: did you mean `list`?
         error[LL404] 9:13 ${captured.nothing.output}
-          nothing is captured as `nothing`
+          there is no capture named `nothing`
           help: known: `check`
         error[LL403] 10:21 ${context.missing}
           `context` has no `missing`

@@ -70,7 +70,7 @@ def test_whatever_is_read_is_compiled_or_told(paradigm: str, document: dict[str,
             """,
             """
             error[LL404] 3:22 ${captured.x.output}
-              nothing is captured as `x`
+              there is no capture named `x`
               help: known: `evaluate`, `fix`, `fix_2`
             error[LL406] 3:64 ${loop.name}
               `${loop.name}` is not filled in here
@@ -134,7 +134,7 @@ def test_whatever_is_read_is_compiled_or_told(paradigm: str, document: dict[str,
             """,
             """
             error[LL404] 3:49 ${captured.check.output}
-              nothing is captured as `check`
+              there is no capture named `check`
               help: known: `check_lint`, `check_tests_pass`, `fix_lint`, `fix_tests_pass`
             error[LL124] 4:31 pytest
               two states would be named `check_tests_pass`
@@ -156,7 +156,7 @@ def test_whatever_is_read_is_compiled_or_told(paradigm: str, document: dict[str,
             """,
             """
             error[LL404] 2:23 ${captured.step_2.output}
-              nothing is captured as `step_2`
+              there is no capture named `step_2`
               help: did you mean `step_0`?
             error[LL207] 3:34 step_2
               `source` does not name a state or capture: `step_2`

@@ -227,7 +227,7 @@ def test_nothing_is_written_over(project: Project, file: str, text: str):
     done = project.ll("init", "--yes", "-q")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"error: the loop `my-loop` exists already: `.loops/{file}`\n"
+        f"error: the loop `my-loop` already exists: `.loops/{file}`\n"
         "   = help: files are never overwritten; rename it, or write another one: `--template NAME`"
         " with one of tests, lint, types, relay, deploy, empty\n"
     )
@@ -317,7 +317,7 @@ def test_at_a_terminal_it_asks(project: Project, only: Callable[..., str]):
         Which loop first?
           1) fix failing tests             python3 -m pytest -q
           2) type errors to zero           python3 -m mypy .
-          3) lint until clean              exists already
+          3) lint until clean              already exists
           4) hand a plan to fresh agents
           5) deploy, roll back on failure
           6) empty, to edit

@@ -148,7 +148,7 @@ def check_builtins(of: Inspection) -> Iterator[Problem]:
             case Builtin() if of.loop.paradigm != "relay":
                 yield of.error(
                     "LL216",
-                    "`action_type: builtin` is only for machines written by `ll-loop compile`",
+                    "`action_type: builtin` is reserved for loops that `ll-loop compile` writes",
                     *("states", name, "action_type"),
                     help="use `paradigm: relay`, which compiles to these actions",
                 )

@@ -118,7 +118,7 @@ def _captured(of: Inspection, each: Text, reference: Reference) -> Iterator[Prob
         help = "name a state with an action, or a capture"
         yield _missing(of, "LL404", message, each, reference, help)
     else:
-        message = f"nothing is captured as `{shown(name)}`"
+        message = f"there is no capture named `{shown(name)}`"
         yield _missing(of, "LL404", message, each, reference, of.meant(name, of.results))
 
 

@@ -164,7 +164,7 @@ _STATE_SETTINGS = (
         "action_type",
         OneOf(ACTION_TYPES),
         "who runs the action",
-        "slash if it begins like `/name`, else shell",
+        "slash if it starts with a slash command, else shell",
     ),
     Field(
         "condition",
@@ -286,7 +286,7 @@ EVIDENCE = table(
         OneOf(("restore", "fail", "report")),
         "what to do when a protected file was changed: restore it, "
         "give the verdict `tampered`, or only report it",
-        "restore with `protect`, else report",
+        "`restore` if `protect` is set, otherwise `report`",
         "fail",
     ),
     Field("clean", Flag(), "confirm the deciding pass in a clean copy of the project", "false"),
@@ -421,7 +421,7 @@ CONDITIONS: Mapping[str, Table] = {
     "output_numeric": _condition("output_numeric", _NUMBER_TARGET, _OPERATOR),
     "convergence": _condition(
         "convergence",
-        _NUMBER_TARGET._replace(help="the number to approach"),
+        _NUMBER_TARGET._replace(help="the target value"),
         Field("tolerance", Num(0, template=True), "how close to the target is close enough", "0"),
         Field(
             "direction",

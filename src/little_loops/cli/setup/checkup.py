@@ -139,7 +139,7 @@ def _yaml(here: str) -> Iterator[Finding]:
     try:
         from yaml._yaml import CParser  # noqa: F401 — whether it is there is the question
     except ImportError as error:
-        why = f"loop files are read twenty times slower ({error})"
+        why = f"reading loop files is about 20 times slower ({error})"
         yield Finding("yaml", "warning", "PyYAML has no C loader", why, REINSTALL)
     else:
         yield Finding("yaml", "ok", "YAML", together=here)
@@ -147,7 +147,7 @@ def _yaml(here: str) -> Iterator[Finding]:
 
 def on_path(patient: CheckupInputs) -> Iterator[Finding]:
     if patient.which("ll-loop") is None:
-        why = "actions of a run find it, your shell does not"
+        why = "loop actions can run it, but your shell cannot find it"
         fix = "activate the environment it is installed in, or install it with pipx"
         yield Finding("path", "note", "`ll-loop` is not on PATH", why, fix)
 

@@ -208,7 +208,7 @@ def _asked(names: Sequence[str], found: Found, root: str) -> str:
     talk("Which loop first?")
     for number, name in enumerate(names, 1):
         check = _check_of(name, found)
-        beside = "exists already" if _files_of(TEMPLATES[name].loop, root) else ""
+        beside = "already exists" if _files_of(TEMPLATES[name].loop, root) else ""
         beside = beside or ("" if check is None else _command_of(check))
         talk(f"  {number}) {TEMPLATES[name].title:<30}{beside}".rstrip())
     while True:
@@ -315,7 +315,7 @@ def _check_free(loop: str, root: str) -> None:
     if there:
         listed = ", ".join(f"`{shown_path(path)}`" for path in there)
         raise UsageError(
-            f"the loop `{loop}` exists already: {listed}",
+            f"the loop `{loop}` already exists: {listed}",
             "files are never overwritten; rename it, or write another one: "
             f"`--template NAME` with one of {', '.join(TEMPLATES)}",
         )
@@ -344,7 +344,7 @@ def _write_new(path: str, text: str) -> None:
             stream.write(text)
     except FileExistsError:
         raise UsageError(
-            f"`{shown_path(path)}` exists already", "files are never overwritten"
+            f"`{shown_path(path)}` already exists", "files are never overwritten"
         ) from None
     except OSError as error:
         with suppress(OSError):
