@@ -203,6 +203,48 @@ def test_what_may_not_be_read_is_left_out_and_named():
     ]
 
 
+LOCKED = """
+import os, sys
+from pathlib import Path
+from tests.trees.projects import Tree, fingerprint
+
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+tree = Tree(Path(sys.argv[1]))
+tree.write_all({"tests/a.py": "a", "tests/b.py": "b", "tests/d/c.py": "c"})
+tree.commit()
+store = tree.store()
+rules = tree.rules(store, ["tests/"])
+start = store.snapshot(rules)
+before = fingerprint(tree.root / "tests")
+tree.write("tests/a.py", "edited", 0)
+(tree.root / "tests/b.py").unlink()
+tree.write("tests/b.py/new.py", "a directory for a file")
+tree.write("tests/d/c.py", "edited")
+tree.write("tests/new/more/new.py", "new", 0)
+for path, mode in (("b.py", 0o555), ("d", 0), ("new/more", 0), ("new", 0o111)):
+    (tree.root / "tests" / path).chmod(mode)
+done = store.restore(rules, start.guard)
+print(done.failed, fingerprint(tree.root / "tests") == before)
+for path in ("tests/a.py", "tests/b.py/new.py", "tests/d/c.py", "tests/new/more/new.py"):
+    kept = store.read_guarded(done.kept, path)
+    print(path, None if kept is None else kept.data.decode())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_what_an_agent_has_locked_is_kept_and_restored():
+    with in_memory() as place:
+        os.chown(place, 65534, 65534)
+        done = run_python(LOCKED, place)
+    assert done.splitlines() == [
+        "() True",
+        "tests/a.py edited",
+        "tests/b.py/new.py a directory for a file",
+        "tests/d/c.py edited",
+        "tests/new/more/new.py new",
+    ]
+
+
 REPLACED = """
 import os, shutil, sys
 from pathlib import Path

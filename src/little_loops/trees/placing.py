@@ -109,6 +109,11 @@ class OpenDirectory:
                 # Not by its descriptor: it may not be readable.
                 os.chmod(name, stat.S_IMODE(mode), dir_fd=folder)
 
+    def unlock(self, path: str) -> None:
+        """Let the owner read what lies at a path, and all that is in it."""
+        with self.above(path) as (folder, name):
+            _unlock(folder, name)
+
     def remove(self, path: str) -> None:
         """Remove a file or link, or a directory that is empty."""
         with suppress(FileNotFoundError, NotADirectoryError), self.above(path) as (folder, name):
@@ -201,6 +206,23 @@ def _temporary(name: str) -> str:
 def _unlink(folder: int, name: str) -> None:
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=folder)
+
+
+def _unlock(folder: int, name: str) -> None:
+    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    is_dir = stat.S_ISDIR(info.st_mode)
+    if not is_dir and not stat.S_ISREG(info.st_mode):
+        return
+    wanted = OWNER_ALL if is_dir else stat.S_IRUSR
+    if info.st_mode & wanted != wanted:
+        os.chmod(name, stat.S_IMODE(info.st_mode) | wanted, dir_fd=folder)
+    if is_dir:
+        inner = open_folder(name, folder)
+        try:
+            for below in os.listdir(inner):
+                _unlock(inner, below)
+        finally:
+            os.close(inner)
 
 
 def _remove_all(folder: int, name: str) -> None:

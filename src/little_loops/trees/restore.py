@@ -22,6 +22,7 @@ Spare = Callable[[str], bool]
 """Says which paths are another run's."""
 COMPILED_FOLDER = "__pycache__"
 TOO_LARGE = "too large to be stored"
+NOT_READ = "it cannot be read, so it was not replaced; move it away yourself"
 NOT_KEPT = "it is too large to be kept, so it was not replaced; move it away yourself"
 
 
@@ -104,6 +105,8 @@ class Repair:
         one = self._now.paths.get(path)
         if one is not None and self._is_lost(one.id):
             raise OSError(0, NOT_KEPT)
+        if one is not None and one.kind == "other" and stat.S_ISREG(one.mode):
+            raise OSError(0, NOT_READ)
 
     def _clear_caches(self, path: str) -> None:
         for name in names_in(self._ground, path):
@@ -177,6 +180,28 @@ def unlock(ground: OpenDirectory, reference: Guard, spare: Spare) -> None:
         if info.st_mode & OWNER_ALL != OWNER_ALL:
             with suppress(OSError):  # it is named when something in it cannot be put back
                 ground.set_mode(path, OWNER_ALL)
+
+
+def unlock_changed(
+    ground: OpenDirectory, reference: Guard, now: Guard, changes: Iterable[PathChange]
+) -> bool:
+    """The same for what somebody brought there; whether anything was locked."""
+    changed = [one.path for one in changes]
+    locked = [
+        path
+        for path in sorted({*changed, *parents(changed)} & now.paths.keys())
+        if _is_locked(reference.paths.get(path), now.paths[path])
+    ]
+    for path in locked:
+        with suppress(OSError, RecursionError):
+            ground.unlock(path)
+    return bool(locked)
+
+
+def _is_locked(before: Guarded | None, now: Guarded) -> bool:
+    if now.kind == "dir":
+        return now.mode & OWNER_ALL != OWNER_ALL and (before is None or before.kind != "dir")
+    return now.kind == "other" and stat.S_ISREG(now.mode) and not now.mode & stat.S_IRUSR
 
 
 def obstacles(ground: OpenDirectory, reference: Guard, now: Guard) -> list[str]:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
@@ -65,6 +65,7 @@ from little_loops.trees.restore import (
     obstacles,
     remove_caches,
     unlock,
+    unlock_changed,
 )
 from little_loops.trees.rules import Rules, Surroundings, cache_test, head_of, parents, within
 from little_loops.trees.start import read_rules, read_surroundings
@@ -471,8 +472,12 @@ class TreeStore:
         self._check_rules(rules)
         with self.using():
             before = self.guard(reference)
-            now, kept = self._keep(rules, before, spare)
-            changes = _wanted(compare(before, now), existing_only, spare)
+
+            def wanted(now: Guard) -> list[PathChange]:
+                return _wanted(compare(before, now), existing_only, spare)
+
+            now, kept = self._keep(rules, before, spare, wanted)
+            changes = wanted(now)
             if not changes:
                 return Restoration(kept=kept)
             contents = self._contents(before, [one.path for one in changes if one.kind != "added"])
@@ -482,17 +487,24 @@ class TreeStore:
             with self._writing() as intake:
                 after = self._look(rules, intake, before)
         failed = repair.failed
-        for one in _wanted(compare(before, after), existing_only, spare):
+        for one in wanted(after):
             failed.setdefault(one.path, "it was changed again while it was being restored")
         return _restoration([one.path for one in changes], failed, kept)
 
-    def _keep(self, rules: Rules, before: Guard, spare: Spare) -> tuple[Guard, str]:
+    def _keep(
+        self,
+        rules: Rules,
+        before: Guard,
+        spare: Spare,
+        wanted: Callable[[Guard], list[PathChange]],
+    ) -> tuple[Guard, str]:
         """Store what is about to be replaced."""
         with self._ground() as ground, self._writing() as intake:
             unlock(ground, before, spare)
             now = self._look(rules, intake, before)
             in_the_way = obstacles(ground, before, now)
-            if in_the_way:
+            is_locked = unlock_changed(ground, before, now, wanted(now))
+            if in_the_way or is_locked:
                 now = self._look(rules, intake, before, in_the_way)
             kept = store_guard(now, intake.writer).hex()
         self._record(rules.run, [kept])
