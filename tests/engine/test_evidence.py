@@ -487,7 +487,7 @@ def test_a_stop_does_not_wait_for_large_files_to_be_read_but_protected_ones_are_
     (project.root / "agent.sh").write_text(agent("echo right > src/value"))
     ended = project.ll("resume", "fix", "--allow-skip-permissions")
     assert (ended.returncode, events(project)[-1]["evidence"]) == (0, "verified")
-    assert "Files changed: agent.sh, src/large, src/value" in ended.stdout
+    assert "Files changed: agent.sh, src/value, src/large" in ended.stdout
 
 
 COMMIT = "git -c user.name=a -c user.email=a@b.c commit -qam"
