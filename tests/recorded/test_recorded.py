@@ -15,7 +15,7 @@ import pytest
 from little_loops.fsm.state import FORMAT, LoopState
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.reading import Runs
-from little_loops.runs.stored_run import find, look
+from little_loops.runs.stored_run import find, read_stored
 from tests.entries import log_of
 from tests.recorded.playing import NAME, lay_out, play, told
 from tests.recorded.record import STORIES
@@ -44,7 +44,7 @@ def test_a_recorded_run_is_read(root, story):
     lay_out(story, root)
     files = RunFiles(root, NAME)
     before = find(root, NAME)
-    assert before.run == look(files).run  # type: ignore[union-attr]
+    assert before.run == read_stored(files).run  # type: ignore[union-attr]
     assert [view.files for view in Runs(root).list()] == [files]
     assert LoopState.from_dict(json.loads(json.dumps(before.run.to_dict()))) == before.run
 

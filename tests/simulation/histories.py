@@ -23,7 +23,7 @@ from little_loops.fsm.state import LoopState
 from little_loops.runs.history import past_files
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.reading import Runs
-from little_loops.runs.stored_run import StoredRun, current, look
+from little_loops.runs.stored_run import StoredRun, current, read_stored
 from little_loops.system.files import SYNC, WRITE
 from tests.entries import log_of as records_of
 from tests.fsm.test_laws import never_twice, transitions
@@ -120,7 +120,7 @@ class History:
             with heard(self.world.disk):
                 found = current(self.root, NAME)
                 past = [] if found else past_files(self.root, NAME)
-                return look(past[0]) if past else found
+                return read_stored(past[0]) if past else found
         except DamagedRun as error:
             raise AssertionError(f"unreadable after an accident: {error}") from error
 

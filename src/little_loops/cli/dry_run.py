@@ -29,7 +29,7 @@ from little_loops.reporting.masking import Masker
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import resolve_scope, run_name, show_scope
 from little_loops.runs.reading import Runs
-from little_loops.runs.stored_run import look
+from little_loops.runs.stored_run import read_stored
 from little_loops.terminal import paint
 from little_loops.terminal.console import ascii_only, print_json, say
 from little_loops.terminal.description import (
@@ -146,7 +146,7 @@ def _conflicts(loop: FSMLoop, name: str, runs: Runs) -> list[Conflict]:
 def _unfinished(root: str, name: str) -> str | None:
     """What an earlier run would have to say, if it is in the way."""
     try:
-        before = look(RunFiles(root, name))
+        before = read_stored(RunFiles(root, name))
     except LittleLoopsError as damage:
         return damage.message
     if before is None or before.run.status not in UNFINISHED:

@@ -1,8 +1,8 @@
-"""In which order the two streams of an action arrived.
+"""The order in which the two streams of an action arrived.
 
-Written down while it runs, a line for each time that the other stream takes over: `o 120` for 120
-bytes of stdout, `e 30` for 30 of stderr.  What came after the last line belongs to one stream.  An
-action that prints to one stream only has no such file.
+Recorded while the action runs, one line for each switch between the streams: `o 120` for 120 bytes
+of stdout, `e 30` for 30 of stderr. Bytes after the last line belong to one stream. An action that
+prints to only one stream has no such file.
 
 Not here: the streams (`output_files`, `outputs`).
 """
@@ -21,7 +21,7 @@ _STREAMS: Final[dict[bytes, StreamName]] = {b"o": "stdout", b"e": "stderr"}
 
 
 class Piece(NamedTuple):
-    """So many bytes of one stream."""
+    """A number of bytes of one stream."""
 
     stream: StreamName
     size: int
@@ -32,7 +32,7 @@ def to_line(piece: Piece) -> bytes:
 
 
 def from_lines(data: bytes) -> tuple[Piece, ...]:
-    """The pieces; a line that is not whole, or not ours, says nothing."""
+    """Parse the pieces; incomplete or foreign lines are ignored."""
     words = (line.split() for line in data.split(b"\n")[:-1])
     return tuple(
         Piece(_STREAMS[pair[0]], int(pair[1]))
@@ -42,7 +42,7 @@ def from_lines(data: bytes) -> tuple[Piece, ...]:
 
 
 def to_sizes(pieces: Iterable[Piece]) -> tuple[int, ...]:
-    """As a result keeps a short order: sizes of stdout, stderr, stdout, … in turn."""
+    """Return a short order as a result stores it: sizes of stdout, stderr, stdout, … in turn."""
     sizes: list[int] = []
     for stream, size in pieces:
         if (len(sizes) % 2 == 0) != (stream == "stdout"):
@@ -65,7 +65,8 @@ class Part(NamedTuple):
 
 
 def parts(pieces: Iterable[Piece], sizes: dict[StreamName, int]) -> Iterator[Part]:
-    """What streams of these sizes hold, in order of arrival; the rest of stdout comes first."""
+    """Yield the parts of streams of these sizes, in order of arrival; unrecorded stdout comes
+    first."""
     done: dict[StreamName, int] = {"stdout": 0, "stderr": 0}
     rest = [Piece(stream, size) for stream, size in sizes.items()]
     for stream, size in (*pieces, *rest):

@@ -1,20 +1,20 @@
-"""Let one run at a time work on a scope: claims, the queue, and the one rule for who is alive.
+"""Let only one run at a time work on a scope: claims, the queue, and the rule for who is alive.
 
-`.running/.lock` is held only while somebody decides.  `NAME.pid` is held for the life of a run, so
-a claim ends with its process however that ends; whether a run is alive is whether its file is
-locked, which is asked under the guard so that a look never makes a start fail.  Files are removed
-under the guard too: nobody can come to hold a file that has no name any more.
+`.running/.lock`, the guard, is held only during a decision. `NAME.pid` is locked for the life of a
+run, so a claim ends with its process, however that ends. A run is alive if its file is locked; this
+is checked under the guard, so that a check never makes a start fail. Files are also removed under
+the guard, so that no process can lock a file that has no name any more.
 
-A run inside another one (`outer` names those around it) never conflicts with them and works within
-the scope of the innermost.  It waits only for runs inside that same one: the run around it
-cannot end while it waits, so waiting for anybody else could be waiting for itself.  The same goes
-for one that an action starts in the background, as long as the action waits for it to begin
-(`within` names the runs around that action).
+A nested run (`outer` names the enclosing runs) never conflicts with the enclosing ones and works
+within the scope of the innermost. It waits only for runs nested in that same run: the enclosing run
+cannot end while it waits, so waiting for others could be a deadlock. The same applies to a run that
+an action starts in the background, as long as the action waits for it to start (`within` names the
+runs that enclose that action).
 
-A runner that was killed holds nothing any more, but its last action may live on: until that has
-ended, or somebody has said that it is gone, nothing else starts on its scope.
+A killed runner holds nothing any more, but its last action may still be running: until that has
+ended, or the user says that it is gone, nothing else starts on its scope.
 
-Not here: what a scope is (`fsm.scope`), what is in a `.pid` file (`holders`).
+Not here: what a scope is (`fsm.scope`), the content of a `.pid` file (`holders`).
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ MOST_NAMED = 3
 
 class Stop(Protocol):
     def wait(self, seconds: float | None) -> bool:
-        """Wait so long; true as soon as a stop is asked for."""
+        """Wait this long. Return True as soon as a stop is requested."""
 
 
 class Nesting(NamedTuple):
-    """The runs around this one, outermost first, and how deep they are."""
+    """The enclosing runs, outermost first, and the nesting depth."""
 
     runs: tuple[str, ...] = ()
     depth: int = 0
 
 
 def nesting(environ: Mapping[str, str]) -> Nesting:
-    """What the environment says about the runs this process was started in."""
+    """Read the enclosing runs of this process from the environment."""
     text = environ.get("LL_DEPTH", "0")
     if not (text.isascii() and text.isdigit()):
         raise UsageError(
@@ -72,12 +72,12 @@ def nesting(environ: Mapping[str, str]) -> Nesting:
 
 
 def nested_in(run_id: str, outer: Nesting) -> dict[str, str]:
-    """What the actions of a run are told, so that a run started in one knows where it is."""
+    """Return the variables that tell a run started by an action about its enclosing runs."""
     return {"LL_CLAIM": " ".join([*outer.runs, run_id]), "LL_DEPTH": str(outer.depth + 1)}
 
 
 def holders(root: str) -> list[Holder]:
-    """Every run of the project that is alive."""
+    """Return every run of the project that is alive."""
     folder = find_folder(root, RUNNING)
     if folder is None:
         return []
@@ -86,7 +86,7 @@ def holders(root: str) -> list[Holder]:
 
 
 def alive(root: str, name: str) -> Holder | None:
-    """The living run of that name, if there is one."""
+    """Return the living run of that name, or None."""
     folder = find_folder(root, RUNNING)
     if folder is None:
         return None
@@ -96,7 +96,7 @@ def alive(root: str, name: str) -> Holder | None:
 
 
 def waiting(root: str) -> list[Holder]:
-    """Every run that waits for its turn, in order of arrival."""
+    """Return every queued run, in order of arrival."""
     folder = find_folder(root, RUNNING)
     if folder is None:
         return []
@@ -107,7 +107,7 @@ def waiting(root: str) -> list[Holder]:
 class Claim:
     """A name and a scope held by this process until it releases them or ends.
 
-    `others` are the runs of the project that were alive when it was taken, or had been killed.
+    `others` are the runs of the project that were alive, or had been killed, when it was taken.
     """
 
     def __init__(
@@ -120,14 +120,14 @@ class Claim:
         _OPEN.add(descriptor)
 
     def release(self) -> None:
-        """Give it up; twice is as good as once."""
+        """Release the claim; a second call does nothing."""
         if self._descriptor not in _OPEN:
             return
         name = self.holder.name + PID
         with suppress(StorageError), guarded(self._folder, RELEASE_WAIT_S):
             if has_name(self._folder, name, self._descriptor):
                 self._folder.remove(name)
-        # Whatever became of the file, the claim ends here.
+        # Whatever happened to the file, the claim ends here.
         _OPEN.discard(self._descriptor)
         os.close(self._descriptor)
         self._folder.close()
@@ -144,19 +144,19 @@ class Claim:
         self.release()
 
 
-# A child that shares the descriptor would go on holding the lock after we are dead.  Those that
-# are executed lose it by themselves; those that are only forked lose it here.
+# A child that shares the descriptor would hold the lock after we are dead. Executed programs lose
+# it by themselves; forked children close it here.
 _OPEN: set[int] = set()
 
 
-def _leave_to_the_parent() -> None:
+def _close_in_child() -> None:
     for descriptor in _OPEN:
         with suppress(OSError):
             os.close(descriptor)
     _OPEN.clear()
 
 
-os.register_at_fork(after_in_child=_leave_to_the_parent)
+os.register_at_fork(after_in_child=_close_in_child)
 
 
 def claim(
@@ -173,7 +173,8 @@ def claim(
     say: Callable[[str], None] = lambda line: None,
     stop: Stop | None = None,
 ) -> Claim:
-    """Hold a name and a scope (absolute paths), or say who does; with `queue`, wait for them."""
+    """Hold a name and a scope (absolute paths), or raise if another run does; with `queue`, wait
+    for them."""
     check_run_name(name)
     folder = make_folder(root, RUNNING)
     try:
@@ -194,47 +195,49 @@ class _ClaimsFile(NamedTuple):
 
 
 def _claim(
-    desk: _ClaimsFile, wanted: Holder, say: Callable[[str], None], stop: Stop | None
+    claims_file: _ClaimsFile, wanted: Holder, say: Callable[[str], None], stop: Stop | None
 ) -> Claim:
-    with guarded(desk.folder):
-        live = _live(desk.folder, desk.root)
-        wanted = _placed(wanted, live)
-        blocker = _blocker(desk, wanted, live)
+    with guarded(claims_file.folder):
+        live = _live(claims_file.folder, claims_file.root)
+        wanted = _limit_to_outer_scope(wanted, live)
+        blocker = _blocker(claims_file, wanted, live)
         if blocker is None:
-            return _take(desk, wanted, live)
-        _check_may_wait(desk, wanted, blocker, live)
-        ticket = _draw(desk, wanted)
+            return _take_claim(claims_file, wanted, live)
+        _check_may_wait(claims_file, wanted, blocker, live)
+        ticket = _take_ticket(claims_file, wanted)
     try:
-        return _wait(desk, wanted, ticket.number, blocker, say, stop)
+        return _wait(claims_file, wanted, ticket.number, blocker, say, stop)
     finally:
         ticket.drop()
 
 
 def _wait(
-    desk: _ClaimsFile,
+    claims_file: _ClaimsFile,
     wanted: Holder,
     number: int,
     blocker: Blocker,
     say: Callable[[str], None],
     stop: Stop | None,
 ) -> Claim:
-    told = None
+    announced = None
     while True:
-        if blocker.holder.name != told:
-            told = blocker.holder.name
+        if blocker.holder.name != announced:
+            announced = blocker.holder.name
             what = (
-                f"the remaining processes of '{told}'" if blocker.doing == "killed" else f"'{told}'"
+                f"the remaining processes of '{announced}'"
+                if blocker.doing == "killed"
+                else f"'{announced}'"
             )
             say(f"Waiting for {what} to complete...")
         if _stopped(stop):
-            raise WaitStopped(f"`{wanted.name}` was stopped while it waited for `{told}`")
-        with guarded(desk.folder):
-            live = _live(desk.folder, desk.root)
-            found = _blocker(desk, wanted, live, number)
+            raise WaitStopped(f"`{wanted.name}` was stopped while it waited for `{announced}`")
+        with guarded(claims_file.folder):
+            live = _live(claims_file.folder, claims_file.root)
+            found = _blocker(claims_file, wanted, live, number)
             if found is None:
-                return _take(desk, wanted, live)
+                return _take_claim(claims_file, wanted, live)
             blocker = found
-            _check_may_wait(desk, wanted, blocker, live)
+            _check_may_wait(claims_file, wanted, blocker, live)
 
 
 def _stopped(stop: Stop | None) -> bool:
@@ -244,8 +247,8 @@ def _stopped(stop: Stop | None) -> bool:
     return False
 
 
-def _placed(wanted: Holder, live: list[Holder]) -> Holder:
-    """A run inside another works within its scope: `.` in there means all of that scope."""
+def _limit_to_outer_scope(wanted: Holder, live: list[Holder]) -> Holder:
+    """Limit a nested run to the enclosing run's scope: `.` means all of that scope."""
     known = {holder.run_id: holder for holder in live}
     outer = [known[run_id] for run_id in wanted.outer if run_id in known]
     if not outer:
@@ -263,7 +266,8 @@ AgentActivity = Literal["running", "waiting to run", "killed", "killed elsewhere
 
 
 class Blocker(NamedTuple):
-    """A run that has to end before another one can start; `left` names what outlived its runner."""
+    """A run that must end before another can start; `left` names processes that outlived its
+    runner."""
 
     holder: Holder
     doing: AgentActivity
@@ -273,7 +277,7 @@ class Blocker(NamedTuple):
 def blockers(
     root: str, name: str, scope: tuple[str, ...], environ: Mapping[str, str]
 ) -> list[Blocker]:
-    """Every run that is in the way of one with this name and scope (absolute paths)."""
+    """Return every run that conflicts with this name and scope (absolute paths)."""
     wanted = unknown(name, root)._replace(scope=scope, outer=nesting(environ).runs)
     folder = find_folder(root, RUNNING)
     if folder is None:
@@ -286,15 +290,15 @@ def blockers(
 
 
 def _blocker(
-    desk: _ClaimsFile, wanted: Holder, live: list[Holder], number: int | None = None
+    claims_file: _ClaimsFile, wanted: Holder, live: list[Holder], number: int | None = None
 ) -> Blocker | None:
-    """Who has to end first: a living run, else one that came earlier and waits."""
+    """Return which run must end first: a living one, else one that was queued earlier."""
     for holder in sorted(live, key=lambda each: (len(each.outer), each.name)):
         if _conflicts(wanted, holder):
             return Blocker(holder, "running")
-    for left in _left_behind(desk.folder, desk.root, wanted):
+    for left in _left_behind(claims_file.folder, claims_file.root, wanted):
         return left
-    for ticket in _tickets(desk.folder, desk.root, tidy=True):
+    for ticket in _tickets(claims_file.folder, claims_file.root, tidy=True):
         came_first = number is None or ticket.number < number
         if came_first and _may_wait(wanted, ticket.holder) and _conflicts(wanted, ticket.holder):
             return Blocker(ticket.holder, "waiting to run")
@@ -312,9 +316,9 @@ def _may_wait(wanted: Holder, other: Holder) -> bool:
 
 
 def _left_behind(folder: Folder, root: str, wanted: Holder) -> Iterator[Blocker]:
-    """Runs whose runner was killed, and whose last action lives on, or may do so out of sight.
+    """Yield runs whose runner was killed, and whose last action runs on, or may do so elsewhere.
 
-    What is left of the run that is wanted itself is ended before it starts.
+    Leftovers of the wanted run itself are ended before it starts.
     """
     for holder in _dead(folder, root):
         if not _conflicts(wanted, holder):
@@ -330,48 +334,48 @@ def _left_behind(folder: Folder, root: str, wanted: Holder) -> Iterator[Blocker]
                 yield Blocker(holder, "killed", names)
 
 
-def _waits_for_itself(desk: _ClaimsFile, blocker: Blocker, live: list[Holder]) -> bool:
-    """Whether an action around us would have to end first, while it waits for us to begin."""
-    if blocker.holder.run_id in desk.within:
+def _would_deadlock(claims_file: _ClaimsFile, blocker: Blocker, live: list[Holder]) -> bool:
+    """Return whether an enclosing action would have to end first, while it waits for this run to
+    start."""
+    if blocker.holder.run_id in claims_file.within:
         return True
-    is_inside = any(holder.run_id in desk.within for holder in live)
-    return is_inside and blocker.doing == "waiting to run"  # it may itself wait for that action
+    is_inside = any(holder.run_id in claims_file.within for holder in live)
+    # That one may itself be waiting for the action.
+    return is_inside and blocker.doing == "waiting to run"
 
 
 def _check_may_wait(
-    desk: _ClaimsFile, wanted: Holder, blocker: Blocker, live: list[Holder]
+    claims_file: _ClaimsFile, wanted: Holder, blocker: Blocker, live: list[Holder]
 ) -> None:
-    message, transitions = _in_words(desk, wanted, blocker)
+    message, remedy = _explain(claims_file, wanted, blocker)
     if blocker.doing == "killed elsewhere":
-        raise ConflictError(message, transitions)
+        raise ConflictError(message, remedy)
     if not _may_wait(wanted, blocker.holder):
         raise ConflictError(
             message,
-            f"{transitions}; a nested run cannot wait for a run outside the one it is nested in",
+            f"{remedy}; a nested run cannot wait for a run outside the one it is nested in",
         )
-    if desk.may_queue and _waits_for_itself(desk, blocker, live):
-        raise ConflictError(
-            message, f"{transitions}; a run cannot wait for the action that starts it"
-        )
-    if not desk.may_queue:
-        raise ConflictError(message, f"{transitions}; `--queue` waits for it")
+    if claims_file.may_queue and _would_deadlock(claims_file, blocker, live):
+        raise ConflictError(message, f"{remedy}; a run cannot wait for the action that starts it")
+    if not claims_file.may_queue:
+        raise ConflictError(message, f"{remedy}; `--queue` waits for it")
 
 
-def _in_words(desk: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
-    """Why it cannot start, and the ways out."""
+def _explain(claims_file: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+    """Return why the run cannot start, and what the user can do."""
     match blocker.doing:
         case "killed":
-            return _orphan(desk, wanted, blocker)
+            return _explain_orphan(claims_file, wanted, blocker)
         case "killed elsewhere":
-            return _hidden(wanted, blocker)
+            return _explain_elsewhere(wanted, blocker)
         case _ if wanted.name == blocker.holder.name:
-            return _already(wanted, blocker)
+            return _explain_same_name(wanted, blocker)
         case _:
-            return _overlap(desk, wanted, blocker)
+            return _explain_overlap(claims_file, wanted, blocker)
 
 
-def _orphan(desk: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
-    its, theirs = blocker.holder.name, show_scope(desk.root, blocker.holder.scope)
+def _explain_orphan(claims_file: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+    its, theirs = blocker.holder.name, show_scope(claims_file.root, blocker.holder.scope)
     return (
         f"Cannot start '{wanted.name}' - loop '{its}' was killed, but its action is still running",
         (
@@ -381,7 +385,7 @@ def _orphan(desk: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str, s
     )
 
 
-def _hidden(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+def _explain_elsewhere(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     its, host = blocker.holder.name, blocker.holder.host
     who = "it" if its == wanted.name else f"loop '{its}'"
     return (
@@ -396,15 +400,15 @@ def _hidden(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     )
 
 
-def _already(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+def _explain_same_name(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     name, process = wanted.name, _process(wanted, blocker.holder)
     message = f"Cannot start '{name}' - it is already {blocker.doing} ({process})"
     return message, f"`ll-loop status {name}` shows it, `ll-loop stop {name}` ends it"
 
 
-def _overlap(desk: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+def _explain_overlap(claims_file: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     mine, its = wanted.name, blocker.holder.name
-    ours, theirs = (show_scope(desk.root, each.scope) for each in (wanted, blocker.holder))
+    ours, theirs = (show_scope(claims_file.root, each.scope) for each in (wanted, blocker.holder))
     process = _process(wanted, blocker.holder)
     return (
         f"Cannot start '{mine}' - loop '{its}' is {blocker.doing} with overlapping scope",
@@ -422,11 +426,11 @@ def _process(wanted: Holder, holder: Holder) -> str:
     return f"pid {holder.pid} on {holder.host}" if elsewhere else f"pid {holder.pid}"
 
 
-def _take(desk: _ClaimsFile, wanted: Holder, live: list[Holder]) -> Claim:
-    """Hold the name; nobody else does, and the guard is ours."""
-    folder, name = desk.folder, wanted.name + PID
+def _take_claim(claims_file: _ClaimsFile, wanted: Holder, live: list[Holder]) -> Claim:
+    """Lock the name; the guard is held, and no other run has the name."""
+    folder, name = claims_file.folder, wanted.name + PID
     known = {wanted.name, *(holder.name for holder in live)}
-    others = (*live, *_read_dead(folder, desk.root, known))
+    others = (*live, *_read_dead(folder, claims_file.root, known))
     descriptor = folder.open(name, os.O_RDWR | os.O_CREAT)
     try:
         if not hold(descriptor):
@@ -448,7 +452,7 @@ class _Ticket(NamedTuple):
 
 
 class _OwnTicket:
-    """A place in the queue, held like a claim: it is gone when its process is."""
+    """A place in the queue, held like a claim: it disappears with its process."""
 
     def __init__(self, queue: Folder, number: int, descriptor: int) -> None:
         self.number = number
@@ -468,9 +472,9 @@ def _ticket_name(number: int) -> str:
     return f"{number:012}"
 
 
-def _draw(desk: _ClaimsFile, wanted: Holder) -> _OwnTicket:
-    """Queue up behind everybody; the guard is ours, so the number is too."""
-    queue = desk.folder.make(QUEUE)
+def _take_ticket(claims_file: _ClaimsFile, wanted: Holder) -> _OwnTicket:
+    """Queue behind everyone else; the number is unique, because the guard is held."""
+    queue = claims_file.folder.make(QUEUE)
     descriptor = None
     try:
         number = max([int(name) for name in queue.names() if name.isdigit()], default=0) + 1
@@ -488,7 +492,7 @@ def _draw(desk: _ClaimsFile, wanted: Holder) -> _OwnTicket:
 
 
 def _tickets(folder: Folder, root: str, *, tidy: bool = False) -> list[_Ticket]:
-    """Who waits, in order of arrival.  Tidying removes the tickets of the dead."""
+    """Return the queue in order of arrival. With `tidy`, remove tickets of dead processes."""
     queue = folder.child(QUEUE)
     if queue is None:
         return []
@@ -505,7 +509,7 @@ def _tickets(folder: Folder, root: str, *, tidy: bool = False) -> list[_Ticket]:
 
 
 def _read_dead(folder: Folder, root: str, known: set[str]) -> Iterator[Holder]:
-    """Those that left a claim behind, where it is known who else has one."""
+    """Yield the claims of dead processes, given the living ones."""
     for name in named(folder.names(), PID):
         with suppress(StorageError):
             if name not in known and (raw := folder.read(name + PID, MAX_PID_BYTES)):
@@ -513,7 +517,7 @@ def _read_dead(folder: Folder, root: str, known: set[str]) -> Iterator[Holder]:
 
 
 def _dead(folder: Folder, root: str) -> Iterator[Holder]:
-    """Those whose process ended without giving up its claim."""
+    """Yield the claims whose process ended without releasing them."""
     for name in named(folder.names(), PID):
         file = name + PID
         with suppress(StorageError):

@@ -1,9 +1,9 @@
-"""Put the two streams of an action together again, as one log in order of arrival.
+"""Combine the two streams of an action into one log, in order of arrival.
 
-A line is never split by the other stream: what has no newline yet waits for it.  Colour codes are
-left out.  Only a chunk is held in memory, however long a stream or a line is.
+A line is never split by the other stream: text without a newline waits for it. Colour codes are
+removed. Only one chunk is held in memory, however long a stream or a line is.
 
-Not here: which order that was (`arrival`), where the streams are (`output_files`).
+Not here: recording that order (`arrival`), where the streams are (`output_files`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Write = Callable[[bytes], object]
 
 
 class Source(NamedTuple):
-    """A stream that can be read anywhere."""
+    """A stream that can be read at any position."""
 
     file: BinaryIO
     size: int

@@ -1,9 +1,9 @@
-"""The event log of a run, read as typed entries.
+"""Read the event log of a run as typed entries.
 
-A line that is no event of ours, or does not have the fields of its kind, is left out: whoever looks
-at a run shows what can be read.  A resume is stricter (`storage`).
+A line that is not a known event, or lacks the fields of its kind, is skipped: views show what can
+be read. A resume is stricter (`storage`).
 
-Not here: lines and bytes (`journal`), what the kinds are (`fsm.events`).
+Not here: lines and bytes (`journal`), the kinds of events (`fsm.events`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def readable(records: Iterable[Record]) -> Iterator[Entry]:
 
 
 def entries(files: RunFiles, after: int = 0) -> Iterator[Entry]:
-    """The events numbered above `after`, read as they are asked for."""
+    """Yield the events numbered above `after`, read lazily."""
     log = event_log(files)
     offset = offset_of(log, lambda record: seq_of(record) <= after) if after else 0
     found = readable(Records(log, offset))
@@ -42,7 +42,7 @@ def entries(files: RunFiles, after: int = 0) -> Iterator[Entry]:
 
 
 def last_entries(files: RunFiles, count: int, end: int | None = None) -> list[Entry]:
-    """The last events of a run, as far as they can be read; with `end`, those before that offset."""
+    """Return the last readable events of a run; with `end`, those before that offset."""
     try:
         return list(readable(tail(event_log(files), count, end=end)))
     except StorageError:
@@ -50,7 +50,7 @@ def last_entries(files: RunFiles, count: int, end: int | None = None) -> list[En
 
 
 def entries_of_step(files: RunFiles, step: int) -> Iterator[Entry]:
-    """The events from the one that entered this step up to the one that enters the next."""
+    """Yield the events from the one that entered this step to the one that enters the next."""
     log = event_log(files)
 
     def is_before(record: Record) -> bool | None:
@@ -68,7 +68,7 @@ def entries_of_step(files: RunFiles, step: int) -> Iterator[Entry]:
 
 
 def state_in(entry: Entry) -> str | None:
-    """The state that an event is about, if it is about one."""
+    """Return the state that an event is about, or None."""
     match entry.event:
         case TransitionTaken(from_=state):
             return state

@@ -1,6 +1,6 @@
-"""Open the directories that hold runs, without following links, and make them where needed.
+"""Open the directories of runs without following links, and create them if needed.
 
-Not here: what lies in them and what it is called (`layout`).
+Not here: the names of the files in them (`layout`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ IGNORE_FILE = ".gitignore"
 
 
 def find_folder(root: str, *names: str) -> Folder | None:
-    """A folder below `.loops`, no link in between; nothing is made."""
+    """Return a folder below `.loops`, without following links; None if it does not exist."""
     folder = Folder.at(root)
     for name in (loops_of(root), *names):
         if folder is None:
@@ -28,7 +28,7 @@ def find_folder(root: str, *names: str) -> Folder | None:
 
 
 def folder_of(files: RunFiles) -> Folder | None:
-    """The folder that a run's files lie in."""
+    """Return the folder that contains a run's files."""
     check_run_name(files.name)
     if files.stem is None:
         return find_folder(files.root, RUNNING)
@@ -36,7 +36,8 @@ def folder_of(files: RunFiles) -> Folder | None:
 
 
 def open_file(files: RunFiles, suffix: str) -> int | None:
-    """A descriptor to read one of a run's files; none if it is not there."""
+    """Open one of a run's files for reading. Return the descriptor, or None if there is no such
+    file."""
     folder = folder_of(files)
     if folder is None:
         return None
@@ -48,12 +49,12 @@ def open_file(files: RunFiles, suffix: str) -> int | None:
 
 
 def event_log(files: RunFiles) -> Callable[[], int | None]:
-    """Opens the event log of a run, each time it is called; none if there is none."""
+    """Return a function that opens the event log of a run, or returns None if there is none."""
     return lambda: open_file(files, EVENTS)
 
 
 def make_folder(root: str, *names: str) -> Folder:
-    """A folder below `.loops`, private; made where it is not there."""
+    """Return a folder below `.loops`, private, and create it if needed."""
     home = Folder.at(root)
     if home is None:
         raise StorageError(f"`{root}` is gone")
@@ -72,20 +73,21 @@ def make_folder(root: str, *names: str) -> Folder:
 
 
 def _ignore(loops: Folder) -> None:
-    """Keep runs out of git, in this clone and the next."""
+    """Keep runs out of git, in this clone and others."""
     if loops.stamp(IGNORE_FILE) is None:
         lines = f"{RUNNING}/\n{HISTORY}/\n".encode()
         loops.replace(IGNORE_FILE, lines, f"{IGNORE_FILE}.tmp-{os.urandom(8).hex()}", mode=0o644)
 
 
 def _hide(folder: Folder) -> None:
-    """Keep what is in a folder out of git whatever becomes of the file above.
+    """Keep a folder out of git even if the `.gitignore` above it disappears.
 
-    That one is untracked at first, so `git clean` removes it; committed, it goes with its branch.
-    The next `git clean`, or `git add -A` and a switch of branches, would then remove a live run.
+    That file is untracked at first, so `git clean` removes it; once committed, it belongs to its
+    branch. The next `git clean`, or `git add -A` and switching branches, would then remove a live
+    run.
     """
     stamp = folder.stamp(IGNORE_FILE)
-    if stamp is not None and stamp.size:  # not one that a kill left empty
+    if stamp is not None and stamp.size:  # but not one that a kill left empty
         return
     descriptor = folder.open(IGNORE_FILE, os.O_WRONLY | os.O_CREAT)
     try:

@@ -1,10 +1,10 @@
-"""Read what a run writes while it writes it, and know when nothing more will come.
+"""Read what a run writes while it runs, and know when it is over.
 
-Files are opened once and kept: at its end a run moves its files to the history, and what is open
-moves along.  Whether a run is over is asked before its files are read to the end, so that nothing
+Files are opened once and kept open: at its end a run moves its files to the history, and open files
+move along. Whether a run is over is checked before its files are read to the end, so that nothing
 written in between is missed.
 
-Not here: what to show of it (`logs`, `attach`), what an event and an output are (`playback`).
+Not here: what to show of it (`logs`, `attach`), events and outputs (`playback`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ CHUNK = 1 << 16
 POLL_S = 0.05
 LOOKS = 10
 RECENT_BYTES = 1 << 18
-"""So much at the end of a log tells what a run is doing just now."""
+"""How much of the end of a log is read to find out what a run is doing now."""
 
 
 class GrowingFile:
-    """A file that somebody may be appending to, from an offset on."""
+    """A file that another process may be appending to, read from an offset."""
 
     def __init__(self, descriptor: int, path: str) -> None:
         self._descriptor = descriptor
@@ -46,7 +46,7 @@ class GrowingFile:
         self.offset = 0
 
     def read(self) -> bytes:
-        """The next piece; nothing where it ends for now."""
+        """Return the next chunk; empty at the current end."""
         try:
             piece = os.pread(self._descriptor, CHUNK, self.offset)
         except OSError as error:
@@ -59,13 +59,13 @@ class GrowingFile:
             yield piece
 
     def seek_last_lines(self, count: int) -> None:
-        """Go to where the last so many lines begin, unless that was passed already."""
+        """Skip to the last `count` lines, unless that position was already passed."""
         end = os.fstat(self._descriptor).st_size
         place, seen = end, 0
         while place > 0:
             begin = max(place - CHUNK, 0)
             piece = os.pread(self._descriptor, place - begin, begin)
-            # The newline at the very end closes the last line, it does not begin another.
+            # The final newline ends the last line; it does not begin another.
             stop = len(piece) - 1 if place == end else len(piece)
             while (found := piece.rfind(b"\n", 0, stop)) >= 0:
                 seen += 1
@@ -86,7 +86,7 @@ class GrowingFile:
 
 
 class GrowingLog:
-    """The events of a run, those there are and those to come."""
+    """The events of a run, existing and future ones."""
 
     def __init__(self, descriptor: int, most: int | None = None) -> None:
         self._descriptor = descriptor
@@ -95,7 +95,7 @@ class GrowingLog:
         self._records = Records(lambda: os.dup(descriptor), start)
 
     def records(self) -> Iterator[Record]:
-        """As they are written, for whoever hands them on."""
+        """Yield the events as written, for passing them on."""
         return iter(self._records)
 
     def entries(self) -> Iterator[Entry]:
@@ -112,7 +112,7 @@ class GrowingLog:
 
 
 class Following:
-    """What a run does from now on: its events, and what its actions print, as they come."""
+    """What a run does from now on: its events and its actions' output, as they arrive."""
 
     def __init__(
         self,
@@ -126,31 +126,31 @@ class Following:
         self._outputs = outputs
         self._playback = playback
         self.began_ms: int | None = None
-        """When the action under way began."""
+        """When the current action started."""
 
     def begin(self) -> list[Item]:
-        """What the run is doing just now: all since it entered its state."""
+        """Return what the run is doing now: everything since it entered its state."""
         found = list(self._log.entries())
         entered = [at for at, each in enumerate(found) if isinstance(each.event, StateEnter)]
-        return self._told(found[entered[-1] if entered else 0 :]) + self.news()
+        return self._items_of(found[entered[-1] if entered else 0 :]) + self.news()
 
     def all(self) -> Iterator[Item]:
-        """All that has happened so far, read as it is asked for."""
+        """Yield everything so far, read lazily."""
         for entry in self._log.entries():
-            yield from self._told([entry])
+            yield from self._items_of([entry])
         yield from self.news()
 
     def news(self) -> list[Item]:
-        """What has happened since.
+        """Return what happened since the last call.
 
-        What an action prints is read before the log: if no event came, it belongs to the action
-        that is known to be under way.  Else its end tells all that it printed.
+        Output is read before the log: if no event has arrived, it belongs to the current action.
+        Otherwise the end of the action has all of its output.
         """
         live = self._playback.live()
         found = list(self._log.entries())
-        return self._told(found) if found else live
+        return self._items_of(found) if found else live
 
-    def _told(self, entries: list[Entry]) -> list[Item]:
+    def _items_of(self, entries: list[Entry]) -> list[Item]:
         items: list[Item] = []
         for entry in entries:
             items += self._playback.feed(entry)
@@ -173,7 +173,7 @@ class Following:
 
 
 def follow(runs: Runs, view: RunView, most: int | None = None) -> Following:
-    """Follow a run; with `most`, what is in that many bytes at the end of its log, and the rest."""
+    """Follow a run; with `most`, start with what is in that many bytes at the end of its log."""
     machine = runs.machine(view)
     view, log = open_events(runs, view, most)
     outputs = open_outputs(view.files)
@@ -181,13 +181,14 @@ def follow(runs: Runs, view: RunView, most: int | None = None) -> Following:
 
 
 def open_log(runs: Runs, view: RunView) -> tuple[RunView, GrowingFile]:
-    """The log of a run for people; the run may be on its way to the history meanwhile."""
+    """Open a run's log for people, even if the run is being moved to the history."""
     view, descriptor = _open(runs, view, LOG)
     return view, GrowingFile(descriptor, view.files.log)
 
 
 def open_events(runs: Runs, view: RunView, most: int | None = None) -> tuple[RunView, GrowingLog]:
-    """Its events; with `most`, those in that many bytes at the end, and what comes after."""
+    """Open a run's events; with `most`, only those in that many bytes at the end, and later
+    ones."""
     view, descriptor = _open(runs, view, EVENTS)
     return view, GrowingLog(descriptor, most)
 
@@ -197,7 +198,7 @@ def _open(runs: Runs, view: RunView, suffix: str) -> tuple[RunView, int]:
         descriptor = open_file(view.files, suffix)
         if descriptor is not None:
             return view, descriptor
-        # It has ended and moved, or has just begun and is about to write.
+        # It has ended and moved, or has just started and is about to write.
         again = runs.view(view.name) or view
         if again.files == view.files:
             if not again.is_alive:
@@ -208,7 +209,7 @@ def _open(runs: Runs, view: RunView, suffix: str) -> tuple[RunView, int]:
 
 
 def until_it_runs(runs: Runs, view: RunView) -> RunView:
-    """Wait while a run is in the queue; what it is after that."""
+    """Wait while a run is queued. Return its view after that."""
     while view.status == "queued":
         time.sleep(POLL_S)
         view = runs.view(view.name) or view._replace(status="gone")
@@ -218,7 +219,8 @@ def until_it_runs(runs: Runs, view: RunView) -> RunView:
 
 
 def over_when(runs: Runs, view: RunView) -> Callable[[], bool]:
-    """Asks whether this very run is no longer carried by a process; another may have its name."""
+    """Return a function that tells whether this run's process has ended; another run may have its
+    name."""
     run_id = view.holder.run_id if view.holder else None
 
     def is_over() -> bool:

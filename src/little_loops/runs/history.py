@@ -1,14 +1,13 @@
 """Move runs between `.running` and `.history`, and delete past ones.
 
-A run is several files, and moving them takes several steps.  Before the first, a link
-`NAME.moving` says what is going on (it is read, never followed); it goes away after the last.  So
-a crash in between leaves a run that can be found, for the state file stays in `.running` all the
-while (the last to leave, the first to come back), and `settle` finishes the move.
+A run is several files, and moving them takes several steps. Before the first, a link `NAME.moving`
+records the move (it is read, never followed); it is removed after the last. So a crash in between
+leaves a run that can be found, because the state file stays in `.running` (it is the last to leave
+and the first to come back), and `settle` finishes the move.
 
-All moves are made under the run's claim, and under the guard so that `prune` cannot come in
-between.
+All moves are made under the run's claim, and under the guard, so that `prune` cannot interfere.
 
-Not here: what a run's files hold (`storage`), who is alive (`claims`), what runs look like (`view`).
+Not here: the content of a run's files (`storage`), who is alive (`claims`), views (`view`).
 """
 
 from __future__ import annotations
@@ -54,16 +53,16 @@ Direction = Literal["archive", "restore"]
 
 
 def past_files(root: str, name: str | None = None, since_ms: float | None = None) -> list[RunFiles]:
-    """The places of all past runs, or of those that began since then, newest first."""
+    """Return the files of all past runs, or of those started since then, newest first."""
     history = find_folder(root, HISTORY)
     if history is None:
         return []
     with history:
         names = [name] if name is not None else _names(history)
         found = [RunFiles(root, each, stem) for each in names for stem in _stems(history, each)]
-    in_motion = _in_motion(root)
+    in_motion = _half_moved(root)
     kept = sorted(files for files in found if in_motion.get(files.name) != files.stem)
-    # Of runs that began in the same second, whatever the order, it is always the same.
+    # Runs that started in the same second always have the same order.
     newest = sorted(kept, key=lambda files: stem_order(files.stem or ""), reverse=True)
     if since_ms is None:
         return newest
@@ -71,7 +70,7 @@ def past_files(root: str, name: str | None = None, since_ms: float | None = None
 
 
 def past_names(root: str) -> list[str]:
-    """The names that have past runs."""
+    """Return the names that have past runs."""
     history = find_folder(root, HISTORY)
     if history is None:
         return []
@@ -92,8 +91,8 @@ def _stems(history: Folder, name: str) -> set[str]:
     return {stem for stem in stems if STEM.fullmatch(stem) is not None}
 
 
-def _in_motion(root: str) -> dict[str, str]:
-    """Runs that are half-way and still to be found in `.running`, with their stem out there."""
+def _half_moved(root: str) -> dict[str, str]:
+    """Return the half-moved runs that are still in `.running`, with their stem in the history."""
     folder = find_folder(root, RUNNING)
     if folder is None:
         return {}
@@ -106,10 +105,10 @@ def _in_motion(root: str) -> dict[str, str]:
 
 
 def archive(root: str, name: str, own: Folder | None = None) -> RunFiles | None:
-    """Move the current run of a name to the history; none if there is none.  Under its claim.
+    """Move the current run of a name to the history; None if there is none. Requires its claim.
 
-    `own` is the folder in which that run was written: in another one that somebody made in its place
-    lies somebody else's run.
+    `own` is the folder in which that run was written: a different folder in its place contains
+    another run.
     """
     settle(root, name)
     running = make_folder(root, RUNNING)
@@ -126,7 +125,7 @@ def archive(root: str, name: str, own: Folder | None = None) -> RunFiles | None:
 
 
 def restore(past: RunFiles) -> RunFiles:
-    """Make a past run the current one again, to resume it.  Under its claim."""
+    """Make a past run the current one again, to resume it. Requires its claim."""
     root, name, stem = past
     settle(root, name)
     with make_folder(root, RUNNING) as running:
@@ -134,7 +133,7 @@ def restore(past: RunFiles) -> RunFiles:
             raise StorageError(
                 f"`{RunFiles(root, name).state}` already exists", "archive that run first"
             )
-        archive(root, name)  # what is left of a start that recorded nothing
+        archive(root, name)  # leftovers of a start that recorded nothing
         with guarded(running), make_folder(root, HISTORY, name) as history:
             if stem is None or not _parts(history, stem):
                 raise StorageError(f"`{past.state}` is gone")
@@ -143,10 +142,10 @@ def restore(past: RunFiles) -> RunFiles:
 
 
 def settle(root: str, name: str) -> None:
-    """Finish a move that a crash cut short.
+    """Finish a move that a crash interrupted.
 
-    A move is made under the guard from its first step to its last, so whoever holds the guard and
-    still finds one knows that nobody is making it any more.
+    A move holds the guard from its first step to its last, so whoever holds the guard and still
+    finds one knows that it was interrupted.
     """
     running = find_folder(root, RUNNING)
     if running is None:
@@ -168,7 +167,8 @@ def _move(running: Folder, history: Folder, name: str, direction: Direction, ste
     else:
         for part in reversed(_parts(history, stem)):
             history.move(stem + part, running, name + part)
-    # The new place before the old: a file may be found twice after a loss of power, never lost.
+    # The new name before the old is removed: after a power cut a file may exist twice, but is never
+    # lost.
     history.sync()
     running.sync()
     running.remove(name + MOVING)
@@ -177,7 +177,7 @@ def _move(running: Folder, history: Folder, name: str, direction: Direction, ste
 def _announce(running: Folder, name: str, words: str) -> None:
     link = name + MOVING
     try:
-        # Whatever is there now is this very move, begun before a crash, or nothing of ours.
+        # What exists now is this same move, started before a crash, or not ours.
         running.remove(link)
         os.symlink(words, link, dir_fd=running.fd)
     except OSError as error:
@@ -196,7 +196,7 @@ def _read_move(running: Folder, name: str) -> tuple[Direction, str] | None:
 
 
 def _parts(folder: Folder, base: str) -> list[str]:
-    """What there is of a run, the state file last."""
+    """Return the existing files of a run, the state file last."""
     ends = (name[len(base) :] for name in folder.names() if name.startswith(base + "."))
     return sorted(
         (end for end in ends if re.fullmatch(_PART, end)), key=lambda end: (end == STATE, end)
@@ -204,21 +204,21 @@ def _parts(folder: Folder, base: str) -> list[str]:
 
 
 def _started(running: Folder, files: RunFiles) -> str:
-    """When a run began, as its file names will say it."""
+    """Return when a run started, as its file names have it."""
     summary = read_summary(running, files.base)
     if isinstance(summary, RunSummary) and _STARTED.match(summary.started_at):
         return summary.started_at[:19].replace(":", "-")
-    from little_loops.runs.entries import entries  # only where there is no snapshot
+    from little_loops.runs.entries import entries  # only if there is no snapshot
 
     first = next(entries(files), None)
     return timestamp(wall_ms() if first is None else first.wall_ms)[:19].replace(":", "-")
 
 
 def _free_stem(history: Folder, started: str) -> str:
-    """One that comes after all that are there: the newest run is the one put away last.
+    """Return a stem that sorts after all existing ones: the newest run was archived last.
 
-    Two runs that began in the same second are told apart by a number; so is one that, by a clock
-    which was set back, began before those it followed.
+    Two runs that started in the same second are distinguished by a number; so is a run that seems
+    to have started before its predecessor, because the clock was set back.
     """
     taken = {match[0] for each in history.names() if (match := STEM.match(each)) is not None}
     stamp, number = max(map(stem_order, taken), default=("", 0))
@@ -232,7 +232,7 @@ def prune(
     keep: int | None = None,
     name: str | None = None,
 ) -> list[RunFiles]:
-    """Delete past runs that began before that time, but never the `keep` newest of a name."""
+    """Delete past runs that started before that time, but keep the `keep` newest of each name."""
     if before_ms is None and keep is None:
         raise UsageError(
             "`--prune` needs an age or `--keep`",
@@ -254,7 +254,7 @@ def _is_before(files: RunFiles, then_ms: float | None) -> bool:
     day, _, clock = stem_order(files.stem or "")[0].partition("T")
     try:
         return wall_ms_of(f"{day}T{clock.replace('-', ':')}Z") < then_ms
-    except ValueError:  # a month 99: not a name of ours, and not ours to delete by its age
+    except ValueError:  # a month 99: not one of our names, so not ours to delete by age
         return False
 
 
@@ -269,11 +269,11 @@ def _delete(root: str, doomed: Iterable[RunFiles]) -> list[RunFiles]:
                 if _read_move(running, files.name) is None:
                     if seals is not None:
                         _forget_seal(history, files, seals)
-                    _throw(history, files, PRUNED + os.urandom(8).hex())
+                    _move_to_trash(history, files, PRUNED + os.urandom(8).hex())
                     gone.append(files)
         for each in history.names():
             if each.startswith(PRUNED):
-                # What cannot be deleted now is tried again the next time.
+                # What cannot be deleted now is tried again next time.
                 shutil.rmtree(each, ignore_errors=True, dir_fd=history.fd)
     return gone
 
@@ -290,13 +290,13 @@ def _forget_seal(history: Folder, files: RunFiles, seals: Seals) -> None:
         seals.forget(summary.run)
 
 
-def _throw(history: Folder, files: RunFiles, heap: str) -> None:
-    """Out of sight in a moment; deleting it may take its time."""
+def _move_to_trash(history: Folder, files: RunFiles, trash: str) -> None:
+    """Move a run out of sight in one step; deleting it may take longer."""
     folder = history.child(files.name)
     if folder is None or files.stem is None:
         return
-    with folder, history.make(heap) as target:
+    with folder, history.make(trash) as target:
         for part in _parts(folder, files.stem):
             folder.move(files.stem + part, target, files.stem + part)
-        with suppress(OSError):  # other runs of that name are still there
+        with suppress(OSError):  # other runs of that name still exist
             os.rmdir(files.name, dir_fd=history.fd)

@@ -1,8 +1,8 @@
-"""Who holds a name and a scope: what is written in a `.pid` file, and whether that process lives.
+"""Who holds a name and a scope: the content of a `.pid` file, and whether that process is alive.
 
-A holder is alive as long as its file is locked (`claims` asks).  What is written in the file only
-describes it; before anything is sent to its process, the process must prove to be the same one: a
-number that was given to a stranger since is never signalled.
+A holder is alive while its file is locked (`claims` checks). The content only describes it; before
+a signal is sent, the process must prove to be the same one, so that a reused pid is never
+signalled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from little_loops.system.process_table import SYSTEM
 
 
 class Holder(NamedTuple):
-    """A run that holds its name and its scope, or waits for them.  `outer`: the runs around it."""
+    """A run that holds its name and its scope, or is queued for them. `outer`: the enclosing
+    runs."""
 
     name: str
     pid: int
@@ -61,17 +62,17 @@ def this_process(
 
 
 def unknown(name: str, root: str) -> Holder:
-    """Somebody holds the name, and that is all that can be seen: it may work on anything."""
+    """Return a holder of which only the name is known: it may work on anything."""
     return Holder(name, 0, 0.0, "", "", (root,), "", "", name)
 
 
 def to_bytes(holder: Holder) -> bytes:
-    """First line the pid, as everybody expects of such a file; then the rest."""
+    """Encode a holder: the pid on the first line, as usual for such files, then the rest."""
     return b"%d\n%b\n" % (holder.pid, to_json(holder._asdict()))
 
 
 def from_bytes(raw: bytes, name: str | None, root: str) -> Holder:
-    """What `to_bytes` wrote; the name is that of the file, if it has one."""
+    """Decode the output of `to_bytes`; the name is that of the file, if it has one."""
     try:
         fields = json.loads(raw.split(b"\n")[1])
         fields["scope"], fields["outer"] = tuple(fields["scope"]), tuple(fields["outer"])
@@ -90,7 +91,7 @@ def _checked(holder: Holder) -> Holder:
 
 
 def still_same(holder: Holder) -> bool:
-    """Is that process number still the process which wrote the file?"""
+    """Return whether that pid still belongs to the process that wrote the file."""
     if holder.pid < 1 or holder.host != os.uname().nodename or holder.boot != SYSTEM.boot():
         return False
     if holder.namespace not in ("", SYSTEM.namespace()):
@@ -100,7 +101,7 @@ def still_same(holder: Holder) -> bool:
 
 
 def send(holder: Holder, signum: int) -> bool:
-    """Signal a holder's process; false if it is gone, and then nobody was signalled."""
+    """Signal a holder's process. Return False, without signalling anyone, if it is gone."""
     if not still_same(holder):
         return False
     try:
@@ -119,7 +120,7 @@ def _send(holder: Holder, signum: int) -> bool:
         os.kill(holder.pid, signum)
         return True
     try:
-        # Held by the descriptor the number cannot change hands any more; before that it could.
+        # The descriptor pins the process; before it was opened, the pid could have been reused.
         if not still_same(holder):
             return False
         pidfd_send_signal(descriptor, signum)
@@ -129,7 +130,7 @@ def _send(holder: Holder, signum: int) -> bool:
 
 
 def _pidfd(pid: int) -> int | None:
-    """A hold on the process itself; none where the system has no such thing."""
+    """Return a descriptor for the process, or None if the system does not support it."""
     if not hasattr(os, "pidfd_open"):
         return None
     try:

@@ -1,11 +1,11 @@
 """The event log of a run: append to it, read it, read its end.
 
-One JSON object a line.  A batch of events is one write, so a crash can tear no line but the last;
-whoever opens the log to write ends a torn line with a newline and leaves it as evidence.  Readers
-skip and count what is no event, hold no more than one line in memory, and are not disturbed by
-somebody who writes meanwhile: half a line at the end is simply not there yet.
+One JSON object per line. A batch of events is one write, so a crash can only tear the last line;
+whoever opens the log for writing ends a torn line with a newline and keeps it as evidence. Readers
+skip and count lines that are not events, hold at most one line in memory, and are not disturbed by
+a concurrent writer: half a line at the end does not exist yet.
 
-Not here: what the events say (`fsm.events`), whether they tell a whole story (`storage`).
+Not here: the meaning of events (`fsm.events`), whether they are complete (`storage`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 Opened = Callable[[], int | None]
-"""Opens a log for reading; none if there is no log."""
+"""Opens a log for reading; None if there is no log."""
 
-# A definition may be 1 MiB; escaped to ASCII its context can be six times its characters.
+# A definition may be 1 MiB; escaped to ASCII, its context can have six times as many characters.
 LONGEST_LINE = 4 << 20
 CHUNK = 1 << 18
 TAIL_START = 1 << 16
@@ -34,9 +34,9 @@ TAIL_MOST = 16 << 20
 
 
 class Journal:
-    """A log opened by its one writer.
+    """A log opened by its only writer.
 
-    With a `seal`, what is about to be written is sealed first.
+    With a `seal`, data is sealed before it is written.
     """
 
     def __init__(self, folder: Folder, name: str) -> None:
@@ -46,7 +46,7 @@ class Journal:
         self._is_broken = False
         self._fd = folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            self.offset = self._mend()
+            self.offset = self._end_torn_line()
         except BaseException:
             os.close(self._fd)
             raise
@@ -56,7 +56,7 @@ class Journal:
         return self._folder.place(self._name)
 
     def append(self, records: Iterable[Record], *, sync: bool = False) -> int:
-        """Write a batch, all of it or nothing; gives the offset behind it."""
+        """Write a batch, all of it or nothing. Return the offset after it."""
         data = b"".join([self._line(record) for record in records])
         if self._is_broken:
             raise StorageError(
@@ -79,7 +79,7 @@ class Journal:
         try:
             sync_data(self._fd)
         except OSError as error:
-            # What of it is on the disk now nobody can tell; a resume will look.
+            # Nobody can tell how much of it is on disk now; a resume will find out.
             self._is_broken = True
             raise failure(error, "sync", self.path) from error
 
@@ -98,7 +98,7 @@ class Journal:
             )
         return line
 
-    def _mend(self) -> int:
+    def _end_torn_line(self) -> int:
         try:
             size = os.fstat(self._fd).st_size
             if size and os.pread(self._fd, 1, size - 1) != b"\n":
@@ -119,7 +119,7 @@ class Journal:
             self._write_again()
 
     def _write_again(self) -> None:
-        """Somebody removed the log.  We still have it open, so nothing in it is lost."""
+        """Write the log again after it was removed; it is still open, so nothing is lost."""
         try:
             anew = self._folder.open(self._name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
         except FileExistsError as error:
@@ -136,7 +136,7 @@ class Journal:
         self._fd = anew
 
     def _take_back(self) -> None:
-        """Half a batch must not be taken for a story when the run goes on."""
+        """Remove half a batch, so that a resume does not read it."""
         if self.seal is not None:
             self.seal.take_back()
         try:
@@ -154,10 +154,10 @@ def _copy(source: int, target: int) -> None:
 
 
 class Records:
-    """The events of a log from an offset on, read as they are asked for.
+    """The events of a log from an offset on, read lazily.
 
-    `damaged` counts the lines skipped so far; `offset` is where to read on later.  With `end`,
-    nothing from there on is read.
+    `damaged` counts the skipped lines so far; `offset` is where to continue reading later. With
+    `end`, nothing from there on is read.
     """
 
     def __init__(self, opened: Opened, offset: int = 0, end: int | None = None) -> None:
@@ -175,7 +175,7 @@ class Records:
                 self.damaged += 1
 
     def _lines(self) -> Iterator[bytes]:
-        """Whole lines; one too long to be an event is handed out as one character of it."""
+        """Yield complete lines; one too long to be an event is replaced by one character."""
         descriptor = self._opened()
         if descriptor is None:
             return
@@ -194,7 +194,7 @@ class Records:
         finally:
             os.close(descriptor)
         if not dropped and parse(held) is not None:
-            # Only its newline is missing: it would be whole as soon as the log is opened to write.
+            # Only its newline is missing: opening the log for writing would complete it.
             self.offset += len(held)
             yield held
 
@@ -204,13 +204,13 @@ class Records:
 
 
 def is_blank(opened: Opened) -> bool:
-    """Whether nothing was ever recorded; the first event may be there in part."""
+    """Return whether nothing was ever recorded; the first event may exist in part."""
     records = Records(opened)
     return next(iter(records), None) is None and records.damaged <= 1
 
 
 def parse(line: bytes) -> Record | None:
-    """The event on a line, or None."""
+    """Return the event on a line, or None."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -221,10 +221,10 @@ def parse(line: bytes) -> Record | None:
 
 
 def offset_of(opened: Opened, is_before: Callable[[Record], bool | None]) -> int:
-    """Where to begin reading for the first event that is not before what is looked for.
+    """Return where to start reading for the first event that is not before the wanted one.
 
-    Found by halving: the order of a log is that of its events.  `is_before` gives none for an event
-    that says nothing about it.
+    Uses binary search, because events are in order. `is_before` returns None for an event that does
+    not tell.
     """
     descriptor = opened()
     if descriptor is None:
@@ -233,7 +233,7 @@ def offset_of(opened: Opened, is_before: Callable[[Record], bool | None]) -> int
         low, high = 0, os.fstat(descriptor).st_size
         while high - low > TAIL_START:
             middle = (low + high) // 2
-            found = _first_that_says(descriptor, middle, high, is_before)
+            found = _first_comparable(descriptor, middle, high, is_before)
             if found is None or not found[1]:
                 high = middle
             else:
@@ -245,10 +245,10 @@ def offset_of(opened: Opened, is_before: Callable[[Record], bool | None]) -> int
         os.close(descriptor)
 
 
-def _first_that_says(
+def _first_comparable(
     descriptor: int, start: int, end: int, is_before: Callable[[Record], bool | None]
 ) -> tuple[int, bool] | None:
-    """The first whole line from there on that says where it is: its offset, and what it says."""
+    """Return the first complete line from there on that tells: its offset, and what it tells."""
     lines = os.pread(descriptor, min(end - start, CHUNK), start).split(b"\n")
     offset = start + len(lines[0]) + 1
     for line in lines[1:-1]:
@@ -261,9 +261,9 @@ def _first_that_says(
 
 
 def tail(opened: Opened, count: int, *, end: int | None = None) -> list[Record]:
-    """The last events, found by reading a bounded piece of the end; fewer if it holds fewer.
+    """Return the last events from a bounded piece of the end; fewer if it has fewer.
 
-    With `end`, the last before that offset; none if the log has no line that ends there.
+    With `end`, the last before that offset; none if no line of the log ends there.
     """
     descriptor = opened() if count > 0 else None
     if descriptor is None:
@@ -289,7 +289,7 @@ def tail(opened: Opened, count: int, *, end: int | None = None) -> list[Record]:
 def _last_of(descriptor: int, size: int, length: int, count: int) -> list[Record]:
     begin = max(size - length, 0)
     lines = os.pread(descriptor, size - begin, begin).split(b"\n")
-    # The first of them began before the piece did.
+    # The first of them began before this piece.
     whole = reversed(lines[1 if begin else 0 :])
     found = (record for line in whole if (record := parse(line)) is not None)
     return list(islice(found, count))[::-1]

@@ -1,13 +1,14 @@
-"""What the files of a run are called and where they lie: names and paths, nothing is opened.
+"""The names and paths of a run's files; nothing is opened here.
 
     .loops/
       .running/   NAME.pid  NAME.state.json  NAME.events.jsonl  NAME.log  NAME.d/  NAME.spawn.json
       .history/   NAME/STEM.state.json …     the same files, named after the time the run started
 
-`NAME.d` is `LL_RUN_DIR`.  It holds `run.json` and the output of actions: `live.out` and `live.err`
-while an action runs, `STEP-ATTEMPT.out` and so on for whatever was too long for an event.
+`NAME.d` is `LL_RUN_DIR`. It contains `run.json` and the output of actions: `live.out` and
+`live.err` while an action runs, `STEP-ATTEMPT.out` and so on for whatever was too long for an
+event.
 
-Not here: opening them safely (`folders`), what is in them (`storage`, `journal`, `outputs`).
+Not here: opening them safely (`folders`), their content (`storage`, `journal`, `outputs`).
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ SESSION: Final = "action.json"
 CONTINUE: Final = "continue.md"
 RULES: Final = "evidence.json"
 
-# What actions print: first under these names, then, if it is kept, by step and attempt.
+# Output of actions: first under these names, then, if it is kept, by step and attempt.
 LIVE: Final = {"stdout": "live.out", "stderr": "live.err", "text": "live.text"}
 LIVE_ORDER: Final = "live.order"
 SECRETS: Final = ".secrets"
 
 
 def output_stem(step: int, attempt: int) -> str:
-    """What the output files of an action begin with: `00003-1.out`."""
+    """Return the beginning of an action's output file names: `00003-1` of `00003-1.out`."""
     return f"{step:05}-{attempt}"
 
 
@@ -100,7 +101,7 @@ class RunFiles(NamedTuple):
 
 
 def named(files: Iterable[str], *suffixes: str) -> Iterator[str]:
-    """The runs that have a file with one of these suffixes, given the names in `.running`."""
+    """Yield the runs that have a file with one of these suffixes, given the names in `.running`."""
     for file in files:
         for suffix in suffixes:
             if file.endswith(suffix) and is_run_name(name := file.removesuffix(suffix)):
@@ -113,6 +114,7 @@ STEM: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d+))?")
 
 
 def stem_order(stem: str) -> tuple[str, int]:
-    """Sorts stems by the time the runs started, then by the order they ended in."""
+    """Return a key that sorts stems by the start of the run, then by the order in which runs
+    ended."""
     match = STEM.fullmatch(stem)
     return (match[1], int(match[2] or 1)) if match else ("", 0)

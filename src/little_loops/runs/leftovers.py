@@ -1,7 +1,7 @@
-"""What a killed runner has left running: the action that was in flight when it died.
+"""What a killed runner left running: the action that was in progress when it died.
 
-While that action lives on, nothing else may start on its scope.  What earlier actions left running
-(a dev server) keeps nobody out.  Processes can be seen only from where their runner ran: on the
+While that action runs on, nothing else may start on its scope. Processes that earlier actions left
+running (a dev server) block no one. Processes can only be seen from where their runner ran: on the
 same machine since it was booted, and in the same container.
 
 Not here: who may start (`claims`), which processes belong to a run (`system.process_tree`).
@@ -20,7 +20,7 @@ from little_loops.records import NamedTuple
 from little_loops.runs.folders import folder_of
 from little_loops.runs.holders import Holder
 from little_loops.runs.layout import DATA, SESSION, RunFiles
-from little_loops.runs.stored_run import look
+from little_loops.runs.stored_run import read_stored
 from little_loops.system import process_tree
 from little_loops.system.files import Folder
 from little_loops.system.process_table import SYSTEM
@@ -30,7 +30,7 @@ MAX_SESSION_BYTES: Final = 4096
 
 
 class InFlight(NamedTuple):
-    """An action whose end nobody has written down; `marks` tell its processes from others."""
+    """An action without a recorded end; `marks` identify its processes."""
 
     run: str
     marks: Mapping[str, str]
@@ -40,9 +40,9 @@ Whereabouts = Literal["here", "gone", "elsewhere"]
 
 
 def whereabouts(holder: Holder) -> Whereabouts:
-    """Whether what a runner started can be seen from here, or has ended with its machine."""
+    """Return whether a runner's processes can be seen from here, or ended with their machine."""
     same_machine = holder.host == os.uname().nodename
-    # An earlier version did not write down in which container it ran.
+    # An earlier version did not record its container.
     namespace = holder.namespace or (SYSTEM.namespace() if same_machine else None)
     if holder.boot in ("", SYSTEM.boot()):
         return "here" if not holder.boot or namespace == SYSTEM.namespace() else "elsewhere"
@@ -50,10 +50,10 @@ def whereabouts(holder: Holder) -> Whereabouts:
 
 
 def in_flight(holder: Holder, root: str) -> InFlight | None:
-    """The action that was under way when that runner died."""
+    """Return the action that was in progress when that runner died."""
     try:
-        found = look(RunFiles(root, holder.name))
-    except StorageError:  # nobody can tell: anything of that run may be its last action
+        found = read_stored(RunFiles(root, holder.name))
+    except StorageError:  # unknown: any process of that run may be its last action
         return InFlight(holder.run_id, {})
     if found is None or found.run.phase != "running":
         return None
@@ -62,7 +62,7 @@ def in_flight(holder: Holder, root: str) -> InFlight | None:
 
 
 def left_running(holder: Holder, root: str) -> list[process_tree.Member]:
-    """The living processes of that action, as far as they can be seen from here."""
+    """Return the living processes of that action that can be seen from here."""
     action = in_flight(holder, root)
     if action is None:
         return []
@@ -73,9 +73,10 @@ def left_running(holder: Holder, root: str) -> list[process_tree.Member]:
 def end_leftovers(
     files: RunFiles, run_id: str, grace_s: float = KILL_GRACE_S, place: str | None = None
 ) -> list[process_tree.Member]:
-    """End what a killed runner left running, of all its actions; gives what was ended.
+    """End processes that a killed runner left running, of all its actions. Return those that were
+    ended.
 
-    Also what works in `place`, a directory that nothing but runs of this project uses.
+    Also ends what works in `place`, a directory that only runs of this project use.
     """
     return process_tree.sweep(run_id, _sessions_of(files), grace_s, place=place)
 
@@ -94,7 +95,7 @@ def _sessions_of(files: RunFiles) -> list[process_tree.Session]:
 
 
 def read_session(data: Folder) -> list[process_tree.Session]:
-    """The session of the action that was started last."""
+    """Return the session of the action that was started last."""
     with suppress(ValueError, TypeError):
         raw = data.read(SESSION, MAX_SESSION_BYTES)
         return [process_tree.Session(*json.loads(raw))] if raw else []

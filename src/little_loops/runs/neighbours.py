@@ -1,14 +1,14 @@
-"""Runs that worked beside another one, written down for it.
+"""Record which runs worked at the same time as another one.
 
-A run with evidence looks at who is alive whenever it takes a snapshot.  Another run can begin and end
-between two of them, within one turn of an agent; and after a kill, nobody knows any more who was
-there.  So a run that begins where there are others leaves a line, outside the project, where
-their agents do not work.
+A run with evidence checks who is alive whenever it takes a snapshot. Another run can start and end
+between two snapshots, within one turn of an agent; and after a kill, nobody knows who was there. So
+a run that starts where there are others leaves a line, outside the project, where their agents do
+not work.
 
     STATE/beside/NAME-HASH    a line of JSON for each of them, the newest last
 
-What is lost here makes a run answer for changes of another, and nothing worse; so nothing waits for
-the disk, and a note that cannot be written or read is none.
+If a note is lost, a run is blamed for changes of another, and nothing worse; so nothing is synced
+to disk, and a note that cannot be written or read is ignored.
 
 Not here: who is alive (`claims`).
 """
@@ -38,9 +38,9 @@ Scope = tuple[str, ...]
 
 
 class Neighbour(NamedTuple):
-    """A run that began at a moment; `inside` are those it was started by.
+    """A run and when it started; `inside` are the runs that started it.
 
-    `beside` are the scopes of those that were there already.
+    `beside` are the scopes of the runs that were already there.
     """
 
     run: str
@@ -58,9 +58,9 @@ def leave_note(
     *,
     evidence: bool,
 ) -> None:
-    """Tell the other runs of the project, alive or killed, that this one begins.
+    """Tell the other runs of the project, alive or killed, that this one starts.
 
-    Who was there before is only of interest to a run with evidence.
+    Which runs were there before only matters to a run with evidence.
     """
     if not others:
         return
@@ -72,7 +72,7 @@ def leave_note(
 
 
 def _around_us(others: Sequence[Holder]) -> Iterator[str]:
-    """Runs in whose actions this process was started, whatever its environment says."""
+    """Yield the runs whose actions started this process, whatever its environment says."""
     above, pid = set[int](), os.getppid()
     while pid > 1 and pid not in above:
         above.add(pid)
@@ -84,7 +84,8 @@ def _around_us(others: Sequence[Holder]) -> Iterator[str]:
 def scopes_beside(
     root: str, run: str, began_at: str, environ: Mapping[str, str]
 ) -> frozenset[Scope]:
-    """The scopes of all that were there when the run began, or began since; not those inside it."""
+    """Return the scopes of all runs that were there when the run started, or started since; not
+    nested ones."""
     found = set[Scope]()
     for line in _lines(_path(root, environ)):
         if line.run == run:

@@ -1,14 +1,14 @@
 """Store what the actions of a run print: raw, in a file, from the first byte on.
 
-`live.out` and `live.err` are appended to while an action runs.  When it has ended, an output of at
-most 4 KiB goes into the event and is cut off its file again; a longer one is given a name of its
-own, with size and hash, up to a limit.  So a reader finds at any moment what an action has printed
-so far, and a step that prints little costs one write and one truncation.
+`live.out` and `live.err` are appended to while an action runs. After it has ended, an output of at
+most 4 KiB goes into the event and is removed from the file; a longer one gets its own name, with
+size and hash, up to a limit. So a reader always finds what an action has printed so far, and a step
+that prints little costs one write and one truncation.
 
-A text that holds a secret is never put into an event, however short.  Its file is kept, and beside
-it the places of the secrets, so that whoever shows the output can hide them without knowing them.
+Text with a secret never goes into an event, however short. Its file is kept together with the
+positions of the secrets, so that whoever shows the output can hide them without knowing them.
 
-Not here: reading it (`outputs`), what a result and what a screen gets (`engine.action_output`).
+Not here: reading it (`outputs`), results and screens (`engine.action_output`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STREAM_CAP: Final = 64 << 20
 RUN_CAP: Final = 512 << 20
 ORDER_CAP: Final = 4 << 20
 SHORT_ORDER: Final = 64
-"""An order of fewer pieces is kept in the event."""
+"""An order with fewer pieces is stored in the event."""
 TAIL_BYTES: Final = 2048
 CHUNK: Final = 1 << 16
 NO_SECRETS: Final = Masker({})
@@ -41,8 +41,8 @@ NO_SECRETS: Final = Masker({})
 class Output(NamedTuple):
     """What became of a stream: a text if it is short, else a file.
 
-    `head` and `tail` are its two ends.  The hash is that of the file, which is cut where
-    `truncated`.  `has_secrets`: none if nobody looked for them.
+    `head` and `tail` are its ends. The hash is that of the file, which is cut if `truncated`.
+    `has_secrets`: None if they were not looked for.
     """
 
     text: str | None
@@ -77,12 +77,12 @@ class RunOutput:
         self._order = LiveFile(folder, LIVE_ORDER)
 
     def action(self, step: int, attempt: int) -> ActionOutput:
-        """Begin the output of an action; the one before it has ended."""
+        """Start the output of an action; the previous one has ended."""
         out, err = (Stream(files, self._masker, self._cap) for files in (self._out, self._err))
         return ActionOutput(out, err, Order(self._order), output_stem(step, attempt))
 
     def keep(self, step: int, attempt: int, data: bytes, suffix: str) -> Output:
-        """Keep an output that was not printed to us: an agent's answer, what a runner returned."""
+        """Store an output that was not printed: an agent's answer, or what a runner returned."""
         files = StreamFiles(self._folder, LIVE["text"])
         try:
             stream = Stream(files, self._masker, self._cap)
@@ -99,7 +99,7 @@ class RunOutput:
 
 
 class ActionOutput:
-    """Both streams of the action under way."""
+    """Both streams of the current action."""
 
     def __init__(self, out: Stream, err: Stream, order: Order, stem: str) -> None:
         self._out = out
@@ -116,7 +116,7 @@ class ActionOutput:
         self._err.feed(chunk)
 
     def end(self, *, suffix: str = "out", always_kept: bool = False) -> Printed:
-        """What it printed; with `always_kept`, stdout stays in a file however short it is."""
+        """Return what it printed; with `always_kept`, stdout stays in a file, however short."""
         try:
             out = self._out.end(f"{self._stem}.{suffix}", always_kept=always_kept)
             err = self._err.end(f"{self._stem}.err")
@@ -126,7 +126,7 @@ class ActionOutput:
 
 
 class Order:
-    """Writes down in which order streams arrive; nothing as long as there is only one."""
+    """Records the order in which streams arrive; nothing while there is only one."""
 
     def __init__(self, file: LiveFile) -> None:
         self._file = file
@@ -149,7 +149,7 @@ class Order:
             self._pieces.append(piece)
 
     def end(self, name: str) -> tuple[tuple[int, ...], str | None]:
-        """The order if it is short, else the file that has it."""
+        """Return the order if it is short, else the file that has it."""
         if len(self._pieces) == SHORT_ORDER:
             return (), self._file.keep(name, sync=False)
         last = [Piece(self._last, self._size)] if self._pieces and self._last else []
@@ -183,7 +183,7 @@ class Stream:
         self._tail = (self._tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
 
     def _hashed(self) -> _Hash:
-        """The hash of what is stored, begun when it is needed."""
+        """Return the hash of what is stored, computed on demand."""
         if self._hash is None:
             import hashlib  # slow, and most outputs are short
 
@@ -191,7 +191,7 @@ class Stream:
         return self._hash
 
     def _store(self, chunk: bytes) -> None:
-        """Write it, but hold an end back that may be the beginning of a secret."""
+        """Write a chunk, but hold back an end that may be the beginning of a secret."""
         if self._masker.words:
             data, before = self._held + chunk, self._files.data.size
             for start, end in self._masker.secrets_in(data):
@@ -203,11 +203,11 @@ class Stream:
             self._files.data.write(chunk)
 
     def end(self, name: str, *, always_kept: bool = False) -> Output:
-        """End the stream; a file that is kept outlives a power cut once this returns."""
+        """End the stream; a kept file survives a power cut once this returns."""
         if self._held:
             self._files.data.write(self._held)
         head, secret = self._head.decode("utf-8", "replace"), self._has_secrets
-        if self.size <= INLINE and not (always_kept or secret) and _comes_back(self._head):
+        if self.size <= INLINE and not (always_kept or secret) and _survives_as_text(self._head):
             self._files.data.clear()
             return Output(head, head, head, self.size, has_secrets=secret)
         digest, is_cut = self._hashed().hexdigest(), self._files.data.size < self.size
@@ -216,16 +216,16 @@ class Stream:
         return Output(None, head, tail, self.size, path, digest, is_cut, secret)
 
 
-def _comes_back(data: bytearray) -> bool:
-    """Whether a text in an event would give these bytes back."""
+def _survives_as_text(data: bytearray) -> bool:
+    """Return whether a text in an event would give these bytes back."""
     try:
-        return data.decode() != "\n"  # without its newline it would be nothing at all
+        return data.decode() != "\n"  # without its newline it would be empty
     except UnicodeDecodeError:
         return False
 
 
 def _decode_end(data: bytes) -> str:
-    """Decode what may begin in the middle of a character, which is dropped."""
+    """Decode bytes that may begin in the middle of a character, which is dropped."""
     cut = next((at for at in range(4) if not 0x80 <= data[at] < 0xC0), 0)
     return codecs.decode(data[cut:], "utf-8", "replace")
 
@@ -234,7 +234,7 @@ def _decode_end(data: bytes) -> str:
 
 
 class StreamFiles:
-    """Where a stream is stored, and the places of the secrets in it."""
+    """Where a stream is stored, and the positions of the secrets in it."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self.data = LiveFile(folder, name)
@@ -252,7 +252,7 @@ class StreamFiles:
 
 
 class LiveFile:
-    """A file that is appended to during an action, and emptied or given away after it."""
+    """A file that is appended to during an action, and emptied or renamed after it."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self.size = 0
@@ -270,7 +270,7 @@ class LiveFile:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
         try:
             return self._folder.open(self._name, flags)
-        except FileExistsError:  # not ours: what an earlier process left was put away
+        except FileExistsError:  # not ours: what an earlier process left has been moved away
             self._folder.remove(self._name)
             return self._folder.open(self._name, flags)
 
@@ -280,7 +280,8 @@ class LiveFile:
             self.size = 0
 
     def keep(self, name: str, *, sync: bool = True) -> str:
-        """Give it the first free name like this; with `sync` it is safe when this returns."""
+        """Rename it to the first free name like this; with `sync`, it is on disk when this
+        returns."""
         descriptor = self._open() if self._fd is None else self._fd
         self._fd, self.size = None, 0
         try:
@@ -297,7 +298,7 @@ class LiveFile:
         try:
             os.rename(self._name, name, src_dir_fd=self._folder.fd, dst_dir_fd=self._folder.fd)
         except FileNotFoundError:
-            # Somebody removed it.  We still have it open, so nothing in it is lost.
+            # It was removed, but it is still open, so nothing is lost.
             copy = self._folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             try:
                 _copy(descriptor, copy)
@@ -305,7 +306,7 @@ class LiveFile:
                 os.close(copy)
 
     def close(self) -> None:
-        """Leave nothing behind but what an action printed that did not come to its end."""
+        """Close the file; only the output of an unfinished action stays."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -314,7 +315,7 @@ class LiveFile:
 
 
 def _free(folder: Folder, name: str) -> str:
-    """A name that nothing has yet: what is already there is neither followed nor changed."""
+    """Return an unused name: existing files are neither followed nor changed."""
     chosen, number = name, 1
     while folder.stamp(chosen) is not None:
         number += 1
@@ -331,7 +332,7 @@ def _copy(source: int, target: int) -> None:
 
 
 def rescue(folder: Folder, step: int, attempt: int) -> None:
-    """Put away what an action printed whose process was killed, under the name of that action."""
+    """Save the output of an action whose process was killed, under the name of that action."""
     stem = output_stem(step, attempt)
     places = {LIVE["stdout"]: f"{stem}.out", LIVE["stderr"]: f"{stem}.err"}
     places |= {name + SECRETS: place + SECRETS for name, place in places.items()}
@@ -346,7 +347,7 @@ def rescue(folder: Folder, step: int, attempt: int) -> None:
 # ── the limit of a run ─────────────────────────────────────────────────────────────────────────
 
 OUTPUT_NAME: Final = re.compile(r"\d+-\d+\.(out|err|text|jsonl|order)(-\d+)?(\.secrets)?")
-"""What outputs are called; other files of the run are not ours to drop."""
+"""The names of outputs; other files of the run are never deleted."""
 
 
 class Trimmed(NamedTuple):
@@ -355,9 +356,9 @@ class Trimmed(NamedTuple):
 
 
 def trim(directory: str, cap: int = RUN_CAP) -> Trimmed:
-    """Drop the oldest output files where all together exceed `cap`; what is left, in bytes.
+    """Delete the oldest output files if all together exceed `cap`. Return what is left, in bytes.
 
-    An eighth more than needed goes, so that the directory is not read for every action.
+    An eighth more than needed is deleted, so that the directory is not read for every action.
     """
     with os.scandir(directory) as entries:
         files = [

@@ -1,12 +1,12 @@
-"""Read what the actions of a run printed, also while one is printing.
+"""Read what the actions of a run printed, even while one is printing.
 
-An output is in the event that ended its action, in a file that this event names, or, as long as the
-action runs, in the live files.  Those are read first and the log after them: if no event has been
-added, what was read belongs to the action under way.
+An output is in the event that ended its action, in a file that this event names, or, while the
+action runs, in the live files. Those are read first and the log after them: if no event was added,
+what was read belongs to the current action.
 
-What is shown to people has its secrets hidden, by the places that were recorded with the output.
+Output that is shown to people has its secrets hidden, by the positions recorded with it.
 
-Not here: writing them (`output_files`), putting them between the events (`playback`).
+Not here: writing it (`output_files`), combining it with the events (`playback`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Span = tuple[int, int]
 class Stored(NamedTuple):
     """One stream of an action: a short text, or a file of the run.
 
-    `secrets` are the places to hide; none if nobody looked for them when it was written.
+    `secrets` are the positions to hide; None if they were not looked for when it was written.
     """
 
     size: int = 0
@@ -57,7 +57,7 @@ NOTHING: Final = Stored()
 class ActionOutput(NamedTuple):
     """Both streams of an action, and the order in which they arrived.
 
-    `is_stream`: what is on stdout are the events of an agent's program, for programs.
+    `is_stream`: stdout has the events of an agent's program, for programs.
     """
 
     stdout: Stored = NOTHING
@@ -69,7 +69,7 @@ class ActionOutput(NamedTuple):
         return self.stdout if stream == "stdout" else self.stderr
 
     def parts(self, shown: dict[StreamName, int]) -> Iterator[Part]:
-        """What there is beyond what was shown, in order of arrival."""
+        """Yield what there is beyond what was already shown, in order of arrival."""
         for stream, start, end in parts(
             self.pieces, {name: self.of(name).size for name in STREAMS}
         ):
@@ -84,7 +84,7 @@ class Outputs:
         self._data = data
 
     def of(self, result: Result | PartialResult) -> ActionOutput:
-        """What an action printed that has ended."""
+        """Return what an action that has ended printed."""
         stream = result.stream_file or _stream_of_version_one(result)
         if stream is not None:
             stdout = self._file(stream)
@@ -102,8 +102,8 @@ class Outputs:
         return ActionOutput(stdout, stderr, pieces, stream is not None)
 
     def live(self, *, is_stream: bool = False) -> ActionOutput:
-        """What the action under way has printed so far."""
-        # In this order: what a file has by now, the others know already.
+        """Return what the current action has printed so far."""
+        # In this order, so that what one file has by now is already in the others.
         sizes = [self._size(LIVE[name]) for name in STREAMS]
         out, err = (
             Stored(size, file=LIVE[name], secrets=self._secrets(LIVE[name]))
@@ -112,7 +112,7 @@ class Outputs:
         return ActionOutput(out, err, from_lines(self._beside(LIVE_ORDER)), is_stream)
 
     def lost(self, step: int, attempt: int, *, is_stream: bool = False) -> ActionOutput:
-        """What an action printed whose runner was killed; nothing if that was not kept."""
+        """Return what an action printed whose runner was killed; empty if it was not kept."""
         stem = output_stem(step, attempt)
         out, err = (
             Stored(self._size(name), file=name, secrets=self._secrets(name))
@@ -121,7 +121,7 @@ class Outputs:
         return ActionOutput(out, err, from_lines(self._beside(f"{stem}.order")), is_stream)
 
     def read(self, stored: Stored, start: int, end: int) -> bytes:
-        """Raw bytes; fewer where there are no more."""
+        """Return raw bytes; fewer at the end."""
         if stored.file is None:
             return stored.text[start:end]
         descriptor = self._open(stored.file)
@@ -133,12 +133,12 @@ class Outputs:
             os.close(descriptor)
 
     def shown(self, stored: Stored, start: int, end: int) -> bytes:
-        """The same with its secrets hidden."""
+        """Return the same bytes with secrets hidden."""
         data = self.read(stored, start, end)
         if stored.secrets is None:
             return Masker(os.environ).mask_bytes(data)
         stop = start + len(data)
-        # Of a secret that begins before this piece, the mask was shown there.
+        # If a secret begins before this piece, its mask was shown there.
         begun = max(
             (span[1] for span in stored.secrets if span[0] < start < span[1]), default=start
         )
@@ -166,7 +166,7 @@ class Outputs:
         return tuple((int(pair[0]), int(pair[1])) for pair in words if len(pair) == 2)
 
     def _beside(self, name: str) -> bytes:
-        """A small file of ours; empty if it is not there."""
+        """Read a small file of ours; empty if it does not exist."""
         descriptor = self._open(name)
         if descriptor is None:
             return b""
@@ -186,13 +186,13 @@ class Outputs:
 
 
 def _stream_of_version_one(result: Result | PartialResult) -> FileRef | None:
-    """Once the file of an agent's result was its stream; what it said is in that too."""
+    """Return the stream of an agent's result, which version one stored as its file."""
     file = result.output_file
     return file if file is not None and file.path.endswith(".jsonl") else None
 
 
 def _text(text: str, open_ended: bool) -> Stored:
-    """A text is kept without its last newline."""
+    """Return a text that is stored without its last newline."""
     raw = (text if open_ended or not text else f"{text}\n").encode("utf-8", "replace")
     return Stored(len(raw), raw)
 
@@ -210,7 +210,7 @@ def open_outputs(files: RunFiles) -> Outputs | None:
 
 
 def read_output(files: RunFiles, step: int, attempt: int, stream: StreamName, offset: int) -> bytes:
-    """A piece of what an action printed, raw; empty where it ends for now."""
+    """Return a raw piece of an action's output; empty at the current end."""
     outputs = open_outputs(files)
     if outputs is None:
         return b""
@@ -240,7 +240,7 @@ def _read(
 def _action(
     entries: Iterator[Entry], attempt: int
 ) -> tuple[ActionStart | Result | PartialResult | None, Entry | None]:
-    """The end of an attempt, or its start if nothing tells its end; and the last entry seen."""
+    """Return the end of an attempt, or its start if it has no end, and the last entry read."""
     found: ActionStart | Result | PartialResult | None = None
     last = None
     for last in entries:
@@ -259,7 +259,7 @@ def _action(
 
 
 def last_output_ms(data: Folder) -> int | None:
-    """When the action under way last printed something; none if it has not."""
+    """Return when the current action last printed something, or None."""
     stamps = [data.stamp(LIVE[name]) for name in STREAMS]
     times = [stamp.mtime_ns for stamp in stamps if stamp is not None and stamp.size]
     return max(times) // 1_000_000 if times else None

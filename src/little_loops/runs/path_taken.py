@@ -1,4 +1,4 @@
-"""The way a run came, read from a bounded end of its log: states, verdicts, a metric's course."""
+"""The path a run took, from a bounded end of its log: states, verdicts, measurements."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ LONGEST_UNIT = 8
 
 
 class Visit(NamedTuple):
-    """One time in a state, and what came of it; None while nothing has."""
+    """One visit to a state, and its verdict; None so far."""
 
     state: str
     verdict: str | None = None
 
 
 def visits(entries: Iterable[Entry]) -> list[Visit]:
-    """The states entered, oldest first.  Events of a kind not known here say nothing."""
+    """Return the states entered, oldest first. Unknown kinds of events are ignored."""
     found: list[Visit] = []
     for entry in entries:
         match entry.event:
             case StateEnter(state=state):
                 found.append(Visit(state))
             case ActionStart() if found:
-                found[-1] = Visit(found[-1].state)  # once more, after an interruption
+                found[-1] = Visit(found[-1].state)  # again, after an interruption
             case event if found and (verdict := _verdict(event)) is not None:
                 found[-1] = found[-1]._replace(verdict=verdict)
             case _:
@@ -67,7 +67,7 @@ _NO_VERDICTS = ("on_maintain", "on_interrupt")
 
 
 def measurements(entries: Iterable[Entry]) -> list[float]:
-    """What a convergence condition measured, oldest first."""
+    """Return what a convergence condition measured, oldest first."""
     found = []
     for entry in entries:
         match entry.event:
@@ -81,7 +81,7 @@ def measurements(entries: Iterable[Entry]) -> list[float]:
 
 
 def _number_in(reason: str) -> float | None:
-    """Version one told the number only in words: its reasons begin with it."""
+    """Parse the number from a reason: version one recorded it only there, at the beginning."""
     try:
         return float(reason.partition(" ")[0])
     except ValueError:
@@ -89,7 +89,7 @@ def _number_in(reason: str) -> float | None:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """The course as bars; a long one is thinned out, its ends stay."""
+    """Return the values as bars; many values are thinned out, the ends are kept."""
     if len(values) > MOST_BARS:
         last = len(values) - 1
         values = [values[round(place * last / (MOST_BARS - 1))] for place in range(MOST_BARS)]
@@ -99,7 +99,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def letters(states: Iterable[str]) -> dict[str, str]:
-    """Each state's shortest name that no other has: `m`, else `ct`, else all of it."""
+    """Return each state's shortest unique name: `m`, else `ct`, else the whole name."""
     names = list(dict.fromkeys(states))
     short = {name: name[:1] for name in names}
     longer: Callable[[str], str] = _initials
@@ -118,7 +118,7 @@ def _initials(name: str) -> str:
 
 
 def compressed(words: Sequence[str], times: str = "×") -> str:
-    """`m a ×10`: what comes three times or more in a row is said once."""
+    """Return `m a ×10`: what repeats three times or more is shown once."""
     told = (
         " ".join([*unit, f"{times}{count}"] if count > 1 else unit) for unit, count in units(words)
     )
@@ -126,7 +126,7 @@ def compressed(words: Sequence[str], times: str = "×") -> str:
 
 
 def units(words: Sequence[str]) -> list[tuple[list[str], int]]:
-    """What follows each other, and how often each of it comes."""
+    """Return the sequence as units, each with its number of repetitions."""
     found: list[tuple[list[str], int]] = []
     place = 0
     while place < len(words):
@@ -137,7 +137,7 @@ def units(words: Sequence[str]) -> list[tuple[list[str], int]]:
 
 
 def _most_repeated(words: Sequence[str], start: int) -> tuple[int, int]:
-    """The unit at this place that covers most of what follows: its length, how often it comes."""
+    """Return the length and repetitions of the unit that covers most of the words from here."""
     best = (1, 1)
     for length in range(1, LONGEST_UNIT + 1):
         unit, count = words[start : start + length], 1

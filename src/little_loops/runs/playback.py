@@ -1,6 +1,6 @@
-"""A run told again: its events, and between them what its actions printed.
+"""Play back a run: its events, and between them what its actions printed.
 
-Also for an agent: what it said and did is read from the events of its program, as while it ran.
+For an agent, what it said and did is read from the events of its program, as while it ran.
 
 Not here: reading events and outputs (`entries`, `outputs`), waiting for more of them (`follow`).
 """
@@ -36,7 +36,7 @@ class Printed(NamedTuple):
 
 
 class AgentActivity(NamedTuple):
-    """What an agent was doing at that moment."""
+    """What an agent was doing."""
 
     text: str
 
@@ -49,7 +49,7 @@ class UsageSoFar(NamedTuple):
 
 
 class ToolEnded(NamedTuple):
-    """A tool that an agent used has ended: what it did, how, and the files it changed."""
+    """A tool call of an agent has ended: what it did, how it ended, and the files it changed."""
 
     text: str
     status: str
@@ -60,7 +60,7 @@ Item = Entry | Printed | AgentActivity | ToolEnded | UsageSoFar
 
 
 class Playback:
-    """Turns entries into what a screen shows; the outputs of a run are looked up for it."""
+    """Turns entries into items for a screen, including the output of the actions."""
 
     def __init__(self, outputs: Outputs | None, machine: FSMLoop | None, root: str) -> None:
         self._outputs = outputs
@@ -73,11 +73,11 @@ class Playback:
 
     @property
     def action(self) -> ActionStart | None:
-        """The action under way."""
+        """The current action."""
         return self._action
 
     def feed(self, entry: Entry) -> Iterator[Item]:
-        """What is to be shown for an event: what came before it, and the event."""
+        """Yield what to show for an event: what came before it, and the event."""
         match entry.event:
             case StateEnter(step=step):
                 self._step = step
@@ -95,7 +95,7 @@ class Playback:
         yield entry
 
     def live(self) -> list[Item]:
-        """What the action under way has printed since it was last asked; none if there is none."""
+        """Return what the current action has printed since the last call."""
         if self._outputs is None or self._action is None:
             return []
         return list(self._more(self._outputs.live(is_stream=self._is_agent)))
@@ -111,7 +111,7 @@ class Playback:
         self._agent = None
 
     def _rest(self, output: ActionOutput) -> Iterator[Item]:
-        """All that was not shown of an action that has ended."""
+        """Yield everything that was not shown of an action that has ended."""
         if self._action is not None:
             yield from self._more(output)
             if self._agent is not None:
@@ -152,7 +152,7 @@ class AgentStream:
         from little_loops.hosts.base import Request, host_named  # only agents pay for hosts
         from little_loops.system.output import LineSplitter
 
-        # With words asked for, an answer by a schema is shown as what it says.
+        # With words, a structured verdict is shown as text.
         request = Request("", "prompt", cwd, "", words=("pass", "fail"))
         self._reader: Reader = host_named(host).reader(request)
         self._lines: LineSplitter = LineSplitter()

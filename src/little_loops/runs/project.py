@@ -1,8 +1,8 @@
-"""Find the project, the loop files in it, and the file a word of the user's names.
+"""Find the project, its loop files, and the file that an argument names.
 
-By the texts of names and paths alone: what is inside a loop file is known to a function that is
-handed in, so that finding a file costs no YAML.  This is also the one place that says which names
-may become part of a path.
+Works on names and paths alone: a function that reads the name inside a loop file is passed in, so
+that finding a file does not parse YAML. This module also decides which names may become part of a
+path.
 
 Not here: reading a loop file (`authoring`), the files of a run (`storage`).
 """
@@ -21,14 +21,14 @@ LOOPS = ".loops"
 
 
 class Elsewhere(str):
-    """A project whose loops lie in a directory of another name, as the library allows."""
+    """A project whose loops are in a directory with another name, as the library allows."""
 
     __slots__ = ("loops",)
     loops: str
 
 
 def project_of(loops_dir: str) -> str:
-    """The project that a directory of loops belongs to."""
+    """Return the project that a directory of loops belongs to."""
     directory, name = os.path.split(os.path.abspath(loops_dir))
     if name == LOOPS:
         return directory
@@ -38,7 +38,7 @@ def project_of(loops_dir: str) -> str:
 
 
 def loops_of(root: str) -> str:
-    """The name of the directory that holds a project's loops."""
+    """Return the name of the directory that contains a project's loops."""
     return root.loops if isinstance(root, Elsewhere) else LOOPS
 
 
@@ -48,7 +48,7 @@ LOOP_NAME = re.compile(_NAME)
 RUN_NAME = re.compile(f"{_NAME}(@{_NAME})?")
 
 NameOf = Callable[[str], str | None]
-"""The name a loop file gives itself; none if it cannot be read."""
+"""Returns the name a loop file gives itself; None if it cannot be read."""
 
 
 def is_loop_name(text: str) -> bool:
@@ -56,7 +56,7 @@ def is_loop_name(text: str) -> bool:
 
 
 def is_run_name(text: str) -> bool:
-    """A loop's name, or `name@ID` for a run that was given an id."""
+    """Return whether this is a loop's name, or `name@ID` for a run with an id."""
     return RUN_NAME.fullmatch(text) is not None
 
 
@@ -71,15 +71,15 @@ def check_run_name(text: str) -> str:
 
 
 def run_name(loop: str, run_id: str | None = None) -> str:
-    """What a run is called, in its file names too."""
+    """Return the name of a run, which is also used in its file names."""
     return check_run_name(loop if run_id is None else f"{loop}@{run_id}")
 
 
 def find_project(start: str, *, home: str | None = None) -> str:
-    """The nearest directory upwards that has `.loops`; else the git root, else `start`.
+    """Return the nearest directory upwards that has `.loops`; else the git root, else `start`.
 
-    The walk ends with the git root or home, and before a directory that belongs to somebody else:
-    what a stranger put above us is not ours to run.
+    The search ends at the git root or home, and before a directory that belongs to another user,
+    because running someone else's loops would be unsafe.
     """
     start = os.path.realpath(start)
     last = os.path.realpath(os.path.expanduser("~") if home is None else home)
@@ -104,7 +104,7 @@ def _owner(directory: str) -> int | None:
 
 
 def loop_files(root: str) -> list[str]:
-    """The loop files of a project, in order of their names."""
+    """Return the loop files of a project, sorted by name."""
     directory = os.path.join(root, loops_of(root))
     try:
         names = sorted(os.listdir(directory))
@@ -119,7 +119,7 @@ def loop_files(root: str) -> list[str]:
 
 
 def resolve(argument: str, root: str, name_of: NameOf, *, cwd: str) -> tuple[str, ...]:
-    """The file a word names; several if only the names inside files match, none if nothing does."""
+    """Return the file that an argument names; several if only the names inside files match."""
     if "/" in argument or argument.endswith(SUFFIXES):
         path = os.path.join(cwd, os.path.expanduser(argument))
         if _is_taken(path):
@@ -134,24 +134,26 @@ def resolve(argument: str, root: str, name_of: NameOf, *, cwd: str) -> tuple[str
 
 
 def _is_taken(path: str) -> bool:
-    """Also by what is no file: whoever reads it says so."""
+    """Return whether the path exists, even as something other than a file; reading it reports
+    that."""
     return os.path.exists(path) and not os.path.isdir(path)
 
 
 def files_named(name: str, root: str, name_of: NameOf) -> tuple[str, ...]:
-    """Every loop file of the project that gives itself this name."""
+    """Return every loop file of the project that gives itself this name."""
     return tuple(path for path in loop_files(root) if name_of(path) == name)
 
 
 def path_in_project(path: str, root: str) -> str | None:
-    """A path seen from the project; None if it lies outside.  A link at its end is not followed."""
+    """Return a path relative to the project; None if it is outside. A final link is not
+    followed."""
     folder, name = os.path.split(os.path.abspath(path))
     home, place = os.path.realpath(root), os.path.join(os.path.realpath(folder), name)
     return os.path.relpath(place, home) if contains(home, place) else None
 
 
 def resolve_scope(root: str, scope: Iterable[str]) -> tuple[str, ...]:
-    """Scope paths made absolute, links followed; they need not exist."""
+    """Return scope paths as absolute paths with links followed; they need not exist."""
     home = os.path.realpath(root)
     resolved = tuple(os.path.realpath(os.path.join(home, path)) for path in scope)
     for path, place in zip(scope, resolved, strict=True):
@@ -164,5 +166,5 @@ def resolve_scope(root: str, scope: Iterable[str]) -> tuple[str, ...]:
 
 
 def show_scope(root: str, scope: Iterable[str]) -> str:
-    """Absolute scope paths for people: relative to the project."""
+    """Return absolute scope paths for people: relative to the project."""
     return ", ".join(f"`{os.path.relpath(path, root)}`" for path in scope)

@@ -1,13 +1,13 @@
-"""All that may be asked about the runs of a project: what there is, one of them, what it did.
+"""Everything that can be read about the runs of a project: which exist, one of them, what it did.
 
-The command line, a web page and a library look at runs through `Runs` and nothing else.  It reads
-and never writes.  Who is alive is asked under the shared guard, so that no run can start, end or
-move between the look at its lock and the look at its files: what is alive is never taken for
-crashed.  A snapshot that does not hold what it should makes a damaged run, and no page fails
-because of one; so does one that the run itself did not write, where that is known (`seals`).
+The command line, a web page and a library look at runs only through `Runs`. It reads and never
+writes. Who is alive is checked under the shared guard, so that no run can start, end or move
+between the check of its lock and the read of its files: a living run is never mistaken for a
+crashed one. An invalid snapshot makes a run damaged, and no page fails because of one; so does a
+snapshot that the run itself did not write, if that is known (`seals`).
 
-Not here: what a view says (`view`), following a run while it writes (`follow`), moving and deleting
-runs (`history`), how screens look (`terminal`).
+Not here: what a view contains (`view`), following a run (`follow`), moving and deleting runs
+(`history`), screens (`terminal`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ LOOKS = 3
 SMALL = 1 << 16
 ENTRIES_READ = 80
 TEXTS_WITHIN = 20
-"""So many events from the end tell why a run ended or paused."""
+"""How many events from the end are read to find out why a run ended or paused."""
 NO_SNAPSHOT = "killed before its first snapshot; `resume` reads it from the log"
 
 
@@ -66,27 +66,27 @@ class Runs:
     # ── what there is ──────────────────────────────────────────────────────────────────────────
 
     def alive(self) -> tuple[RunView, ...]:
-        """Every run that is alive or waits for its turn; reads nothing of the others."""
+        """Return every run that is alive or queued; reads nothing of the others."""
         folder = find_folder(self.root, RUNNING)
         if folder is None:
             return ()
         with folder, looking(folder), _without_collecting():
             living = sorted(holders(self.root), key=lambda holder: holder.name)
-            found = (_look(folder, RunFiles(self.root, one.name), one, None) for one in living)
+            found = (_read_view(folder, RunFiles(self.root, one.name), one, None) for one in living)
             return (*(view for view in found if view is not None), *self._queued())
 
     def past(self, name: str | None = None) -> Iterator[RunView]:
-        """The runs in the history, newest first, each read when it is asked for."""
+        """Yield the runs in the history, newest first, read lazily."""
         return self.views(past_files(self.root, name))
 
     def past_files(
         self, name: str | None = None, since_ms: float | None = None
     ) -> Sequence[RunFiles]:
-        """Where those are, or those that began since then; reads none of them."""
+        """Return where those are, or those started since then; reads none of them."""
         return past_files(self.root, name, since_ms)
 
     def views(self, of: Iterable[RunFiles]) -> Iterator[RunView]:
-        """Past runs, each read when it is asked for; one that has gone meanwhile is left out."""
+        """Yield past runs, read lazily; one that disappears meanwhile is left out."""
         history = find_folder(self.root, HISTORY)
         if history is None:
             return
@@ -99,19 +99,19 @@ class Runs:
                     folder = history.child(files.name)
                     opened[files.name] = None if folder is None else stack.enter_context(folder)
                 folder = opened[files.name]
-                view = None if folder is None else _look(folder, files, None, seals)
+                view = None if folder is None else _read_view(folder, files, None, seals)
                 if view is not None:
                     yield view
 
     def past_names(self) -> tuple[str, ...]:
-        """The names that have runs in the history."""
+        """Return the names that have runs in the history."""
         try:
             return tuple(past_names(self.root))
         except StorageError:
             return ()
 
     def list(self) -> tuple[RunView, ...]:
-        """Every run that is alive, waits for its turn, or is unfinished, by name."""
+        """Return every run that is alive, queued or unfinished, by name."""
         folder = find_folder(self.root, RUNNING)
         if folder is None:
             return ()
@@ -119,8 +119,10 @@ class Runs:
             living = {holder.name: holder for holder in holders(self.root)}
             names = sorted({*named(folder.names(), STATE, EVENTS), *living})
             seals = Seals.find(self.root)
-            found = (_look(folder, RunFiles(self.root, n), living.get(n), seals) for n in names)
-            views = tuple(self._as_it_ended(view) for view in found if view is not None)
+            found = (
+                _read_view(folder, RunFiles(self.root, n), living.get(n), seals) for n in names
+            )
+            views = tuple(self._with_recorded_end(view) for view in found if view is not None)
             return views + self._queued()
 
     def _queued(self) -> tuple[RunView, ...]:
@@ -130,7 +132,7 @@ class Runs:
         )
 
     def has(self, name: str) -> bool:
-        """Whether there is, or was, a run of that name; reads none."""
+        """Return whether there is, or was, a run of that name; reads none."""
         folder = find_folder(self.root, RUNNING)
         if folder is not None:
             with folder:
@@ -139,7 +141,7 @@ class Runs:
         return bool(past_files(self.root, name)) or self.is_alive(name) is not None
 
     def is_alive(self, name: str) -> Literal["running", "queued"] | None:
-        """Whether the run of that name is alive, by its locks alone."""
+        """Return whether the run of that name is running or queued, by its locks alone."""
         if alive(self.root, name) is not None:
             return "running"
         return "queued" if any(one.name == name for one in waiting(self.root)) else None
@@ -147,11 +149,11 @@ class Runs:
     def blockers(
         self, name: str, scope: tuple[str, ...], environ: Mapping[str, str]
     ) -> Sequence[Blocker]:
-        """Every run that is in the way of one with this name and scope (absolute paths)."""
+        """Return every run that conflicts with this name and scope (absolute paths)."""
         return blockers(self.root, name, scope, environ)
 
     def pid_files(self) -> dict[str, int | None]:
-        """Every `.pid` file there is, with the number in it, whether a process holds it or not."""
+        """Return every `.pid` file with its pid, whether a process holds it or not."""
         folder = find_folder(self.root, RUNNING)
         if folder is None:
             return {}
@@ -161,8 +163,9 @@ class Runs:
     # ── one run ────────────────────────────────────────────────────────────────────────────────
 
     def view(self, name: str) -> RunView | None:
-        """The run that a name means: the current one, else the last one; none if there is none."""
-        with self.standing_still():
+        """Return the run that a name means: the current one, else the last one; None if there is
+        none."""
+        with self.frozen():
             found = self._newest(name)
             its_turn = [view for view in self._queued() if view.name == name]
         if its_turn and (found is None or not found.is_alive):
@@ -174,14 +177,14 @@ class Runs:
         folder = folder_of(files)
         if folder is not None:
             with folder:
-                current = _look(folder, files, alive(self.root, name), Seals.find(self.root))
+                current = _read_view(folder, files, alive(self.root, name), Seals.find(self.root))
             if current is not None:
                 return current
         last = next(self.past(name), None)
         return last and _if_newest(last, Seals.find(self.root))
 
     def past_view(self, name: str, stamp: str) -> RunView:
-        """The past run that a stamp as in the history means; its beginning will do."""
+        """Return the past run that a stamp of the history means; a unique prefix is enough."""
         found = [view for view in self.past(name) if (view.files.stem or "").startswith(stamp)]
         exact = [view for view in found if view.files.stem == stamp]
         if len(exact or found) == 1:
@@ -195,7 +198,7 @@ class Runs:
         )
 
     def detail(self, name: str, count: int = ENTRIES_READ) -> RunDetail | None:
-        """A run, its last events, and what its other files say."""
+        """Return a run, its last events, and the content of its other files."""
         ended = self.ended(name, count)
         if ended is None:
             return None
@@ -203,24 +206,24 @@ class Runs:
         return more if more.last_output_ms else more._replace(last_output_ms=_last_printed_ms(more))
 
     def ended(self, name: str, count: int = 1) -> RunDetail | None:
-        """A run and its last events, without what its other files say."""
+        """Return a run and its last events, without its other files."""
         detail = None
         for _ in range(LOOKS):
             view = self.view(name)
             if view is None:
                 return None
-            # One in the queue has told nothing: what is there is an earlier run of its name.
+            # A queued run has no events: what is there belongs to an earlier run of its name.
             detail = RunDetail(view) if view.status == "queued" else self._own_events(view, count)
             if _is_up_to_date(detail):
                 break
         return None if detail is None else _with_its_end(detail)
 
     def machine(self, view: RunView) -> FSMLoop | None:
-        """The machine that the run was started with."""
+        """Return the machine that the run was started with."""
         return _details(view).machine
 
     def texts(self, view: RunView, entries: Sequence[Entry] | None = None) -> Texts:
-        """Its texts as they may be shown; the log is read only for a run that has any."""
+        """Return its texts for people; the log is read only for a run that has any."""
         kept = Texts() if view.summary is None else texts_in(view.summary)
         if not any(kept):
             return kept
@@ -230,8 +233,8 @@ class Runs:
         return shown_texts(kept, within)
 
     @contextmanager
-    def standing_still(self) -> Iterator[None]:
-        """Meanwhile no run of the project can begin, end or move."""
+    def frozen(self) -> Iterator[None]:
+        """Prevent runs of the project from starting, ending or moving meanwhile."""
         folder = find_folder(self.root, RUNNING)
         if folder is None:
             yield
@@ -242,7 +245,7 @@ class Runs:
     # ── what it did ────────────────────────────────────────────────────────────────────────────
 
     def events(self, view: RunView, after: int = 0) -> Iterator[Entry]:
-        """Its events numbered above `after`, as far as they are written."""
+        """Yield its events numbered above `after`, as far as they are written."""
         from little_loops.runs.entries import entries  # a list of runs needs no events
 
         return entries(view.files, after)
@@ -255,20 +258,21 @@ class Runs:
     def output(
         self, view: RunView, step: int, attempt: int, stream: StreamName, offset: int = 0
     ) -> bytes:
-        """What an action printed, raw, from an offset on: a piece of it, empty at its end.
+        """Return a raw piece of an action's output from an offset on; empty at its end.
 
-        Of an action under way, what it has printed so far.
+        For the current action, what it has printed so far.
         """
         from little_loops.runs.outputs import read_output
 
         return read_output(view.files, step, attempt, stream, offset)
 
-    def _as_it_ended(self, view: RunView) -> RunView:
-        """A run that looks crashed may have come to its end and not to its last snapshot."""
+    def _with_recorded_end(self, view: RunView) -> RunView:
+        """Return the run with its recorded end: a run that looks crashed may have ended without a
+        last snapshot."""
         return _with_its_end(self._own_events(view, 1)).view if view.is_crashed else view
 
     def _own_events(self, view: RunView, count: int) -> RunDetail:
-        """The last events that the run itself has written, as far as that is known."""
+        """Return the last events that the run itself wrote, as far as that is known."""
         from little_loops.runs.entries import last_entries
 
         seals = None if view.is_alive else Seals.find(self.root)
@@ -285,7 +289,7 @@ class Runs:
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Hundreds of snapshots are read and all are kept: looking for garbage among them is waste."""
+    """Pause garbage collection: hundreds of snapshots are read and all are kept."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -298,10 +302,11 @@ def _without_collecting() -> Iterator[None]:
 # ── one rule for what a run is ─────────────────────────────────────────────────────────────────
 
 
-def _look(
+def _read_view(
     folder: Folder, files: RunFiles, holder: Holder | None, seals: Seals | None
 ) -> RunView | None:
-    """With `seals`, only what the run itself wrote counts once it has ended."""
+    """Return the view of a run. With `seals`, only what the run itself wrote counts once it has
+    ended."""
     seals = seals if holder is None else None
     try:
         summary = read_summary(folder, files.base, seals)
@@ -320,7 +325,7 @@ def _look(
 
 
 def _view(files: RunFiles, summary: RunSummary, holder: Holder | None) -> RunView:
-    """Whoever holds the lock runs, whatever the snapshot says: it may be about to say it."""
+    """Build the view: a run whose lock is held is alive, whatever the snapshot says."""
     if holder is not None:
         view = RunView(files, "running", None, summary, None, holder)
     elif summary.status == "running":
@@ -335,7 +340,7 @@ def _view(files: RunFiles, summary: RunSummary, holder: Holder | None) -> RunVie
 
 
 def _if_newest(view: RunView, seals: Seals | None) -> RunView:
-    """The run, unless there was a newer one of its name whose files are gone."""
+    """Return the run, unless a newer one of its name existed whose files are gone."""
     newest = None if seals is None or view.summary is None else seals.newest(view.name)
     if newest is None or (view.summary is not None and view.summary.run == newest):
         return view
@@ -354,7 +359,7 @@ def _is_up_to_date(detail: RunDetail) -> bool:
 
 
 def _with_its_end(detail: RunDetail) -> RunDetail:
-    """The log is the truth: where it tells an end that the snapshot does not know, that counts."""
+    """Apply the end of the log if the snapshot does not have it: the log is the source of truth."""
     view, last = detail.view, detail.entries[-1] if detail.entries else None
     if view.summary is None or view.is_alive or last is None or last.seq <= view.summary.seq:
         return detail
@@ -366,7 +371,7 @@ def _with_its_end(detail: RunDetail) -> RunDetail:
 
 
 def _last_printed_ms(detail: RunDetail) -> int | None:
-    """When the action ended that printed last; none while another one is silent."""
+    """Return when the action that printed last ended; None while another one is silent."""
     from little_loops.fsm.events import ActionComplete, ActionStart
 
     for entry in reversed(detail.entries):
@@ -420,7 +425,7 @@ def _object(raw: bytes | None) -> dict[str, Any]:
 
 
 def _machine(data: Any) -> FSMLoop | None:
-    from little_loops.fsm.schema import FSMLoop  # only one run is shown with its machine
+    from little_loops.fsm.schema import FSMLoop  # only a single run is shown with its machine
 
     try:
         return FSMLoop.from_dict(data)
@@ -429,7 +434,7 @@ def _machine(data: Any) -> FSMLoop | None:
 
 
 def _is_awaited(view: RunView, note: dict[str, Any]) -> bool:
-    """Nobody has resumed the run since the session was started."""
+    """Return whether nobody has resumed the run since the session was started."""
     if view.status != "awaiting_continuation" or view.summary is None:
         return False
     seq = note.get("seq")
@@ -443,6 +448,6 @@ def _session(note: dict[str, Any]) -> Session | None:
     if type(pid) is not int or pid < 1:
         return None
     found = SYSTEM.look(pid)
-    # A number that was given to somebody else since does not make the session alive.
+    # A reused pid does not make the session alive.
     same = found is not None and note.get("created") in (None, found.created)
     return Session(pid, same and found is not None and not found.is_zombie)

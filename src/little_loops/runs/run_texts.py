@@ -1,10 +1,10 @@
 """The texts of a run that pages show: its error, its continuation, what it waits for.
 
-A snapshot keeps them as they were said, for a resume needs that; the log has them without the
-secrets of the process that wrote it, which may not be known here.  So the log is asked first, and
-what it does not say is shown without the secrets of this process.
+A snapshot has them unmasked, because a resume needs that; the log has them without the secrets of
+the process that wrote it, which may be unknown here. So the log is read first, and texts that it
+does not have are shown without the secrets of this process.
 
-Not here: control characters (`reporting.escape`), which each page deals with as it prints.
+Not here: control characters (`reporting.escape`), which each page escapes when it prints.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ class Texts(NamedTuple):
 
 
 def texts_in(run: RunSummary) -> Texts:
-    """As the snapshot has them."""
+    """Return the texts of the snapshot."""
     return Texts(run.error, run.continuation_prompt, run.wait.why if run.wait else None)
 
 
 def shown_texts(kept: Texts, entries: Iterable[Entry]) -> Texts:
-    """What may be shown, by the last events of the run."""
+    """Return what may be shown, based on the last events of the run."""
     from little_loops.reporting.masking import Masker  # few runs have texts
 
     masker, told = Masker(os.environ), Texts()
     for entry in entries:
-        told = Texts(*(new or old for new, old in zip(_told(entry), told, strict=True)))
+        told = Texts(*(new or old for new, old in zip(_texts_of(entry), told, strict=True)))
     return Texts(
         *(text and masker.mask(said or text) for said, text in zip(told, kept, strict=True))
     )
 
 
-def _told(entry: Entry) -> Texts:
+def _texts_of(entry: Entry) -> Texts:
     from little_loops.fsm import events as kinds
 
     match entry.event:

@@ -1,17 +1,18 @@
 """Seal what the runner of a run with evidence writes, so that nothing else counts.
 
-The files of a run lie in the project, where its agents work.  So its runner keeps, outside the
-project, how long the event log is and the hashes of log and snapshot.  It does so before it writes
-either of them: what a kill leaves behind is sealed, and what is not sealed is somebody else's.
+The files of a run are in the project, where its agents work. So its runner stores, outside the
+project, the length of the event log and the hashes of log and snapshot. It does so before it writes
+either of them: what a kill leaves behind is sealed, and what is not sealed was written by someone
+else.
 
     STATE/seals/NAME-HASH/
       runs/RUN      the last two seals of a run: of what was about to be written, and the one before
       names/NAME    the newest run of that name
 
-A loop without evidence has no seals.  A run without one is believed: it began elsewhere, or before
-there were any.
+A loop without evidence has no seals. A run without a seal is trusted: it started on another
+machine, or before there were seals.
 
-Not here: what follows for a run whose files do not fit (`storage`, `reading`).
+Not here: what happens to a run whose files do not match (`storage`, `reading`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _SLOT = re.compile(rb"(\d+) (\d+) ([0-9a-f]{64}) ([0-9a-f]{64}|-{64}) (\d+) *\n"
 
 
 class Seal(NamedTuple):
-    """So many bytes of log with that hash, and the hash of the snapshot beside them."""
+    """The length and hash of the log, and the hash of the snapshot."""
 
     number: int
     length: int
@@ -62,7 +63,7 @@ class Seal(NamedTuple):
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Seal | None:
-        """None for what a loss of power left half written."""
+        """Return None for a seal that a power cut left half written."""
         found = _SLOT.fullmatch(raw)
         if found is None or int(found[5]) != crc32(raw[: found.end(4)]):
             return None
@@ -70,22 +71,22 @@ class Seal(NamedTuple):
 
 
 class SealedRun(NamedTuple):
-    """What the runner of one run has sealed; the newest first."""
+    """What the runner of one run has sealed, the newest first."""
 
     seals: tuple[Seal, ...]
 
     def has_state(self, raw: bytes) -> bool:
-        """Whether the runner wrote this snapshot."""
+        """Return whether the runner wrote this snapshot."""
         digest = _sha256(raw).hexdigest()
         return any(seal.state == digest for seal in self.seals)
 
     def is_log(self, raw: bytes) -> bool:
-        """Whether the runner wrote this log, all of it."""
+        """Return whether the runner wrote this log, all of it."""
         digest = _sha256(raw).hexdigest()
         return any((seal.length, seal.log) == (len(raw), digest) for seal in self.seals)
 
     def length_in_log(self, opened: Opened) -> int | None:
-        """How much of a log the runner wrote; None if that is not its log at all."""
+        """Return how much of a log the runner wrote; None if it is not its log at all."""
         descriptor = opened()
         if descriptor is None:
             return 0 if any(seal.length == 0 for seal in self.seals) else None
@@ -115,7 +116,7 @@ class Seals:
 
     @classmethod
     def find(cls, root: str, environ: Mapping[str, str] = os.environ) -> Seals | None:
-        """None where no run of the project was ever sealed."""
+        """Return the seals, or None if no run of the project was ever sealed."""
         home, project = os.path.join(state_home(environ), SEALS), os.path.realpath(root)
         try:
             known = os.listdir(home)
@@ -134,12 +135,12 @@ class Seals:
         return SealedRun(tuple(sorted((one for one in slots if one is not None), reverse=True)))
 
     def newest(self, name: str) -> str | None:
-        """The run that was started last under a name, if it is a sealed one."""
+        """Return the run that was started last under a name, if it is sealed."""
         raw = self._read(NAMES, name, MAX_NAME_BYTES)
         return raw.decode("ascii", "replace") if raw else None
 
     def release(self, name: str) -> None:
-        """Another run takes the name."""
+        """Let another run take the name."""
         folder = self._folder(NAMES)
         if folder is not None:
             with folder:
@@ -148,7 +149,7 @@ class Seals:
                     folder.sync()
 
     def forget(self, run: str) -> None:
-        """The files of a run are gone."""
+        """Remove the seals of a deleted run."""
         folder = self._folder(RUNS)
         if folder is not None and _is_plain(run):
             with folder:
@@ -166,28 +167,28 @@ class Seals:
 
 
 def not_written_by(path: str) -> str:
-    """What is wrong with a file of a sealed run that its runner did not write."""
+    """Return the message for a file of a sealed run that its runner did not write."""
     return f"`{path}` was not written by this run"
 
 
 def not_the_newest(run: str) -> str:
-    """What is wrong where the files of a name are those of another run than its newest."""
+    """Return the message for files of a name that belong to another run than its newest."""
     return f"the files of the last run ({run}) were replaced by other files"
 
 
 def _is_plain(name: str) -> bool:
-    """The names of runs come out of files that anybody may have written."""
+    """Return whether a run's name is safe: it comes from files that anyone may have written."""
     return bool(name) and "/" not in name and "\0" not in name and name not in (".", "..")
 
 
 def seal_of(root: str, run: str) -> SealedRun | None:
-    """What the runner of one run has sealed; None if it was not sealed here."""
+    """Return what the runner of one run has sealed; None if it was not sealed here."""
     seals = Seals.find(root)
     return None if seals is None else seals.of(run)
 
 
 def release_name(root: str, name: str, environ: Mapping[str, str]) -> None:
-    """A run begins that is not the newest sealed one."""
+    """Let a run take the name that is not the newest sealed one."""
     seals = Seals.find(root, environ)
     if seals is not None:
         seals.release(name)
@@ -197,14 +198,14 @@ def release_name(root: str, name: str, environ: Mapping[str, str]) -> None:
 
 
 class Sealing(NamedTuple):
-    """A run that is to be sealed, and whose state directory its seals are kept in."""
+    """A run to be sealed, and whose state directory has its seals."""
 
     run: str
     environ: Mapping[str, str]
 
 
 class SealWriter:
-    """Seals one run.  `extend` and `replace` are called before log and snapshot are written."""
+    """Seals one run. Call `extend` and `replace` before log and snapshot are written."""
 
     def __init__(self, home: Folder, name: str, run: str, seal: Seal, hash: _Hash) -> None:
         self._home = home
@@ -242,7 +243,7 @@ class SealWriter:
             raise
 
     def extend(self, data: bytes) -> None:
-        """The log is about to be longer by this."""
+        """Seal the log with this data appended."""
         digest = self._hash.copy()
         digest.update(data)
         old = self._seal
@@ -252,20 +253,21 @@ class SealWriter:
         self._write(Seal(old.number + 1, length, digest.hexdigest(), old.state), sync=True)
 
     def take_back(self) -> None:
-        """It could not be written: the seal of it is the one that is written over next."""
+        """Undo the last seal, because the data could not be written; the next seal overwrites
+        it."""
         self._seal, self._hash = self._before
 
     def replace(self, state: bytes) -> None:
-        """The snapshot is about to be this.
+        """Seal this snapshot.
 
-        Without a sync: a snapshot that is not the sealed one after a loss of power is made again
-        from the log.
+        Not synced: if a power cut leaves another snapshot than the sealed one, it is rebuilt from
+        the log.
         """
         digest = _sha256(state).hexdigest()
         self._write(self._seal._replace(number=self._seal.number + 1, state=digest), sync=False)
 
     def take_name(self) -> None:
-        """From now on the newest run of its name is this one; there is something of it to read."""
+        """Make this the newest run of its name, now that there is something to read."""
         if self._is_named:
             return
         with self._home.make(NAMES) as names:
@@ -307,13 +309,13 @@ def _last_number(home: Folder, run: str) -> int:
 
 
 def _pieces(descriptor: int, start: int, end: int) -> Iterator[bytes]:
-    """What is in a file between two offsets, as far as there is so much."""
+    """Yield what is in a file between two offsets, as far as it exists."""
     while start < end and (piece := os.pread(descriptor, min(CHUNK, end - start), start)):
         start += len(piece)
         yield piece
 
 
 def _sha256(data: bytes = b"") -> _Hash:
-    from hashlib import sha256  # 2 ms that only evidence pays for
+    from hashlib import sha256  # 2 ms that only runs with evidence pay
 
     return sha256(data)

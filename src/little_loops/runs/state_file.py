@@ -1,10 +1,10 @@
-"""The state file of a run: a snapshot of its events, read and written.
+"""Read and write the state file of a run: a snapshot of its events.
 
-It carries the `seq` of the last event in it and the log's length at that moment, so that a resume
-reads only what came after.  It ends with a checksum of itself: one that does not fit was edited by
-hand, which is honoured and reported.
+It has the `seq` of its last event and the length of the log at that time, so that a resume reads
+only what came after. It ends with a checksum of itself: a wrong checksum means that the file was
+edited by hand, which is accepted and reported.
 
-Not here: what the fields are (`fsm.state`), what to do without a usable snapshot (`storage`).
+Not here: its fields (`fsm.state`), what to do without a usable snapshot (`storage`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Decoded = TypeVar("Decoded")
 
 
 class Snapshot(NamedTuple):
-    """A state file that could be read.  `offset` is the length of the log it stands for."""
+    """A state file that could be read. `offset` is the length of the log it represents."""
 
     run: LoopState
     offset: int | None
@@ -39,14 +39,14 @@ class Snapshot(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """A state file that is there and cannot be used."""
+    """A state file that exists and cannot be used."""
 
     why: str
     is_newer: bool = False
 
 
 def read_snapshot(folder: Folder, base: str) -> Snapshot | Unusable | None:
-    """What is in a state file; none if there is none."""
+    """Return the content of a state file; None if there is none."""
     raw = folder.read(base + STATE, MAX_BYTES)
     if raw is None:
         return None
@@ -56,7 +56,7 @@ def read_snapshot(folder: Folder, base: str) -> Snapshot | Unusable | None:
 def read_summary(
     folder: Folder, base: str, seals: Seals | None = None
 ) -> RunSummary | Unusable | None:
-    """As much of it as lists of runs show, in a third of the time."""
+    """Return as much of it as lists of runs show, in a third of the time."""
     raw = folder.read(base + STATE, MAX_BYTES)
     if raw is None:
         return None
@@ -99,7 +99,7 @@ def newer(path: str, version: int) -> str:
 
 
 def in_words(error: Exception) -> str:
-    """What is wrong with something that was read back."""
+    """Describe what is wrong with data that was read."""
     match error:
         case json.JSONDecodeError():
             return f"not valid JSON at line {error.lineno}, column {error.colno}"

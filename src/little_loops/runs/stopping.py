@@ -1,7 +1,7 @@
-"""Ask the process of a run to stop, and wait until it is gone.
+"""Ask the process of a run to stop, and wait until it has ended.
 
-A process is signalled only if it proves to be the one that wrote the file (`holders`).  One that
-does not answer is asked once more, as a second Ctrl-C would, and killed in the end.
+A process is signalled only if it proves to be the one that wrote the file (`holders`). One that
+does not respond is asked again, as a second Ctrl-C would, and finally killed.
 
 Not here: what is printed about it (`cli.stop`), what a killed one left running (`leftovers`).
 """
@@ -25,11 +25,11 @@ from little_loops.system.lock_files import guarded, held
 POLL_S: Final = 0.02
 
 Plan = Sequence[tuple[int, float]]
-"""Signals in turn, each with the seconds the run is given."""
+"""Signals to send in turn, each with the seconds to wait after it."""
 
 
 def stop(root: str, holder: Holder, plan: Plan) -> bool:
-    """Returns when it is gone; true if it had to be killed."""
+    """Stop the run, and return when its process has ended. Return True if it had to be killed."""
     for signum, seconds in plan:
         if not send(holder, signum) and is_there(root, holder):
             where = f" on {holder.host}" if holder.host not in ("", os.uname().nodename) else ""
@@ -37,7 +37,7 @@ def stop(root: str, holder: Holder, plan: Plan) -> bool:
                 f"`{holder.name}` is held by a process{where} that this machine cannot reach",
                 "stop it on the machine where it runs",
             )
-        send(holder, signal.SIGCONT)  # what stands still cannot obey
+        send(holder, signal.SIGCONT)  # a suspended process cannot react
         until = time.monotonic() + seconds
         while is_there(root, holder):
             if time.monotonic() >= until:
@@ -52,9 +52,9 @@ def stop(root: str, holder: Holder, plan: Plan) -> bool:
 
 
 def free(root: str, name: str) -> Holder | None:
-    """Forget a runner that was killed, with whatever it may have left running out of sight.
+    """Forget a killed runner, with whatever it may have left running elsewhere. Return its holder.
 
-    Gives who that was.  What can be seen of it has to be ended before.
+    Processes that can be seen from here have to be ended first.
     """
     folder = find_folder(root, RUNNING)
     if folder is None:
@@ -69,7 +69,7 @@ def free(root: str, name: str) -> Holder | None:
 
 
 def is_there(root: str, holder: Holder) -> bool:
-    """Whether that very process still runs, or waits for its turn."""
+    """Return whether that process is still running or queued."""
     queued = (other for other in waiting(root) if other.name == holder.name)
     now = alive(root, holder.name) or next(queued, None)
     return now is not None and (now.pid, now.created) == (holder.pid, holder.created)

@@ -1,12 +1,12 @@
-"""Write the files of a run, and read them back so that it can be resumed.
+"""Write the files of a run, and read them so that it can be resumed.
 
-The event log is the truth and the state file a snapshot of it.  A snapshot that cannot be used is
-made again from the log, if the log tells the whole story, that is if its events are numbered from 1
-without a hole.  If neither will do, the answer is `DamagedRun` and nothing is touched.
+The event log is the source of truth, and the state file a snapshot of it. An unusable snapshot is
+rebuilt from the log, if the log is complete, that is, if its events are numbered from 1 without a
+gap. Otherwise `DamagedRun` is raised and nothing is changed.
 
-Of a run with evidence only what its own runner has sealed counts, in the log as in the snapshot.
+For a run with evidence, only what its own runner sealed counts, in the log and in the snapshot.
 
-Not here: adding up events (`stored_run`), who may write (`claims`), past runs (`history`).
+Not here: applying events (`stored_run`), who may write (`claims`), past runs (`history`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from little_loops.system.files import Folder, Stamp, failure, to_json
 
 LEFT_ALONE = "nothing was changed; `--fresh` moves the files to the history and starts again"
 UNSEALED = "not-of-this-run.jsonl"
-"""What somebody else added to the log, kept in the run's directory for whoever wants to know."""
+"""What someone else added to the log, kept in the run's directory for inspection."""
 MAX_UNSEALED_BYTES = 1 << 20
 
 
@@ -55,19 +55,18 @@ class Stamps(NamedTuple):
 
 
 class RunStart(NamedTuple):
-    """What a run was started with; `is_as_written` if nobody has changed the file since."""
+    """What a run was started with; `is_as_written` if the file was not changed since."""
 
     data: dict[str, Any]
     is_as_written: bool
 
 
 class Loaded(NamedTuple):
-    """A run read back.
+    """A run that was read.
 
-    `entries` are the events behind the snapshot, or all of them if there is no snapshot to use;
-    they are read as they are asked for, and a hole in them raises `DamagedRun`.  `damage` says what
-    was not as it should be and could be made good.  `end` is how much of the log counts, where
-    that is sealed.
+    `entries` are the events after the snapshot, or all of them without a usable snapshot; they are
+    read lazily, and a gap in them raises `DamagedRun`. `damage` describes a problem that could be
+    repaired. `end` is how much of the log counts, if it is sealed.
     """
 
     snapshot: LoopState | None
@@ -80,7 +79,7 @@ class Loaded(NamedTuple):
 
 
 def load(files: RunFiles) -> Loaded | None:
-    """Read a run back; None if nothing of it was ever recorded.  Writes nothing."""
+    """Read a run; None if nothing of it was ever recorded. Writes nothing."""
     folder = folder_of(files)
     if folder is None:
         return None
@@ -112,13 +111,13 @@ def _loaded(
 ) -> Loaded | None:
     if isinstance(saved, Snapshot):
         missing = f"`{files.events}` is missing" if stamps.events is None else None
-        behind = _behind(files, saved, end)
+        behind = _entries_after(files, saved, end)
         return Loaded(saved.run, behind, start, stamps, missing, saved.is_edited, end)
     return _from_log(files, saved, start, stamps, end)
 
 
 def _run_in(files: RunFiles) -> str | None:
-    """The run that the log says it is of."""
+    """Return the run that the log belongs to."""
     first = next(iter(Records(event_log(files))), None)
     try:
         return None if first is None else from_record(first).run
@@ -145,14 +144,15 @@ def _stamps(folder: Folder, files: RunFiles) -> Stamps:
     return Stamps(folder.stamp(files.base + STATE), folder.stamp(files.base + EVENTS))
 
 
-def _behind(files: RunFiles, saved: Snapshot, end: int | None) -> Iterator[Entry]:
+def _entries_after(files: RunFiles, saved: Snapshot, end: int | None) -> Iterator[Entry]:
     seq = saved.run.seq
     offset = saved.offset if saved.offset and _ends_with(files, saved.offset, seq) else 0
-    return _whole(Records(event_log(files), offset, end), files, seq, saved.run.run)
+    return _checked_entries(Records(event_log(files), offset, end), files, seq, saved.run.run)
 
 
 def _ends_with(files: RunFiles, offset: int, seq: int) -> bool:
-    """Is that event the last one up to there?  After a loss of power the log may be shorter."""
+    """Return whether that event is the last one up to there; after a power cut the log may be
+    shorter."""
     return [seq_of(last) for last in tail(event_log(files), 1, end=offset)] == [seq]
 
 
@@ -167,7 +167,7 @@ def _from_log(
     if unusable is not None and unusable.is_newer:
         raise DamagedRun(why, "install the newer version again, or start again with `--fresh`")
     try:
-        entries = _whole(Records(event_log(files), 0, end), files, 0, None)
+        entries = _checked_entries(Records(event_log(files), 0, end), files, 0, None)
         first = next(entries, None)
     except DamagedRun as error:
         raise DamagedRun(f"{why}, and {error.message}", error.help) from error
@@ -182,15 +182,16 @@ def _from_log(
     return Loaded(None, chain([first], entries), start, stamps, damage, end=end)
 
 
-def _whole(
+def _checked_entries(
     records: Iterable[Record], files: RunFiles, after: int, run: str | None
 ) -> Iterator[Entry]:
-    """The events numbered above `after`, as long as none is missing or somebody else's."""
+    """Yield the events numbered above `after`; raise if one is missing or belongs to another
+    run."""
     due = after + 1
     for record in records:
         seq = seq_of(record)
         if seq <= after and due == after + 1:
-            continue  # stands in the snapshot
+            continue  # included in the snapshot
         if seq != due:
             hole = f"event {seq} follows event {due - 1}"
             raise DamagedRun(f"`{files.events}` has a gap or repeat: {hole}", LEFT_ALONE)
@@ -220,7 +221,7 @@ _CHECKSUM = re.compile(rb',"crc":(\d+)\}\n')
 
 
 def _start_bytes(data: Mapping[str, Any]) -> bytes:
-    """With a checksum, so that nobody has to check a machine again that was checked before."""
+    """Add a checksum, so that a machine that was already validated need not be validated again."""
     body = to_json({name: value for name, value in data.items() if name != "crc"})[:-1]
     return b'%b,"crc":%d}\n' % (body, crc32(body))
 
@@ -245,7 +246,7 @@ def _read_start(folder: Folder, base: str) -> RunStart | None:
 
 
 class RunWriter:
-    """The one writer of the current run of a name; its claim must be held."""
+    """The only writer of the current run of a name; requires its claim."""
 
     def __init__(
         self, files: RunFiles, folder: Folder, stamp: Stamp | None, sealing: Sealing | None = None
@@ -254,7 +255,8 @@ class RunWriter:
         self._folder = folder
         self._state = files.base + STATE
         self._stamp = stamp
-        # Random, so that nobody can wait for it; ever the same, so that one is left at most.
+        # Random, so that nobody can prepare for it; always the same, so that at most one is left
+        # over.
         self._temporary = f".{files.base}.tmp-{os.urandom(8).hex()}"
         self.data = folder.make(files.base + DATA)
         try:
@@ -277,7 +279,7 @@ class RunWriter:
 
     @property
     def folder(self) -> Folder:
-        """Where the files of the run lie."""
+        """The folder that contains the files of the run."""
         return self._folder
 
     def append(self, records: Iterable[Record], *, sync: bool = False) -> int:
@@ -298,11 +300,11 @@ class RunWriter:
             self.journal.seal.take_name()
 
     def keep(self, start: Mapping[str, Any]) -> None:
-        """Write down what the run was started with."""
+        """Record what the run was started with."""
         self.data.replace(RUN_JSON, _start_bytes(start), self._temporary, sync=True)
 
     def open_log(self) -> int:
-        """A descriptor of the log for people, which is appended to and never synced."""
+        """Return a descriptor of the log for people, which is appended to and never synced."""
         return self._folder.open(self.files.base + LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def close(self) -> None:
@@ -316,7 +318,7 @@ class RunWriter:
 def create(
     root: str, name: str, start: Mapping[str, Any], sealing: Sealing | None = None
 ) -> RunWriter:
-    """Begin the files of a new run; its claim must be held and no other run be in its place."""
+    """Start the files of a new run; requires its claim, and no other run in its place."""
     writer = _writer(root, name, None, sealing)
     try:
         if writer.journal.offset and not is_blank(event_log(writer.files)):
@@ -341,9 +343,9 @@ def reopen(
     end: int | None = None,
     sealing: Sealing | None = None,
 ) -> RunWriter:
-    """Continue to write a run that was read back; its claim must be held.
+    """Continue to write a run that was read; requires its claim.
 
-    What the log has beyond `end` is not the run's.
+    The log beyond `end` does not belong to the run.
     """
     if end is not None:
         with make_folder(root, RUNNING) as folder:
@@ -372,15 +374,15 @@ def _writer(root: str, name: str, stamp: Stamp | None, sealing: Sealing | None =
     files = RunFiles(root, check_run_name(name))
     folder = make_folder(root, RUNNING)
     try:
-        _sweep(folder, name)
+        _remove_temporaries(folder, name)
         return RunWriter(files, folder, stamp, sealing)
     except BaseException:
         folder.close()
         raise
 
 
-def _sweep(folder: Folder, name: str) -> None:
-    """Remove what a writer that was killed between two lines left behind."""
+def _remove_temporaries(folder: Folder, name: str) -> None:
+    """Remove temporary files of a writer that was killed."""
     unfinished = re.compile(rf"\.{re.escape(name)}\.tmp-[0-9a-f]{{16}}")
     for each in folder.names():
         if unfinished.fullmatch(each):
@@ -388,7 +390,7 @@ def _sweep(folder: Folder, name: str) -> None:
 
 
 def _set_aside(folder: Folder, name: str) -> None:
-    """Keep a damaged file as evidence, under the first free number."""
+    """Keep a damaged file for inspection, under the first free number."""
     taken = set(folder.names())
     number = 1
     while f"{name}.damaged-{number}" in taken:

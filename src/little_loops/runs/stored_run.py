@@ -1,7 +1,7 @@
-"""A run as its files tell it: its state, and the machine it was started with.
+"""A run as its files describe it: its state, and the machine it was started with.
 
-The snapshot is decoded once, what the log says after it is added, and the machine is checked only
-where its file may have been changed.
+The snapshot is decoded once, later events of the log are applied, and the machine is validated only
+if its file may have been changed.
 
 Not here: the files (`storage`), what a run looks like to people (`view`).
 """
@@ -35,9 +35,10 @@ EDITED = "the state file was edited by hand; using it as it is"
 
 
 class StoredRun(NamedTuple):
-    """A run read back.  `start` is what it was started with; `damage` what could be made good.
+    """A run that was read. `start` is what it was started with; `damage` a problem that could be
+    repaired.
 
-    `end` is how much of its log counts, where that is sealed.
+    `end` is how much of its log counts, if it is sealed.
     """
 
     files: RunFiles
@@ -51,17 +52,17 @@ class StoredRun(NamedTuple):
 
 
 def find(root: str, name: str) -> StoredRun:
-    """The newest run of that name, from the history if need be.
+    """Return the newest run of that name, from the history if need be.
 
-    Another process may be moving its files out of the history or into it: what is seen of them
-    then is no damage.
+    Another process may be moving its files out of the history or into it: an incomplete view of
+    them is not damage then.
     """
     try:
         found = _found(root, name)
     except DamagedRun:
         if alive(root, name) is not None:
             raise ConflictError(f"Cannot resume '{name}' - it is already running") from None
-        found = _found(root, name)  # whoever moved them is gone by now
+        found = _found(root, name)  # the move is finished by now
     if found is None:
         raise UsageError(f"`{name}` has no run to resume")
     _check_newest(found)
@@ -69,7 +70,7 @@ def find(root: str, name: str) -> StoredRun:
 
 
 def _check_newest(found: StoredRun) -> None:
-    """The files of an unfinished run may be gone, and those of another one in their place."""
+    """Make sure that the files of an unfinished run were not replaced by those of another one."""
     seals = Seals.find(found.files.root)
     newest = None if seals is None else seals.newest(found.files.name)
     if newest not in (None, found.run.run):
@@ -80,21 +81,22 @@ def _found(root: str, name: str) -> StoredRun | None:
     here = current(root, name)
     if here is not None:
         return here
-    # Only now: a run that died on its way into the history has just been put there.
+    # Only now: a run that died while it was being archived has just been archived.
     newest = next(iter(past_files(root, name)), None)
-    return None if newest is None else look(newest)
+    return None if newest is None else read_stored(newest)
 
 
 def current(root: str, name: str) -> StoredRun | None:
-    """The run of that name that is not in the history, nor was on its way there when it died."""
+    """Return the run of that name that is not in the history, nor was being archived when it
+    died."""
     settle(root, name)
-    return look(RunFiles(root, name))
+    return read_stored(RunFiles(root, name))
 
 
 def take_over(before: StoredRun) -> StoredRun:
-    """The run, where it can be resumed, out of the history if need be; its claim must be held.
+    """Return the run if it can be resumed, out of the history if need be; requires its claim.
 
-    It is read again only if somebody has written to it since.
+    It is read again only if someone has written to it since.
     """
     root, name = before.files.root, before.files.name
     files = RunFiles(root, name)
@@ -104,14 +106,14 @@ def take_over(before: StoredRun) -> StoredRun:
         restore(newest)
     if stamps_of(files) == before.stamps:
         return before._replace(files=files)
-    found = look(files)
+    found = read_stored(files)
     if found is None:
         raise UsageError(f"`{name}` has no run to resume")
     return found
 
 
-def look(files: RunFiles) -> StoredRun | None:
-    """A run where it is; nothing is touched."""
+def read_stored(files: RunFiles) -> StoredRun | None:
+    """Read a run where it is; nothing is changed."""
     loaded = load(files)
     if loaded is None:
         return None
@@ -123,7 +125,7 @@ def look(files: RunFiles) -> StoredRun | None:
 
 
 def _state_of(loaded: Loaded, files: RunFiles) -> LoopState:
-    """The snapshot and what the log says after it; or all of the log."""
+    """Apply later events of the log to the snapshot, or the whole log without one."""
     run = before = loaded.snapshot
     try:
         for entry in loaded.entries:
@@ -133,7 +135,7 @@ def _state_of(loaded: Loaded, files: RunFiles) -> LoopState:
                 )
             run = evolve(run, entry)
         assert run is not None, "a log without a snapshot has events"
-        # An event may hold anything, a run may not.
+        # An event may contain anything, a run may not.
         return run if run is before else LoopState.from_dict(run.to_dict())
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise unreadable_event(files, error) from error
@@ -144,7 +146,7 @@ def _machine_of(start: RunStart | None, files: RunFiles) -> FSMLoop:
         loop = FSMLoop.from_dict((start.data if start else {})["loop"])
         if start and start.is_as_written:
             return loop
-        from little_loops.authoring.library import checked  # only for a file that somebody changed
+        from little_loops.authoring.library import checked  # only for a file that was changed
 
         return checked(loop)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

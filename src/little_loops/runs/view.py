@@ -1,9 +1,11 @@
-"""What a run looks like from outside, and what follows from that: one rule for all who show runs.
+"""What a run looks like from outside, and what follows from it: one rule for everything that shows
+runs.
 
-A `RunView` is what the files of a run say at one moment, who carries it, and what to call that.
-Whoever holds the lock of a run is alive, whatever its snapshot says.
+A `RunView` is what the files of a run say at one moment, which process carries it out, and its
+status. A run whose lock is held is alive, whatever its snapshot says.
 
-Not here: looking (`reading`), how it is laid out (`terminal`), the path it took (`path_taken`).
+Not here: reading the files (`reading`), the layout of screens (`terminal`), its path
+(`path_taken`).
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ SIGTERM = 15
 
 
 class RunView(NamedTuple):
-    """A run: what its files say, who carries it, and what to call that.
+    """A run: what its files say, which process carries it out, and its status.
 
-    `status` is the manual's word for it, or `queued`, `damaged` or `newer` (written by a version
-    after this one); `summary` is None for such a run, and for one so young that it has saved
-    nothing yet.  Who holds its lock is alive.
+    `status` is the manual's word, or `queued`, `damaged` or `newer` (written by a newer version);
+    `summary` is None for those, and for a run so young that it has saved nothing yet. A run whose
+    lock is held is alive.
     """
 
     files: RunFiles
@@ -60,13 +62,13 @@ class RunView(NamedTuple):
 
     @property
     def started_ms(self) -> int:
-        """When it began: by its name where its files cannot tell."""
+        """When it started: by its name if its files cannot tell."""
         if self.summary is not None:
             return wall_ms_of(self.summary.started_at)
         day, _, clock = (self.files.stem or "")[:19].partition("T")
         try:
             return wall_ms_of(f"{day}T{clock.replace('-', ':')}Z") if day else 0
-        except ValueError:  # a file that somebody else has put there
+        except ValueError:  # a file that someone else put there
             return 0
 
     @property
@@ -74,7 +76,7 @@ class RunView(NamedTuple):
         return wall_ms_of(self.summary.updated_at) if self.summary else 0
 
     def ran_ms(self, now_ms: int) -> int:
-        """Its running time so far; a run that is alive has gone on since its last event."""
+        """Return its running time so far; a living run has continued since its last event."""
         if self.summary is None:
             return 0
         since = now_ms - self.updated_ms if self.status == "running" else 0
@@ -89,9 +91,9 @@ class Session(NamedTuple):
 
 
 class RunDetail(NamedTuple):
-    """A run with the end of its log, both of the same moment if the run lets us.
+    """A run with the end of its log, both from the same moment if possible.
 
-    `machine`, `last_output_ms` and `session` are None where they cannot be known.
+    `machine`, `last_output_ms` and `session` are None if unknown.
     """
 
     view: RunView
@@ -102,12 +104,12 @@ class RunDetail(NamedTuple):
 
 
 def exit_code_of(view: RunView, last: Entry | None) -> int:
-    """The code its process ended with; while it lives 5, as whoever starts it now would get."""
+    """Return the exit code of its process; 5 while it is alive, as starting it again would give."""
     if view.is_alive:
         return CONFLICT
     if view.status in ("damaged", "newer") or view.is_crashed:
-        return FAILED  # nobody was left to say how it ended
-    # Only where it is asked for.
+        return FAILED  # no one was left to record how it ended
+    # Imported on demand.
     from little_loops.fsm.endings import exit_code_of_end
     from little_loops.fsm.events import LoopInterrupted
 
@@ -116,7 +118,7 @@ def exit_code_of(view: RunView, last: Entry | None) -> int:
 
 
 def as_json(view: RunView, texts: Texts, now_ms: int) -> dict[str, Any]:
-    """A run for programs; the same keys wherever a run is listed."""
+    """Return a run for programs; the keys are the same wherever a run is listed."""
     summary = view.summary
     document: dict[str, Any] = {
         "name": view.name,

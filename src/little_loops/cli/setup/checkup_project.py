@@ -235,7 +235,7 @@ def consent(patient: CheckupInputs) -> Iterator[Finding]:
 def runs(patient: CheckupInputs) -> Iterator[Finding]:
     """Runs that claim to be alive but are not, damaged ones, and files nobody holds any more."""
     project = Runs(patient.root)
-    with project.standing_still():
+    with project.frozen():
         views, pids = project.list(), project.pid_files()
     crashed = [view for view in views if view.is_crashed]
     for view in crashed:
