@@ -144,7 +144,7 @@ def test_a_run_whose_log_is_another_one_is_not_continued(project: Project, forge
     honest(project)
     said = project.ll("resume", "fix")
     assert said.returncode == 1, said.stdout
-    assert "not written by this run" in said.stderr or "others are in their place" in said.stderr
+    assert "not written by this run" in said.stderr or "were replaced by other files" in said.stderr
     again = project.ll("run", "fix", "--fresh")
     assert again.returncode == 0, again.stderr
 
