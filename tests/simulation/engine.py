@@ -28,7 +28,7 @@ from tests.simulation.machines import Deed, Key, key_of
 START_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
 NAME = "sim"
 
-AgentActivity = Callable[[Key], Deed]
+Acting = Callable[[Key], Deed]
 
 
 class Clock:
@@ -119,7 +119,7 @@ class Ended(NamedTuple):
 class Simulation:
     """One run on one disk: its segments, and the actions begun in all of them."""
 
-    def __init__(self, loop: FSMLoop, doing: AgentActivity, disk: Disk) -> None:
+    def __init__(self, loop: FSMLoop, doing: Acting, disk: Disk) -> None:
         self.loop = loop
         self.doing = doing
         self.disk = disk

@@ -67,6 +67,10 @@ class Outlets(NamedTuple):
 def carry_out(
     loop: FSMLoop, name: str, show: Show, begin: Callable[[Services], RunOutcome], *, limit: int
 ) -> int:
+    """Run `begin` with signals and a screen set up, and return the run's exit code.
+
+    `limit` is the maximum number of iterations, which is only shown.
+    """
     stop = ForegroundStop()
     restore = listen(stop)
     to = Outlets(Outlet(sys.stdout), Outlet(sys.stderr))

@@ -47,7 +47,8 @@ class Entry(NamedTuple):
 
 
 def loops_of(root: str) -> list[Entry]:
-    """Every loop with a file, then the runs that have none."""
+    """Every loop with its last run, by name: one entry for each further run (`NAME@ID`), and one
+    for each run whose file is gone."""
     from_files = _distinguished([_entry(path) for path in loop_files(root)])
     runs = _runs_by_loop(Runs(root), {entry.name for entry in from_files})
     entries = []

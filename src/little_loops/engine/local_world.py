@@ -136,6 +136,7 @@ class LocalWorld:
         self.onlookers.records(events)
 
     def save(self, run: LoopState) -> None:
+        """Write the snapshot; the first one also reports that the run has started."""
         self.writer.save(run)
         if not self.is_ready:
             self.is_ready = True

@@ -165,7 +165,7 @@ def fill(command: RunAction, values: Values) -> Filled | str:
         env = {name: _variable(name, text, given) for name, text in job.env.items()}
         match command:
             case RunShell():
-                return _script(command, given, env)
+                return _fill_script(command, given, env)
             case RunAgent():
                 return Filled(_prompt(command, values), env)
             case RunBuiltin():
@@ -198,7 +198,8 @@ def _data_in(script: str, values: Values) -> list[str]:
     return [f"# {text} is {quote(_filled_in('action', text, values))}" for text in named]
 
 
-def _script(command: RunShell, values: Values, env: dict[str, str]) -> Filled:
+def _fill_script(command: RunShell, values: Values, env: dict[str, str]) -> Filled:
+    """Fill in the script; its data and the context (`LL_CONTEXT_…`) go into its environment."""
     with _field("action"):
         script = render_shell(command.script, values, values.context, command.shell)
     own = {

@@ -46,7 +46,7 @@ def check_machine(loop: FSMLoop, checks: tuple[str, ...]) -> FSMLoop:
     """Return a machine that runs these checks; at least one."""
     targets = (*checks[1:], ALL_PASSED)
     states = {
-        name: _leading(loop.states[name], to) for name, to in zip(checks, targets, strict=True)
+        name: _with_pass_to(loop.states[name], to) for name, to in zip(checks, targets, strict=True)
     }
     states[ALL_PASSED] = StateConfig(terminal=True, outcome="success")
     states[NOT_PASSED] = StateConfig(terminal=True, outcome="failure")
@@ -71,7 +71,7 @@ def decided_by(loop: FSMLoop) -> tuple[Any, ...]:
     return judged, checks, given, loop.evidence.setup
 
 
-def _leading(state: StateConfig, target: str) -> StateConfig:
+def _with_pass_to(state: StateConfig, target: str) -> StateConfig:
     """Return the state with its pass leading to `target`, failures ending the run and no transition
     for errors.
 

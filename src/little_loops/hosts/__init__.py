@@ -1,7 +1,7 @@
 """Agent CLIs that run slash commands and prompts: `claude`, `codex`, and `command` for any other.
 
-`base` says what a host is.  Names are looked up on first use, so that a loop without agents pays for
-none of them.
+`base` says what a host is; the list of their names is `HOST_NAMES` in `fsm.schema`.  What this
+package exports is looked up on first use, so that a loop without agents pays for none of it.
 """
 
 from __future__ import annotations

@@ -179,14 +179,14 @@ def claim(
     folder = make_folder(root, RUNNING)
     try:
         wanted = this_process(name, scope, run_id, loop=loop, started_at=started_at, outer=outer)
-        return _claim(_ClaimsFile(folder, root, queue, (*outer, *within)), wanted, say, stop)
+        return _claim(_ClaimContext(folder, root, queue, (*outer, *within)), wanted, say, stop)
     except BaseException:
         folder.close()
         raise
 
 
-class _ClaimsFile(NamedTuple):
-    """Where claims are decided."""
+class _ClaimContext(NamedTuple):
+    """The directory of claims, and what a new claim brings along."""
 
     folder: Folder
     root: str
@@ -195,7 +195,7 @@ class _ClaimsFile(NamedTuple):
 
 
 def _claim(
-    claims_file: _ClaimsFile, wanted: Holder, say: Callable[[str], None], stop: Stop | None
+    claims_file: _ClaimContext, wanted: Holder, say: Callable[[str], None], stop: Stop | None
 ) -> Claim:
     with guarded(claims_file.folder):
         live = _live(claims_file.folder, claims_file.root)
@@ -208,11 +208,11 @@ def _claim(
     try:
         return _wait(claims_file, wanted, ticket.number, blocker, say, stop)
     finally:
-        ticket.drop()
+        ticket.leave_queue()
 
 
 def _wait(
-    claims_file: _ClaimsFile,
+    claims_file: _ClaimContext,
     wanted: Holder,
     number: int,
     blocker: Blocker,
@@ -262,7 +262,7 @@ def _limit_to_outer_scope(wanted: Holder, live: list[Holder]) -> Holder:
     return wanted._replace(scope=tuple(scope), outer=tuple(holder.run_id for holder in outer))
 
 
-AgentActivity = Literal["running", "waiting to run", "killed", "killed elsewhere"]
+BlockerActivity = Literal["running", "waiting to run", "killed", "killed elsewhere"]
 
 
 class Blocker(NamedTuple):
@@ -270,7 +270,7 @@ class Blocker(NamedTuple):
     runner."""
 
     holder: Holder
-    doing: AgentActivity
+    doing: BlockerActivity
     left: str = ""
 
 
@@ -290,7 +290,7 @@ def blockers(
 
 
 def _blocker(
-    claims_file: _ClaimsFile, wanted: Holder, live: list[Holder], number: int | None = None
+    claims_file: _ClaimContext, wanted: Holder, live: list[Holder], number: int | None = None
 ) -> Blocker | None:
     """Return which run must end first: a living one, else one that was queued earlier."""
     for holder in sorted(live, key=lambda each: (len(each.outer), each.name)):
@@ -334,7 +334,7 @@ def _left_behind(folder: Folder, root: str, wanted: Holder) -> Iterator[Blocker]
                 yield Blocker(holder, "killed", names)
 
 
-def _would_deadlock(claims_file: _ClaimsFile, blocker: Blocker, live: list[Holder]) -> bool:
+def _would_deadlock(claims_file: _ClaimContext, blocker: Blocker, live: list[Holder]) -> bool:
     """Return whether an enclosing action would have to end first, while it waits for this run to
     start."""
     if blocker.holder.run_id in claims_file.within:
@@ -345,7 +345,7 @@ def _would_deadlock(claims_file: _ClaimsFile, blocker: Blocker, live: list[Holde
 
 
 def _check_may_wait(
-    claims_file: _ClaimsFile, wanted: Holder, blocker: Blocker, live: list[Holder]
+    claims_file: _ClaimContext, wanted: Holder, blocker: Blocker, live: list[Holder]
 ) -> None:
     message, remedy = _explain(claims_file, wanted, blocker)
     if blocker.doing == "killed elsewhere":
@@ -361,7 +361,7 @@ def _check_may_wait(
         raise ConflictError(message, f"{remedy}; `--queue` waits for it")
 
 
-def _explain(claims_file: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+def _explain(claims_file: _ClaimContext, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     """Return why the run cannot start, and what the user can do."""
     match blocker.doing:
         case "killed":
@@ -374,7 +374,9 @@ def _explain(claims_file: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tupl
             return _explain_overlap(claims_file, wanted, blocker)
 
 
-def _explain_orphan(claims_file: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+def _explain_orphan(
+    claims_file: _ClaimContext, wanted: Holder, blocker: Blocker
+) -> tuple[str, str]:
     its, theirs = blocker.holder.name, show_scope(claims_file.root, blocker.holder.scope)
     return (
         f"Cannot start '{wanted.name}' - loop '{its}' was killed, but its action is still running",
@@ -406,7 +408,9 @@ def _explain_same_name(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
     return message, f"`ll-loop status {name}` shows it, `ll-loop stop {name}` ends it"
 
 
-def _explain_overlap(claims_file: _ClaimsFile, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
+def _explain_overlap(
+    claims_file: _ClaimContext, wanted: Holder, blocker: Blocker
+) -> tuple[str, str]:
     mine, its = wanted.name, blocker.holder.name
     ours, theirs = (show_scope(claims_file.root, each.scope) for each in (wanted, blocker.holder))
     process = _process(wanted, blocker.holder)
@@ -426,7 +430,7 @@ def _process(wanted: Holder, holder: Holder) -> str:
     return f"pid {holder.pid} on {holder.host}" if elsewhere else f"pid {holder.pid}"
 
 
-def _take_claim(claims_file: _ClaimsFile, wanted: Holder, live: list[Holder]) -> Claim:
+def _take_claim(claims_file: _ClaimContext, wanted: Holder, live: list[Holder]) -> Claim:
     """Lock the name; the guard is held, and no other run has the name."""
     folder, name = claims_file.folder, wanted.name + PID
     known = {wanted.name, *(holder.name for holder in live)}
@@ -460,7 +464,8 @@ class _OwnTicket:
         self._descriptor = descriptor
         _OPEN.add(descriptor)
 
-    def drop(self) -> None:
+    def leave_queue(self) -> None:
+        """Remove the ticket.  No guard is needed: nobody else removes or reuses its number."""
         with suppress(StorageError):
             self._queue.remove(_ticket_name(self.number))
         _OPEN.discard(self._descriptor)
@@ -472,7 +477,7 @@ def _ticket_name(number: int) -> str:
     return f"{number:012}"
 
 
-def _take_ticket(claims_file: _ClaimsFile, wanted: Holder) -> _OwnTicket:
+def _take_ticket(claims_file: _ClaimContext, wanted: Holder) -> _OwnTicket:
     """Queue behind everyone else; the number is unique, because the guard is held."""
     queue = claims_file.folder.make(QUEUE)
     descriptor = None

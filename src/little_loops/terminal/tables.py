@@ -93,7 +93,8 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], style: Style
     shown = _kept(columns, natural, style.width)
     widths = _shortened(columns, natural, shown, style.width)
     fitted = [
-        [_fitted(text, widths[place], style.signs.more) for text in texts[place]] for place in shown
+        [_padded_or_cut(text, widths[place], style.signs.more) for text in texts[place]]
+        for place in shown
     ]
     lines = list(zip(*fitted, strict=True))
     gap = " " * GAP
@@ -103,13 +104,10 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], style: Style
     return [style.dim(head), *(gap.join(map(style.tinted, line)).rstrip() for line in lines[1:])]
 
 
-def _fitted(text: str, width: int, more: str) -> str:
-    taken = cells(text)
-    return (
-        text + " " * (width - taken)
-        if taken <= width
-        else _fitted(cut(text, width, more), width, more)
-    )
+def _padded_or_cut(text: str, width: int, more: str) -> str:
+    """The text in exactly `width` cells."""
+    text = cut(text, width, more)
+    return text + " " * (width - cells(text))
 
 
 def _kept(columns: Sequence[Column], natural: Sequence[int], width: int | None) -> list[int]:

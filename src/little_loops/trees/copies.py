@@ -408,7 +408,10 @@ def refuse_twins(paths: Iterable[str], folder: str) -> None:
 
 
 def ignores_case(folder: str) -> bool:
-    """Whether the file system of a directory takes `lock` and `LOCK` for the same."""
+    """Whether the file system of a directory treats `lock` and `LOCK` as the same name.
+
+    The directory has a file `lock`; without one the answer is False.
+    """
     try:
         return os.path.samefile(os.path.join(folder, "lock"), os.path.join(folder, "LOCK"))
     except OSError:

@@ -88,7 +88,7 @@ class Repair:
     def _remove(self, path: str) -> None:
         self._check_kept(path)
         if self._now.paths[path].kind == "dir":
-            self._clear_caches(path)
+            self._remove_caches_in(path)
         self._ground.remove(path)
         self._remove_emptied(path)
 
@@ -97,7 +97,7 @@ class Repair:
         while path := path.rpartition("/")[0]:
             if path not in self._now.paths or path in self._reference.paths:
                 return
-            self._clear_caches(path)
+            self._remove_caches_in(path)
             with suppress(OSError):  # something in it is nobody's business here
                 self._ground.remove(path)
 
@@ -108,7 +108,8 @@ class Repair:
         if one is not None and one.kind == "other" and stat.S_ISREG(one.mode):
             raise OSError(0, NOT_READ)
 
-    def _clear_caches(self, path: str) -> None:
+    def _remove_caches_in(self, path: str) -> None:
+        """Remove what tools cached in a directory, so that the directory itself can be removed."""
         for name in names_in(self._ground, path):
             if self._is_cache(f"{path}/{name}"):
                 self._ground.remove_all(f"{path}/{name}")
@@ -153,10 +154,10 @@ class Repair:
             self._check_kept(other)
         for other in sorted(below, reverse=True):
             if self._now.paths[other].kind == "dir":
-                self._clear_caches(other)
+                self._remove_caches_in(other)
             else:
                 self._ground.remove(other)
-        self._clear_caches(path)
+        self._remove_caches_in(path)
         self._ground.remove_empty(path)
 
 

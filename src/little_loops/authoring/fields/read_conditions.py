@@ -29,7 +29,7 @@ def condition(reader: Reader, kind: Judge, node: Node, label: str) -> Any:
         help = f"write it as a mapping: {{type: {named}}}"
         return reader.wrong(label, "a mapping with `type`", node, help)
     before = len(reader.problems)
-    type_name = _type(reader, node, label)
+    type_name = _type_name(reader, node, label)
     if type_name is INVALID:
         return INVALID
     table = CONDITIONS[type_name]
@@ -85,7 +85,8 @@ def has_source(given: dict[str, Any]) -> bool:
     return bool(inner) and all(has_source(each) for each in inner)
 
 
-def _type(reader: Reader, node: Map, label: str) -> Any:
+def _type_name(reader: Reader, node: Map, label: str) -> Any:
+    """The condition's type: `exit_code` if none is written; INVALID, noted, if it does not exist."""
     written = node.get("type")
     if written is None:
         return _implied(reader, node, label)

@@ -157,7 +157,7 @@ def settings(patient: CheckupInputs) -> Iterator[Finding]:
 
 def agents(patient: CheckupInputs) -> Iterator[Finding]:
     """Whether each agent CLI is there; one that no loop asks for may be missing."""
-    asked = _asked_for(patient.loops.valid)
+    asked = _loops_by_host(patient.loops.valid)
     for name in HOST_NAMES:
         if name != "command":
             yield from _agent(patient, name, asked.get((name, ()), []))
@@ -187,8 +187,8 @@ def _hint(why: str) -> str:
     return why.partition("; ")[2]
 
 
-def _asked_for(found: Sequence[FSMLoop]) -> Mapping[tuple[str, tuple[str, ...]], list[str]]:
-    """The hosts of agent actions, with the command of those that have one, and whose they are."""
+def _loops_by_host(found: Sequence[FSMLoop]) -> Mapping[tuple[str, tuple[str, ...]], list[str]]:
+    """Map (host, command) to the names of the loops whose agent actions use it."""
     asked: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for loop in found:
         for state in loop.states.values():

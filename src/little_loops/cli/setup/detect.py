@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Callable
 
+from little_loops.fsm.schema import HOST_NAMES
 from little_loops.records import NamedTuple
 from little_loops.system.plain_files import read_plain
 
@@ -22,7 +23,7 @@ Which = Callable[[str], str | None]
 HasModule = Callable[[str, str], bool]
 """Whether a Python, given by its path, has a module."""
 
-AGENTS = ("claude", "codex")
+AGENTS = tuple(name for name in HOST_NAMES if name != "command")
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 LARGEST = 1 << 20
 SHOW = "printf '%s\\n' \"$out\""  # some shells' `echo` reads escapes

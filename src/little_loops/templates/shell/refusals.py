@@ -1,5 +1,8 @@
 """Say why a value may not stand where it does in a script, and what to write instead.
 
+To refuse a new place: `reader` (syntax) or `rules` (commands) recognises it, `positions.Reason` names
+it, and here it gets its words.
+
 Not here: finding out where it stands (`reader`), writing it there (`render`).
 """
 

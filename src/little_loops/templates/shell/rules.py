@@ -148,7 +148,7 @@ _NEARLY_OPERATOR = ("", "-", "v", "-v", "R", "-R")
 def findings(words: Sequence[Word]) -> dict[int, Finding]:
     """What is special about the words of one simple command; the first finding counts."""
     found: dict[int, Finding] = {}
-    for finding in _all(words):
+    for finding in _all_findings(words):
         found.setdefault(finding.at, finding)
     return found
 
@@ -167,7 +167,7 @@ def makes_integers(words: Sequence[Word]) -> bool:
     return declares and any(re.match(r"-\w*[in]", word.text) for word in words)
 
 
-def _all(words: Sequence[Word]) -> Iterator[Finding]:
+def _all_findings(words: Sequence[Word]) -> Iterator[Finding]:
     first = yield from _prefixes(words)
     if first >= len(words):
         return
