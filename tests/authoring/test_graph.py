@@ -82,15 +82,15 @@ ODD = FSMLoop(
                 ├ next       → end
                 └ interrupt  → $error
             ▶ end      $ echo "it" \\ <b>; #1\\x1b[2J…
-                ├ part  → note
-                ├ rest  → nowhere
-                └ pass  → $current
+                ├ part       → note
+                ├ rest       → nowhere
+                └ pass       → $current
             ■ note     success, failure when entered by on_error · codex: Look closely closely \
 closely closely closely closely closely…
-                └ maintain  → state ↑
+                └ maintain   → state ↑
             ■ x        failure · $ ls
               blank    $
-                └ error  → x ↑
+                └ error      → x ↑
               (any)
                 ├ error      → note
                 └ interrupt  → x""",
@@ -100,6 +100,12 @@ closely closely closely closely closely…
 )
 def test_as_text(loop: FSMLoop, ascii_only: bool, expected: str) -> None:
     assert as_text(loop, ascii_only=ascii_only) == dedent(expected)
+
+
+def test_a_label_is_shown_instead_of_the_script() -> None:
+    script = StateConfig(action="probe || exit 127\npytest -q", label="pytest -q", next="done")
+    loop = FSMLoop("labelled", "check", {"check": script, "done": StateConfig(terminal=True)})
+    assert as_text(loop).splitlines()[0] == "▶ check    $ pytest -q"
 
 
 def test_as_mermaid() -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from little_loops.cli.logs import Rows
 from little_loops.cli.main import main
 from little_loops.cli.picking import TextLines, first_wanted
 from little_loops.fsm.codec import from_record
@@ -171,6 +172,34 @@ def test_a_terminal_without_our_signs_gets_words(three, capsys, monkeypatch):
     monkeypatch.setenv("LL_ASCII", "1")
     twins = LOG.replace("→", "->").replace("✓", "ok").replace("·", "-")
     assert ll(capsys, "logs", "count").out == twins
+
+
+ONCE = """\
+[1/50] count → running echo 1...
+       · 1 (exit 0)
+[1/50] test → running pytest...
+       | one
+       | two
+       ✗ two (exit 1)
+[1/50] wait → running slow...
+       | started
+"""
+
+
+@pytest.mark.parametrize(
+    ("width", "is_live", "shown"),
+    [
+        pytest.param(80, False, ONCE, id="a terminal"),
+        pytest.param(80, True, ONCE.replace("       ·", "       | 1\n       ·"), id="followed"),
+        pytest.param(None, False, ONCE.replace("       ·", "       | 1\n       ·"), id="a pipe"),
+    ],
+)
+def test_an_output_of_one_line_is_not_shown_twice_on_a_terminal(capsys, width, is_live, shown):
+    out = Rows(width, is_live=is_live)
+    for piece in ONCE.replace("       ·", "       | 1\n       ·").splitlines(keepends=True):
+        out.write(piece)
+    out.finish()
+    assert capsys.readouterr().out == shown
 
 
 def test_a_log_cannot_drive_the_terminal(here, capsys):

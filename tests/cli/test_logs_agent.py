@@ -132,7 +132,7 @@ def test_a_terminal_gets_the_log_by_a_pager(fixed: Project):
     )
     child.expect(pexpect.EOF)
     lines = (child.before or "").splitlines()
-    assert lines[0] == "paged:[1/3] check → running echo looking; test -e fixed..."
+    assert lines[0] == "paged:\x1b[1m[1/3] check\x1b[0m → running echo looking; test -e fixed..."
     assert all(line.startswith("paged:") for line in lines)
     child.close()
     assert child.exitstatus == 0

@@ -213,4 +213,4 @@ def test_a_project_may_be_looked_at_from_below(everything, capsys, monkeypatch):
     (everything / "src/deep").mkdir(parents=True)
     monkeypatch.chdir(everything / "src/deep")
     assert "slow" in ll(capsys, "ps").out
-    assert f"log {everything}/.loops/.running/slow.log" in ll(capsys, "status", "slow").out
+    assert f"log        {everything}/.loops/.running/slow.log" in ll(capsys, "status", "slow").out

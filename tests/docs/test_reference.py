@@ -18,6 +18,7 @@ from tests.entries import event as stand_in
 from tools.pages import ROOT, Page
 from tools.reference import SCHEMA, current, generated
 from tools.reference_events import MEANINGS, SAMPLES, plain_lines
+from tools.reference_screens import COMPARED
 
 EVENTS = event_types()
 GENERATED = generated()
@@ -57,6 +58,11 @@ def test_every_condition_verb_and_code_has_its_part() -> None:
     assert {f"ll-loop-{verb}" for verb in VERBS} - Page("", page("commands")).anchors == set()
     headings = [line for line in page("error-codes").splitlines() if line.startswith("### LL")]
     assert [line[4:9] for line in headings] == list(catalogue())
+
+
+def test_the_screens_that_a_user_meets_first_are_compared() -> None:
+    verbs = "run resume status list history logs attach show graph validate explain doctor trust init demo --help"
+    assert [one.verb for one in COMPARED] == verbs.split()
 
 
 def test_every_field_of_an_event_has_a_meaning() -> None:

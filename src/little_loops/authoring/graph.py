@@ -77,6 +77,9 @@ def _lines(loop: FSMLoop, signs: Symbols) -> Iterator[str]:
     width = min(WIDEST, max([NARROWEST, *(len(name) for name in loop.states)])) + 2
     rows = {name: row for row, name in enumerate(loop.states)}
     ends, actions = outcomes(loop), _actions(loop, signs)
+    any_state = handlers(loop)
+    every = [*any_state, *(arrow for state in loop.states.values() for arrow in arrows(state))]
+    labels = max((len(arrow.label) for arrow in every), default=0) + 2
     for name, state in loop.states.items():
         sign = signs.start if name == loop.initial else signs.end if state.terminal else " "
         what = [ends[name]] if name in ends else []
@@ -85,16 +88,15 @@ def _lines(loop: FSMLoop, signs: Symbols) -> Iterator[str]:
         elif not state.terminal:
             what.append("decides")
         yield f"{sign} {name:<{width}}{f' {signs.dot} '.join(what)}".rstrip()
-        yield from _arrow_lines(arrows(state), rows, rows[name], signs)
-    if any_state := handlers(loop):
+        yield from _arrow_lines(arrows(state), labels, rows, rows[name], signs)
+    if any_state:
         yield "  (any)"
-        yield from _arrow_lines(any_state, {}, -1, signs)
+        yield from _arrow_lines(any_state, labels, {}, -1, signs)
 
 
 def _arrow_lines(
-    found: list[Arrow], rows: Mapping[str, int], row: int, signs: Symbols
+    found: list[Arrow], width: int, rows: Mapping[str, int], row: int, signs: Symbols
 ) -> Iterator[str]:
-    width = max((len(arrow.label) for arrow in found), default=0) + 2
     for arrow in found:
         branch = signs.last if arrow is found[-1] else signs.more
         back = f" {signs.back}" if rows.get(arrow.target, row + 1) <= row else ""
@@ -108,7 +110,7 @@ def _actions(loop: FSMLoop, signs: Symbols) -> dict[str, str]:
 
 
 def _action(loop: FSMLoop, name: str, action: Action, signs: Symbols) -> str:
-    lines = text_of(action).strip().splitlines() or [""]
+    lines = (loop.states[name].label or text_of(action)).strip().splitlines() or [""]
     text = visible(lines[0][: LONGEST_ACTION + 1])
     if len(lines) > 1 or len(text) > LONGEST_ACTION:
         text = f"{text[:LONGEST_ACTION]}{signs.cut}"

@@ -28,6 +28,7 @@ from little_loops.errors import OK
 from little_loops.fsm.events import Entry
 from little_loops.fsm.schema import FSMLoop
 from little_loops.reporting.escape import visible
+from little_loops.reporting.excerpt import BAR
 from little_loops.runs.entries import entry_of, state_in
 from little_loops.runs.follow import (
     POLL_S,
@@ -59,6 +60,7 @@ EXAMPLES = (
     ("ll-loop logs fix-types --json --tail 5", "its last five events"),
 )
 AT_ONCE = 200
+RESULTS = ("✓", "✗", "·")
 TWINS = str.maketrans({"→": "->", "✓": "ok", "✗": "FAIL", "…": "...", "·": "-"})
 
 IsOver = Callable[[], bool] | None
@@ -93,7 +95,8 @@ def main(argv: Sequence[str]) -> int:
         _print_events(args, runs, view, since_ms, is_over)
         return OK
     colour = not args.raw and colour_wanted(sys.stdout, args.color)
-    out = Rows(None if args.raw else columns_of(sys.stdout), colour=colour)
+    width = None if args.raw else columns_of(sys.stdout)
+    out = Rows(width, colour=colour, is_live=args.follow)
     with nullcontext() if args.follow else paged():
         if _wants_all(args):
             _print_log(args, runs, view, is_over, out)
@@ -109,26 +112,52 @@ def _wants_all(args: LogsArgs) -> bool:
 
 
 class Rows:
-    """Writes text to stdout, on a terminal in rows that fit it, in colour where that is wanted."""
+    """Writes text to stdout, on a terminal in rows that fit it, in colour where that is wanted.
 
-    def __init__(self, width: int | None, *, colour: bool = False) -> None:
+    On a terminal an output of one line is not shown twice, as what was printed and as the result.
+    `is_live`: what was printed is shown at once, whatever the result will be.
+    """
+
+    def __init__(self, width: int | None, *, colour: bool = False, is_live: bool = False) -> None:
         self._width = width
         self._colour = colour
+        self._is_live = is_live
         self._half = ""
+        self._held: str | None = None
+        self._before = ""
 
     def write(self, text: str) -> None:
         if self._width is None and not self._colour:
             write(text)
             return
         *whole, self._half = (self._half + text).split("\n")
-        write("".join(self._rows(line) + "\n" for line in whole))
+        write("".join(self._rows(line) + "\n" for line in self._told_once(whole)))
+
+    def _told_once(self, lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            held, self._held = self._held, None
+            if held is not None and not _repeats(line, held):
+                yield held
+            is_first = line.startswith(BAR) and not self._before.startswith(BAR)
+            self._before = line
+            if is_first and self._width is not None and not self._is_live:
+                self._held = line
+            else:
+                yield line
 
     def _rows(self, line: str) -> str:
         rows = line if self._width is None else fitted(line, self._width)
         return paint.log(line, rows) if self._colour else rows
 
     def finish(self) -> None:
+        write("" if self._held is None else self._rows(self._held) + "\n")
         write(self._half)
+
+
+def _repeats(result: str, printed: str) -> bool:
+    """Whether the line about a result begins with all that was printed."""
+    sign, _, said = result.strip().partition(" ")
+    return sign in RESULTS and said.startswith(" ".join(printed.removeprefix(BAR).split()))
 
 
 # ── all of the log ─────────────────────────────────────────────────────────────────────────────

@@ -25,7 +25,7 @@ from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project, loop_files
 from little_loops.terminal import paint
-from little_loops.terminal.console import print_json, print_unchanged, say
+from little_loops.terminal.console import is_terminal, print_json, print_unchanged, say, talk
 from little_loops.terminal.problems import annotation, as_dict, paper_of, render_all
 
 STDIN = "-"
@@ -159,6 +159,8 @@ def report(checked: Sequence[Checked], args: ValidateArgs) -> None:
             for line in expectations(each):
                 say(visible(line, newlines=False))
     say(summary(checked, strict=args.strict), paint.problems)
+    if problems and not args.quiet and is_terminal(sys.stderr):
+        talk(f"next: ll-loop explain {problems[0].code}")
 
 
 def _is_valid(each: Checked) -> bool:

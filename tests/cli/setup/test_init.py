@@ -60,8 +60,8 @@ def test_the_first_loop(project: Project):
         0,
         dedent("""\
             wrote .loops/fix-tests.yaml   (valid; its first line is for your editor)
-            wrote .loops/.schema.json   (for your editor; commit it)
-            wrote .loops/.gitignore   (keeps runs out of git)
+            wrote .loops/.schema.json     (for your editor; commit it)
+            wrote .loops/.gitignore       (keeps runs out of git)
             """),
     )
     assert done.stderr.splitlines()[0].startswith("Found: python (test_x.py), unittest")
@@ -323,8 +323,8 @@ def test_at_a_terminal_it_asks(project: Project, only: Callable[..., str]):
           6) empty, to edit
         enter a number from 1 to 6
         wrote .loops/fix-types.yaml   (valid; its first line is for your editor)
-        wrote .loops/.schema.json   (for your editor; commit it)
-        wrote .loops/.gitignore   (keeps runs out of git)
+        wrote .loops/.schema.json     (for your editor; commit it)
+        wrote .loops/.gitignore       (keeps runs out of git)
         next: ll-loop run fix-types --dry-run
         """)
 

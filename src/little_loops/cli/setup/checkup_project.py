@@ -34,6 +34,7 @@ from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView
 
 MOST_NAMES = 5
+FOR_GIT = "needed for evidence and relays"
 ANY_LOOP = {"name": "any", "initial": "end", "states": {"end": {"terminal": True}}}
 
 
@@ -85,12 +86,11 @@ def loops(patient: CheckupInputs) -> Iterator[Finding]:
 
 def _git(patient: CheckupInputs, here: str) -> Iterator[Finding]:
     if patient.which("git") is None:
-        yield Finding("git", "note", "git not found", "only needed for relays that commit")
+        yield Finding("git", "note", "git not found", FOR_GIT)
     elif os.path.lexists(os.path.join(patient.root, ".git")):
         yield Finding("git", "ok", "git", together=here)
     else:
-        why = "only needed for relays that commit"
-        yield Finding("git", "note", "no git repository here", why, "git init")
+        yield Finding("git", "note", "no git repository here", FOR_GIT, "git init")
 
 
 def _shells(patient: CheckupInputs, found: Sequence[FSMLoop]) -> Iterator[Finding]:

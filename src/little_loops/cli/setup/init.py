@@ -101,8 +101,9 @@ def main(argv: Sequence[str]) -> int:
             warnings.append(f"the tests cannot run yet: {written.cannot_run} ({left_out})")
     text = filled(name, found, written)
     _check_valid(text, template.loop)
-    for path, why in write(root, template.loop, text).items():
-        say(f"wrote {shown_path(path)}   ({why})")
+    new = {shown_path(path): why for path, why in write(root, template.loop, text).items()}
+    for path, why in new.items():
+        say(f"wrote {path:<{max(map(len, new))}}   ({why})")
     if not args.quiet:
         for warning in [*warnings, *_warnings(name, found)]:
             talk(f"warning: {warning}")

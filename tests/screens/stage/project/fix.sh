@@ -1,3 +1,3 @@
 #!/bin/sh
-touch "mended-$1"
-echo "mended $1"
+touch "fixed-$1"
+echo "fixed $1"
