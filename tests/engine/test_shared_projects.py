@@ -106,7 +106,7 @@ FIXED = """\
        → done (on_pass)
 
 Loop completed: done (2 iterations, TIME)
-Files changed: src/helper, src/value (+2 -1)
+Files changed: src/value, src/helper (+2 -1)
 Verified on tree ID; for a receipt: ll-loop receipt fix
 """
 TAKEN = "       ! tests/check.py, tests/new.py changed while the run {}: accepted as the new reference\n"
@@ -225,7 +225,7 @@ BOTH_CAUGHT = """\
        → done (on_pass)
 
 Loop completed: done (4 iterations, TIME)
-Files changed: {mine}/log-1, {mine}/log-2, {mine}/log-3 and 4 more (+7 -1)
+Files changed: {mine}/value, {mine}/log-1, {mine}/log-2 and 4 more (+7 -1)
 Verified on tree ID; for a receipt: ll-loop receipt fix-{mine}
 """
 

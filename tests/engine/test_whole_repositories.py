@@ -445,9 +445,9 @@ def test_a_protected_file_too_large_to_restore_stops_the_run_until_the_user_rest
                → fix (on_fail)
         [1/5] fix → running Fix it...
                ✗ finished
-               ! not restored: data.bin: too large to be stored
+               ! not restored: data.bin: it is too large to be kept, so it was not replaced; move it away yourself
 
-        Loop failed in state 'fix': could not be restored: data.bin: too large to be stored (1 iteration, TIME)
+        Loop failed in state 'fix': could not be restored: data.bin: it is too large to be kept, so it was not replaced; move it away yourself (1 iteration, TIME)
         Files changed: data.bin, src/value (+1 -1)
         next: ll-loop resume fix
         """),
