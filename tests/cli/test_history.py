@@ -357,8 +357,8 @@ def test_a_run_that_has_not_ended_is_never_deleted(here, capsys):
         pytest.param(
             ("--prune",),
             "error: `--prune` needs an age or `--keep`\n"
-            "   = help: `--prune 30d` deletes those older than 30 days, `--prune --keep 10` all but"
-            " the last ten of each loop\n",
+            "   = help: `--prune 30d` deletes runs older than 30 days; `--prune --keep 10` keeps the last"
+            " ten runs of each loop\n",
             id="which?",
         ),
         pytest.param(

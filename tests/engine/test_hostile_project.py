@@ -389,5 +389,5 @@ def test_a_repository_cannot_bring_its_own_consent(trapped):
     env = {"PATH": path, "IS_SANDBOX": "1", "XDG_STATE_HOME": "."}
     said = ll(trapped, "run", "mend", env=env)
     assert said.returncode == 2, said
-    assert "nobody has agreed to that" in said.stderr
+    assert "you have not agreed to that" in said.stderr
     assert not (trapped.home / "ran").exists()

@@ -309,7 +309,7 @@ def test_a_background_run_outlives_its_terminal(project):
     with terminal(project, program=["/bin/sh", "-i"], env={"PS1": "READY> ", "ENV": ""}) as shell:
         shell.expect("READY> ")
         shell.child.sendline(" ".join(project.argv("run", "slow", "--background")))
-        shell.expect(r"slow runs in the background \(pid \d+\)")
+        shell.expect(r"slow is running in the background \(pid \d+\)")
         shell.expect("READY> ")
         pid = action_pid(project)
     assert not is_gone(pid)

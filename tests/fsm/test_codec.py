@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from little_loops.fsm import codec
 from little_loops.fsm.codec import (
     decode_command,
     decode_event,
@@ -20,7 +21,7 @@ from little_loops.fsm.codec import (
     from_record,
     to_record,
 )
-from little_loops.fsm.commands import Command, Ending, Finish, Wait
+from little_loops.fsm.commands import Command, Ending, Finish, Judge, Wait
 from little_loops.fsm.events import (
     KINDS,
     ActionComplete,
@@ -37,6 +38,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.happenings import Happening, Moment, Started, StopAsked, WaitOver
 from little_loops.fsm.plain import WrongShape
+from little_loops.fsm.schema import ExitCode
 from little_loops.fsm.state import FileRef, Limits, Result, SignalLine, WaitFor
 from little_loops.system.files import to_json
 from tests.fsm.records import NUMBERS, TEXTS, records
@@ -258,7 +260,15 @@ def test_a_wrong_command_is_refused_in_words(data, why):
     assert str(refused.value) == why
 
 
+@pytest.mark.parametrize("fail", [None, (), (1, "3-125"), "1-125"])
+def test_the_exit_codes_of_a_condition_are_read_as_they_were_written(fail):
+    command = Judge(ExitCode(fail=fail), "check")
+    assert decode_command(through_json(encode_command(command))) == command
+
+
 def test_a_command_and_a_happening_are_written_and_read():
+    codec._command_reader.cache_clear()  # a law may have filled it, which is not measured
+    codec._happening_reader.cache_clear()
     at = Moment(1_768_473_000_000, 9)
     for happening in (Started(at), StopAsked(at, 15)):
         assert decode_happening(encode_happening(happening)) == happening

@@ -145,9 +145,9 @@ def _writes(trees: Trees, event: Tree) -> tuple[str, ...]:
     if event.when != "after" or trees.blame != "check" or trees.place != "here":
         return trees.writes
     changed = event.changed
-    trees_of = tuple(dict.fromkeys((*trees.writes, *changed.paths)))
-    is_all = changed.files == len(changed.paths) and len(trees_of) <= MAX_WRITES
-    return trees_of if is_all else (WHOLE,)
+    writes = tuple(dict.fromkeys((*trees.writes, *changed.paths)))
+    is_all = changed.files == len(changed.paths) and len(writes) <= MAX_WRITES
+    return writes if is_all else (WHOLE,)
 
 
 def _unread(trees: Trees, event: TreeUnread) -> Trees:
@@ -194,8 +194,8 @@ def _restored(trees: Trees, event: Restored) -> Trees:
     return trees._replace(restore=False, restores=trees.restores + 1, restored=told)
 
 
-def _merge_paths(trees_of: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
-    return (*trees_of, *(path for path in more if path not in trees_of))[:MAX_PATHS]
+def _merge_paths(paths: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    return (*paths, *(path for path in more if path not in paths))[:MAX_PATHS]
 
 
 def _check_result(run: LoopState, trees: Trees, event: CheckResult) -> Trees:

@@ -243,8 +243,8 @@ def _readers(kind: Any) -> tuple[Reader, ...]:
 
 def hints(kind: Any) -> dict[str, Any]:
     """Return the types of the fields."""
-    trees_of = vars(sys.modules[kind.__module__])
-    return {name: eval(note, trees_of) for name, note in kind.__annotations__.items()}
+    known = vars(sys.modules[kind.__module__])
+    return {name: eval(note, known) for name, note in kind.__annotations__.items()}
 
 
 def record_in(note: Any) -> Any:
@@ -286,9 +286,16 @@ def _read_one_of(kinds: tuple[Any, ...]) -> Read:
     if all(kind in _TAGS for kind in others):
         read = _read_tagged(others)
     else:
-        (only,) = others
-        read = reader(only)
+        read = _read_scalar_or(*others)
     return (lambda value: None if value is None else read(value)) if NoneType in kinds else read
+
+
+def _read_scalar_or(*kinds: Any) -> Read:
+    """Read a value of the one type that is not a scalar, or of one of those that are."""
+    scalars = tuple(kind for kind in kinds if kind in SCALARS)
+    (only,) = (kind for kind in kinds if kind not in SCALARS)
+    read = reader(only)
+    return lambda value: value if type(value) in scalars else read(value)
 
 
 def _read_scalar(*kinds: type) -> Read:
