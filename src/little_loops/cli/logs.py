@@ -106,7 +106,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _wants_all(args: LogsArgs) -> bool:
-    """The log as it was written; any part of it is told again from the events."""
+    """Whether no option asks for a part, so that the log is printed as it was written."""
     some = (args.state, args.since, args.raw, args.agent, args.failed, args.timestamps)
     return not any(some)
 

@@ -98,13 +98,13 @@ def _check_only_one(name: str, path: str, root: str) -> None:
 def namesakes(name: str, path: str, root: str) -> tuple[str, ...]:
     """The other files of the project whose loop has this name; a compiled form is none."""
 
-    def name_if_it_may_be(other: str) -> str | None:
-        # Reading YAML is slow: only other files that could have the name are read.
+    def name_if_mentioned(other: str) -> str | None:
+        """The name in another file; None, without parsing it, if its text cannot give that name."""
         if os.path.samefile(other, path) or not _mentions(other, name):
             return None
         return name_of(other)
 
-    others = files_named(name, root, name_if_it_may_be)
+    others = files_named(name, root, name_if_mentioned)
     return () if _one_is_compiled([path, *others]) else others
 
 

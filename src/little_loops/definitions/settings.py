@@ -48,7 +48,10 @@ def settled(definition: Definition, root: str, environ: Mapping[str, str]) -> FS
 
 
 def _with_evidence(loop: FSMLoop, places: Places, configs: Sequence[Any]) -> FSMLoop:
-    """The loop with the keys of `evidence` that config files have and its own file has not."""
+    """The loop with the keys of `evidence` that config files have and its own file has not.
+
+    Unchanged if the loop has switched it off, or if it has no agent and nobody set `enabled`.
+    """
     written: dict[str, Any] = {}
     for each in configs:
         written.update({"enabled": each} if isinstance(each, bool) else each or {})

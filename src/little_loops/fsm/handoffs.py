@@ -60,12 +60,13 @@ def _limit_reached(turn: Turn) -> Ending | None:
     more."""
     ending = exceeded(turn.loop, turn.run, turn.at, turn.run.current_state)
     if ending is None and turn.loop.on_handoff == "spawn":
-        return _no_room_for_session(turn)
+        return _too_costly_to_spawn(turn)
     # The loop's timeout is handled by the next action's deadline, which knows `on_timeout`.
     return None if ending is None or ending.reason == "loop_timeout" else ending
 
 
-def _no_room_for_session(turn: Turn) -> Ending | None:
+def _too_costly_to_spawn(turn: Turn) -> Ending | None:
+    """Return the ending for the cost limit if nothing would be left after another session."""
     left, receipt = cost_left_usd(turn.loop, turn.run), session(turn.loop, turn.run)
     if left is None or receipt is None or left > receipt.cost_usd:
         return None

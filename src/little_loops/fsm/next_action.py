@@ -74,7 +74,7 @@ def _command(action: Action, job: Job, loop: FSMLoop, run: LoopState) -> RunActi
 def _job(loop: FSMLoop, run: LoopState, context: Mapping[str, Any], at: Moment) -> Job:
     state = loop.states[run.current_state]
     env = {**loop.env, **state.env}
-    deadline_ms, deadline_of = _deadline(loop, run, state, at)
+    deadline_ms, deadline_of = _time_allowed(loop, run, state, at)
     return Job(
         state=run.current_state,
         step=run.step,
@@ -117,9 +117,10 @@ def _shown(action: str, others: Iterable[Any], loop: FSMLoop, run: LoopState) ->
     return show(action, lookup, values["context"])
 
 
-def _deadline(
+def _time_allowed(
     loop: FSMLoop, run: LoopState, state: StateConfig, at: Moment
 ) -> tuple[int | None, Any]:
+    """Return how many ms the action may take, and whose limit that is: "action" or "loop"."""
     own = None if state.timeout is None else round(state.timeout * 1000)
     # The loop's timeout has passed; its last state gets its own time.
     if run.timed_out_in is not None:

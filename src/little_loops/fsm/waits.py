@@ -40,8 +40,9 @@ class HostWait(NamedTuple):
 
 
 def host_wait(run: LoopState, host: HostOptions, result: Result, at: Moment) -> HostWait:
-    """Return the wait until the reset that the host reported, else with backoff; at most `max_wait`
-    in total.
+    """Return the wait until the reset that the host reported, else with backoff.
+
+    It is `too_long` if all waits together would exceed `max_wait`.
 
     A reset that has just passed is not reliable: each consecutive wait lasts at least twice as long
     as the one before had to.

@@ -209,6 +209,7 @@ class _Start:
         self._files.append(IgnoredFile(path, info.st_mode, id.hex()))
 
     def _with_ignore_file(self, fd: int, path: str, patterns: Patterns) -> Patterns:
+        """Return the patterns with those of this folder's ignore file, which is also recorded."""
         found = _read_ignore_file(fd, self._rules.prefix + path)
         if found is None:
             return patterns

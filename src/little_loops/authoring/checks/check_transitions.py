@@ -75,15 +75,15 @@ def check_made(of: Inspection) -> Iterator[Problem]:
     for name, state in of.loop.states.items() if of.compiled else ():
         if state.terminal or of.gaps.unsure(name) or not of.places.has("states", name, "condition"):
             continue
-        message = _unasked(of, state, possible_verdicts(state, agent=name in of.agents))
+        message = _verdict_mismatch(of, state, possible_verdicts(state, agent=name in of.agents))
         if message is not None:
             path = ("states", name, "condition")
             help = "use a condition that gives these verdicts, or write the loop with `states`"
             yield of.error("LL214", message, *path, help=help)
 
 
-def _unasked(of: Inspection, state: StateConfig, verdicts: tuple[str, ...]) -> str | None:
-    """What is wrong with these verdicts, if the paradigm goes by others."""
+def _verdict_mismatch(of: Inspection, state: StateConfig, verdicts: tuple[str, ...]) -> str | None:
+    """Return what is wrong if the paradigm has no transitions for these verdicts."""
     own = [verdict for verdict in SOFT_VERDICTS if f"on_{verdict}" in _reasons(state)]
     asked = f"paradigm `{of.loop.paradigm}` expects {_and(own or [PASS, FAIL])} here"
     if any(verdict not in transitions(state) for verdict in verdicts):
