@@ -6,7 +6,7 @@ Four conventions, all visible to the reader, make a page testable:
 - a `console` block is a session: `$` starts a command, its output follows, a line `…` stands for any
   number of lines, `^C` for Ctrl-C, and `Killed` for a `kill -9` from elsewhere;
 - a block `sh typed` can be copied and run as a whole; the block `text printed` after it is its output;
-- a session whose first line is `# not run: reason` is not run, for that reason.
+- a session whose first line is `# requires …` is not run, for that reason.
 
 Not here: running sessions (`sessions`).
 """
@@ -24,7 +24,7 @@ FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*(.*?)\s*$")
 HEADING = re.compile(r"^(#{1,6}) +(.*?)\s*$")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(<?([^)\s>]+)>?\)")
 FILE = re.compile(r"^(?:#|//) (\.?[\w@./-]*[\w-]\.[A-Za-z]+|[\w.-]+(?:/[\w.-]+)+)$")
-NOT_RUN = re.compile(r"^# not run: (.+)$")
+NOT_RUN = re.compile(r"^# requires (.+)$")
 CODE = re.compile(r"`[^`]*`")
 
 

@@ -85,7 +85,7 @@ def test_all_of_them_are_stopped_those_in_the_queue_first(project, capsys):
             said = ll(capsys, "stop", "--all")
             assert (slow.wait(), after.wait()) == (143, 143)
     assert re.sub(r"\d+\.\ds", "T", said.out) == (
-        f"after: asked to stop (pid {after.pid}), it was still queued   T\n"
+        f"after: asked to stop (pid {after.pid}), removed from the queue before it started   T\n"
         f"slow: asked to stop (pid {slow.pid}), action ended, state saved   T\n"
     )
     assert (said.code, said.err) == (0, "next: ll-loop resume slow\n")
@@ -108,7 +108,9 @@ def test_a_run_in_the_queue_leaves_it(project, capsys):
         assert child.stdout.readline() == "Waiting for 'other' to complete...\n"
         said = ll(capsys, "stop", "slow")
         child.wait()
-    assert said.out.startswith(f"slow: asked to stop (pid {child.pid}), it was still queued   ")
+    assert said.out.startswith(
+        f"slow: asked to stop (pid {child.pid}), removed from the queue before it started   "
+    )
     assert said.err == ""
     assert ll(capsys, "stop", "slow").out == "slow is not running (has not run yet)\n"
 

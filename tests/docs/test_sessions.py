@@ -23,7 +23,7 @@ PAGE = dedent("""\
     - in a list:
 
       ```console
-      # not run: needs the moon
+      # requires the moon
       $ fly
       ```
 
@@ -39,9 +39,9 @@ def test_a_page_is_read() -> None:
     page = Page("docs/x.md", PAGE)
     assert [(each.language, each.file, each.not_run) for each in page.blocks] == [
         ("yaml", ".loops/a.yaml", None),
-        ("console", None, "needs the moon"),
+        ("console", None, "the moon"),
     ]
-    assert page.blocks[1].text == "# not run: needs the moon\n$ fly\n"
+    assert page.blocks[1].text == "# requires the moon\n$ fly\n"
     assert page.links == [(3, "other.md#part")]
     assert page.anchors == {"a-page", "a-page-1"}
 

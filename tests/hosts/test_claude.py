@@ -137,7 +137,7 @@ def test_what_needs_consent(mode, asks):
 
 
 PERMISSIONS = "permissions are set by `permission_mode`, `allow` and `deny`"
-ENGINE = "is set by the engine or by an option of its own"
+ENGINE = "the engine sets it, or there is a separate option for it"
 
 
 @pytest.mark.parametrize(
@@ -176,10 +176,10 @@ ENGINE = "is set by the engine or by an option of its own"
         pytest.param(
             HostOptions(args=("-c", "-rabc", "--output-format=text", "--")),
             [
-                f"`-c` in `args` {ENGINE}",
-                f"`-r` in `args` {ENGINE}",
-                f"`--output-format` in `args` {ENGINE}",
-                f"`--` in `args` {ENGINE}",
+                f"`-c` is not allowed in `args`: {ENGINE}",
+                f"`-r` is not allowed in `args`: {ENGINE}",
+                f"`--output-format` is not allowed in `args`: {ENGINE}",
+                f"`--` is not allowed in `args`: {ENGINE}",
             ],
             id="what is ours",
         ),

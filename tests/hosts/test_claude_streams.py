@@ -182,7 +182,7 @@ CLAUDE = {
     ),
     "refusal": ended(1, "refused", "the model refused the request", text="I would rather not."),
     "schema_never_met": ended(
-        4, "bad_output", "the agent's verdict never had the required form", turns=6
+        4, "bad_output", "the agent did not return a verdict in the required format", turns=6
     ),
     "settings_cannot_skip": ended(
         2,

@@ -111,8 +111,8 @@ PERMISSIONS = "permissions are set by `permission_mode`"
         pytest.param(
             HostOptions(args=("--cd=/", "--json")),
             [
-                "`--cd` in `args` is set by the engine or by an option of its own",
-                "`--json` in `args` is set by the engine or by an option of its own",
+                "`--cd` is not allowed in `args`: the engine sets it, or there is a separate option for it",
+                "`--json` is not allowed in `args`: the engine sets it, or there is a separate option for it",
             ],
             id="what is ours",
         ),

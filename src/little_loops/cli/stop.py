@@ -144,7 +144,7 @@ def _has_started(view: RunView | None, asked_ms: int) -> bool:
 def outcome(view: RunView | None) -> str:
     """What became of it, by its files."""
     if view is None:
-        return "it was still queued"
+        return "removed from the queue before it started"
     if view.status == "interrupted" and not view.is_crashed:
         return "action ended, state saved"
     return f"but it had ended: {since(view, now_ms())}"

@@ -184,8 +184,8 @@ READ = {
     "IS_SANDBOX": "1: `claude` may skip permissions as root",
     "LL_TRACEBACK": "1: show where in ll-loop a bug occurred",
     "MAX_ITERATIONS": "the maximum number of turns of a relay; overrides its file",
-    "XDG_CONFIG_HOME": "your own settings are in little-loops/config.yaml there",
-    "XDG_STATE_HOME": "your consent (`ll-loop trust`) is stored in little-loops/ there",
+    "XDG_CONFIG_HOME": "where your own settings are: little-loops/config.yaml",
+    "XDG_STATE_HOME": "where your consent (`ll-loop trust`) and stored files are: little-loops/",
 }
 GIVEN = ACTION_VARIABLES
 

@@ -121,7 +121,7 @@ def _read(folder: Folder) -> Projects:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         path = os.path.join(folder.path, FILE)
         raise StorageError(
-            f"`{path}` is damaged: {error}", "remove it, then trust again"
+            f"`{path}` is damaged: {error}", "remove it, then run `ll-loop trust` again"
         ) from error
     return projects
 

@@ -135,7 +135,7 @@ def objection(word: str) -> str | None:
     if flag in ABOUT_PERMISSIONS or "dangerously" in flag:
         return f"`{flag}` in `args`: permissions are set by `permission_mode`, `allow` and `deny`"
     if flag in OURS:
-        return f"`{flag}` in `args` is set by the engine or by an option of its own"
+        return f"`{flag}` is not allowed in `args`: the engine sets it, or there is a separate option for it"
     return None
 
 

@@ -190,7 +190,7 @@ def refused(seen: Seen) -> Finding | None:
 
 def bad_output(seen: Seen) -> Finding | None:
     if text_in(seen.result or NO_EVENT, "subtype") == "error_max_structured_output_retries":
-        return Finding("bad_output", "the agent's verdict never had the required form")
+        return Finding("bad_output", "the agent did not return a verdict in the required format")
     return None
 
 

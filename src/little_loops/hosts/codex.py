@@ -110,7 +110,9 @@ def objections(args: Sequence[str]) -> list[str]:
         if flag in PERMISSION_FLAGS or "dangerously" in flag or sets_permissions(setting):
             problems.append(f"`{word}` in `args`: permissions are set by `permission_mode`")
         elif flag in OURS:
-            problems.append(f"`{flag}` in `args` is set by the engine or by an option of its own")
+            problems.append(
+                f"`{flag}` is not allowed in `args`: the engine sets it, or there is a separate option for it"
+            )
     return problems
 
 

@@ -235,11 +235,11 @@ TRANSITIONS = [
         error[LL214] 4:34 {type: verdict, words: [good, bad]}
           this condition gives `good` and `bad`, but paradigm `goal` expects `pass` and \
 `fail` here
-          help: use a condition that gives these verdicts, or write the loop with `states`
+          help: use a condition that gives the expected verdicts, or write the loop with `states`
         error[LL214] 5:35 {type: verdict, words: [good, bad]}
           this condition gives `good` and `bad`, but paradigm `goal` expects `pass` and \
 `fail` here
-          help: use a condition that gives these verdicts, or write the loop with `states`
+          help: use a condition that gives the expected verdicts, or write the loop with `states`
         """,
     ),
     row(
@@ -253,7 +253,7 @@ TRANSITIONS = [
         error[LL214] 3:38 {type: verdict, words: [fail]}
           this condition never gives `pass`, but paradigm `goal` expects `pass` and \
 `fail` here
-          help: use a condition that gives these verdicts, or write the loop with `states`
+          help: use a condition that gives the expected verdicts, or write the loop with `states`
         """,
     ),
     row(
@@ -268,7 +268,7 @@ TRANSITIONS = [
         error[LL214] 2:35 {type: exit_code}
           this condition gives `pass` and `fail`, but paradigm `convergence` expects \
 `target`, `progress` and `stall` here
-          help: use a condition that gives these verdicts, or write the loop with `states`
+          help: use a condition that gives the expected verdicts, or write the loop with `states`
         """,
     ),
     row(

@@ -240,7 +240,7 @@ def test_a_damaged_file_of_consent_is_a_finding(project: Project):
     kept.mkdir(parents=True, mode=0o700)
     (kept / "trust.json").write_text("[")
     [finding] = found(patient(project, Answers(claude="1")), "consent")
-    assert (finding.level, finding.fix) == ("problem", "remove it, then trust again")
+    assert (finding.level, finding.fix) == ("problem", "remove it, then run `ll-loop trust` again")
 
 
 @pytest.mark.parametrize(

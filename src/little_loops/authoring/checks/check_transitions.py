@@ -78,7 +78,9 @@ def check_made(of: Inspection) -> Iterator[Problem]:
         message = _verdict_mismatch(of, state, possible_verdicts(state, agent=name in of.agents))
         if message is not None:
             path = ("states", name, "condition")
-            help = "use a condition that gives these verdicts, or write the loop with `states`"
+            help = (
+                "use a condition that gives the expected verdicts, or write the loop with `states`"
+            )
             yield of.error("LL214", message, *path, help=help)
 
 

@@ -64,7 +64,7 @@ _GRACE = Field(
 _IDLE = Field(
     "idle_timeout",
     Time(),
-    "longest time an action may print nothing and use less than 1 % of a CPU",
+    "longest time an action may print nothing and use less than 1% of a CPU",
     "none",
     "10m",
 )
@@ -328,7 +328,13 @@ HOST = table(
     "`host`",
     Field("name", OneOf(HOST_NAMES), "which agent CLI", DEFAULT_HOST),
     Field("model", Str(), "the model to use", "the CLI's own", "sonnet"),
-    Field("permission_mode", Str(), "a safer mode than skipping permissions", None, "acceptEdits"),
+    Field(
+        "permission_mode",
+        Str(),
+        "permission mode to use instead of skipping permission prompts",
+        None,
+        "acceptEdits",
+    ),
     Field("allow", ListOf(Str()), "tools the agent may use", example="[Read, Edit]"),
     Field("deny", ListOf(Str()), "tools the agent may not use", example="[WebFetch]"),
     Field("max_turns", Whole(1), "maximum number of agent turns in one action", "none", "30"),
@@ -388,7 +394,7 @@ def _condition(name: str, *fields: Field) -> Table:
 CONDITIONS: Mapping[str, Table] = {
     "exit_code": _condition(
         "exit_code",
-        Field("target", Whole(0, 255, template=True), "the code that passes", "0"),
+        Field("target", Whole(0, 255, template=True), "the exit code that counts as a pass", "0"),
         Field(
             "fail",
             Codes(),
