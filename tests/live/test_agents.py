@@ -288,7 +288,7 @@ def test_the_handoff_command_leaves_notes_for_the_next_session(stage: Stage):
     stage.play(
         Rule(HANDED_OVER, write(stage), Say("Written.")),
         Rule(
-            "Hand this work over",
+            "Hand this work off",
             bash("printenv LL_RUN_DIR"),
             note(stage, "next: write result.txt\n"),
             Say("CONTEXT_HANDOFF: Ready for fresh session"),
