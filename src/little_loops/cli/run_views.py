@@ -23,7 +23,7 @@ def view_of(runs: Runs, argument: str | None, stamp: str | None = None) -> RunVi
 
 
 def _last(runs: Runs) -> RunView:
-    latest = [*runs.list(), *filter(None, [next(runs.past(), None)])]
+    latest = [*runs.list(), *runs.just_ended()]
     if not latest:
         raise UsageError("this project has no runs yet", "`ll-loop run LOOP` starts one")
     return max(latest, key=lambda view: view.started_ms)

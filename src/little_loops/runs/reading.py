@@ -36,6 +36,7 @@ from little_loops.runs.layout import (
     STATE,
     RunFiles,
     named,
+    stem_order,
 )
 from little_loops.runs.run_texts import Texts, texts_in
 from little_loops.runs.seals import Seals, not_the_newest, not_written_by
@@ -78,6 +79,14 @@ class Runs:
     def past(self, name: str | None = None) -> Iterator[RunView]:
         """Yield the runs in the history, newest first, read lazily."""
         return self.views(past_files(self.root, name))
+
+    def just_ended(self) -> Iterator[RunView]:
+        """Yield the past runs that may be the last one: of each name the newest, if it started in
+        the second of the newest of all. A stem is no finer than that."""
+        files = self.past_files()
+        second = _second(files[0]) if files else ""
+        last_of = {one.name: one for one in reversed(files) if _second(one) == second}
+        return self.views(last_of.values())
 
     def past_files(
         self, name: str | None = None, since_ms: float | None = None
@@ -451,3 +460,7 @@ def _session(note: dict[str, Any]) -> Session | None:
     # A reused pid does not make the session alive.
     same = found is not None and note.get("created") in (None, found.created)
     return Session(pid, same and found is not None and not found.is_zombie)
+
+
+def _second(files: RunFiles) -> str:
+    return stem_order(files.stem or "")[0]
