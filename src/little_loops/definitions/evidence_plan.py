@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from little_loops.definitions.evidence_checks import repository_of
 from little_loops.definitions.loading import LoopFile
-from little_loops.engine.evidence import evidence_for
+from little_loops.engine.run_trees import evidence_for
 from little_loops.fsm.check_machine import checks_of
 from little_loops.fsm.evidence import tampering_of
 from little_loops.fsm.protection import protected_by

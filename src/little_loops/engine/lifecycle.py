@@ -50,7 +50,7 @@ from little_loops.system.own_command import path_with_own_command
 from little_loops.system.user_state import state_home
 
 if TYPE_CHECKING:
-    from little_loops.engine.evidence import RunTrees
+    from little_loops.engine.run_trees import RunTrees
 
 ARCHIVED = ("completed", "failed", "stopped")
 
@@ -125,7 +125,7 @@ def _evidence(loop: FSMLoop, request: RunRequest, services: Services) -> str | N
     """Return `on`, or why the run keeps no evidence; None if no agent works in the loop."""
     if not (wants_evidence(loop) or loop.evidence.enabled is False):
         return None
-    from little_loops.engine.evidence import evidence_for  # loops without agents pay nothing
+    from little_loops.engine.run_trees import evidence_for  # loops without agents pay nothing
 
     kept = evidence_for(loop, request.root, services.environ, wanted=request.evidence)
     if kept not in ("on", "off", None):
@@ -211,7 +211,9 @@ def _changed_by_cut_turn(before: StoredRun, services: Services) -> tuple[str, ..
     trees = trees_of(before.run)
     if trees is None or trees.blame != "agent" or before.run.phase != "running":
         return ()
-    from little_loops.engine.evidence import changed_since_start  # loops without agents pay nothing
+    from little_loops.engine.run_trees import (
+        changed_since_start,  # loops without agents pay nothing
+    )
 
     return changed_since_start(before.loop, before.run, before.files, services.environ)
 
@@ -412,7 +414,7 @@ def _carry_out(
             rescue(writer.data, run.step, run.attempt)
 
         def trees() -> RunTrees:
-            from little_loops.engine.evidence import RunTrees  # only with evidence
+            from little_loops.engine.run_trees import RunTrees  # only with evidence
 
             opened = RunTrees(
                 loop,

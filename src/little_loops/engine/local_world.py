@@ -60,8 +60,8 @@ from little_loops.system.stops import STOPS, StopFlag
 from little_loops.system.waiting import wait_until
 
 if TYPE_CHECKING:
-    from little_loops.engine.evidence import RunTrees
     from little_loops.engine.handoff_handler import HandoffHandler
+    from little_loops.engine.run_trees import RunTrees
 
 SHARED_SIGNAL_WINDOW_S = 0.2
 MAX_FILLED = 4096
@@ -220,7 +220,7 @@ def _ends_run(command: Command) -> bool:
 def _shell(world: LocalWorld, run: LoopState, command: RunShell) -> ActionEnded:
     if command.copy is None:
         return _act(world, run, command, run_shell)
-    from little_loops.engine.evidence import run_in_copy  # only a proof needs a clean copy
+    from little_loops.engine.copy_checks import run_in_copy  # only a proof needs a clean copy
 
     return _act(world, run, command, partial(run_in_copy, world.trees))
 

@@ -4,7 +4,7 @@ Each function returns the command that comes first, or None if the step may cont
 at the run, so a resume that finds half of it done does the rest.
 
 Not here: the rules themselves (`evidence`), what a snapshot showed (`record_trees`), what a check's
-verdict leads to (`check_steps`), carrying any of it out (`engine.evidence`).
+verdict leads to (`check_steps`), carrying any of it out (`engine.evidence`, `engine.copy_checks`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,181 @@
+"""Run a check in a clean copy of the project.
+
+Not here: how the copy is laid out (`trees.copies`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from signal import SIGTERM
+
+from little_loops.engine.action_output import Streams
+from little_loops.engine.action_process import Workplace, cut_by, environment, run_program
+from little_loops.engine.drive import ActionOutcome
+from little_loops.engine.resolve import Filled
+from little_loops.engine.run_trees import SNAPSHOT_S, RunTrees
+from little_loops.errors import StoreError
+from little_loops.fsm.commands import CleanCopy, RunShell
+from little_loops.fsm.path_text import listed, path_text
+from little_loops.fsm.state import LoopState, Result
+from little_loops.system import process
+from little_loops.trees.git import Interrupted
+from little_loops.trees.rules import within
+
+SETUP_TAIL = 4096
+
+
+def run_in_copy(
+    trees: RunTrees, at: Workplace, run: LoopState, command: RunShell, filled: Filled
+) -> ActionOutcome:
+    assert command.copy is not None, "only a check in a clean copy comes here"
+    _bound(trees, at)
+    try:
+        with trees.copy.held():
+            return _run_held(trees, at, run, command, command.copy, filled)
+    except Interrupted as cut:
+        if cut.by == "stop":
+            return ActionOutcome(Result(None, 0, cut_by="stop"))
+        return _no_copy(f"the snapshot took longer than {SNAPSHOT_S:g} s")
+    except StoreError as error:
+        return _no_copy(error.message + (f" ({error.help})" if error.help else ""))
+
+
+def _no_copy(why: str) -> ActionOutcome:
+    return ActionOutcome(Result(None, 0, failure=f"cannot make a clean copy: {why}"))
+
+
+def _bound(trees: RunTrees, at: Workplace) -> None:
+    """Limit the time for work on the copy; the programs that run in it have their own limits."""
+    trees.store.git = trees.store.git.bounded(SNAPSHOT_S)._replace(stop=at.stop)
+
+
+def _run_held(
+    trees: RunTrees,
+    at: Workplace,
+    run: LoopState,
+    command: RunShell,
+    wanted: CleanCopy,
+    filled: Filled,
+) -> ActionOutcome:
+    copy, job = trees.copy, command.job
+    existing_only = trees.loop.evidence.existing_only
+    path = copy.lay_out(
+        wanted.project,
+        wanted.reference,
+        links=wanted.setup is None,
+        existing_only=existing_only,
+    )
+    there = at._replace(project=path)
+    env = copy.environment(environment(at, run, job, filled.env))
+    if wanted.setup is not None:
+        if (failed := _set_up(there, command, wanted.setup, env)) is not None:
+            return ActionOutcome(failed)
+        _bound(trees, at)
+        copy.lay_out_protected(wanted.project, wanted.reference, existing_only=existing_only)
+    before = copy.differing()
+    streams = Streams(at, job)
+    shown = PathTranslator(streams, copy.whole.copy, copy.whole.real)
+    argv = [command.shell, "-c", filled.text]
+    plan = ((SIGTERM, job.kill_grace_s),)
+    ended = run_program(there, job, argv, env, shown, plan=plan)
+    shown.close()
+    result = streams.result(ended, cut_by(job, ended))
+    _bound(trees, at)
+    if result.cut_by == "none" and (
+        why := _why_copy_is_invalid(trees, wanted, copy.differing() - before)
+    ):
+        result = result._replace(failure=why)
+    return ActionOutcome(result)
+
+
+def _why_copy_is_invalid(trees: RunTrees, wanted: CleanCopy, changed: frozenset[str]) -> str | None:
+    """Return why a check in the copy proves nothing: something changed the copy meanwhile.
+
+    A check may change in the copy what it changes in the project, but never what is protected.
+    """
+    protected = sorted(path for path in changed if trees.copy.is_protected(path))
+    if protected:
+        named = listed(protected, len(protected))
+        exempt = f"if the check writes there itself, add `!/{path_text(protected[0])}` to `protect`"
+        named = f"while it ran, something changed protected files in the clean copy: {named}"
+        return f"{named}; {exempt}"
+    mine = trees.rules.in_scope
+    others = sorted(path for path in changed if mine(path) and not within(path, wanted.writes))
+    if others:
+        named = listed(others, len(others))
+        return (
+            f"while it ran, something changed {named} in the clean copy, which never happened here"
+        )
+    return None
+
+
+def _set_up(
+    there: Workplace, command: RunShell, setup: str, env: Mapping[str, str]
+) -> Result | None:
+    """Run `setup` in the copy. Return the result if it failed, else None."""
+    said = bytearray()
+
+    def keep(chunk: bytes) -> None:
+        said.extend(chunk)
+        del said[:-SETUP_TAIL]
+
+    job = command.job
+    deadline_s = None if job.deadline_ms is None else job.deadline_ms / 1000
+    try:
+        ended = process.run(
+            [command.shell, "-c", setup],
+            env=env,
+            cwd=os.path.join(there.project, job.cwd or ""),
+            stdin=None,
+            stdout=keep,
+            stderr=keep,
+            deadline_s=deadline_s,
+            stop=there.stop,
+            stop_plan=((SIGTERM, job.kill_grace_s),),
+        )
+    except process.CannotStart as problem:
+        return Result(None, 0, failure=problem.reason)
+    if ended.exit_code == 0:
+        return None
+    if ended.cut_by == "stop":
+        return Result(None, 0, cut_by="stop")
+    last = said.decode("utf-8", "replace").rstrip().rpartition("\n")[2]
+    how = f"exit {ended.exit_code}" if ended.exit_code is not None else "interrupted"
+    return Result(None, 0, failure=f"`setup` failed in the clean copy ({how}): {last}")
+
+
+class PathTranslator:
+    """Streams in which the path of the copy is replaced by the path of the project.
+
+    A path may arrive in two chunks, so the end of a chunk is held back if it could begin one.
+    """
+
+    def __init__(self, streams: Streams, copy: str, project: str) -> None:
+        self._streams = streams
+        self._old, self._new = os.fsencode(copy), os.fsencode(project)
+        self._held = {"stdout": b"", "stderr": b""}
+
+    def stdout(self, chunk: bytes) -> None:
+        self._feed("stdout", self._streams.stdout, chunk)
+
+    def stderr(self, chunk: bytes) -> None:
+        self._feed("stderr", self._streams.stderr, chunk)
+
+    def close(self) -> None:
+        for name, give in (("stdout", self._streams.stdout), ("stderr", self._streams.stderr)):
+            if self._held[name]:
+                give(self._held[name])
+
+    def _feed(self, name: str, give: Callable[[bytes], None], chunk: bytes) -> None:
+        text = (self._held[name] + chunk).replace(self._old, self._new)
+        keep = held_back(text, self._old)
+        self._held[name] = text[len(text) - keep :]
+        if len(text) > keep:
+            give(text[: len(text) - keep])
+
+
+def held_back(text: bytes, word: bytes) -> int:
+    """Return how many bytes at the end of the text could be the beginning of the word."""
+    longest = min(len(text), len(word) - 1)
+    return next((size for size in range(longest, 0, -1) if text.endswith(word[:size])), 0)
