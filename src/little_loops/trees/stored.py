@@ -1,0 +1,280 @@
+"""What a project's tree store holds: compare snapshots, read files of them.
+
+Every failure leaves as a `StoreError` in words; work that was ended early as `Interrupted`.
+
+Not here: taking snapshots and putting things back (`store`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from little_loops.errors import StoreError
+from little_loops.fsm.path_text import path_text
+from little_loops.trees import files as store_files
+from little_loops.trees.content import Unstored
+from little_loops.trees.files import StoreFiles, locked
+from little_loops.trees.git import Git
+from little_loops.trees.guard import LIST, Guard, Guarded, compare, decode, is_protected
+from little_loops.trees.model import Changed, Listed, PathChange, StoredFile
+from little_loops.trees.modes import Modes, load_modes
+from little_loops.trees.objects import EMPTY_TREE, LINK, PROGRAM
+from little_loops.trees.patterns import Patterns
+from little_loops.trees.reading import (
+    RawChange,
+    ask,
+    list_changes,
+    list_tree,
+    parse_raw,
+    read_all,
+    read_objects,
+)
+from little_loops.trees.restore import TOO_LARGE, UNKNOWN_MODE, Spare, kill_everything
+from little_loops.trees.rules import Rules, head_of, parents, within
+
+FIRST_PATHS = 20
+MOST_PATHS = 1000
+MAX_LISTS = 16
+
+
+class StoredTrees:
+    """The trees of a store, as one process reads them."""
+
+    def __init__(self, files: StoreFiles, id: str, git: Git) -> None:
+        self.files = files
+        self.id = id
+        self.git = git
+        self._unstored: dict[bytes, Unstored] = {}
+        self._lists: dict[str, Guard] = {}
+
+    @property
+    def project(self) -> str:
+        return self.files.project
+
+    @contextmanager
+    def using(self) -> Iterator[None]:
+        """Keep the packs where they are for as long as they are used."""
+        self.git.check()
+        if store_files.check(self.files) != self.id:
+            raise StoreError(f"the tree store `{self.files.path}` was replaced by another one")
+        with locked(self.files, self.git):
+            self._load_unstored()
+            yield
+
+    def _load_unstored(self) -> None:
+        if self._unstored:
+            return
+        for line in (store_files.read(self.files.place("unstored")) or b"").splitlines():
+            parts = line.decode("ascii", "replace").split(" ")
+            if len(parts) == 3:
+                self._unstored[bytes.fromhex(parts[0])] = Unstored(int(parts[1]), parts[2])
+
+    def is_unstored(self, id: str) -> bool:
+        return bool(id) and bytes.fromhex(id) in self._unstored
+
+    def modes(self, project: str) -> Modes:
+        """All permission bits of a snapshot's files."""
+        return load_modes(self.files.place("modes", project))
+
+    # ── comparing ──────────────────────────────────────────────────────────────────────────────
+
+    def changed(self, before: str, after: str, scope: Sequence[str] = (".",)) -> Changed:
+        """What differs between two project ids (or tree ids) within a scope."""
+        with self.using():
+            changes = [one for one in self._changes(before, after) if within(one.path, scope)]
+            added, removed = self._lines(before, after, changes)
+        # New files are often what a check left behind, so they come after the others.
+        paths = tuple(one.path for one in sorted(changes, key=_is_new)[:FIRST_PATHS])
+        return Changed(len(changes), paths, added, removed)
+
+    def outside(
+        self,
+        before: str,
+        after: str,
+        scope: Sequence[str],
+        others: Iterable[Sequence[str]] = (),
+    ) -> tuple[str, ...]:
+        """Paths outside the scope that differ, and that no other run's scope accounts for."""
+        with self.using():
+            changes = self._changes(before, after)
+        allowed = [scope, *others]
+        return tuple(one.path for one in changes if not _is_of(one.path, allowed))[:MOST_PATHS]
+
+    def matching(self, before: str, after: str, patterns: Patterns) -> tuple[str, ...]:
+        """Paths that differ and match."""
+        with self.using():
+            changes = self._changes(before, after)
+        return tuple(one.path for one in changes if patterns.cover(os.fsencode(one.path)))
+
+    def guard_changes(
+        self, reference: str, guard: str, *, existing_only: bool = False
+    ) -> tuple[PathChange, ...]:
+        """Protected paths that differ from their reference; with `existing_only`, none that are new."""
+        if reference == guard:
+            return ()
+        with self.using():
+            changes = compare(self.guard(reference), self.guard(guard))
+        return tuple(to_undo(changes, existing_only))[:MOST_PATHS]
+
+    def guarded(self, reference: str) -> frozenset[str]:
+        """The protected paths that a guard knows."""
+        with self.using():
+            return frozenset(self.guard(reference).paths)
+
+    def committed(self, rules: Rules, reference: str) -> tuple[str, ...]:
+        """Protected paths that the commit checked out now has otherwise than their reference.
+
+        Only those that differ from the commit at the start: a filter or the line ends of a checkout
+        can make a file differ from every commit.
+        """
+        head = head_of(self.git, self.project)
+        if head is None or head == rules.head:
+            return ()
+        words = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--relative"]
+        answer = self.git.read(self.project, [*words, rules.head or EMPTY_TREE.hex(), head])
+        if answer.code != 0:  # the commit of the start may be gone: amended, and garbage collected
+            answer = self.git.read(self.project, [*words, EMPTY_TREE.hex(), head])
+        if answer.code != 0:
+            raise StoreError(f"git cannot compare commits: {answer.complaint}")
+        with self.using():
+            kept = self.guard(reference).paths
+        protected = rules.protected()
+        found = []
+        for change in parse_raw(answer.out):
+            before = kept.get(change.path)
+            if before is None and not is_protected(protected, change.path):
+                continue
+            if change.after.strip("0") != (before.id if before else ""):
+                found.append(change.path)
+        return tuple(found)[:MOST_PATHS]
+
+    def _changes(self, before: str, after: str) -> list[RawChange]:
+        return list_changes(self.git, self.files, before, after)
+
+    def _lines(self, before: str, after: str, changes: Sequence[RawChange]) -> tuple[int, int]:
+        """Lines added and removed in these files; content that was not kept has none."""
+        if not changes:
+            return 0, 0
+        words = ["diff-tree", "-r", "-z", "--numstat", "--no-renames", before, after, "--"]
+        wanted = {one.path for one in changes}
+        added = removed = 0
+        for line in ask(self.git, self.files, [*words, *self._without(changes)]).split(b"\0"):
+            counts = os.fsdecode(line).split("\t", 2)
+            if len(counts) == 3 and counts[2] in wanted and counts[0] != "-":
+                added, removed = added + int(counts[0]), removed + int(counts[1])
+        return added, removed
+
+    def _without(self, changes: Iterable[RawChange]) -> list[str]:
+        """Pathspecs that leave out what git could not read."""
+        paths = [one.path for one in changes if self._is_lost(one)]
+        return [":(top)", *(f":(top,exclude,literal){path}" for path in paths)] if paths else []
+
+    def _is_lost(self, change: RawChange) -> bool:
+        return self.is_unstored(change.before) or self.is_unstored(change.after)
+
+    def guard(self, id: str) -> Guard:
+        found = self._lists.get(id)
+        if found is None:
+            name = f"{id}:{LIST.decode()}"
+            found = decode(read_all(self.git, self.files, [name])[name])
+            self._remember(id, found)
+        return found
+
+    def _remember(self, id: str, guard: Guard) -> None:
+        self._lists.pop(id, None)
+        self._lists[id] = guard
+        if len(self._lists) > MAX_LISTS:
+            del self._lists[next(iter(self._lists))]
+
+    def guard_of_tree(self, id: str) -> Guard:
+        """A snapshot as a list of paths; the permissions of directories are not known."""
+        modes = self.modes(id)
+        found: dict[str, Guarded] = {}
+        for one in list_tree(self.git, self.files, id):
+            if one.mode == LINK.decode():
+                found[one.path] = Guarded(one.path, "link", stat.S_IFLNK, one.id)
+            else:
+                mode = modes.of(one.path, one.mode == PROGRAM.decode())
+                found[one.path] = Guarded(one.path, "file", mode, one.id)
+        for path in set(parents(found)):
+            found[path] = Guarded(path, "dir", UNKNOWN_MODE)
+        return Guard(found)
+
+    # ── reading ────────────────────────────────────────────────────────────────────────────────
+
+    def read(self, id: str, path: str) -> StoredFile | None:
+        """A file of a snapshot (`project` or `tree`); None if it was not there."""
+        with self.using():
+            return self._read(id, path, self.modes(id))
+
+    def read_guarded(self, guard: str, path: str) -> StoredFile | None:
+        """A protected file as a guard has it."""
+        with self.using():
+            one = self.guard(guard).paths.get(path)
+            if one is None or one.kind not in ("file", "link"):
+                return None
+            return self.stored(path, one.kind == "link", one.mode, one.id)
+
+    def _read(self, id: str, path: str, modes: Modes) -> StoredFile | None:
+        for one in list_tree(self.git, self.files, id, [path]):
+            if one.path == path:
+                mode = modes.of(path, one.mode == PROGRAM.decode())
+                return self.stored(path, one.mode == LINK.decode(), mode, one.id)
+        return None
+
+    def stored(self, path: str, is_link: bool, mode: int, id: str) -> StoredFile:
+        if self.is_unstored(id):
+            raise StoreError(f"`{path_text(path)}` was {TOO_LARGE}")
+        data = read_all(self.git, self.files, [id])[id]
+        return StoredFile(path, "link" if is_link else "file", stat.S_IMODE(mode), data)
+
+    def diff(self, before: str, after: str, options: Sequence[str] = ()) -> bytes:
+        """The difference as `git diff` prints it; `options` are git's, without paths."""
+        words = ["diff", "--no-ext-diff", "--no-textconv", *options, before, after, "--"]
+        with self.using():
+            changes = self._changes(before, after)
+            out = ask(self.git, self.files, [*words, *self._without(changes)])
+        for one in changes:
+            if self._is_lost(one):
+                path = os.fsencode(one.path)
+                out += b"Binary files a/%s and b/%s differ (%s)\n" % (
+                    path,
+                    path,
+                    TOO_LARGE.encode(),
+                )
+        return out
+
+    def listing(self, id: str) -> Iterator[Listed]:
+        """Every path of a snapshot with its mode and the SHA-256 of its content."""
+        with self.using():
+            blobs = list(list_tree(self.git, self.files, id))
+            hashes = {key.hex(): one.sha256 for key, one in self._unstored.items()}
+
+            def take(name: str, data: bytes) -> None:
+                hashes[name] = hashlib.sha256(data).hexdigest()
+
+            read_objects(
+                self.git, self.files, (one.id for one in blobs if one.id not in hashes), take
+            )
+        for one in blobs:
+            yield Listed(one.path, one.mode, hashes[one.id])
+
+
+def _is_new(change: RawChange) -> bool:
+    return change.status == "A"
+
+
+def _is_of(path: str, scopes: Iterable[Sequence[str]]) -> bool:
+    return any(within(path, scope) for scope in scopes)
+
+
+def to_undo(
+    changes: Iterable[PathChange], existing_only: bool, spare: Spare = kill_everything
+) -> list[PathChange]:
+    return [
+        one for one in changes if (not existing_only or one.kind != "added") and not spare(one.path)
+    ]
