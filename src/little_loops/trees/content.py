@@ -1,4 +1,4 @@
-"""Read files safely and put them into the store: never through a link, never waiting for a pipe."""
+"""Read files for a snapshot, without following links or blocking on pipes, and store them."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ FOLDER = READ | os.O_DIRECTORY
 
 
 class Bounds(NamedTuple):
-    """What is kept of content: the largest file, and how much new content in one snapshot."""
+    """Limits on stored content: the largest file, and the new bytes in one snapshot."""
 
     file_bytes: int = MAX_FILE_BYTES
     new_bytes: int = MAX_NEW_BYTES
 
 
 class Unstored(NamedTuple):
-    """Content that was too large to be kept."""
+    """The size and hash of content that was too large to store."""
 
     size: int
     sha256: str
 
 
 class Stored(NamedTuple):
-    """A file or link whose content is in the store: what the system said of it, and the id."""
+    """A file or link that was read: its stat result and the object id of its content."""
 
     info: os.stat_result
     id: bytes
 
 
 class Replaced(Exception):
-    """Something else lies there than a moment ago."""
+    """The path was replaced by something else while it was being read."""
 
 
 class LeftOut(Exception):
-    """Something that cannot be part of a snapshot, for this reason."""
+    """The path cannot be part of a snapshot; `reason` says why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -55,10 +55,10 @@ class LeftOut(Exception):
 
 
 class Intake:
-    """Where content goes: into the pack that is being written, or into the list of the unstored.
+    """Takes in file content: adds it to the open pack, or lists it as unstored if it is too large.
 
-    `budget`: how many bytes may still be read before `Interrupted` is raised; None: as many as
-    there are.
+    `budget` is the number of bytes that may still be read before `Interrupted` is raised; None
+    means no limit.
     """
 
     budget: int | None = None
@@ -73,9 +73,11 @@ class Intake:
         self.new_bytes = 0
 
     def has(self, id: bytes) -> bool:
+        """Return whether content with this id needs no reading: it is stored or listed as unstored."""
         return id in self.unstored or self.writer.has(id)
 
     def blob(self, data: bytes) -> bytes:
+        """Store the content, or list it as unstored if the snapshot is full. Return its id."""
         id = object_id(b"blob", data)
         if not self.writer.has(id):
             if self.new_bytes + len(data) > self.bounds.new_bytes:
@@ -87,10 +89,11 @@ class Intake:
         return id
 
     def entry(self, folder: int, name: str) -> Stored:
-        """What lies at a name, with the id of its content.
+        """Read the file or link `name` in the open directory `folder` and return its stat and
+        content id.
 
-        Somebody may put something else there at any moment.  Raises `FileNotFoundError` if there is
-        nothing, `LeftOut` if it is neither a link nor a file that can be read.
+        Retries if the path is replaced meanwhile. Raises `FileNotFoundError` if nothing is there,
+        and `LeftOut` if it is neither a link nor a readable file.
         """
         for _ in range(ATTEMPTS):
             info = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -105,12 +108,14 @@ class Intake:
         raise LeftOut(BUSY)
 
     def _link(self, folder: int, name: str) -> bytes:
+        """Store a link's target and return its id; raise `Replaced` if it is no longer a link."""
         try:
             return self.blob(os.fsencode(os.readlink(name, dir_fd=folder)))
         except OSError as error:
             raise Replaced from error
 
     def _file(self, folder: int, name: str) -> Stored:
+        """Open and store a regular file; raise `Replaced` if it is gone, `LeftOut` if unreadable."""
         try:
             descriptor = os.open(name, READ, dir_fd=folder)
         except PermissionError as error:
@@ -125,6 +130,10 @@ class Intake:
             os.close(descriptor)
 
     def _read(self, descriptor: int) -> Stored:
+        """Store an open file; one larger than `bounds.file_bytes` is only hashed.
+
+        Raises `Interrupted` once the read budget is used up.
+        """
         self.check()
         info = os.fstat(descriptor)
         if not stat.S_ISREG(info.st_mode):
@@ -136,11 +145,15 @@ class Intake:
         if info.st_size > self.bounds.file_bytes:
             return self._hash(descriptor)
         data = read_up_to(descriptor, self.bounds.file_bytes + 1)
-        if len(data) > self.bounds.file_bytes:  # it has grown since
+        if len(data) > self.bounds.file_bytes:  # it has grown since `fstat`
             return self._hash(descriptor)
         return Stored(info, self.blob(data))
 
     def _hash(self, descriptor: int) -> Stored:
+        """Hash a file that is too large to store, and list it as unstored.
+
+        Raises `LeftOut` if its size changes during every attempt.
+        """
         for _ in range(ATTEMPTS):
             info = os.fstat(descriptor)
             id = hashlib.sha1(b"blob %d\0" % info.st_size, usedforsecurity=False)
@@ -159,9 +172,10 @@ class Intake:
 
 
 def read_up_to(descriptor: int, limit: int) -> bytes:
+    """Read at most `limit` bytes from a descriptor; fewer only if the file ends before."""
     data = os.read(descriptor, min(limit, CHUNK))
     if len(data) < min(limit, CHUNK):
-        more = os.read(descriptor, CHUNK)  # at the end of nearly every file: nothing
+        more = os.read(descriptor, CHUNK)  # nearly always empty: the end of the file
         if not more:
             return data
         data += more
@@ -174,4 +188,5 @@ def read_up_to(descriptor: int, limit: int) -> bytes:
 
 
 def open_folder(name: str, folder: int | None = None) -> int:
+    """Open a directory, relative to the open directory `folder` if given; never through a link."""
     return os.open(name, FOLDER, dir_fd=folder)

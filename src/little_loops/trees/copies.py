@@ -1,18 +1,19 @@
-"""The clean copy: a snapshot written out elsewhere, to see whether a check passes on what is delivered.
+"""The clean copy: a snapshot written out elsewhere, to find out whether a check passes on exactly
+the files that would be delivered.
 
-It lies outside the project at one path per project and scope, and is kept: only files that differ are
-written again.  Protected paths are as their reference has them.  What was ignored when the run
-started is there, too: directories as links, small files as they were.  Its `.git` has the project's
-commit as its only ref.
+There is one copy per project and scope, outside the project. It is kept between checks, so only
+files that differ are written again. Protected paths have the content of their reference. Paths that
+were ignored when the run started are there, too: directories as links, small files as they were
+then. Its `.git` has the project's commit as its only ref.
 
-Where the project lies inside a larger repository, the rest of that is there, too, as it was when the
-run started: a check may need it.
+If the project is a subdirectory of its repository, the copy also has the rest of the repository as
+it was when the run started, because a check may need it.
 
     STATE/copies/NAME-HASH/SCOPE/
       lock          held while the copy is in use
-      times.json    what is known about its files, and in `times-around.json` about the rest
-      index         of git, for the commit it was made from
-      work/NAME     the copy of the repository; the project lies in it where it lies in its own
+      times.json    caches the times of its files; `times-around.json`: of the rest
+      index         git's index for the commit of the copy
+      work/NAME     the copy of the repository, with the project at its place in it
 
 Not here: running the check in it (`engine`).
 """
@@ -59,7 +60,7 @@ CLEAN = "LL_CLEAN"
 
 
 class CopyPlace(NamedTuple):
-    """Where a copy lies: all that belongs to it, the repository in it, the project in that."""
+    """Where a copy is: its base directory, the repository in it, and the project in that."""
 
     base: str
     top: str
@@ -67,7 +68,7 @@ class CopyPlace(NamedTuple):
 
 
 def place_of(project: str, prefix: str, scope: Sequence[str], home: str) -> CopyPlace:
-    """Where the copy of a project is, which lies at `prefix` in its repository."""
+    """Return where the copy of a project is; `prefix` is the project's path in its repository."""
     prefix = prefix.rstrip("/")
     repository = project[: len(project) - len(prefix)].rstrip("/") if prefix else project
     base = base_of(project, scope, home)
@@ -76,12 +77,13 @@ def place_of(project: str, prefix: str, scope: Sequence[str], home: str) -> Copy
 
 
 def base_of(project: str, scope: Sequence[str], home: str) -> str:
+    """Return the directory for everything that belongs to the copy of a project and scope."""
     key = hashlib.sha256("\0".join(sorted(scope)).encode("utf-8", "surrogateescape"))
     return os.path.join(os.path.realpath(home), COPIES, key_of(project), key.hexdigest()[:16])
 
 
 class CleanCopy:
-    """The copy for one project and one scope, and of the repository around it where that is kept."""
+    """The copy for one project and scope, with the rest of its repository if that was recorded."""
 
     def __init__(self, store: TreeStore, rules: Rules, home: str) -> None:
         place = place_of(rules.project, rules.prefix, rules.scope, home)
@@ -95,26 +97,28 @@ class CleanCopy:
             else Place(around.rules.project, self.top, rules.prefix)
         )
         self._planner = Planner(store, rules, self.whole)
-        self._files = LaidFiles(store, rules, self.path, self._kept("times.json"))
+        self._files = LaidFiles(store, rules, self.path, self._state_file("times.json"))
         self._around = None if around is None else LaidSurroundings(store, around, self)
         self._repository = CopyRepository(rules, self.top, self._base)
         self._layout = Layout({}, frozenset())
 
-    def _kept(self, name: str) -> str:
+    def _state_file(self, name: str) -> str:
+        """Return the path of a file that is kept beside the copy."""
         return os.path.join(self._base, name)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Have the copy to oneself, from before it is laid out until the check has ended."""
+        """Create the copy's directories and hold its lock: from before the layout until the check
+        has ended."""
         try:
             os.makedirs(self._base, mode=PRIVATE_FOLDER, exist_ok=True)
             os.makedirs(self.path, exist_ok=True)
-            lock = self._kept("lock")
+            lock = self._state_file("lock")
             descriptor = open_plain(lock, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise _failed(error, "make", self.path) from error
         try:
-            store_files.wait_for(descriptor, fcntl.LOCK_EX, self._store.git, lock)
+            store_files.lock_file(descriptor, fcntl.LOCK_EX, self._store.git, lock)
             yield
         finally:
             os.close(descriptor)
@@ -122,10 +126,11 @@ class CleanCopy:
     def lay_out(
         self, project: str, reference: str, *, links: bool = True, existing_only: bool = False
     ) -> str:
-        """Write the snapshot out; gives the path of the project in the copy.
+        """Write out the snapshot with the id `project`. Return the project's path in the copy.
 
-        Without `links` no ignored directory is linked, and what a set-up command made of them in the
-        copy stays.  With `existing_only`, protected files that are new come from the snapshot.
+        Protected paths come from the guard `reference`. Without `links`, ignored directories are
+        not linked, and what a set-up command created in their place is kept. With `existing_only`,
+        protected files that are new come from the snapshot.
         """
         try:
             layout = self._layout = self._planner.plan(project, reference, links, existing_only)
@@ -138,28 +143,31 @@ class CleanCopy:
         return self.path
 
     def lay_out_protected(self, project: str, reference: str, *, existing_only: bool) -> None:
-        """Put protected paths right after a set-up command: it may run what an agent wrote."""
+        """Reset the protected paths after a set-up command, which may have run code that an agent
+        wrote."""
         try:
             layout = self._planner.plan(project, reference, False, existing_only)
             with self._store.using():
                 guard = self._store.guard(reference)
-            actual = dict(self._files.look(links=False).files())
+            actual = dict(self._files.refresh(links=False).files())
             with OpenDirectory(self.path) as ground:
                 remove_caches(ground, guard, cache_test(self._rules))
                 for path in actual:
-                    if path not in layout.contents and self._planner.is_fixed(path, existing_only):
+                    if path not in layout.contents and self._planner.must_be_absent(
+                        path, existing_only
+                    ):
                         ground.remove(path)
                 self._files.fill(ground, _missing(layout, actual, guard.paths))
         except OSError as error:
             raise _failed(error, "create", self.path) from error
 
     def differing(self) -> frozenset[str]:
-        """Files that are not, or no longer, as they were laid out.
+        """Return the files that do not, or no longer, match the layout.
 
-        Not ignored ones: those may be built again here, and nobody delivers them.
+        Ignored files are not compared: they may be rebuilt here and are not delivered.
         """
         try:
-            actual = dict(self._files.look().files())
+            actual = dict(self._files.refresh().files())
             return frozenset(
                 path
                 for path, one in self._layout.contents.items()
@@ -171,7 +179,7 @@ class CleanCopy:
             raise _failed(error, "read", self.path) from error
 
     def _is_same_in_project(self, path: str, one: Content) -> bool:
-        """Whether a file differs only in that it names the copy where it named the project."""
+        """Return whether a file differs only by naming the copy's path instead of the project's."""
         if one.kind != "file" or self.is_protected(path):
             return False
         try:
@@ -186,7 +194,8 @@ class CleanCopy:
         return self._planner.is_protected(path)
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """An environment for a check: what names the project names the copy, nothing names git."""
+        """Return the environment for a check: paths of the project are replaced by those of the
+        copy, and git's own variables are removed."""
         real, copy = os.fsencode(self.whole.real), os.fsencode(self.whole.copy)
         found = {
             name: os.fsdecode(replace_path(os.fsencode(text), real, copy))
@@ -197,12 +206,15 @@ class CleanCopy:
 
 
 class LaidFiles:
-    """The files in one directory of a copy: what is there, and what has to be written."""
+    """The files in one directory of a copy; writes those that differ from a layout."""
 
     def __init__(
         self, store: TreeStore, rules: Rules, path: str, times: str, skip: str = ""
     ) -> None:
-        """`times` is where to keep what is known about them; what lies at `skip` is not looked at."""
+        """Describe the copy at `path`.
+
+        `times` is the file that caches what is known about its files; the path `skip` is ignored.
+        """
         self._store = store
         self._rules = rules
         self._path = path
@@ -213,7 +225,8 @@ class LaidFiles:
         self._done: tuple[Layout, int] | None = None
 
     def write(self, layout: Layout, links: bool) -> None:
-        walk = self.look(links)
+        """Make the directory match the layout: remove what does not belong, write what differs."""
+        walk = self.refresh(links)
         if self._done == (layout, walk.version):
             return
         self._done = None
@@ -223,13 +236,16 @@ class LaidFiles:
             self._clear(ground, walk, actual, layout)
             missing = _missing(layout, actual, layout.contents)
             self.fill(ground, missing)
-        self.look(links)
+        self.refresh(links)
         self._done = (layout, walk.version)
         if missing:
             store_files.replace(self._times, to_json(dump_seeds(walk.seeds())))
 
-    def look(self, links: bool | None = None) -> CopyWalk:
-        """What is there now; what a check left counts as well.  None: as the last time."""
+    def refresh(self, links: bool | None = None) -> CopyWalk:
+        """Walk the directory and return what is there now, including files that a check created.
+
+        Without `links`, ignored paths are skipped; None means as in the previous call.
+        """
         links = self._links if links is None else links
         ignore = () if links else self._rules.ignore
         rules = self._rules._replace(
@@ -238,7 +254,7 @@ class LaidFiles:
         if self._walk is None or self._links is not links:
             seeds = load_seeds(store_files.read_json(self._times))
             self._walk, self._links = CopyWalk(rules, seeds, self._skip), links
-        self._walk.look(Hashing(self._store.git))
+        self._walk.refresh(Hashing(self._store.git))
         return self._walk
 
     def _clear(
@@ -248,31 +264,33 @@ class LaidFiles:
         actual: Mapping[str, Entry],
         layout: Layout,
     ) -> None:
-        """Remove what does not belong there, directories as a whole."""
+        """Remove everything that is not in the layout."""
         wanted, kept = layout
         for path in walk.folders():
             if path not in kept and (path.rpartition("/")[0] in kept or "/" not in path):
                 ground.remove_all(path)
         for path in walk.left_out:  # a pipe, a directory that cannot be entered
-            info = ground.look(path)
+            info = ground.lstat(path)
             if info is not None and not stat.S_ISREG(info.st_mode):
                 ground.remove_all(path)
         walk.left_out.clear()
         for path in actual:
             if path not in wanted or wanted[path].kind == "dir":
                 ground.remove(path)
-        for path in self._rules.linked:  # links of an earlier lay-out, where ignored paths stay
-            info = ground.look(path)
+        for path in self._rules.linked:  # links of an earlier layout, where ignored paths are kept
+            info = ground.lstat(path)
             if info is not None and stat.S_ISLNK(info.st_mode) and path not in wanted:
                 ground.remove(path)
 
     def fill(self, ground: OpenDirectory, missing: Mapping[str, Content]) -> None:
+        """Write the given contents: from memory, from the store, or for large files from the
+        project."""
         stored: dict[str, list[str]] = {}
         for path, one in sorted(missing.items()):
             if one.kind == "dir":
-                ground.make(path)
+                ground.mkdir(path)
             elif one.data is not None:
-                _put(ground, path, one, one.data)
+                _write_content(ground, path, one, one.data)
             elif self._store.is_unstored(one.id):
                 self._copy_large(ground, path, one)
             else:
@@ -280,13 +298,16 @@ class LaidFiles:
 
         def take(id: str, data: bytes) -> None:
             for path in stored[id]:
-                _put(ground, path, missing[path], data)
+                _write_content(ground, path, missing[path], data)
 
         with self._store.using():
             read_objects(self._store.git, self._store.files, stored, take)
 
     def _copy_large(self, ground: OpenDirectory, path: str, one: Content) -> None:
-        """What was too large to be kept is taken from the project, if it still is the same."""
+        """Copy a file that was too large to store from the project.
+
+        Raises `NotClean` if it has changed since the snapshot.
+        """
         full = os.path.join(self._rules.project, path)
         with open(os.open(full, READ), "rb") as source:
             size = os.fstat(source.fileno()).st_size
@@ -312,13 +333,14 @@ class LaidSurroundings:
         self._files = LaidFiles(store, around.rules, copy.top, times, self._skip)
 
     def lay_out(self, links: bool) -> None:
+        """Write the rest of the repository around the project's directory, which is skipped."""
         contents, folders = self._planner.plan(self._tree, None, links, False)
         kept = frozenset((*folders, self._skip, *parents([self._skip])))
         self._files.write(Layout(contents, kept), links)
 
 
 class Hashing(Intake):
-    """Gives ids, and keeps nothing."""
+    """An intake that computes ids without storing anything."""
 
     def __init__(self, git: Git) -> None:
         self.check = git.check
@@ -333,13 +355,14 @@ class Hashing(Intake):
 
 
 class CopyWalk(ContentWalk):
-    """Everything that lies in a copy; a repository in it is nothing special."""
+    """A walk over everything in a copy; repositories inside it are ordinary directories."""
 
     def __init__(self, rules: Rules, seeds: Seeds, skip: str) -> None:
         super().__init__(rules, seeds)
         self._skip = skip
 
     def _enters(self, fd: int, name: str, path: str, ignored: bool) -> bool:
+        """Return whether to walk into a directory: not the copy's own `.git`, nor `skip`."""
         below = path + name
         is_own = below == GIT and not self._rules.prefix
         if not ignored and is_too_deep(below):
@@ -348,6 +371,7 @@ class CopyWalk(ContentWalk):
         return not ignored and not is_own and below != self._skip
 
     def _counts(self, entry: os.DirEntry[str], path: str, ignored: bool) -> bool:
+        """Return whether an entry is a file or link that is not ignored."""
         below = path + entry.name
         if not ignored and not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
             self._leave_out(below, "")
@@ -355,7 +379,7 @@ class CopyWalk(ContentWalk):
         return not ignored
 
     def _leave_out(self, path: str, why: str) -> None:
-        """What does not count is a difference all the same: it has to be cleared away."""
+        """List a path that is not part of the content, but must be removed from the copy."""
         self.left_out[path] = why
         self.version += 1
 
@@ -363,12 +387,13 @@ class CopyWalk(ContentWalk):
 def _missing(
     layout: Layout, actual: Mapping[str, Entry], paths: Iterable[str]
 ) -> dict[str, Content]:
-    """What is not there as it should be, of these paths."""
+    """Return those of `paths` that are not in the copy as the layout wants them."""
     wanted = {path: layout.contents[path] for path in paths if path in layout.contents}
-    return {path: one for path, one in wanted.items() if not _is_so(actual.get(path), one)}
+    return {path: one for path, one in wanted.items() if not _is_as_planned(actual.get(path), one)}
 
 
-def _is_so(entry: Entry | None, one: Content) -> bool:
+def _is_as_planned(entry: Entry | None, one: Content) -> bool:
+    """Return whether a path has exactly the planned content, mode and time."""
     if entry is None or entry[5] is None or one.kind == "dir":
         return False
     if one.kind == "link":
@@ -378,14 +403,15 @@ def _is_so(entry: Entry | None, one: Content) -> bool:
 
 
 def _is_same(entry: Entry | None, one: Content) -> bool:
-    """Whether a path is what a snapshot would take for the same."""
+    """Return whether a snapshot would treat the path as equal to the planned content."""
     if entry is None or entry[5] is None:
         return one.kind == "dir"
     is_program_too = one.kind == "link" or not (entry[4] ^ one.mode) & stat.S_IXUSR
     return entry[5].hex() == one.id and is_program_too
 
 
-def _put(ground: OpenDirectory, path: str, one: Content, data: bytes) -> None:
+def _write_content(ground: OpenDirectory, path: str, one: Content, data: bytes) -> None:
+    """Write one file or link of the layout."""
     if one.kind == "link":
         ground.link(path, os.fsdecode(data))
     else:
@@ -393,7 +419,8 @@ def _put(ground: OpenDirectory, path: str, one: Content, data: bytes) -> None:
 
 
 def refuse_twins(paths: Iterable[str], folder: str) -> None:
-    """Names that differ only in case cannot lie on a file system that ignores it."""
+    """Raise `NotClean` if two paths differ only in case and `folder` is on a file system that
+    ignores it."""
     if not ignores_case(folder):
         return
     known: dict[str, str] = {}

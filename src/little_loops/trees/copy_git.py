@@ -1,7 +1,7 @@
-"""Give a clean copy a `.git` of its own: the project's commit as its only ref, no remotes, no hooks.
+"""Give a clean copy its own `.git`: the project's commit as the only ref, no remotes, no hooks.
 
-Objects are read from the user's repository, never written there.  It is made again for every check:
-the one before may have left hooks or commits in it.
+Objects are read from the user's repository, which is never written to. The directory is created
+again whenever anything in it has changed: a check may have left hooks or commits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
 
 
 class Checkout(NamedTuple):
-    """What is checked out in the user's repository; no commit before the first one."""
+    """What is checked out in the user's repository; `commit` is None before the first commit."""
 
     git_dir: str
     common_dir: str
@@ -41,44 +41,45 @@ class Checkout(NamedTuple):
 
 
 class CopyRepository:
-    """The `.git` of one copy; `kept` is where the index for its commit is saved."""
+    """The `.git` of one copy; `kept` is the directory where the index of its commit is cached."""
 
     def __init__(self, rules: Rules, top: str, kept: str) -> None:
         self._rules = rules
         self._top = top
         self._kept = kept
         self._checkout: Checkout | None = None
-        self._head: object = None
+        self._head_files: object = None
         self._made: object = None
 
     def lay_out(self, git: Git) -> None:
-        checkout = self._look(git)
+        """Create the `.git` again, unless it is unchanged since the last call."""
+        checkout = self._current_checkout(git)
         place = os.path.join(self._top, GIT)
         if self._made is not None and self._made == (checkout, _stamps(place)):
             return
         self._made = None
         with OpenDirectory(self._top) as ground:
             ground.remove_all(GIT)
-            for path, data in _files(self._rules, checkout).items():
+            for path, data in _git_files(self._rules, checkout).items():
                 ground.write(f"{GIT}/{path}", data, FILE_MODE)
             for folder in ("objects/pack", "refs/heads", "refs/tags"):
-                ground.make(f"{GIT}/{folder}")
+                ground.mkdir(f"{GIT}/{folder}")
             if checkout.commit is not None:
                 _add_index(git, ground, checkout.commit, self._kept)
         self._made = (checkout, _stamps(place))
 
-    def _look(self, git: Git) -> Checkout:
-        """What is checked out; git is asked again only if its files say that it may be another."""
-        if self._checkout is not None and self._head is not None:
-            if _head(self._checkout) == self._head:
+    def _current_checkout(self, git: Git) -> Checkout:
+        """Return what is checked out; run git only if HEAD or its ref have changed since."""
+        if self._checkout is not None and self._head_files is not None:
+            if _read_head(self._checkout) == self._head_files:
                 return self._checkout
         self._checkout = _checkout(git, self._rules.project)
-        self._head = _head(self._checkout)
+        self._head_files = _read_head(self._checkout)
         return self._checkout
 
 
-def _head(checkout: Checkout) -> object:
-    """What decides which commit is checked out; none if that is not known to be in files."""
+def _read_head(checkout: Checkout) -> object:
+    """Return the content of HEAD and of its ref, to detect a change; None if no file has the ref."""
     head = store_files.read(os.path.join(checkout.git_dir, "HEAD"))
     if head is None or not head.startswith(b"ref: "):
         return head
@@ -89,7 +90,7 @@ def _head(checkout: Checkout) -> object:
 
 
 def _stamps(place: str) -> list[tuple[str, int, int, int]]:
-    """Enough to see that nobody has changed anything in a directory."""
+    """Return path, ctime, inode and size of everything below a directory, to detect a change."""
     found = []
     for folder, _, names in os.walk(place):
         for path in (folder, *(os.path.join(folder, name) for name in names)):
@@ -99,24 +100,26 @@ def _stamps(place: str) -> list[tuple[str, int, int, int]]:
 
 
 def _checkout(git: Git, project: str) -> Checkout:
+    """Ask git for the project's git directory, branch and commit."""
     places = ["--absolute-git-dir", "--git-common-dir"]
     head = ["HEAD^{commit}", "--symbolic-full-name", "HEAD"]
     answer = git.read(project, ["rev-parse", *places, *head])
     if answer.code == 0:
         git_dir, common, commit, branch = os.fsdecode(answer.out).split("\n")[:4]
-        return Checkout(git_dir, _full(project, common), branch, commit)
+        return Checkout(git_dir, _absolute(project, common), branch, commit)
     answer = git.read(project, ["rev-parse", *places])
     if answer.code != 0:
         raise StoreError(f"git cannot be used here: {answer.complaint}")
     git_dir, common = os.fsdecode(answer.out).split("\n")[:2]
-    return Checkout(git_dir, _full(project, common), "refs/heads/main", None)
+    return Checkout(git_dir, _absolute(project, common), "refs/heads/main", None)
 
 
-def _full(project: str, path: str) -> str:
+def _absolute(project: str, path: str) -> str:
     return os.path.realpath(os.path.join(project, path))
 
 
-def _files(rules: Rules, checkout: Checkout) -> dict[str, bytes]:
+def _git_files(rules: Rules, checkout: Checkout) -> dict[str, bytes]:
+    """Return the files of the new `.git`, by path."""
     commit, branch = checkout.commit, checkout.branch
     is_long = commit is not None and len(commit) > SHA1_CHARS
     config = CONFIG.format(version=int(is_long)) + (SHA256 if is_long else "")
@@ -136,7 +139,10 @@ def _files(rules: Rules, checkout: Checkout) -> dict[str, bytes]:
 
 
 def _excluded(rules: Rules) -> bytes:
-    """What was ignored at the start is ignored here, also where it is a link now."""
+    """Return the lines of `info/exclude`: everything that was ignored when the run started.
+
+    It must be ignored here, too, even where the copy has a link in its place.
+    """
     paths = [*rules.linked, *rules.nested, *(one.path for one in rules.files)]
     lines = [os.fsencode(literal(rules.prefix + path)) + b"\n" for path in paths]
     own = b"".join(line for line in lines if line.count(b"\n") == 1)
@@ -144,7 +150,7 @@ def _excluded(rules: Rules) -> bytes:
 
 
 def _add_index(git: Git, ground: OpenDirectory, commit: str, kept: str) -> None:
-    """The index of the commit, read once for every commit."""
+    """Write the index of the commit; git creates it once per commit, then it is cached in `kept`."""
     saved = os.path.join(kept, "index")
     data = store_files.read(saved) if store_files.read(f"{saved}.of") == commit.encode() else None
     if data is None:

@@ -1,7 +1,8 @@
-"""Decide what is to lie at each path of a clean copy.
+"""Decide what each path of a clean copy contains.
 
-The snapshot, with protected paths by their reference; ignored files as they were at the start; ignored
-directories as links or shadows (`shadows`).  Links that lead into the project lead into the copy.
+Most paths come from the snapshot, protected paths from their reference, ignored files from the
+start of the run. Ignored directories become links or shadows (`shadows`). Links into the project
+lead into the copy instead.
 
 Not here: writing it (`copies`).
 """
@@ -31,9 +32,9 @@ by a tool that compares times, such as `make`, and never taken for the product o
 
 
 class Content(NamedTuple):
-    """What is to lie at a path of the copy; `data` if it is not in the store.
+    """The planned content of a path; `data` is set if it is not in the store.
 
-    `time_ns` is when it was last changed, where that must not be the time of writing.
+    `time_ns` is its modification time, if that must not be the time of writing.
     """
 
     kind: str
@@ -44,24 +45,24 @@ class Content(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """All of a copy: contents by path, and the directories they need."""
+    """A planned copy: contents by path, and all directories they need."""
 
     contents: Mapping[str, Content]
     folders: frozenset[str]
 
 
 class _Snapshot(NamedTuple):
-    """What follows from ids alone: contents outside ignored directories, protected paths in them."""
+    """The part of a plan that follows from ids alone: contents outside ignored directories, and
+    protected paths inside them."""
 
     contents: dict[str, Content]
     ignored: tuple[Guarded, ...]
 
 
 class Place(NamedTuple):
-    """What is copied and where to: the largest directory of which there is a copy.
+    """The directory `real`, its copy, and the project's `prefix` in both (`a/b/`, or empty).
 
-    What leads into `real` leads into `copy` there.  `prefix` is where the paths of a layout begin
-    in it (`a/b/`, or empty).
+    Links into `real` lead into `copy` instead.
     """
 
     real: str
@@ -70,7 +71,7 @@ class Place(NamedTuple):
 
 
 class Planner:
-    """Layouts for one copy, as long as nothing has changed the same one."""
+    """Plans the layouts of one copy, and returns the previous plan while its inputs are unchanged."""
 
     def __init__(self, store: TreeStore, rules: Rules, place: Place) -> None:
         self._store = store
@@ -82,13 +83,17 @@ class Planner:
         self._last: tuple[object, Layout] | None = None
 
     def plan(self, project: str, reference: str | None, links: bool, existing_only: bool) -> Layout:
-        """Without a reference nothing is protected."""
+        """Return the layout of the snapshot `project` with protected paths of the guard
+        `reference`.
+
+        Without a reference nothing is protected; without `links`, ignored directories are left out.
+        """
         # Permission bits are no part of an id.
         key = (project, reference, existing_only, self._store.modes(project))
         if self._before is None or self._before[0] != key:
             self._before = (key, self._snapshot(project, reference, existing_only))
         snapshot = self._before[1]
-        linked = self._linked(snapshot) if links else {}
+        linked = self._plan_ignored(snapshot) if links else {}
         if self._last is None or self._last[0] != (key, linked):
             contents = snapshot.contents | {path: _content(one) for path, one in linked.items()}
             folders = {path for path, one in contents.items() if one.kind == "dir"}
@@ -97,14 +102,17 @@ class Planner:
         return self._last[1]
 
     def _snapshot(self, project: str, reference: str | None, existing_only: bool) -> _Snapshot:
+        """Plan everything except the content of ignored directories."""
         with self._store.using():
             tree = self._store.guard_of_tree(project)
             guard = Guard({}) if reference is None else self._store.guard(reference)
-        wanted = {one.path: Content(*one[1:4], time_ns=LONG_AGO_NS) for one in self._rules_files()}
+        wanted = {
+            one.path: Content(*one[1:4], time_ns=LONG_AGO_NS) for one in self._ignored_files()
+        }
         wanted |= {
             path: Content(*one[1:4])
             for path, one in tree.paths.items()
-            if one.kind != "dir" and self._is_of_tree(path, guard, existing_only)
+            if one.kind != "dir" and self._comes_from_snapshot(path, guard, existing_only)
         }
         ignored = []
         for path, one in guard.paths.items():
@@ -115,10 +123,10 @@ class Planner:
             else:
                 before = wanted.get(path)
                 wanted[path] = Content(*one[1:4], time_ns=before and before.time_ns)
-        return _Snapshot(wanted | self._links(wanted), tuple(ignored))
+        return _Snapshot(wanted | self._redirected_links(wanted), tuple(ignored))
 
-    def _links(self, wanted: Mapping[str, Content]) -> dict[str, Content]:
-        """Links with a whole path may lead back into the project; those of the copy do not."""
+    def _redirected_links(self, wanted: Mapping[str, Content]) -> dict[str, Content]:
+        """Return the links that lead into the project by an absolute path, redirected to the copy."""
         store = self._store
         links = {
             path: one
@@ -136,7 +144,8 @@ class Planner:
                 found[path] = _content(Wanted("link", one.mode, os.fsencode(other)))
         return found
 
-    def _linked(self, snapshot: _Snapshot) -> dict[str, Wanted]:
+    def _plan_ignored(self, snapshot: _Snapshot) -> dict[str, Wanted]:
+        """Plan the links and shadows that stand for ignored directories and large ignored files."""
         folders = self._folders()
         replaced = {
             one.path: self._replacement(one)
@@ -150,11 +159,13 @@ class Planner:
         files = {path: replaced.get(path) or link_to(full) for path, full in self._large_files()}
         return files | {path.removeprefix(prefix): one for path, one in shadows.items()}
 
-    def _rules_files(self) -> Iterator[Guarded]:
+    def _ignored_files(self) -> Iterator[Guarded]:
+        """Yield the small files that were ignored when the run started."""
         for one in self._rules.files:
             yield Guarded(one.path, "link" if stat.S_ISLNK(one.mode) else "file", one.mode, one.id)
 
-    def _is_of_tree(self, path: str, guard: Guard, existing_only: bool) -> bool:
+    def _comes_from_snapshot(self, path: str, guard: Guard, existing_only: bool) -> bool:
+        """Return whether a path has the snapshot's content, not that of the protected reference."""
         if path in guard.paths or existing_only:
             return path not in guard.paths
         return is_cache(path) or not is_protected(self._protected, path)
@@ -162,12 +173,13 @@ class Planner:
     def is_protected(self, path: str) -> bool:
         return not is_cache(path) and is_protected(self._protected, path)
 
-    def is_fixed(self, path: str, existing_only: bool) -> bool:
-        """Whether a file that is not in the layout must not be there."""
+    def must_be_absent(self, path: str, existing_only: bool) -> bool:
+        """Return whether a file that is not in the layout must be removed from the copy."""
         return not existing_only and self.is_protected(path)
 
     def _folders(self) -> tuple[str, ...]:
-        """Directories that were ignored at the start, or repositories of their own, and are there."""
+        """Return the directories that are linked: ignored at the start, or repositories, and still
+        there."""
         found = (*self._rules.linked, *self._rules.nested)
         return tuple(
             path
@@ -177,13 +189,14 @@ class Planner:
         )
 
     def _large_files(self) -> Iterator[tuple[str, str]]:
+        """Yield path and full path of the large ignored files that still exist."""
         for path in self._rules.linked:
             full = os.path.join(self._rules.project, path)
             if os.path.isfile(full) and not os.path.islink(full):
                 yield path, full
 
     def _differs(self, one: Guarded) -> bool:
-        """Whether a protected path in a linked directory is not what its reference says."""
+        """Return whether a protected path in a linked directory differs from its reference."""
         full = os.path.join(self._rules.project, one.path)
         try:
             info = os.lstat(full)
@@ -198,6 +211,7 @@ class Planner:
         return info.st_mode != one.mode or object_id(b"blob", data).hex() != one.id
 
     def _replacement(self, one: Guarded) -> Wanted:
+        """Return the stored content of a protected path."""
         stored = self._store.stored(one.path, one.kind == "link", one.mode, one.id)
         return Wanted(one.kind, one.mode, stored.data)
 

@@ -1,14 +1,14 @@
-"""The files of a store besides git's own: where it is, who uses it, what runs it knows.
+"""The files of a tree store besides git's own.
 
 STATE/trees/NAME-HASH/
-  id            names this store; a run remembers it
+  id            identifies this store; each run records it
   project       the real path of the project
-  lock          shared while a snapshot is taken or restored, alone to pack and to prune
-  packed        counts how often objects were moved
+  lock          shared while a snapshot is taken or restored, exclusive to pack and to prune
+  packed        counts how often the packs were rewritten
   unstored      content that was too large: id, size, SHA-256
-  times.json    what was found out about files, so that they need not be read again
-  runs/RUN      ids that this run has recorded, a line each
-  modes/ID      permission bits of a snapshot's files, where they are not the usual ones
+  times.json    caches the times of files, so that unchanged ones need not be read again
+  runs/RUN      the ids that a run has recorded, one per line
+  modes/ID      the permission bits of a snapshot's files, unless they are the usual ones
   git/          a bare repository
 """
 
@@ -31,7 +31,7 @@ from little_loops.trees.git import Git, is_inside
 
 STORES, COPIES = "trees", "copies"
 LOCK_WAIT_S = 600.0
-LOCK_LOOK_S = 0.01
+LOCK_POLL_S = 0.01
 CONFIG = b"""\
 [core]
 \trepositoryformatversion = 0
@@ -66,7 +66,7 @@ ATTRIBUTES = b"* -text -filter -ident -eol -working-tree-encoding !diff\n"
 
 
 class StoreFiles(NamedTuple):
-    """The directory of a store; nothing is opened before it is needed."""
+    """The paths of a store's files; opens nothing."""
 
     path: str
     project: str
@@ -84,6 +84,7 @@ class StoreFiles(NamedTuple):
 
 
 def store_of(project: str, home: str) -> StoreFiles:
+    """Return the paths of a project's store; raise `StoreError` if they are inside the project."""
     real = os.path.realpath(project)
     if is_inside(os.path.realpath(home), real):
         raise StoreError(
@@ -94,16 +95,16 @@ def store_of(project: str, home: str) -> StoreFiles:
 
 
 def create(files: StoreFiles) -> None:
-    """Make an empty store; whole, or not at all."""
+    """Create an empty store, atomically; keep the existing one if another process was faster."""
     parent = os.path.dirname(files.path)
     try:
         os.makedirs(parent, mode=PRIVATE_FOLDER, exist_ok=True)
         new = f"{files.path}.new-{os.urandom(6).hex()}"
-        _lay_out(new, files.project)
+        _create_files(new, files.project)
         try:
             os.rename(new, files.path)
         except OSError:
-            import shutil  # somebody else was faster
+            import shutil  # another process was faster
 
             shutil.rmtree(new, ignore_errors=True)
             if not os.path.isdir(files.path):
@@ -113,7 +114,8 @@ def create(files: StoreFiles) -> None:
         raise _store_failure(error, "make", files.path) from error
 
 
-def _lay_out(root: str, project: str) -> None:
+def _create_files(root: str, project: str) -> None:
+    """Create the directories and initial files of a store."""
     os.mkdir(root, PRIVATE_FOLDER)
     for folder in FOLDERS:
         os.mkdir(os.path.join(root, folder), PRIVATE_FOLDER)
@@ -131,10 +133,10 @@ def _lay_out(root: str, project: str) -> None:
 
 
 def check(files: StoreFiles) -> str:
-    """The name of a store that is there and whole; `StoreError` otherwise."""
+    """Return the id of a store; raise `StoreError` if files are missing or other users have access."""
     for name in ("git/HEAD", "git/config", "git/info/attributes", "git/refs", "git/objects/pack"):
         if not os.path.lexists(files.place(name)):
-            raise _lost(files.place(name))
+            raise _missing(files.place(name))
     info = os.stat(files.path)
     if info.st_uid != os.geteuid() or info.st_mode & 0o077:
         raise StoreError(
@@ -143,11 +145,11 @@ def check(files: StoreFiles) -> str:
         )
     id = read(files.place("id"))
     if id is None:
-        raise _lost(files.place("id"))
+        raise _missing(files.place("id"))
     return id.decode("ascii", "replace")
 
 
-def _lost(path: str) -> StoreError:
+def _missing(path: str) -> StoreError:
     return StoreError(
         f"`{path}` is missing from the tree store",
         "files stored there can no longer be compared or restored",
@@ -160,6 +162,8 @@ def _store_failure(error: OSError, doing: str, path: str) -> StoreError:
 
 
 def read(path: str) -> bytes | None:
+    """Return the content of a file, or None if there is none; raise `StoreError` if it cannot be
+    read."""
     try:
         return read_plain(path)
     except FileNotFoundError:
@@ -169,7 +173,7 @@ def read(path: str) -> bytes | None:
 
 
 def replace(path: str, data: bytes, *, sync: bool = False) -> None:
-    """Put a file in place whole."""
+    """Write a file atomically; with `sync`, also flush it to the disk."""
     temporary = f"{path}.tmp-{os.urandom(6).hex()}"
     try:
         descriptor = os.open(temporary, NEW, PRIVATE_FILE)
@@ -187,7 +191,7 @@ def replace(path: str, data: bytes, *, sync: bool = False) -> None:
 
 
 def append(path: str, data: bytes) -> None:
-    """Add a line to a file, synced."""
+    """Append to a file and flush it to the disk."""
     try:
         is_new = not os.path.lexists(path)
         descriptor = open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
@@ -211,7 +215,7 @@ def _sync(folder: str) -> None:
 
 
 def read_json(path: str) -> Any:
-    """None if it is not there or not readable: such files only save time."""
+    """Return the parsed content of a cache file; None if it is missing or damaged."""
     try:
         return json.loads(read(path) or b"null")
     except ValueError:
@@ -220,21 +224,24 @@ def read_json(path: str) -> Any:
 
 @contextmanager
 def locked(files: StoreFiles, git: Git, *, alone: bool = False) -> Iterator[None]:
-    """Use the store beside others, or alone."""
+    """Hold the store's lock: shared, or exclusive if `alone`."""
     path = files.place("lock")
     try:
         descriptor = open_plain(path, os.O_RDWR)
     except OSError as error:
-        raise _lost(path) from error
+        raise _missing(path) from error
     try:
-        wait_for(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, git, path)
+        lock_file(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, git, path)
         yield
     finally:
         os.close(descriptor)
 
 
-def wait_for(descriptor: int, kind: int, git: Git, path: str) -> None:
-    """Lock an open file until it is closed."""
+def lock_file(descriptor: int, kind: int, git: Git, path: str) -> None:
+    """Lock an open file until it is closed.
+
+    Raises `Interrupted` if `git` is to stop, and `StoreError` after `LOCK_WAIT_S`.
+    """
     until = time.monotonic() + LOCK_WAIT_S
     while True:
         try:
@@ -244,6 +251,6 @@ def wait_for(descriptor: int, kind: int, git: Git, path: str) -> None:
             git.check()
             if time.monotonic() > until:
                 raise StoreError(f"`{path}` has been held for {LOCK_WAIT_S:g} s") from None
-            time.sleep(LOCK_LOOK_S)
+            time.sleep(LOCK_POLL_S)
         except OSError as error:
             raise _store_failure(error, "lock", path) from error

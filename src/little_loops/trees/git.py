@@ -1,7 +1,7 @@
-"""Run git: for the store under settings of our own, for the user's repository only to read.
+"""Run git: on the store with fixed settings, on the user's repository for reading only.
 
-The program is looked up once, never inside the project.  No variable of git's own is passed on, so
-neither the user's shell nor an agent decides which repository is meant.
+The program is looked up once, and never inside the project. None of git's environment variables are
+passed on, so neither the user's shell nor an agent can choose another repository.
 
 Not here: what the answers mean (`rules`, `objects`, `store`).
 """
@@ -25,7 +25,7 @@ OLDEST = (2, 25)
 DEADLINE_S = 600.0
 KILL_GRACE_S = 2.0
 COMPLAINT_CHARS = 400
-# Older versions do not know GIT_CONFIG_GLOBAL; they find no file in a home that is not there.
+# Older versions ignore GIT_CONFIG_GLOBAL; a home that does not exist has no configuration.
 NOWHERE = "/nonexistent"
 STORE_VARIABLES = {
     "GIT_ATTR_NOSYSTEM": "1",
@@ -51,7 +51,7 @@ Sink = Callable[[bytes], None]
 
 
 class Interrupted(Exception):
-    """Work on a tree ended early; done again, it gives the same result."""
+    """Work on a tree was stopped early; repeating it gives the same result."""
 
     def __init__(self, by: Literal["stop", "deadline"]) -> None:
         super().__init__(by)
@@ -65,10 +65,10 @@ class Answer(NamedTuple):
 
 
 class Git(NamedTuple):
-    """The program, the user's environment, and what may end it early.
+    """The git program, the user's environment, and the conditions that stop it early.
 
-    `ends_at` is a deadline by `time.monotonic`; without one, each child has `DEADLINE_S`.  A flag in
-    `urgent` counts when it was raised twice.
+    `ends_at` is a deadline by `time.monotonic`; without one, each process may take `DEADLINE_S`.
+    `stop` stops the work when it is raised once, `urgent` when it is raised twice.
     """
 
     program: str
@@ -78,12 +78,12 @@ class Git(NamedTuple):
     urgent: StopFlag | None = None
 
     def bounded(self, deadline_s: float | None, stop: StopFlag | None = None) -> Git:
-        """The same git for one piece of work that may take so long."""
+        """Return a copy that must finish within `deadline_s`, and before `stop` is raised if given."""
         ends_at = None if deadline_s is None else time.monotonic() + deadline_s
         return self._replace(ends_at=ends_at, stop=stop or self.stop)
 
     def check(self) -> None:
-        """Raise `Interrupted` if the work is to end; called between files."""
+        """Raise `Interrupted` if the deadline has passed or a stop was requested."""
         if self.stop is not None and self.stop.count:
             raise Interrupted("stop")
         if self.urgent is not None and self.urgent.is_urgent:
@@ -94,12 +94,12 @@ class Git(NamedTuple):
     def store(
         self, git_dir: str, words: Sequence[str], stdin: bytes = b"", sink: Sink | None = None
     ) -> Answer:
-        """Run git on the store."""
+        """Run git on the store, with fixed settings. Output goes to `sink`, or into the answer."""
         env = {"PATH": self.environ.get("PATH", os.defpath), **STORE_VARIABLES}
         return self._run([self.program, f"--git-dir={git_dir}", *words], env, stdin, sink)
 
     def read(self, directory: str, words: Sequence[str]) -> Answer:
-        """Read the user's repository, with the user's configuration."""
+        """Run a reading git command in the user's repository, with the user's configuration."""
         env = {
             name: text for name, text in self.environ.items() if not name.startswith("GIT_")
         } | READING_VARIABLES
@@ -109,6 +109,8 @@ class Git(NamedTuple):
     def _run(
         self, argv: Sequence[str], env: Mapping[str, str], stdin: bytes, sink: Sink | None
     ) -> Answer:
+        """Run git and wait; raise `Interrupted` on a stop or at the deadline, `StoreError` if it
+        cannot start."""
         self.check()
         out, err = bytearray(), bytearray()
         left_s = DEADLINE_S if self.ends_at is None else self.ends_at - time.monotonic()
@@ -129,11 +131,11 @@ class Git(NamedTuple):
         if ended.cut_by != "none":
             raise Interrupted("stop" if ended.cut_by == "stop" else "deadline")
         code = -1 if ended.exit_code is None else ended.exit_code
-        return Answer(code, bytes(out), _complaint(err, code))
+        return Answer(code, bytes(out), _error_text(err, code))
 
 
 def find_git(project: str, environ: Mapping[str, str], stop: StopFlag | None = None) -> Git:
-    """The user's git; `StoreError` if there is none, or one that is too old."""
+    """Return the git on PATH, outside the project; raise `StoreError` if missing or too old."""
     home = os.path.realpath(project)
     safe = [
         each
@@ -159,11 +161,12 @@ def _check_version(git: Git) -> None:
 
 
 def is_inside(path: str, directory: str) -> bool:
-    """Whether an absolute path is the directory or lies in it."""
+    """Return whether an absolute path is the directory itself or below it."""
     return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
-def _complaint(err: bytes | bytearray, code: int) -> str:
+def _error_text(err: bytes | bytearray, code: int) -> str:
+    """Return git's error output on one line, or else its exit code."""
     lines = err.decode("utf-8", "replace").split("\n")
     said = " | ".join(line.strip() for line in lines if line.strip())
     return said[-COMPLAINT_CHARS:] or f"git exited with {code}"

@@ -1,14 +1,14 @@
-"""Look at the protected paths, and say what differs between two looks.
+"""Read the protected paths, and compare two such readings.
 
-Every file is read: neither its size nor its times are believed.  A guard is a list (path, kind, all
-permission bits, id of the content) and a tree with the content, both in the store under one id.
-Protected are what the patterns match, everything in a directory they match, and what a protected
-link leads to inside the project.  Ignored or not makes no difference, except in directories of
-installed packages that were ignored: there only patterns that name the directory apply.
+Every file is read: sizes and times are not trusted. A guard is a list (path, kind, all permission
+bits, content id) and a tree with the content, stored under one id. Protected paths are those that
+match a pattern, everything in a matching directory, and whatever a protected link leads to inside
+the project. It makes no difference whether they are ignored, except in ignored directories of
+installed packages: there, only patterns that name the directory apply.
 
-A git repository that somebody makes inside the project later is left out.  A `git init` in a directory
-that the reference knows hides nothing.  The `.git` of a repository is never looked at: it changes
-with every command.  Anything else of that name is an ordinary file or directory.
+A git repository that is created inside the project during the run is left out; but a `git init` in
+a directory that the reference knows hides nothing. The `.git` of a repository is never read: it
+changes with every command. Anything else of that name is an ordinary file or directory.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ GIT_DIRECTORY = "it belongs to a git repository"
 
 
 class Guarded(NamedTuple):
-    """A protected path; `id` is empty for a directory and for what cannot be read.
+    """A protected path; `id` is empty for a directory and for an unreadable path.
 
-    `led` if no pattern matches it, but a protected link leads to it.
+    `led` is true if no pattern matches the path, but a protected link leads to it.
     """
 
     path: str
@@ -57,22 +57,25 @@ class Guarded(NamedTuple):
 
 
 class Guard(NamedTuple):
-    """All protected paths at one moment; `led_to` is where protected links lead."""
+    """All protected paths at one moment; `led_to` are the paths that protected links lead to."""
 
     paths: Mapping[str, Guarded]
     led_to: tuple[str, ...] = ()
 
     def links(self) -> list[str]:
+        """Return the paths that are links, sorted."""
         return sorted(path for path, one in self.paths.items() if one.kind == "link")
 
 
 def encode(guard: Guard) -> bytes:
+    """Encode a guard as JSON lines: first the link targets, then one path per line."""
     lines: list[object] = [{"led_to": guard.led_to}]
     lines += [list(guard.paths[path]) for path in sorted(guard.paths)]
     return "".join(f"{json.dumps(line)}\n" for line in lines).encode("ascii")
 
 
 def decode(data: bytes) -> Guard:
+    """Decode the output of `encode`; raise `StoreError` if it is damaged."""
     try:
         head, *lines = [json.loads(line) for line in data.splitlines()]
         found = [Guarded(*line) for line in lines]
@@ -82,18 +85,19 @@ def decode(data: bytes) -> Guard:
 
 
 def store_guard(guard: Guard, writer: PackWriter) -> bytes:
-    """Put a guard into the store; its id."""
+    """Write a guard's list and tree to the pack. Return the guard's id."""
     root: dict[str, object] = {}
     for one in guard.paths.values():
         if one.kind in ("file", "link") and one.id:
-            _plant(root, one)
+            _insert(root, one)
     entries = [TreeEntry(PLAIN, LIST, writer.add(b"blob", encode(guard)))]
     if root:
         entries.append(TreeEntry(DIRECTORY, FILES, _store_tree(root, writer)))
     return writer.add(b"tree", tree_data(entries))
 
 
-def _plant(root: dict[str, object], one: Guarded) -> None:
+def _insert(root: dict[str, object], one: Guarded) -> None:
+    """Add a path to a nested dict of directories, which has a `TreeEntry` per file."""
     *above, name = one.path.split("/")
     for part in above:
         below = root.setdefault(part, {})
@@ -104,6 +108,7 @@ def _plant(root: dict[str, object], one: Guarded) -> None:
 
 
 def _store_tree(node: dict[str, object], writer: PackWriter) -> bytes:
+    """Write a nested dict of directories as tree objects. Return the id of the root."""
     entries = []
     for name, item in node.items():
         if isinstance(item, dict):
@@ -117,26 +122,29 @@ def _store_tree(node: dict[str, object], writer: PackWriter) -> bytes:
 
 
 def compare(reference: Guard, now: Guard) -> list[PathChange]:
-    """What differs, in the order of paths; a directory counts where nothing in it does.
+    """Return the paths that differ, sorted; a directory only if nothing inside it was added or
+    deleted.
 
-    A link that is new protects nothing: what only it leads to was not protected before.
+    A path that only a new link leads to was not protected before, so it does not count as added.
     """
     before, after = reference.paths, now.paths
     changes = [
         change
         for path in sorted(before.keys() | after.keys())
-        if (change := _change(path, before.get(path), after.get(path))) is not None
-        and (change.kind != "added" or not after[path].led or _is_led(path, reference))
+        if (change := _difference(path, before.get(path), after.get(path))) is not None
+        and (change.kind != "added" or not after[path].led or _is_link_target(path, reference))
     ]
-    busy = {above for change in changes for above in _above(change.path)}
+    busy = {above for change in changes for above in _ancestors(change.path)}
     return [change for change in changes if change.kind == "changed" or change.path not in busy]
 
 
-def _is_led(path: str, reference: Guard) -> bool:
+def _is_link_target(path: str, reference: Guard) -> bool:
+    """Return whether the reference's links lead to the path or to a directory above it."""
     return any(is_inside(path, root) for root in reference.led_to)
 
 
-def _change(path: str, before: Guarded | None, after: Guarded | None) -> PathChange | None:
+def _difference(path: str, before: Guarded | None, after: Guarded | None) -> PathChange | None:
+    """Return how a path differs between two guards; None if it does not."""
     if before is None:
         return PathChange(path, "added")
     if after is None:
@@ -144,21 +152,22 @@ def _change(path: str, before: Guarded | None, after: Guarded | None) -> PathCha
     return None if before[:4] == after[:4] else PathChange(path, "changed")
 
 
-def _above(path: str) -> Iterator[str]:
+def _ancestors(path: str) -> Iterator[str]:
+    """Yield the directories above a relative path, the nearest first."""
     while path := path.rpartition("/")[0]:
         yield path
 
 
 def is_protected(patterns: Patterns, path: str) -> bool:
-    """Whether patterns match a file that need not be there."""
+    """Return whether the patterns protect a path, which need not exist."""
     return patterns.cover(os.fsencode(path))
 
 
-# ── looking ────────────────────────────────────────────────────────────────────────────────────
+# ── reading ────────────────────────────────────────────────────────────────────────────────────
 
 
 class Searched:
-    """A directory that was searched: names that match, directories to search, as of `stamp`."""
+    """A directory that was searched, as of `stamp`: matching names, and subdirectories to search."""
 
     __slots__ = ("dirs", "matches", "stamp")
 
@@ -169,10 +178,10 @@ class Searched:
 
 
 class GuardWalk:
-    """The protected paths of one run, from snapshot to snapshot."""
+    """Reads the protected paths of one run; remembers between snapshots which names match."""
 
     def __init__(self, rules: Rules) -> None:
-        self.left_out: dict[str, str] = {}  # what is not watched, and why
+        self.left_out: dict[str, str] = {}  # paths that are not watched, and why
         self._rules = rules
         self._directories = frozenset(rules.directories)
         self._protected = rules.protected()
@@ -194,9 +203,10 @@ class GuardWalk:
         reference: Guard | None = None,
         also: Iterable[str] = (),
     ) -> Guard:
-        """Read all protected paths; `also` are others to look at, if they exist.
+        """Read all protected paths and return them; `also` are additional paths to read if they
+        exist.
 
-        `reference` is what they will be compared with, None when there is nothing to compare yet.
+        `reference` is the guard that the result will be compared with, None for the first one.
         """
         self._intake, self._horizon, self._reference = intake, now_ns - CLOCK_NS, reference
         self._found, self._links, self._led = {}, [], False
@@ -206,29 +216,30 @@ class GuardWalk:
         try:
             if self._rules.protect:
                 self._search(fd, self._root, "")
-            led_to = self._follow(fd, (*led_before, *also))
+            led_to = self._follow_links(fd, (*led_before, *also))
         finally:
             os.close(fd)
-        self._forget_holders({} if reference is None else reference.paths)
+        self._drop_parents_of_repositories({} if reference is None else reference.paths)
         return Guard(self._found, led_to)
 
-    def _forget_holders(self, before: Mapping[str, Guarded]) -> None:
-        """A new directory with a repository in it cannot be removed, so it does not count either."""
+    def _drop_parents_of_repositories(self, before: Mapping[str, Guarded]) -> None:
+        """Drop new directories that contain a repository: they cannot be removed, so they do not
+        count."""
         for repository in self.left_out:
-            for above in _above(repository):
+            for above in _ancestors(repository):
                 if above not in before:
                     self._found.pop(above, None)
 
-    def _follow(self, fd: int, also: Iterable[str]) -> tuple[str, ...]:
-        """Look at what the links lead to, until they lead to nothing new."""
+    def _follow_links(self, fd: int, also: Iterable[str]) -> tuple[str, ...]:
+        """Read what links lead to, until there are no more links. Return their targets."""
         self._led = True
         led_to: list[str] = []
-        waiting = list(also)
-        while waiting or self._links:
-            if not waiting:
-                waiting += links_to(self._rules.project, self._links.pop())
+        pending = list(also)
+        while pending or self._links:
+            if not pending:
+                pending += links_to(self._rules.project, self._links.pop())
                 continue
-            path = waiting.pop()
+            path = pending.pop()
             if self._protected.spare(os.fsencode(path)):
                 continue  # agents may change it, whatever leads there
             if path not in self._found and path not in led_to:
@@ -237,6 +248,8 @@ class GuardWalk:
         return tuple(sorted(led_to))
 
     def _search(self, fd: int, node: Searched, path: str) -> None:
+        """Read the matching paths in an open directory and below; list names only if it has
+        changed."""
         self._intake.check()
         info = os.fstat(fd)
         stamp = (info.st_ctime_ns, info.st_mtime_ns, info.st_ino)
@@ -252,13 +265,14 @@ class GuardWalk:
             except OSError:
                 continue
             try:
-                # Here, not in `_list`: a `.git` does not change the time of the directory above.
+                # Here, not in `_list`: a new `.git` does not change the time of the directory above.
                 if path + name in self._directories or not self._leaves_out(inner, path + name):
                     self._search(inner, child, f"{path}{name}/")
             finally:
                 os.close(inner)
 
     def _list(self, fd: int, node: Searched, path: str) -> None:
+        """List an open directory: which names match, and which subdirectories may contain matches."""
         matches: list[str] = []
         dirs: dict[str, Searched] = {}
         with os.scandir(fd) as entries:
@@ -267,14 +281,15 @@ class GuardWalk:
                 if self._never_counts(fd, name, below):
                     continue
                 is_dir = entry.is_dir(follow_symlinks=False)
-                # A link in the place of a protected directory is protected as that is.
+                # A link that replaces a protected directory is protected like the directory.
                 if self._protected.match(os.fsencode(below), is_dir or entry.is_symlink()):
                     matches.append(name)
-                elif is_dir and self._is_searched(fd, name, below):
+                elif is_dir and self._may_contain_matches(fd, name, below):
                     dirs[name] = node.dirs.get(name) or Searched()
         node.matches, node.dirs = matches, dirs
 
-    def _is_searched(self, fd: int, name: str, below: str) -> bool:
+    def _may_contain_matches(self, fd: int, name: str, below: str) -> bool:
+        """Return whether to search a directory; installed packages only if a pattern names them."""
         encoded = os.fsencode(below)
         if is_too_deep(below) or not self._protected.may_match_below(encoded):
             return False
@@ -283,13 +298,15 @@ class GuardWalk:
         return not self._is_ignored(below)
 
     def _is_ignored(self, below: str) -> bool:
+        """Return whether a directory, or one above it, was ignored when the run started."""
         return any(
             self._ignored.match(self._prefix + os.fsencode(path), True)
-            for path in (below, *_above(below))
+            for path in (below, *_ancestors(below))
         )
 
     def _leaves_out(self, fd: int, path: str) -> bool:
-        """Whether a directory is a repository of which the reference has nothing."""
+        """Return whether a directory is a repository unknown to the reference, and list it as left
+        out."""
         reference = self._reference
         if reference is None or path in reference.paths or not is_repository(fd):
             return False
@@ -298,10 +315,10 @@ class GuardWalk:
         self.left_out[path] = REPOSITORY
         return True
 
-    # What is protected.
+    # Reading protected paths.
 
     def _collect_at(self, fd: int, path: str) -> None:
-        """A path that no pattern names; nothing if it is not there."""
+        """Read a path that no pattern matches, if it exists."""
         above, _, name = path.rpartition("/")
         try:
             folder = open_path(fd, above)
@@ -313,6 +330,7 @@ class GuardWalk:
             os.close(folder)
 
     def _collect(self, fd: int, name: str, path: str) -> None:
+        """Read the file, link or directory `name` in an open directory, if it is there."""
         if path in self._found:
             return
         try:
@@ -335,10 +353,11 @@ class GuardWalk:
             self._links.append(path)
 
     def _collect_directory(self, fd: int, name: str, one: Guarded) -> None:
+        """Read a protected directory and everything in it, unless it is a new repository."""
         try:
             inner = open_folder(name, fd)
         except OSError:
-            # That it cannot be entered any more is a change of its mode.
+            # It can no longer be entered, which is a change of its mode.
             self._found[one.path] = one
             return
         try:
@@ -350,17 +369,18 @@ class GuardWalk:
             os.close(inner)
 
     def _collect_all(self, fd: int, path: str) -> None:
+        """Read everything in a protected directory, except what a negative pattern excludes."""
         for inside in os.listdir(fd):
             below = f"{path}/{inside}"
             if self._protected.spare(os.fsencode(below)):
                 self._search_spared(fd, inside, below)
             elif not self._never_counts(fd, inside, below):
                 self._collect(fd, inside, below)
-            elif inside == GIT and self._came_later(path):
+            elif inside == GIT and self._is_new_repository(path):
                 self.left_out[below] = GIT_DIRECTORY
 
     def _search_spared(self, fd: int, name: str, path: str) -> None:
-        """Another pattern may protect something in a directory that a negative one spares."""
+        """Search a directory that a negative pattern excludes: another pattern may match inside it."""
         try:
             inner = open_folder(name, fd)
         except OSError:
@@ -370,17 +390,20 @@ class GuardWalk:
         finally:
             os.close(inner)
 
-    def _came_later(self, path: str) -> bool:
-        """Whether a repository was made of a directory after the start."""
+    def _is_new_repository(self, path: str) -> bool:
+        """Return whether a directory became a repository after the run had started."""
         at_start = (*self._rules.nested, *self._rules.linked)
         return self._reference is not None and not any(is_inside(path, one) for one in at_start)
 
     def _never_counts(self, fd: int, name: str, path: str) -> bool:
+        """Return whether a path is never protected: a repository's `.git`, a cache, or our own
+        files."""
         is_gits = name == GIT and is_repository(fd)
         return is_gits or self._is_cache(path) or never_counts(path)
 
 
 def _is_installed(fd: int, name: str) -> bool:
+    """Return whether a directory holds installed packages, by its name or by a file in it."""
     if name in INSTALLED:
         return True
     for mark in INSTALLED_MARKS:
@@ -393,7 +416,7 @@ def _is_installed(fd: int, name: str) -> bool:
 
 
 def open_path(fd: int, path: str) -> int:
-    """A directory below another one, through no link."""
+    """Open a directory below the open directory `fd`, without following links."""
     here = os.dup(fd)
     for part in path.split("/") if path else ():
         try:
@@ -405,9 +428,9 @@ def open_path(fd: int, path: str) -> int:
 
 
 def links_to(project: str, link: str) -> list[str]:
-    """The paths of the project that a link leads to: other links on the way, and where it ends.
+    """Return the project paths that a link leads to: other links on the way, and its final target.
 
-    Neither what lies outside nor a directory that holds the link itself.
+    Targets outside the project, and directories that contain the link itself, are left out.
     """
     passed: list[str] = []
     todo, here = _split(link), list[str]()
@@ -427,7 +450,7 @@ def links_to(project: str, link: str) -> list[str]:
         if len(passed) > MAX_LINKS:
             return passed[1:]
         if text.startswith("/"):
-            here, text = [], _below(project, text)
+            here, text = [], _relative_to_project(project, text)
         todo = _split(text) + todo
     end = "/".join(here)
     holds_it = not end or f"{link}/".startswith(f"{end}/")
@@ -435,7 +458,7 @@ def links_to(project: str, link: str) -> list[str]:
 
 
 def leads_out(project: str, link: str) -> bool:
-    """Whether a link leads to something that exists outside the project."""
+    """Return whether a link leads to something that exists outside the project."""
     end = os.path.realpath(os.path.join(project, link))
     return os.path.exists(end) and not is_inside(end, os.path.realpath(project))
 
@@ -451,6 +474,6 @@ def _split(text: str) -> list[str]:
     return [part for part in text.split("/") if part not in ("", ".")]
 
 
-def _below(project: str, path: str) -> str:
-    """An absolute path as one below the project, or as one that leaves it."""
+def _relative_to_project(project: str, path: str) -> str:
+    """Return an absolute path relative to the project; `..` if it is outside."""
     return path[len(project) :] if is_inside(path, project) else ".."

@@ -1,11 +1,11 @@
-"""Notice that somebody has changed what is installed beside the sources: `.venv`, `node_modules`.
+"""Detect that installed packages (`.venv`, `node_modules`) were changed during a run.
 
-A clean copy links these directories, so a check runs there with whatever is in them.  Nothing of them is
-read or stored: a hash for each directory, over names, sizes and times of the files in it, is enough to
-see that something was changed, and where.  Caches do not count.
+A clean copy links these directories, so a check runs there with whatever is in them. Nothing in
+them is read or stored: one hash per directory, over the names, sizes and times of its files, shows
+whether and where something was changed. Caches do not count.
 
-A file with several names is often shared with other projects by the tool that installed it.  Its `ctime`
-changes with them, so it does not count there.
+A file with several hard links is often shared with other projects by the tool that installed it.
+Its `ctime` changes with them, so it is not part of the hash.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Stamps = dict[str, dict[str, str]]
 
 
 def installed_in(rules: Rules) -> Iterator[tuple[str, str]]:
-    """The linked directories that hold installed packages: their path as it is shown, and where."""
+    """Yield the linked directories with installed packages: the path to display and the full path."""
     for path in rules.linked:
         full = os.path.join(rules.project, path)
         is_known = os.path.basename(path) in NAMES
@@ -45,14 +45,15 @@ def installed_in(rules: Rules) -> Iterator[tuple[str, str]]:
 
 
 def look(rules: Rules, git: Git) -> Stamps:
-    """What is installed now."""
+    """Return a hash for every directory of installed packages."""
     found: Stamps = {}
     for path, full in installed_in(rules):
-        _look(full, path, git, found.setdefault(path, {}))
+        _hash_directory(full, path, git, found.setdefault(path, {}))
     return found
 
 
-def _look(folder: str, path: str, git: Git, found: dict[str, str]) -> None:
+def _hash_directory(folder: str, path: str, git: Git, found: dict[str, str]) -> None:
+    """Add the hashes of a directory and all its subdirectories to `found`; skip unreadable ones."""
     git.check()
     digest, inner = blake2b(digest_size=HASH_BYTES), []
     try:
@@ -66,13 +67,14 @@ def _look(folder: str, path: str, git: Git, found: dict[str, str]) -> None:
         if entry.is_dir(follow_symlinks=False):
             inner.append(entry.name)
         else:
-            digest.update(_stamp(entry))
+            digest.update(_describe_entry(entry))
     found[path] = digest.hexdigest()
     for name in inner:
-        _look(f"{folder}/{name}", f"{path}/{name}", git, found)
+        _hash_directory(f"{folder}/{name}", f"{path}/{name}", git, found)
 
 
-def _stamp(entry: os.DirEntry[str]) -> bytes:
+def _describe_entry(entry: os.DirEntry[str]) -> bytes:
+    """Return an entry's name, mode, size, times and inode as bytes to be hashed."""
     try:
         info = entry.stat(follow_symlinks=False)
     except OSError:
@@ -84,7 +86,7 @@ def _stamp(entry: os.DirEntry[str]) -> bytes:
 
 
 def changes(before: Stamps, after: Stamps) -> Iterator[str]:
-    """A sentence for each linked directory in which something is different."""
+    """Yield a warning for each linked directory in which something has changed."""
     for top, old in before.items():
         new = after.get(top, {})
         paths = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
@@ -102,7 +104,7 @@ def to_bytes(stamps: Stamps) -> bytes:
 
 
 def from_bytes(raw: bytes) -> Stamps:
-    """Nothing from what is damaged: then nobody is accused."""
+    """Decode the output of `to_bytes`; return {} if it is damaged, so that nothing is reported."""
     try:
         plain = json.loads(zlib.decompress(raw))
         return {str(top): dict(stamps) for top, stamps in plain.items()}

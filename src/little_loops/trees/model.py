@@ -1,7 +1,7 @@
-"""What the tree store takes and gives: data only.
+"""The data types of the tree store.
 
-Paths are relative to the project, with `/`; bytes that are not UTF-8 are surrogates, as `os.fsdecode`
-makes them, so every path can be written as JSON.
+Paths are relative to the project, with `/`. Bytes that are not UTF-8 become surrogates, as in
+`os.fsdecode`, so every path can be written as JSON.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Kind = Literal["file", "link", "dir", "other"]
 
 
 class Snapshot(NamedTuple):
-    """The tree at one moment, as ids of its content.
+    """The tree at one moment, as object ids.
 
-    `tree` is what lies within the scope, `project` everything, `guard` the protected paths.
-    `unstored` are files too large to be kept, which cannot be restored; `left_out` says in words
-    what is no part of the snapshot.
+    `tree` is the part within the scope, `project` everything, `guard` the protected paths.
+    `unstored` are files too large to store, which cannot be restored; `left_out` are sentences
+    about paths that are not part of the snapshot.
     """
 
     tree: str
@@ -31,13 +31,14 @@ class Snapshot(NamedTuple):
 
 
 class GuardOnly(NamedTuple):
-    """A snapshot that was cut short after the protected paths."""
+    """A snapshot that was stopped after the protected paths were read."""
 
     guard: str
 
 
 class Restoration(NamedTuple):
-    """Paths that were put back, why others were not (`path: reason`), and what was there before.
+    """Which paths were restored, which were not (`path: reason`), and a backup of what was
+    replaced.
 
     `kept` is the id of the replaced content: a guard id for `restore`, a project id for `put_back`.
     """
@@ -48,7 +49,7 @@ class Restoration(NamedTuple):
 
 
 class StoredFile(NamedTuple):
-    """A file (or the text of a link) as it was; `mode` has all permission bits that are known."""
+    """A stored file, or a link with its target as `data`; `mode` has all permission bits known."""
 
     path: str
     kind: Literal["file", "link"]
@@ -57,7 +58,7 @@ class StoredFile(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A path of a tree for a receipt; `sha256` is of the content, or of a link's text."""
+    """A path of a tree for a receipt; `sha256` is of the content, or of a link's target."""
 
     path: str
     mode: str
@@ -65,7 +66,7 @@ class Listed(NamedTuple):
 
 
 class DiskUse(NamedTuple):
-    """Bytes on disk, for one project."""
+    """The bytes that one project uses on disk."""
 
     project: str
     store: int

@@ -1,4 +1,4 @@
-"""Permission bits of a snapshot's files: git keeps one of them, putting a file back needs all."""
+"""Save the permission bits of a snapshot's files: git keeps only one, restoring a file needs all."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ USUAL_MODES = (0o100644, 0o100755)
 
 
 class Modes(NamedTuple):
-    """Those of plain files and of programs, and the exceptions."""
+    """The usual modes of plain and of executable files, and the files that have another mode."""
 
     usual: tuple[int, ...] = USUAL_MODES
     odd: Mapping[str, int] = {}
 
     def of(self, path: str, is_program: bool) -> int:
+        """Return the mode of a file."""
         return self.odd.get(path, self.usual[is_program])
 
 
 def save_modes(path: str, found: Iterable[tuple[str, Entry]]) -> None:
-    """Write them to a file, unless they are what they nearly always are."""
+    """Write the modes to a file; remove the file if all of them are the defaults."""
     modes = {name: entry[4] for name, entry in found if stat.S_ISREG(entry[4])}
     counts = Counter(modes.values())
     usual = tuple(_most_common(counts, is_program) for is_program in (False, True))
@@ -40,6 +41,7 @@ def save_modes(path: str, found: Iterable[tuple[str, Entry]]) -> None:
 
 
 def _most_common(counts: Counter[int], is_program: bool) -> int:
+    """Return the most frequent mode among the executable, or the non-executable, files."""
     fitting = {
         mode: count for mode, count in counts.items() if bool(mode & stat.S_IXUSR) is is_program
     }
@@ -47,6 +49,7 @@ def _most_common(counts: Counter[int], is_program: bool) -> int:
 
 
 def load_modes(path: str) -> Modes:
+    """Read the modes of a snapshot; the defaults if there is no file, or it is damaged."""
     kept = store_files.read_json(path)
     try:
         return Modes(tuple(kept["usual"]), dict(kept["odd"]))

@@ -1,10 +1,10 @@
-"""Objects of git, written and looked up without starting a process.
+"""Write and look up git objects without starting a process.
 
-A snapshot writes what is new as one pack with its index, synced before anything refers to it.
-Objects are never loose: a handful of packs can be counted at every snapshot, so that one that has
-disappeared is noticed.
+A snapshot writes its new objects as one pack with an index, flushed to the disk before anything
+refers to it. There are no loose objects: a handful of packs can be listed at every snapshot, so
+that a missing one is noticed.
 
-Not here: reading objects back (`store`, by git), packing the packs (`upkeep`).
+Not here: reading objects back (`reading`, through git), merging the packs (`upkeep`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EMPTY_TREE = bytes.fromhex("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 DIRECTORY, PLAIN, PROGRAM, LINK = b"40000", b"100644", b"100755", b"120000"
 KINDS = {b"blob": 3, b"tree": 2}
 BUFFER = 1 << 20
-QUICK = 1  # zlib's level: the packs are packed again when the run has ended
+QUICK = 1  # zlib's fastest level: the packs are merged when the run has ended
 FANOUT_AT, IDS_AT = 8, 8 + 256 * 4
 INDEX_HEAD = b"\xfftOc\x00\x00\x00\x02"
 NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -35,7 +35,7 @@ TEMPORARY = "tmp_"  # what git itself calls unfinished files
 
 
 class TreeEntry(NamedTuple):
-    """A line of a tree object; `mode` as git writes it."""
+    """An entry of a tree object, with the mode as git writes it."""
 
     mode: bytes
     name: bytes
@@ -43,6 +43,7 @@ class TreeEntry(NamedTuple):
 
 
 def object_id(kind: bytes, data: bytes) -> bytes:
+    """Return the SHA-1 id that git gives to an object (`blob` or `tree`) with this content."""
     return _sha1(b"%s %d\0" % (kind, len(data)), data)
 
 
@@ -54,16 +55,17 @@ def _sha1(*pieces: bytes) -> bytes:
 
 
 def tree_data(entries: Iterable[TreeEntry]) -> bytes:
-    """A tree object; git sorts a directory as if its name ended in a slash."""
+    """Return the content of a tree object; git sorts a directory as if its name ended in a slash."""
     ordered = sorted(entries, key=lambda one: one[1] + b"/" if one[0] == DIRECTORY else one[1])
     return b"".join(b"%s %s\0%s" % one for one in ordered)
 
 
 class PackWriter:
-    """New objects on their way into the store; nothing is there before `finish`."""
+    """Collects new objects in a temporary pack, which becomes part of the store in `finish`."""
 
     def __init__(self, folder: str, stored: PackSet, check: Callable[[], None]) -> None:
-        """`check` raises if the work is to end; it is called for every piece."""
+        """Write a pack to `folder`; `check` is called for every chunk, and raises if the work is to
+        stop."""
         self._folder = folder
         self._check = check
         self._stored = stored
@@ -74,10 +76,11 @@ class PackWriter:
         self._entries: dict[bytes, tuple[int, int]] = {}
 
     def has(self, id: bytes) -> bool:
+        """Return whether an object is in this pack or already in the store."""
         return id in self._entries or id in self._stored
 
     def add(self, kind: bytes, data: bytes, id: bytes | None = None) -> bytes:
-        """Put an object in, unless the store has it; gives its id."""
+        """Add an object, unless the store has it. Return its id."""
         id = id or object_id(kind, data)
         if self.has(id):
             return id
@@ -92,6 +95,7 @@ class PackWriter:
         return id
 
     def _compressed(self, data: bytes) -> bytes:
+        """Compress the data, calling `check` between chunks."""
         if len(data) <= BUFFER:
             return zlib.compress(data, QUICK)
         packer, view = zlib.compressobj(QUICK), memoryview(data)
@@ -102,7 +106,8 @@ class PackWriter:
         return b"".join([*pieces, packer.flush()])
 
     def finish(self) -> None:
-        """Make all of it part of the store, synced; the index last, because git looks for that."""
+        """Add the pack to the store, flushed to the disk; the index comes last, because git looks
+        for that."""
         if self._fd < 0:
             return
         self._flush()
@@ -118,6 +123,7 @@ class PackWriter:
         self._stored.refresh()
 
     def abandon(self) -> None:
+        """Discard the pack."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -125,6 +131,7 @@ class PackWriter:
                 os.unlink(self._path)
 
     def _begin(self) -> None:
+        """Open the temporary pack file and start it with a header."""
         self._path = os.path.join(self._folder, f"{TEMPORARY}pack_{os.urandom(8).hex()}")
         self._fd = os.open(self._path, NEW, 0o600)
         self._buffer += b"PACK" + struct.pack(">II", 2, 0)
@@ -135,7 +142,8 @@ class PackWriter:
         self._buffer.clear()
 
     def _seal(self) -> bytes:
-        """Write the number of objects into the head, and the hash of everything at the end."""
+        """Write the number of objects into the header and the checksum at the end. Return the
+        checksum."""
         os.pwrite(self._fd, struct.pack(">I", len(self._entries)), 8)
         os.lseek(self._fd, 0, os.SEEK_SET)
         digest = hashlib.sha1(usedforsecurity=False)
@@ -149,6 +157,7 @@ class PackWriter:
 
 
 def _pack_head(kind: int, size: int) -> bytes:
+    """Return the header of an object in a pack: its type and size, seven bits per byte."""
     first, size = (kind << 4) | (size & 15), size >> 4
     head = bytearray()
     while size:
@@ -159,6 +168,7 @@ def _pack_head(kind: int, size: int) -> bytes:
 
 
 def _index_data(entries: dict[bytes, tuple[int, int]], checksum: bytes) -> bytes:
+    """Return the content of a version 2 pack index; `entries` maps an id to its offset and CRC."""
     ids = sorted(entries)
     counts = [0] * 256
     for id in ids:
@@ -175,6 +185,7 @@ def _index_data(entries: dict[bytes, tuple[int, int]], checksum: bytes) -> bytes
 
 
 def _write_new(path: str, data: bytes) -> None:
+    """Create a file and flush it to the disk."""
     descriptor = os.open(path, NEW, 0o600)
     try:
         write_all(descriptor, data)
@@ -192,7 +203,7 @@ def _sync_folder(path: str) -> None:
 
 
 class PackSet:
-    """Which objects the packs of a store hold."""
+    """The set of all objects in a store's packs."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -200,7 +211,10 @@ class PackSet:
         self._sizes: dict[str, int] = {}
 
     def refresh(self) -> None:
-        """See which packs there are; one that was there must still be, unless `forget` was called."""
+        """Open the indexes of new packs; raise `StoreError` if a known pack is gone.
+
+        After `forget`, no pack is known.
+        """
         try:
             with os.scandir(self._folder) as entries:
                 found = {one.name: one.stat().st_size for one in entries if _is_pack(one.name)}
@@ -210,17 +224,19 @@ class PackSet:
             if found.get(name) != size:
                 raise _missing(os.path.join(self._folder, name))
         for name in found.keys() - self._sizes.keys():
-            self._take(name, found)
+            self._open_index(name, found)
         self._sizes = found
 
     def forget(self) -> None:
-        """The packs were packed again: others may be there now."""
+        """Forget all packs, because they were merged and others may be there now."""
         for index in self._indexes.values():
             index.close()
         self._indexes.clear()
         self._sizes.clear()
 
-    def _take(self, name: str, found: dict[str, int]) -> None:
+    def _open_index(self, name: str, found: dict[str, int]) -> None:
+        """Map the index of a new pack into memory; raise `StoreError` if it is damaged or has no
+        pack."""
         if not name.endswith(".idx"):
             return
         path = os.path.join(self._folder, name)
@@ -252,6 +268,7 @@ def _count(index: mmap.mmap) -> int:
 
 
 def _has(index: mmap.mmap, id: bytes) -> bool:
+    """Return whether a pack index contains an id, by binary search."""
     at = FANOUT_AT + 4 * id[0]
     low = int.from_bytes(index[at - 4 : at], "big") if id[0] else 0
     high = int.from_bytes(index[at : at + 4], "big")

@@ -1,10 +1,10 @@
 """Match paths against gitignore patterns, as git does.
 
-Patterns come in groups: the lines of one file, and the directory they are relative to.  The last
-pattern that matches decides, and a later group outranks an earlier one.  A directory that matches
-takes everything in it along; that is up to the caller, who walks from the top down.
+Patterns come in groups: the lines of one file, and the directory they are relative to. The last
+pattern that matches decides, and a later group overrides an earlier one. Everything in a matching
+directory matches, too; that is up to the caller, who walks from the top down.
 
-All of it works on bytes: `?` is one byte to git, too.
+All of it works on bytes, because `?` matches one byte in git, too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ GLOB = b"*?[\\"
 
 
 class Pattern(NamedTuple):
-    """One line: `expression` is for a name if `by_name`, else for a path below the group's base.
+    """A pattern; `expression` matches a file name if `by_name`, else a path relative to the group's
+    base.
 
     `literal` are the leading path components without wildcards.
     """
@@ -57,7 +58,7 @@ class Group:
 
     @cached_property
     def _compiled(self) -> tuple[tuple[re.Pattern[bytes], Pattern], ...]:
-        """Last first: that is the one which decides."""
+        """The patterns with their compiled expressions, last first: the last match decides."""
         return tuple((re.compile(one[0], self._flags), one) for one in reversed(self.patterns))
 
     @cached_property
@@ -69,12 +70,16 @@ class Group:
         return self._any(by_name=False)
 
     def _any(self, *, by_name: bool) -> re.Pattern[bytes] | None:
-        """All of one sort at once: most names match nothing, and that has to be quick."""
+        """Return one expression for all patterns by name, or by path; None if there are none.
+
+        Most names match nothing, which this finds out quickly.
+        """
         found = [b"(?:%s)" % one.expression for one in self.patterns if one.by_name is by_name]
         return re.compile(b"|".join(found), self._flags) if found else None
 
     def decides(self, path: bytes, name: bytes, is_dir: bool) -> bool | None:
-        """True if the path matches, False if a negative pattern spares it, None without a match."""
+        """Return True if the path matches, False if a negative pattern excludes it, None if none
+        matches."""
         if not path.startswith(self.base):
             return None
         below = path[len(self.base) :]
@@ -90,7 +95,7 @@ class Group:
 
 
 class Patterns(NamedTuple):
-    """Groups in force for one directory; `under` narrows them to those of a subdirectory."""
+    """The groups that apply in one directory."""
 
     groups: tuple[Group, ...] = ()
 
@@ -98,12 +103,13 @@ class Patterns(NamedTuple):
         return self._decided(path, is_dir) is True
 
     def spare(self, path: bytes) -> bool:
-        """Whether a negative pattern names the path, or a directory it lies in."""
+        """Return whether a negative pattern excludes the path or a directory above it."""
         parts = path.split(b"/")
         above = [b"/".join(parts[:count]) for count in range(1, len(parts) + 1)]
         return any(self._decided(each, True) is False for each in above)
 
     def _decided(self, path: bytes, is_dir: bool) -> bool | None:
+        """Return the decision of the last group that has one; None if no pattern matches."""
         name = path.rpartition(b"/")[2]
         for group in reversed(self.groups):
             decided = group.decides(path, name, is_dir)
@@ -113,13 +119,13 @@ class Patterns(NamedTuple):
 
     @staticmethod
     def of(lines: Sequence[str]) -> Patterns:
-        """Patterns that are seen from the project."""
+        """Return patterns that are relative to the project."""
         return Patterns((Group(b"", map(os.fsencode, lines)),) if lines else ())
 
     def cover(self, path: bytes) -> bool:
-        """Whether a file matches, or a directory it lies in.
+        """Return whether a file, or a directory above it, matches.
 
-        Unlike in a `.gitignore`, a negative pattern also spares what lies in a directory that matches.
+        Unlike in a `.gitignore`, a negative pattern also excludes files in a matching directory.
         """
         is_dir = False
         while path:
@@ -130,23 +136,23 @@ class Patterns(NamedTuple):
         return False
 
     def under(self, directory: bytes) -> Patterns:
-        """Those that apply in a directory, given without a slash at the end."""
+        """Return the groups that apply in a directory, given without a trailing slash."""
         here = directory + b"/" if directory else b""
         kept = tuple(group for group in self.groups if here.startswith(group.base))
         return self if len(kept) == len(self.groups) else Patterns(kept)
 
     def may_match_below(self, directory: bytes) -> bool:
-        """Whether any pattern could match something inside a directory of the group's base."""
+        """Return whether any pattern could match something inside a directory."""
         parts = tuple(directory.split(b"/")) if directory else ()
         return any(
-            one.by_name or _leads_to(one.literal, parts)
+            one.by_name or _shares_prefix(one.literal, parts)
             for group in self.groups
             for one in group.patterns
             if not one.negative
         )
 
     def name_below(self, directory: bytes) -> bool:
-        """Whether a pattern spells out this directory, to match something inside it."""
+        """Return whether a pattern names this directory literally, to match something inside it."""
         parts = tuple(directory.split(b"/"))
         return any(
             not one.by_name and one.literal[: len(parts)] == parts
@@ -155,7 +161,8 @@ class Patterns(NamedTuple):
         )
 
 
-def _leads_to(literal: Sequence[bytes], parts: Sequence[bytes]) -> bool:
+def _shares_prefix(literal: Sequence[bytes], parts: Sequence[bytes]) -> bool:
+    """Return whether one path is a prefix of the other, component by component."""
     shared = min(len(literal), len(parts))
     return tuple(literal[:shared]) == tuple(parts[:shared])
 
@@ -167,13 +174,13 @@ def compile_patterns(
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """The lines of an ignore file, without their ends and comments."""
+    """Return the lines of an ignore file without line endings, blank lines and comments."""
     lines = data.removeprefix(BOM).split(b"\n")
     return [line for line in (each.removesuffix(b"\r") for each in lines) if line[:1] not in b"#"]
 
 
 def read_pattern(line: bytes) -> Pattern | None:
-    """A line that is a pattern; None for a blank one, a comment, or one that matches nothing."""
+    """Parse a line; return None for a blank line, a comment, or a pattern that matches nothing."""
     if line[:1] == b"#":
         return None
     text = _trim(line)
@@ -192,7 +199,7 @@ def read_pattern(line: bytes) -> Pattern | None:
 
 
 def _trim(line: bytes) -> bytes:
-    """Without spaces at the end, unless a backslash keeps one."""
+    """Strip trailing spaces, except one that is escaped by a backslash."""
     end, at = 0, 0
     while at < len(line):
         if line[at : at + 1] == b"\\":
@@ -205,6 +212,7 @@ def _trim(line: bytes) -> bytes:
 
 
 def _literal(text: bytes) -> tuple[bytes, ...]:
+    """Return the leading path components that contain no wildcard."""
     parts = text.split(b"/")
     for at, part in enumerate(parts):
         if any(sign in GLOB for sign in part):
@@ -216,15 +224,15 @@ def _literal(text: bytes) -> tuple[bytes, ...]:
 
 
 def _translate(text: bytes, by_name: bool) -> bytes | None:
-    """As a regular expression; None if git finds that nothing matches it."""
+    """Translate a glob into a regular expression; return None if it matches nothing in git."""
     found: list[bytes] = []
     at = 0
     while at < len(text):
         sign = text[at : at + 1]
         if sign == b"*":
-            piece, at = _stars(text, at, by_name)
+            piece, at = _translate_stars(text, at, by_name)
         elif sign == b"[":
-            piece, at = _class(text, at + 1)
+            piece, at = _translate_class(text, at + 1)
         elif sign == b"\\":
             piece, at = _escape(text[at + 1 : at + 2]), at + 2
         else:
@@ -239,8 +247,11 @@ def _escape(sign: bytes) -> bytes:
     return re.escape(sign) if sign else b""  # a backslash at the very end matches nothing
 
 
-def _stars(text: bytes, at: int, by_name: bool) -> tuple[bytes, int]:
-    """`**` between slashes stands for any number of directories, anything else for part of a name."""
+def _translate_stars(text: bytes, at: int, by_name: bool) -> tuple[bytes, int]:
+    """Translate `*` or `**` at `at`. Return the expression and the position after it.
+
+    Between slashes, `**` matches any number of directories; otherwise stars match within a name.
+    """
     end = at
     while text[end : end + 1] == b"*":
         end += 1
@@ -254,14 +265,18 @@ def _stars(text: bytes, at: int, by_name: bool) -> tuple[bytes, int]:
     return b"(?:.*/)?", slash
 
 
-def _class(text: bytes, at: int) -> tuple[bytes, int]:
-    """`[a-z]` from behind its bracket; never a slash.  Empty if it is not closed."""
+def _translate_class(text: bytes, at: int) -> tuple[bytes, int]:
+    """Translate a class such as `[a-z]`, starting after its bracket; it never matches a slash.
+
+    Return the expression and the position after it; the expression is empty if the class is not
+    closed.
+    """
     negated = text[at : at + 1] in (b"!", b"^")
     at += negated
     members: list[bytes] = []
     first = True
     while first or text[at : at + 1] != b"]":
-        piece, at = _member(text, at)
+        piece, at = _translate_member(text, at)
         if piece is None:
             return b"", at
         members.append(piece)
@@ -271,31 +286,36 @@ def _class(text: bytes, at: int) -> tuple[bytes, int]:
     return (body if inside or negated else b"(?!)"), at + 1
 
 
-def _member(text: bytes, at: int) -> tuple[bytes | None, int]:
-    """One letter, range or named class inside brackets."""
+def _translate_member(text: bytes, at: int) -> tuple[bytes | None, int]:
+    """Translate one character, range or named class inside brackets.
+
+    Return the expression, None if invalid, and the position after it.
+    """
     if text[at : at + 2] == b"[:":
         end = text.find(b":]", at + 2)
         if end < 0 or b"]" in text[at + 2 : end]:
-            # Not a named class: a bracket that is meant as such.
+            # Not a named class, but a literal bracket.
             return (b"\\[", at + 1) if text.find(b"]", at + 2) >= 0 else (None, at)
         return CLASSES.get(text[at + 2 : end]), end + 2
-    low, at = _letter(text, at)
+    low, at = _read_character(text, at)
     if low is None:
         return None, at
     if text[at : at + 1] == b"-" and text[at + 1 : at + 2] not in (b"", b"]"):
-        high, at = _letter(text, at + 1)
+        high, at = _read_character(text, at + 1)
         if high is None:
             return None, at
-        return (b"%s-%s" % (_byte(low), _byte(high)) if low <= high else b""), at
-    return _byte(low), at
+        return (b"%s-%s" % (_hex_escape(low), _hex_escape(high)) if low <= high else b""), at
+    return _hex_escape(low), at
 
 
-def _letter(text: bytes, at: int) -> tuple[bytes | None, int]:
+def _read_character(text: bytes, at: int) -> tuple[bytes | None, int]:
+    """Return the character at `at`, which may be escaped, or None at the end; and the next
+    position."""
     if text[at : at + 1] == b"\\":
         at += 1
     sign = text[at : at + 1]
     return (sign or None), at + 1
 
 
-def _byte(sign: bytes) -> bytes:
+def _hex_escape(sign: bytes) -> bytes:
     return b"\\x%02x" % sign[0]

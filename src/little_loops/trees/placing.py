@@ -1,9 +1,9 @@
-"""Change files below one directory, step by step, through no link.
+"""Change files below one directory, without following links.
 
-Every step can be repeated: killed anywhere and done again, the result is the same.  A file is put in
-place whole, by a rename.
+Every step can be repeated: if it is killed anywhere and done again, the result is the same. A file
+is put in place by a rename.
 
-Not here: which files (`restore`, `copies`).
+Not here: which files to change (`restore`, `copies`).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ FOLDER_MODE = 0o777
 
 
 class PathBlocked(OSError):
-    """Something else lies where a directory is needed."""
+    """Something that is not a directory is in the place of one."""
 
 
 class OpenDirectory:
-    """A directory held open, below which paths are changed."""
+    """An open directory, below which paths are changed."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._fd = open_folder(path)
-        self._at: tuple[str, int] | None = None
+        self._current: tuple[str, int] | None = None
 
     def close(self) -> None:
-        self._leave()
+        self._close_current()
         os.close(self._fd)
 
     def __enter__(self) -> Self:
@@ -46,27 +46,28 @@ class OpenDirectory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def look(self, path: str) -> os.stat_result | None:
-        """What lies at a path; none if nothing does, a link leads there, or it is not to be seen."""
+    def lstat(self, path: str) -> os.stat_result | None:
+        """Return the stat of a path; None if it does not exist, is not accessible, or is below a
+        link."""
         try:
-            with self.above(path) as (folder, name):
+            with self.parent(path) as (folder, name):
                 return os.stat(name, dir_fd=folder, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError, PermissionError, PathBlocked):
             return None
 
     def write(self, path: str, data: bytes, mode: int, time_ns: int | None = None) -> None:
-        """Put a file in place; the directories above are made where they are missing."""
+        """Write a file atomically; create missing directories above it."""
         with self.writing(path, mode, time_ns) as descriptor:
             write_all(descriptor, data)
 
     @contextmanager
     def writing(self, path: str, mode: int, time_ns: int | None = None) -> Iterator[int]:
-        """A descriptor for new content, which is put in place when the block has ended.
+        """Yield a descriptor for new content, which replaces the file when the block ends.
 
-        `time_ns`: when it was last changed; None: now.
+        `time_ns` is the modification time to set; None leaves the current time.
         """
-        with self.above(path, make=True) as (folder, name):
-            temporary = _temporary(name)
+        with self.parent(path, make=True) as (folder, name):
+            temporary = _temporary_name(name)
             _unlink(folder, temporary)
             descriptor = os.open(temporary, NEW, 0o600, dir_fd=folder)
             try:
@@ -79,16 +80,18 @@ class OpenDirectory:
                 raise
             finally:
                 os.close(descriptor)
-            self._put(folder, temporary, name)
+            self._rename(folder, temporary, name)
 
     def link(self, path: str, text: str) -> None:
-        with self.above(path, make=True) as (folder, name):
-            temporary = _temporary(name)
+        """Create or replace a link to `text`; create missing directories above it."""
+        with self.parent(path, make=True) as (folder, name):
+            temporary = _temporary_name(name)
             _unlink(folder, temporary)
             os.symlink(text, temporary, dir_fd=folder)
-            self._put(folder, temporary, name)
+            self._rename(folder, temporary, name)
 
-    def _put(self, folder: int, temporary: str, name: str) -> None:
+    def _rename(self, folder: int, temporary: str, name: str) -> None:
+        """Rename a temporary file into place; remove it if that fails."""
         try:
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError:
@@ -96,27 +99,28 @@ class OpenDirectory:
                 os.unlink(temporary, dir_fd=folder)
             raise
 
-    def make(self, path: str) -> None:
-        """A directory; a file or link in its place is to be removed first."""
-        with self.above(path, make=True) as (folder, name), suppress(FileExistsError):
+    def mkdir(self, path: str) -> None:
+        """Create a directory, and those above it, if missing; there must not be a file in its
+        place."""
+        with self.parent(path, make=True) as (folder, name), suppress(FileExistsError):
             os.mkdir(name, FOLDER_MODE, dir_fd=folder)
 
     def set_mode(self, path: str, mode: int) -> None:
-        """The permissions of a directory."""
-        with self.above(path) as (folder, name):
+        """Set the permissions of a directory; do nothing if the path is something else."""
+        with self.parent(path) as (folder, name):
             info = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode) and stat.S_IMODE(info.st_mode) != stat.S_IMODE(mode):
-                # Not by its descriptor: it may not be readable.
+                # By its name, because a directory that is not readable cannot be opened.
                 os.chmod(name, stat.S_IMODE(mode), dir_fd=folder)
 
     def unlock(self, path: str) -> None:
-        """Let the owner read what lies at a path, and all that is in it."""
-        with self.above(path) as (folder, name):
+        """Make a path, and everything below it, readable for the owner."""
+        with self.parent(path) as (folder, name):
             _unlock(folder, name)
 
     def remove(self, path: str) -> None:
-        """Remove a file or link, or a directory that is empty."""
-        with suppress(FileNotFoundError, NotADirectoryError), self.above(path) as (folder, name):
+        """Remove a file, a link or an empty directory, if it exists."""
+        with suppress(FileNotFoundError, NotADirectoryError), self.parent(path) as (folder, name):
             info = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode):
                 os.rmdir(name, dir_fd=folder)
@@ -124,23 +128,24 @@ class OpenDirectory:
                 os.unlink(name, dir_fd=folder)
 
     def remove_all(self, path: str) -> None:
-        """Remove whatever lies at a path, with all that is in it."""
-        with suppress(FileNotFoundError, NotADirectoryError), self.above(path) as (folder, name):
+        """Remove a path and everything below it, if it exists."""
+        with suppress(FileNotFoundError, NotADirectoryError), self.parent(path) as (folder, name):
             try:
                 _remove_all(folder, name)
             except RecursionError as error:
                 raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG)) from error
 
     def remove_empty(self, path: str) -> None:
-        """Remove a directory, if there is nothing in it but directories."""
+        """Remove a directory that contains nothing but directories; else raise `PathBlocked`."""
         for folder in reversed(list(self._folders(path))):
             self.remove(folder)
 
     def _folders(self, path: str) -> Iterator[str]:
-        """A directory and all below it; `InTheWay` if there is anything else."""
+        """Yield a directory and all directories below it; raise `PathBlocked` if there is anything
+        else."""
         yield path
         for name in self.names(path):
-            info = self.look(f"{path}/{name}")
+            info = self.lstat(f"{path}/{name}")
             if info is None or not stat.S_ISDIR(info.st_mode):
                 raise PathBlocked(
                     errno.ENOTEMPTY, "a directory with other content already exists there"
@@ -148,41 +153,47 @@ class OpenDirectory:
             yield from self._folders(f"{path}/{name}")
 
     def names(self, path: str) -> list[str]:
-        """What lies in a directory."""
-        with self.above(f"{path}/x" if path else "x") as (folder, _):
+        """Return the names in a directory."""
+        with self.parent(f"{path}/x" if path else "x") as (folder, _):
             return os.listdir(folder)
 
     @contextmanager
-    def above(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """The directory a path lies in, held open, and the last part of the path."""
-        above, _, name = path.rpartition("/")
-        yield self._enter(above, make=make), name
+    def parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """Yield a descriptor of the directory that contains a path, and the path's last component.
 
-    def _enter(self, path: str, *, make: bool) -> int:
-        """Mostly the directory of the path before: it stays open until another one is needed."""
-        if self._at is not None and self._at[0] == path:
-            return self._at[1]
-        self._leave()
+        With `make`, create missing directories.
+        """
+        above, _, name = path.rpartition("/")
+        yield self._open_cached(above, make=make), name
+
+    def _open_cached(self, path: str, *, make: bool) -> int:
+        """Open a directory, or reuse the descriptor of the previous call if it is the same one."""
+        if self._current is not None and self._current[0] == path:
+            return self._current[1]
+        self._close_current()
         fd = self._open(path, make=make)
-        self._at = (path, fd)
+        self._current = (path, fd)
         return fd
 
-    def _leave(self) -> None:
-        if self._at is not None:
-            os.close(self._at[1])
-            self._at = None
+    def _close_current(self) -> None:
+        if self._current is not None:
+            os.close(self._current[1])
+            self._current = None
 
     def _open(self, path: str, *, make: bool) -> int:
+        """Open a directory below, component by component, without following links."""
         here = os.dup(self._fd)
         for part in path.split("/") if path else ():
             try:
-                below = self._step(here, part, make=make)
+                below = self._open_child(here, part, make=make)
             finally:
                 os.close(here)
             here = below
         return here
 
-    def _step(self, here: int, part: str, *, make: bool) -> int:
+    def _open_child(self, here: int, part: str, *, make: bool) -> int:
+        """Open a subdirectory; with `make`, create it if it is missing. Raise `PathBlocked` for a
+        file."""
         try:
             return open_folder(part, here)
         except FileNotFoundError:
@@ -197,8 +208,11 @@ class OpenDirectory:
             raise
 
 
-def _temporary(name: str) -> str:
-    """Always the same for a name, so that what a kill left is cleared away by the next attempt."""
+def _temporary_name(name: str) -> str:
+    """Return a temporary name that is always the same for `name`.
+
+    That way, the next attempt removes what a killed one left behind.
+    """
     digest = hashlib.sha1(os.fsencode(name), usedforsecurity=False).hexdigest()
     return f".ll-restore-{digest[:16]}"
 
@@ -209,6 +223,7 @@ def _unlink(folder: int, name: str) -> None:
 
 
 def _unlock(folder: int, name: str) -> None:
+    """Add the owner's read permission to a path, and recursively to everything in a directory."""
     info = os.stat(name, dir_fd=folder, follow_symlinks=False)
     is_dir = stat.S_ISDIR(info.st_mode)
     if not is_dir and not stat.S_ISREG(info.st_mode):
@@ -226,6 +241,7 @@ def _unlock(folder: int, name: str) -> None:
 
 
 def _remove_all(folder: int, name: str) -> None:
+    """Remove a path recursively, adding permissions where they are missing."""
     info = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if not stat.S_ISDIR(info.st_mode):
         os.unlink(name, dir_fd=folder)

@@ -1,4 +1,4 @@
-"""Read objects back from a store, by git; each is checked against its id."""
+"""Read objects back from a store through git, and verify each against its id."""
 
 from __future__ import annotations
 
@@ -17,29 +17,33 @@ OUT_OF_REACH = "files stored there can no longer be compared or restored"
 
 
 class ListedBlob(NamedTuple):
-    """A line of a tree with all its subtrees."""
+    """A file or link in a recursive listing of a tree."""
 
     path: str
     mode: str
     id: str
 
 
-def ask(git: Git, files: StoreFiles, words: list[str], stdin: bytes = b"") -> bytes:
-    """What git says about the store; `StoreError` if it cannot."""
+def run_git(git: Git, files: StoreFiles, words: list[str], stdin: bytes = b"") -> bytes:
+    """Run git on the store and return its output; raise `StoreError` if it fails."""
     answer = git.store(files.git_dir, words, stdin)
     if answer.code != 0:
-        raise unusable(files, answer)
+        raise cannot_read(files, answer)
     return answer.out
 
 
-def unusable(files: StoreFiles, answer: Answer) -> StoreError:
+def cannot_read(files: StoreFiles, answer: Answer) -> StoreError:
+    """Return the error for a store that git failed to read."""
     return StoreError(
         f"the tree store `{files.path}` cannot be read: {answer.complaint}", OUT_OF_REACH
     )
 
 
 def read_objects(git: Git, files: StoreFiles, names: Iterable[str], take: Take) -> None:
-    """Hand over every object, one after the other; names are ids, or `id:path`."""
+    """Pass each object to `take(name, data)`; a name is an id, or `id:path`.
+
+    Raises `StoreError` if an object is missing or damaged.
+    """
     wanted = list(dict.fromkeys(names))
     if not wanted:
         return
@@ -48,18 +52,19 @@ def read_objects(git: Git, files: StoreFiles, names: Iterable[str], take: Take) 
     words = ["cat-file", "--batch", "--buffer"]
     answer = git.store(files.git_dir, words, stdin, reader.feed)
     if answer.code != 0:
-        raise unusable(files, answer)
+        raise cannot_read(files, answer)
     reader.finish()
 
 
 def read_all(git: Git, files: StoreFiles, names: Iterable[str]) -> dict[str, bytes]:
+    """Return the content of objects by name, as in `read_objects`."""
     found: dict[str, bytes] = {}
     read_objects(git, files, names, found.__setitem__)
     return found
 
 
 class _Batch:
-    """The output of `git cat-file --batch`, as it comes."""
+    """Parses the output of `git cat-file --batch` as it arrives."""
 
     def __init__(self, files: StoreFiles, wanted: list[str], take: Take) -> None:
         self._files = files
@@ -70,17 +75,19 @@ class _Batch:
         self._head: tuple[bytes, bytes, int] | None = None
 
     def feed(self, chunk: bytes) -> None:
+        """Take a chunk of output and pass on all objects that are complete."""
         self._buffer += chunk
-        while self._step():
+        while self._take_object():
             pass
 
-    def _step(self) -> bool:
+    def _take_object(self) -> bool:
+        """Pass on the next object; return False if it is not complete yet."""
         if self._head is None:
             line, newline, _ = self._buffer.partition(b"\n")
             if not newline:
                 return False
             del self._buffer[: len(line) + 1]
-            self._head = self._read_head(bytes(line))
+            self._head = self._parse_header(bytes(line))
         id, kind, size = self._head
         if len(self._buffer) <= size:
             return False
@@ -96,7 +103,8 @@ class _Batch:
         self._take(next(self._wanted), data)
         return True
 
-    def _read_head(self, line: bytes) -> tuple[bytes, bytes, int]:
+    def _parse_header(self, line: bytes) -> tuple[bytes, bytes, int]:
+        """Return the id, kind and size of the next object; raise `StoreError` if it is missing."""
         parts = line.rsplit(b" ", 2)
         if len(parts) != 3 or not parts[2].isdigit():
             name = os.fsdecode(line.rpartition(b" ")[0])
@@ -104,6 +112,7 @@ class _Batch:
         return parts[0], parts[1], int(parts[2])
 
     def finish(self) -> None:
+        """Raise `StoreError` if objects are missing at the end of the output."""
         if self._left:
             raise StoreError(f"git could not read all of the tree store `{self._files.path}`")
 
@@ -115,10 +124,10 @@ def missing(files: StoreFiles, name: str) -> StoreError:
 def list_tree(
     git: Git, files: StoreFiles, id: str, paths: Iterable[str] = ()
 ) -> Iterator[ListedBlob]:
-    """Every file and link of a tree, or those at or below certain paths."""
+    """Yield every file and link of a tree, or those at or below the given paths."""
     words = ["ls-tree", "-r", "-z", "--full-tree", id]
     chosen = [f":(literal){path}" for path in paths]
-    out = ask(git, files, [*words, "--", *chosen] if chosen else words)
+    out = run_git(git, files, [*words, "--", *chosen] if chosen else words)
     for line in out.split(b"\0")[:-1]:
         head, _, path = line.partition(b"\t")
         mode, _, object = head.decode("ascii").split(" ")
@@ -126,7 +135,7 @@ def list_tree(
 
 
 class RawChange(NamedTuple):
-    """A line of `git diff-tree --raw`; an id of zeros where there is nothing."""
+    """A line of `git diff-tree --raw`; an id is all zeros if the file does not exist on that side."""
 
     path: str
     status: Literal["A", "D", "M", "T"]
@@ -135,15 +144,16 @@ class RawChange(NamedTuple):
 
 
 def list_changes(git: Git, files: StoreFiles, before: str, after: str) -> list[RawChange]:
+    """Return the files that differ between two trees."""
     if before == after:
         return []
     return parse_raw(
-        ask(git, files, ["diff-tree", "-r", "-z", "--raw", "--no-renames", before, after])
+        run_git(git, files, ["diff-tree", "-r", "-z", "--raw", "--no-renames", before, after])
     )
 
 
 def parse_raw(out: bytes) -> list[RawChange]:
-    """`:mode mode id id status`, and the path."""
+    """Parse the output of `git diff-tree -z --raw`: `:mode mode id id status`, then the path."""
     parts = out.split(b"\0")
     found = []
     for head, path in zip(parts[::2], parts[1::2], strict=False):

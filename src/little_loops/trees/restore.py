@@ -1,7 +1,7 @@
-"""Put protected paths back as a reference has them, and files outside the scope as they were.
+"""Restore protected paths from a reference, and files outside the scope from a snapshot.
 
-Everything that is about to be replaced is in the store already, synced.  Where a path cannot be put
-back, the others still are.
+Everything that is about to be replaced has already been stored and flushed to the disk. If one path
+cannot be restored, the others still are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from little_loops.trees.rules import parents
 
 UNKNOWN_MODE = 0
 Spare = Callable[[str], bool]
-"""Says which paths are another run's."""
+"""Returns whether a path belongs to another run, and must not be touched."""
 COMPILED_FOLDER = "__pycache__"
 TOO_LARGE = "too large to be stored"
 NOT_READ = "it cannot be read, so it was not replaced; move it away yourself"
@@ -27,7 +27,7 @@ NOT_KEPT = "it is too large to be kept, so it was not replaced; move it away you
 
 
 class Repair:
-    """Paths on their way back to what they were."""
+    """Restores paths; `failed` maps those that could not be restored to the reason."""
 
     def __init__(
         self,
@@ -36,11 +36,15 @@ class Repair:
         now: Guard,
         contents: Mapping[str, bytes],
         is_cache: Callable[[str], bool],
-        is_lost: Callable[[str], bool],
+        is_unstored: Callable[[str], bool],
     ) -> None:
-        """`is_lost` tells by its id what is not in the store, and so is never replaced."""
+        """Restore below `ground` what differs between `reference` and `now`.
+
+        `contents` has the reference's content by id. `is_unstored` says whether an id is not in the
+        store; such content is never overwritten.
+        """
         self._ground = ground
-        self._is_lost = is_lost
+        self._is_unstored = is_unstored
         self._is_cache = is_cache
         self._reference = reference
         self._now = now
@@ -48,21 +52,23 @@ class Repair:
         self.failed: dict[str, str] = {}
 
     def run(self, changes: Iterable[PathChange]) -> None:
-        """First what was added, from the bottom up; then what was there, from the top down."""
+        """Remove what was added, bottom up; then restore what was changed or deleted, top down."""
         wanted = list(changes)
         for change in reversed(wanted):
             if change.kind == "added":
-                self._try(change.path, self._remove)
+                self._attempt(change.path, self._remove)
         for change in wanted:
             if change.kind != "added":
-                self._try(change.path, self._put)
+                self._attempt(change.path, self._restore)
         paths = [change.path for change in wanted]
         for path in sorted({*paths, *parents(paths)}, reverse=True):
             one = self._reference.paths.get(path)
             if one is not None and one.kind == "dir" and one.mode != UNKNOWN_MODE:
-                self._try(path, self._close_directory)
+                self._attempt(path, self._restore_directory)
 
-    def _try(self, path: str, step: Callable[[str], None]) -> None:
+    def _attempt(self, path: str, step: Callable[[str], None]) -> None:
+        """Run a step, a second time after unlocking the directory above; on failure, record the
+        reason."""
         try:
             try:
                 step(path)
@@ -73,37 +79,41 @@ class Repair:
             self.failed.setdefault(path, (error.strerror or str(error)).lower())
 
     def _unlock(self, folder: str) -> None:
-        """Open a directory whose permissions are known; they are set again at the end."""
+        """Make a directory writable if its mode is known; `_restore_directory` sets that mode
+        again."""
         one = self._reference.paths.get(folder)
         if one is None or one.kind != "dir" or one.mode == UNKNOWN_MODE:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         self._ground.set_mode(folder, OWNER_ALL)
 
-    def _close_directory(self, path: str) -> None:
-        info = self._ground.look(path)
+    def _restore_directory(self, path: str) -> None:
+        """Create the directory if it is missing, and set the mode of the reference."""
+        info = self._ground.lstat(path)
         if info is None:
-            self._ground.make(path)
+            self._ground.mkdir(path)
         self._ground.set_mode(path, self._reference.paths[path].mode)
 
     def _remove(self, path: str) -> None:
-        self._check_kept(path)
+        """Remove a path that was added, and the new directories above it that are empty then."""
+        self._check_stored(path)
         if self._now.paths[path].kind == "dir":
             self._remove_caches_in(path)
         self._ground.remove(path)
-        self._remove_emptied(path)
+        self._remove_empty_parents(path)
 
-    def _remove_emptied(self, path: str) -> None:
-        """Directories that came with what was added."""
+    def _remove_empty_parents(self, path: str) -> None:
+        """Remove the new directories above a removed path, as far as they are empty."""
         while path := path.rpartition("/")[0]:
             if path not in self._now.paths or path in self._reference.paths:
                 return
             self._remove_caches_in(path)
-            with suppress(OSError):  # something in it is nobody's business here
+            with suppress(OSError):  # it is not empty: keep what is in it
                 self._ground.remove(path)
 
-    def _check_kept(self, path: str) -> None:
+    def _check_stored(self, path: str) -> None:
+        """Raise `OSError` if the current content of a path is not in the store."""
         one = self._now.paths.get(path)
-        if one is not None and self._is_lost(one.id):
+        if one is not None and self._is_unstored(one.id):
             raise OSError(0, NOT_KEPT)
         if one is not None and one.kind == "other" and stat.S_ISREG(one.mode):
             raise OSError(0, NOT_READ)
@@ -114,12 +124,13 @@ class Repair:
             if self._is_cache(f"{path}/{name}"):
                 self._ground.remove_all(f"{path}/{name}")
 
-    def _put(self, path: str) -> None:
+    def _restore(self, path: str) -> None:
+        """Write a path as the reference has it; raise `OSError` if its content is not available."""
         one = self._reference.paths[path]
-        self._check_kept(path)
-        self._clear_way(path, one)
+        self._check_stored(path)
+        self._remove_obstacles(path, one)
         if one.kind == "dir":
-            self._ground.make(path)
+            self._ground.mkdir(path)
         elif one.kind == "other":
             raise OSError(0, "it could not be read when the run started")
         elif one.id not in self._contents:
@@ -129,16 +140,17 @@ class Repair:
         else:
             self._ground.write(path, self._contents[one.id], one.mode)
 
-    def _clear_way(self, path: str, one: Guarded) -> None:
-        """Remove what is in the way: something else than a directory above, or at the path itself."""
+    def _remove_obstacles(self, path: str, one: Guarded) -> None:
+        """Remove what is in the way: files in place of directories above, and at the path another
+        kind."""
         parts = path.split("/")
         for count in range(1, len(parts)):
             above = "/".join(parts[:count])
-            info = self._ground.look(above)
+            info = self._ground.lstat(above)
             if info is not None and not stat.S_ISDIR(info.st_mode):
-                self._check_kept(above)
+                self._check_stored(above)
                 self._ground.remove(above)
-        info = self._ground.look(path)
+        info = self._ground.lstat(path)
         if info is None:
             return
         is_dir = stat.S_ISDIR(info.st_mode)
@@ -148,10 +160,11 @@ class Repair:
             self._ground.remove(path)
 
     def _remove_directory(self, path: str) -> None:
-        """A directory in the place of a file, with what is known to be in it."""
+        """Remove a directory that replaced a file; raise `PathBlocked` if it has unknown files in
+        it."""
         below = [other for other in self._now.paths if other.startswith(f"{path}/")]
         for other in below:
-            self._check_kept(other)
+            self._check_stored(other)
         for other in sorted(below, reverse=True):
             if self._now.paths[other].kind == "dir":
                 self._remove_caches_in(other)
@@ -162,31 +175,35 @@ class Repair:
 
 
 def names_in(ground: OpenDirectory, path: str) -> list[str]:
+    """Return the names in a directory; an empty list if it cannot be read."""
     try:
         return ground.names(path)
     except OSError:
         return []
 
 
-def kill_everything(path: str) -> bool:
+def spare_nothing(path: str) -> bool:
     return False
 
 
 def unlock(ground: OpenDirectory, reference: Guard, spare: Spare) -> None:
-    """Open directories that somebody locked: what is in them has to be stored before it is replaced."""
+    """Make protected directories accessible whose permissions were removed.
+
+    Their content has to be stored before it is replaced.
+    """
     for path, one in sorted(reference.paths.items()):
-        info = ground.look(path) if one.kind == "dir" and not spare(path) else None
+        info = ground.lstat(path) if one.kind == "dir" and not spare(path) else None
         if info is None or info.st_mode == one.mode or not stat.S_ISDIR(info.st_mode):
             continue
         if info.st_mode & OWNER_ALL != OWNER_ALL:
-            with suppress(OSError):  # it is named when something in it cannot be put back
+            with suppress(OSError):  # reported when something in it cannot be restored
                 ground.set_mode(path, OWNER_ALL)
 
 
 def unlock_changed(
     ground: OpenDirectory, reference: Guard, now: Guard, changes: Iterable[PathChange]
 ) -> bool:
-    """The same for what somebody brought there; whether anything was locked."""
+    """Make paths readable that were added or replaced. Return whether any were not readable."""
     changed = [one.path for one in changes]
     locked = [
         path
@@ -200,13 +217,15 @@ def unlock_changed(
 
 
 def _is_locked(before: Guarded | None, now: Guarded) -> bool:
+    """Return whether a new directory is not accessible, or a file not readable, for its owner."""
     if now.kind == "dir":
         return now.mode & OWNER_ALL != OWNER_ALL and (before is None or before.kind != "dir")
     return now.kind == "other" and stat.S_ISREG(now.mode) and not now.mode & stat.S_IRUSR
 
 
 def obstacles(ground: OpenDirectory, reference: Guard, now: Guard) -> list[str]:
-    """What lies in the place of protected paths, or of a directory above them, unprotected itself."""
+    """Return unprotected paths that are in the place of protected ones, or of directories above
+    them."""
     found: set[str] = set()
     for path, one in reference.paths.items():
         if path in now.paths:
@@ -214,7 +233,7 @@ def obstacles(ground: OpenDirectory, reference: Guard, now: Guard) -> list[str]:
         parts = path.split("/")
         for count in range(1, len(parts) + 1):
             above = "/".join(parts[:count])
-            info = ground.look(above)
+            info = ground.lstat(above)
             if info is None:
                 break
             if not stat.S_ISDIR(info.st_mode) or (count == len(parts) and one.kind != "dir"):
@@ -226,7 +245,8 @@ def obstacles(ground: OpenDirectory, reference: Guard, now: Guard) -> list[str]:
 def remove_caches(
     ground: OpenDirectory, protected: Guard, is_cache: Callable[[str], bool]
 ) -> list[str]:
-    """Remove caches in protected directories, and compiled files beside protected ones."""
+    """Remove caches in protected directories, and `__pycache__` beside protected files. Return
+    them."""
     folders = {path for path, one in protected.paths.items() if one.kind == "dir"}
     beside = {path.rpartition("/")[0] for path in protected.paths} - folders
     removed = []

@@ -1,7 +1,7 @@
-"""What the start of a run fixes: its scope, what is protected, what is ignored, what lay there ignored.
+"""The facts that are fixed when a run starts: its scope, what is protected, what is ignored.
 
-Read once and kept with the run: a line that somebody adds to a `.gitignore` later hides nothing.
-The user's repository is only read.
+They are read once and kept with the run: a line added to a `.gitignore` later hides nothing. The
+user's repository is only read.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ GITLINK = b"160000"
 GIT_FILE = b"gitdir: "
 SETTINGS = "^core[.](excludesfile|ignorecase)$"
 MAX_DEPTH = 200
-"""Directories deeper than this are left out: each level of a walk needs an open file."""
+"""Deeper directories are left out: each level of a walk keeps a directory open."""
 TOO_DEEP = "nested too deeply"
 
 
 class IgnoreFile(NamedTuple):
-    """Lines of an ignore file, and the directory of the repository they are relative to."""
+    """The lines of an ignore file, and the directory in the repository they are relative to."""
 
     base: str
     lines: tuple[str, ...]
 
 
 class IgnoredFile(NamedTuple):
-    """An ignored file as it was at the start; `id` is that of its stored content."""
+    """An ignored file as it was at the start; `id` identifies its stored content."""
 
     path: str
     mode: int
@@ -49,15 +49,14 @@ class IgnoredFile(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """All of it is JSON-able by `to_json`; paths are relative to the project.
+    """What is fixed for a run; paths are relative to the project.
 
-    `prefix` is where the project lies in its repository (`a/b/`, or empty).  `tracked` are files
-    that are ignored and nevertheless tracked.  `nested` are repositories inside the project,
-    `directories` all others that are not ignored.
-    `linked` are directories that were wholly ignored and large files that were, `files` others.
-    `caches` are tracked files that have the names of caches.
-    `store` names the store that the ids of the run belong to.
-    `around` is the rest of the repository, where a clean copy is to have it.
+    `prefix` is the project's path in its repository (`a/b/`, or empty). `tracked` are files that
+    are ignored but nevertheless tracked. `nested` are repositories inside the project,
+    `directories` all other directories that are not ignored. `linked` are the directories that are
+    ignored as a whole, and large ignored files; `files` are the other ignored files. `caches` are
+    tracked files with names of caches. `store` identifies the store that the run's ids belong to.
+    `around` is the rest of the repository, if a clean copy needs it.
     """
 
     run: str
@@ -87,6 +86,7 @@ class Rules(NamedTuple):
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Rules:
+        """Decode the output of `to_json`; raise `StoreError` if it is damaged."""
         try:
             lists = {key: tuple(item) for key, item in plain.items() if isinstance(item, list)}
             lists["ignore"] = tuple(
@@ -102,7 +102,7 @@ class Rules(NamedTuple):
             raise StoreError(f"the record of the run's start is damaged: {error!r}") from error
 
     def ignored(self) -> Patterns:
-        """Matches paths from the top of the repository."""
+        """Return the ignore patterns, for paths from the top of the repository."""
         return compile_patterns(
             (
                 (os.fsencode(one.base), [os.fsencode(line) for line in one.lines])
@@ -112,7 +112,7 @@ class Rules(NamedTuple):
         )
 
     def protected(self) -> Patterns:
-        """Matches paths of the project."""
+        """Return the patterns of protected files, for paths relative to the project."""
         lines = [os.fsencode(line) for line in self.protect]
         return compile_patterns([(b"", lines)], self.ignore_case)
 
@@ -121,31 +121,33 @@ class Rules(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """The rest of a repository as it was at the start; `rules` are those of its top."""
+    """The rest of a repository as it was at the start: its tree, and the rules of its top
+    directory."""
 
     tree: str
     rules: Rules
 
 
 def within(path: str, scope: Sequence[str]) -> bool:
+    """Return whether a path is in one of the scope's directories."""
     return any(contains(upper, path) for upper in scope)
 
 
 def parents(paths: Iterable[str]) -> Iterator[str]:
-    """All directories above these paths."""
+    """Yield all directories above these paths."""
     for path in paths:
         while path := path.rpartition("/")[0]:
             yield path
 
 
 def is_cache(path: str) -> bool:
-    """By its name alone."""
+    """Return whether a path is named like a cache or a compiled file."""
     name = path.rpartition("/")[2]
     return name in CACHES or name.endswith(COMPILED)
 
 
 def cache_test(rules: Rules) -> Callable[[str], bool]:
-    """Tells which paths are caches; one that is tracked is somebody's work."""
+    """Return a function that says whether a path is a cache; tracked files never are."""
     kept = frozenset((*rules.caches, *parents(rules.caches)))
 
     def is_one(path: str) -> bool:
@@ -159,14 +161,14 @@ def is_too_deep(path: str) -> bool:
 
 
 def never_counts(path: str) -> bool:
-    """Files of this program itself, which change with every step."""
+    """Return whether a path is one of our own, which change with every step."""
     return path in NEVER
 
 
 def is_repository(fd: int, name: str = ".") -> bool:
-    """Whether a directory is a git repository of its own, or a work tree of one.
+    """Return whether a directory is the top of a git repository or work tree.
 
-    A name is not enough: what git would not take for a repository is an ordinary directory.
+    A `.git` that git would not accept as a repository does not count.
     """
     git = f"{name}/{GIT}"
     try:
@@ -180,7 +182,7 @@ def is_repository(fd: int, name: str = ".") -> bool:
 
 
 def _points_to_repository(fd: int, path: str) -> bool:
-    """A work tree and a submodule have a file that names the directory."""
+    """Return whether a `.git` file names a git directory, as in a work tree or submodule."""
     descriptor = os.open(path, READ, dir_fd=fd)
     try:
         return os.read(descriptor, len(GIT_FILE)) == GIT_FILE
@@ -189,7 +191,7 @@ def _points_to_repository(fd: int, path: str) -> bool:
 
 
 class Repository(NamedTuple):
-    """The user's repository as the start of a run finds it."""
+    """The user's repository when the run starts."""
 
     top: str
     prefix: str
@@ -198,7 +200,10 @@ class Repository(NamedTuple):
 
 
 def find_repository(git: Git, project: str) -> Repository | None:
-    """The repository the project lies in; None without one."""
+    """Return the repository that contains the project; None if there is none.
+
+    Raises `StoreError` if git cannot be used there.
+    """
     words = ("--is-inside-work-tree", "--show-toplevel", "--show-prefix")
     answer = git.read(project, ["rev-parse", *words, "--git-path", "info/exclude"])
     lines = os.fsdecode(answer.out).split("\n")
@@ -211,19 +216,20 @@ def find_repository(git: Git, project: str) -> Repository | None:
 
 
 def head_of(git: Git, project: str) -> str | None:
-    """The commit that is checked out; None before the first one."""
+    """Return the commit that is checked out; None before the first commit."""
     answer = git.read(project, ["rev-parse", "--quiet", "--verify", "HEAD^{commit}"])
     return answer.out.decode("ascii", "replace").strip() if answer.code == 0 else None
 
 
 class Tracked(NamedTuple):
-    """Paths of the user's index, from the project: files, and repositories inside it."""
+    """Paths in the user's index, relative to the project: files, and submodules."""
 
     files: frozenset[str]
     nested: frozenset[str]
 
 
 def tracked_paths(git: Git, project: str) -> Tracked:
+    """Return what git tracks in the project."""
     answer = git.read(project, ["ls-files", "-z", "--stage", "--", "."])
     if answer.code != 0:
         raise StoreError(f"git cannot list the tracked files: {answer.complaint}")
@@ -235,16 +241,17 @@ def tracked_paths(git: Git, project: str) -> Tracked:
 
 
 def ignore_settings(git: Git, repository: Repository) -> tuple[list[IgnoreFile], bool]:
-    """The rules that hold for the whole repository, and whether case is ignored."""
+    """Return the ignore files that apply to the whole repository, and whether git ignores case."""
     answer = git.read(repository.top, ["config", "-z", "--get-regexp", SETTINGS])
     chosen = dict(pair.partition("\n")[::2] for pair in os.fsdecode(answer.out).split("\0") if pair)
-    excludes_file = _expand(chosen.get("core.excludesfile"), git.environ)
-    files = [_ignore_file("", path) for path in (excludes_file, repository.exclude)]
+    excludes = _excludes_file(chosen.get("core.excludesfile"), git.environ)
+    files = [_read_ignore_file("", path) for path in (excludes, repository.exclude)]
     ignore_case = chosen.get("core.ignorecase", "").lower() in ("true", "yes", "on", "1")
     return [one for one in files if one is not None], ignore_case
 
 
-def _expand(path: str | None, environ: Mapping[str, str]) -> str:
+def _excludes_file(path: str | None, environ: Mapping[str, str]) -> str:
+    """Return the path of git's global ignore file, with `~` expanded; the default if none is set."""
     if path is None:
         home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config")
         return os.path.join(home, "git", "ignore")
@@ -254,16 +261,17 @@ def _expand(path: str | None, environ: Mapping[str, str]) -> str:
 
 
 def upper_ignore_files(repository: Repository) -> Iterator[IgnoreFile]:
-    """Those between the top of the repository and the project."""
+    """Yield the ignore files from the top of the repository down to above the project."""
     base = ""
     for part in repository.prefix.split("/")[:-1]:
-        found = _ignore_file(base, os.path.join(repository.top, base, IGNORE_FILE))
+        found = _read_ignore_file(base, os.path.join(repository.top, base, IGNORE_FILE))
         if found is not None:
             yield found
         base += f"{part}/"
 
 
-def _ignore_file(base: str, path: str) -> IgnoreFile | None:
+def _read_ignore_file(base: str, path: str) -> IgnoreFile | None:
+    """Read an ignore file; return None if it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -282,12 +290,12 @@ def ignore_file(base: str, data: bytes) -> IgnoreFile:
 
 
 def literal(path: str) -> str:
-    """A pattern that matches this path from the top of the repository, and nothing else."""
+    """Return a pattern that matches only this path, from the top of the repository."""
     return "/" + re.sub(r"([\\*?\[ ])", r"\\\1", path)
 
 
 def plain_scope(scope: Sequence[str], project: str) -> tuple[str, ...]:
-    """A scope as paths of the project; absolute ones inside it are taken as such."""
+    """Return a scope as normalised paths relative to the project; `.` if it is empty."""
     found = []
     for path in scope:
         if os.path.isabs(path):

@@ -1,9 +1,9 @@
 """Link ignored directories into a clean copy, so that none of them leads back into the project.
 
-A directory that holds nothing which names the project is linked as a whole.  Otherwise it becomes a
-shadow: a directory whose entries are linked one by one, with the files and links that lead back
-rewritten to the copy.  Files that lead back are those of editable installs (`*.pth`, `__editable__*`,
-`*.egg-link`, `direct_url.json`), and in the `bin` of such an environment the scripts.
+A directory in which nothing names the project is linked as a whole. Otherwise it becomes a shadow:
+a directory whose entries are linked one by one, with those files and links rewritten that lead back
+into the project. Such files are those of editable installs (`*.pth`, `__editable__*`, `*.egg-link`,
+`direct_url.json`), and the scripts in the `bin` of such an environment.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ EDITABLE = ("*.pth", "__editable__*", "_*editable*.py", "*.egg-link", "direct_ur
 SCRIPTS = ("bin", "Scripts")
 ENVIRONMENT = "pyvenv.cfg"
 MAX_REWRITTEN_BYTES = 1 << 20
-# What may stand before and behind a path that is written in a text.
+# Bytes that continue a path component, so that a match before them is not the whole path.
 PATH_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-%")
 
 
 class NotClean(StoreError):
-    """A clean copy of the project cannot be laid out."""
+    """A clean copy of the project cannot be created."""
 
 
 class Wanted(NamedTuple):
-    """What is to lie at a path of the copy: a link with a text, or a file with this content."""
+    """The planned content of a path in the copy: a link's target, or a file's content."""
 
     kind: str
     mode: int
@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
 
 
 class Linked(NamedTuple):
-    """The project and its copy, and the directories that are linked."""
+    """A project, its copy, and the directories that are linked."""
 
     project: str
     copy: str
@@ -51,14 +51,15 @@ class Linked(NamedTuple):
 def plan(
     linked: Linked, replaced: dict[str, Wanted], git: Git, scans: dict[str, Scan]
 ) -> dict[str, Wanted]:
-    """What lies in the copy in the place of the linked directories.
+    """Return what the copy has in place of the linked directories, by path.
 
-    `replaced` are paths below them that must not be as the project has them now.
+    `replaced` are paths below them that must not have the project's current content. `scans` caches
+    what was found in each directory.
     """
     found: dict[str, Wanted] = {}
     for folder in linked.folders:
         scan = scans.setdefault(folder, Scan(linked, folder))
-        other = scan.look(git)
+        other = scan.run(git)
         other.update(
             {
                 path: one
@@ -74,12 +75,14 @@ def plan(
 
 
 def link_to(text: str) -> Wanted:
+    """Return a link to `text`."""
     return Wanted("link", stat.S_IFLNK | 0o777, os.fsencode(text))
 
 
 def _shadow(linked: Linked, folder: str, other: dict[str, Wanted]) -> dict[str, Wanted]:
-    """A directory laid out again, as far down as something in it is different."""
-    deeper = {folder} | {above for path in other for above in _above(path, folder)}
+    """Return the entries of a shadow: links, except for the paths in `other` and directories above
+    them."""
+    deeper = {folder} | {above for path in other for above in _ancestors_below(path, folder)}
     if os.path.lexists(os.path.join(linked.project, folder, ENVIRONMENT)):
         _add_scripts(linked, folder, deeper, other)
     found = dict(other)
@@ -87,26 +90,32 @@ def _shadow(linked: Linked, folder: str, other: dict[str, Wanted]) -> dict[str, 
         for name in _names(linked, directory):
             path = f"{directory}/{name}"
             if path not in deeper and path not in other and not is_cache(path):
-                found[path] = _entry(linked, path)
+                found[path] = _link_entry(linked, path)
     return found
 
 
-def _above(path: str, folder: str) -> Iterator[str]:
+def _ancestors_below(path: str, folder: str) -> Iterator[str]:
+    """Yield the directories above a path, up to but not including `folder`."""
     while (path := path.rpartition("/")[0]) and path != folder:
         yield path
 
 
 def _names(linked: Linked, directory: str) -> list[str]:
+    """Return the names in a directory of the project; raise `NotClean` if it cannot be read."""
     try:
         return os.listdir(os.path.join(linked.project, directory))
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise _impossible(directory, (error.strerror or str(error)).lower()) from error
+        raise _cannot_rewrite(directory, (error.strerror or str(error)).lower()) from error
 
 
-def _entry(linked: Linked, path: str) -> Wanted:
-    """A link of the project's is linked as it is: a program finds out by its own path where it is."""
+def _link_entry(linked: Linked, path: str) -> Wanted:
+    """Return a link to an entry of the project.
+
+    If the entry is a link itself, copy that: a program may look at its own path to find out where
+    it is.
+    """
     full = os.path.join(linked.project, path)
     try:
         text = os.readlink(full)
@@ -119,7 +128,7 @@ def _entry(linked: Linked, path: str) -> Wanted:
 
 
 def _add_scripts(linked: Linked, folder: str, deeper: set[str], other: dict[str, Wanted]) -> None:
-    """The scripts of a Python environment begin with its path, and would run the project's."""
+    """Add the scripts of a Python environment that name its path, rewritten, to `other`."""
     for name in SCRIPTS:
         directory = f"{folder}/{name}"
         if not os.path.isdir(os.path.join(linked.project, directory)):
@@ -139,11 +148,11 @@ def _is_small(path: str) -> bool:
     return stat.S_ISREG(info.st_mode) and info.st_size <= MAX_REWRITTEN_BYTES
 
 
-# ── what leads back ────────────────────────────────────────────────────────────────────────────
+# ── finding what leads back into the project ────────────────────────────────────────────────────────────────────────────
 
 
 class Scanned(NamedTuple):
-    """A directory as it was when it was looked through."""
+    """The relevant entries of a directory when it was scanned."""
 
     stamp: tuple[int, int, int]
     dirs: tuple[str, ...]
@@ -152,21 +161,25 @@ class Scanned(NamedTuple):
 
 
 class Scan:
-    """One linked directory, looked through for what leads back; known directories only if changed."""
+    """Finds the files and links in one linked directory that lead back into the project.
+
+    Directories are listed again only if they have changed.
+    """
 
     def __init__(self, linked: Linked, folder: str) -> None:
         self._linked = linked
         self._folder = folder
         self._known: dict[str, Scanned] = {}
 
-    def look(self, git: Git) -> dict[str, Wanted]:
+    def run(self, git: Git) -> dict[str, Wanted]:
+        """Return the files and links that lead back, rewritten for the copy, by path."""
         found: dict[str, Wanted] = {}
         stack = [self._folder]
         known: dict[str, Scanned] = {}
         while stack:
             git.check()
             directory = stack.pop()
-            scanned = self._scan(directory)
+            scanned = self._list_cached(directory)
             if scanned is None:
                 continue
             known[directory] = scanned
@@ -175,7 +188,9 @@ class Scan:
         self._known = known
         return found
 
-    def _scan(self, directory: str) -> Scanned | None:
+    def _list_cached(self, directory: str) -> Scanned | None:
+        """Return the entries of a directory, from the last scan if it is unchanged; None if
+        unreadable."""
         full = os.path.join(self._linked.project, directory)
         try:
             info = os.stat(full, follow_symlinks=False)
@@ -183,24 +198,28 @@ class Scan:
             before = self._known.get(directory)
             if before is not None and before.stamp == stamp:
                 return before
-            return _scan(full, stamp)
+            return _list(full, stamp)
         except OSError:
             return None
 
     def _leading_back(self, directory: str, scanned: Scanned) -> Iterator[tuple[str, Wanted]]:
+        """Yield the entries of a directory that lead back, with their rewritten content."""
         for name in scanned.files:
             path = f"{directory}/{name}"
-            rewritten = _rewritten(self._linked, path) or self._relative(path)
+            rewritten = _rewritten(self._linked, path) or self._relative_pth(path)
             if rewritten is not None:
                 yield path, rewritten
         for name in scanned.links:
             path = f"{directory}/{name}"
-            text = self._link_text(path)
+            text = self._redirected_link(path)
             if text is not None:
                 yield path, link_to(text)
 
-    def _relative(self, path: str) -> Wanted | None:
-        """A `.pth` may name a directory relative to its own."""
+    def _relative_pth(self, path: str) -> Wanted | None:
+        """Return a `.pth` file unchanged if a line names a project directory relative to the file.
+
+        As a file of its own, not a link, it then means the directory in the copy.
+        """
         if not path.endswith(".pth"):
             return None
         full = os.path.join(self._linked.project, path)
@@ -213,14 +232,14 @@ class Scan:
         return None
 
     def _leads_back(self, place: str) -> bool:
-        """Into the project, and not into something that the copy has a link to."""
+        """Return whether a path is in the project, but not in one of the linked directories."""
         project = self._linked.project
         return is_inside(place, project) and not any(
             is_inside(place, os.path.join(project, folder)) for folder in self._linked.folders
         )
 
-    def _link_text(self, path: str) -> str | None:
-        """What a link is to say in the copy, if it leads back."""
+    def _redirected_link(self, path: str) -> str | None:
+        """Return the target that a link must have in the copy; None if it does not lead back."""
         full = os.path.join(self._linked.project, path)
         if not self._leads_back(os.path.realpath(full)):
             return None
@@ -228,7 +247,7 @@ class Scan:
 
 
 def text_in_copy(project: str, copy: str, path: str, text: str) -> str:
-    """What a link of the project says in the copy: one into the project leads into the copy."""
+    """Return the target for a link in the copy: if it leads into the project, then into the copy."""
     place = os.path.normpath(os.path.join(project, os.path.dirname(path), text))
     if is_inside(place, project):
         return copy + place[len(project) :] if os.path.isabs(text) else text
@@ -236,7 +255,8 @@ def text_in_copy(project: str, copy: str, path: str, text: str) -> str:
     return copy + target[len(project) :] if is_inside(target, project) else text
 
 
-def _scan(full: str, stamp: tuple[int, int, int]) -> Scanned:
+def _list(full: str, stamp: tuple[int, int, int]) -> Scanned:
+    """List a directory's subdirectories, links, and files that may belong to an editable install."""
     dirs, links, files = [], [], []
     with os.scandir(full) as entries:
         for entry in entries:
@@ -251,7 +271,7 @@ def _scan(full: str, stamp: tuple[int, int, int]) -> Scanned:
 
 
 def _rewritten(linked: Linked, path: str) -> Wanted | None:
-    """A file with the copy's path in the place of the project's; None if it does not name it."""
+    """Return a file with the project's path replaced by the copy's; None if it does not contain it."""
     full = os.path.join(linked.project, path)
     data = _read(full, path)
     other = data
@@ -261,6 +281,7 @@ def _rewritten(linked: Linked, path: str) -> Wanted | None:
 
 
 def _spellings(linked: Linked) -> Iterable[tuple[bytes, bytes]]:
+    """Yield the pairs of paths to replace: plain, and as in a URL if that is different."""
     old, new = os.fsencode(linked.project), os.fsencode(linked.copy)
     yield old, new
     if quote(old) != os.fsdecode(old):
@@ -268,7 +289,7 @@ def _spellings(linked: Linked) -> Iterable[tuple[bytes, bytes]]:
 
 
 def replace_path(data: bytes, old: bytes, new: bytes) -> bytes:
-    """Replace a path where it stands as a path of its own or as the beginning of one."""
+    """Replace a path in `data` wherever it occurs as a whole path or as the beginning of one."""
     pieces: list[bytes] = []
     start = 0
     while (at := data.find(old, start)) >= 0:
@@ -280,17 +301,18 @@ def replace_path(data: bytes, old: bytes, new: bytes) -> bytes:
 
 
 def _read(full: str, path: str) -> bytes:
+    """Read a small file; raise `NotClean` if it cannot be read or is too large."""
     try:
         with reading(full) as file:
             data = file.read(MAX_REWRITTEN_BYTES + 1)
     except OSError as error:
-        raise _impossible(path, (error.strerror or str(error)).lower()) from error
+        raise _cannot_rewrite(path, (error.strerror or str(error)).lower()) from error
     if len(data) > MAX_REWRITTEN_BYTES:
-        raise _impossible(path, "it is too large to rewrite")
+        raise _cannot_rewrite(path, "it is too large to rewrite")
     return data
 
 
-def _impossible(path: str, why: str) -> NotClean:
+def _cannot_rewrite(path: str, why: str) -> NotClean:
     return NotClean(
         f"`{path}` may point from the clean copy back into the project: {why}",
         "write `setup:` with the command that installs what the check needs",

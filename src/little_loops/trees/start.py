@@ -1,4 +1,4 @@
-"""Look at a project when a run starts: which ignore rules hold, and what lies there ignored."""
+"""Examine a project when a run starts: which ignore rules apply, and which ignored files exist."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from little_loops.trees.rules import (
 )
 
 MAX_SINGLE_BYTES = 1 << 20
-"""An ignored file up to this size is copied into the clean copy; a larger one is linked."""
+"""Ignored files up to this size are copied into the clean copy; larger ones are linked."""
 MAX_AROUND = 20_000
-"""With more files around the project in its repository, the clean copy has only the project."""
+"""If its repository has more files outside the project, the clean copy has only the project."""
 
 
 def read_rules(
@@ -47,7 +47,10 @@ def read_rules(
     protect: Sequence[str],
     store: str,
 ) -> Rules:
-    """Raises `StoreError` if the project does not lie in a git repository."""
+    """Return the rules for a run that starts now; ignored files are stored through `intake`.
+
+    Raises `StoreError` if the project is not in a git repository.
+    """
     repository = find_repository(git, project)
     if repository is None:
         raise StoreError(f"`{project}` is not in a git repository", "`git init` creates one")
@@ -65,19 +68,19 @@ def read_rules(
         store=store,
     )
     tracked = tracked_paths(git, project)
-    return _Start(git, rules, intake, tracked.files, tracked.nested).look()
+    return _StartWalk(git, rules, intake, tracked.files, tracked.nested).collect()
 
 
 def read_surroundings(git: Git, rules: Rules, intake: Intake, home: str) -> Rules | None:
-    """The rules for the rest of the repository; None if there is no rest, or too much of it.
+    """Return the rules for the rest of the repository; None if there is no rest, or too much of it.
 
-    What this program keeps in `home` is no part of it.
+    Our own files in `home` are not part of it.
     """
     prefix = rules.prefix.rstrip("/")
     top = rules.project[: len(rules.project) - len(prefix)].rstrip("/")
     repository = find_repository(git, top) if prefix else None
     skip = [prefix, *([os.path.relpath(home, top)] if is_inside(home, top) else [])]
-    if repository is None or _count_around(git, top, skip) > MAX_AROUND:
+    if repository is None or _count_files(git, top, skip) > MAX_AROUND:
         return None
     ignore, ignore_case = ignore_settings(git, repository)
     start = Rules(
@@ -94,13 +97,14 @@ def read_surroundings(git: Git, rules: Rules, intake: Intake, home: str) -> Rule
     files = frozenset(
         path for path in tracked.files if not any(is_inside(path, one) for one in skip)
     )
-    found = _Start(git, start, intake, files, tracked.nested, frozenset(skip)).look()
-    # Last, so that no line of the repository's own brings them back in.
+    found = _StartWalk(git, start, intake, files, tracked.nested, frozenset(skip)).collect()
+    # Last, so that no pattern of the repository includes them again.
     skipped = IgnoreFile("", tuple(literal(f"{one}/") for one in skip))
     return found._replace(ignore=(*found.ignore, skipped))
 
 
-def _count_around(git: Git, top: str, skip: Sequence[str]) -> int:
+def _count_files(git: Git, top: str, skip: Sequence[str]) -> int:
+    """Return the number of files in a repository that are not ignored and not below `skip`."""
     words = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     but = [f":(exclude,literal){one}" for one in skip]
     answer = git.read(top, [*words, "--", ".", *but])
@@ -109,8 +113,8 @@ def _count_around(git: Git, top: str, skip: Sequence[str]) -> int:
     return answer.out.count(b"\0")
 
 
-class _Start:
-    """One walk through everything that is not ignored."""
+class _StartWalk:
+    """One walk over a project that collects its ignore files, ignored files and directories."""
 
     def __init__(
         self,
@@ -136,10 +140,11 @@ class _Start:
         self._linked: list[str] = []
         self._files: list[IgnoredFile] = []
 
-    def look(self) -> Rules:
+    def collect(self) -> Rules:
+        """Walk the project and return the rules, completed with what was found."""
         fd = open_folder(self._rules.project)
         try:
-            self._look(fd, "", self._rules.ignored(), ignored=False)
+            self._walk(fd, "", self._rules.ignored(), ignored=False)
         finally:
             os.close(fd)
         return self._rules._replace(
@@ -152,7 +157,8 @@ class _Start:
             caches=tuple(sorted(path for path in self._tracked if _in_cache(path))),
         )
 
-    def _look(self, fd: int, path: str, patterns: Patterns, *, ignored: bool) -> None:
+    def _walk(self, fd: int, path: str, patterns: Patterns, *, ignored: bool) -> None:
+        """Visit the entries of an open directory; `path` is empty or ends in a slash."""
         self._git.check()
         patterns = patterns if ignored else self._with_ignore_file(fd, path, patterns)
         with os.scandir(fd) as entries:
@@ -164,11 +170,13 @@ class _Start:
             full = self._prefix + os.fsencode(below)
             hidden = ignored or patterns.match(full, is_dir)
             if is_dir:
-                self._directory(fd, below, patterns, hidden)
+                self._visit_directory(fd, below, patterns, hidden)
             elif hidden:
-                self._file(fd, below)
+                self._visit_ignored_file(fd, below)
 
-    def _directory(self, fd: int, path: str, patterns: Patterns, hidden: bool) -> None:
+    def _visit_directory(self, fd: int, path: str, patterns: Patterns, hidden: bool) -> None:
+        """Record a directory: as linked if it is ignored, as nested if it is a repository; else
+        walk it."""
         if hidden and path not in self._tracked_dirs:
             if not is_cache(path):
                 self._linked.append(path)
@@ -176,7 +184,7 @@ class _Start:
         try:
             inner = open_folder(path.rpartition("/")[2], fd)
         except OSError:
-            return  # named when the first snapshot is taken
+            return  # reported when the first snapshot is taken
         try:
             if is_too_deep(path):
                 return
@@ -184,14 +192,15 @@ class _Start:
                 self._nested.append(path)
                 return
             self._directories.append(path)
-            self._look(inner, path + "/", patterns, ignored=hidden)
+            self._walk(inner, path + "/", patterns, ignored=hidden)
         finally:
             os.close(inner)
 
     def _is_repository(self, fd: int, path: str) -> bool:
         return path not in self._tracked_dirs and is_repository(fd)
 
-    def _file(self, fd: int, path: str) -> None:
+    def _visit_ignored_file(self, fd: int, path: str) -> None:
+        """Record an ignored file: as tracked, as linked if it is large, else store its content."""
         if path in self._tracked:
             self._tracked_ignored.append(path)
             return
@@ -209,7 +218,7 @@ class _Start:
         self._files.append(IgnoredFile(path, info.st_mode, id.hex()))
 
     def _with_ignore_file(self, fd: int, path: str, patterns: Patterns) -> Patterns:
-        """Return the patterns with those of this folder's ignore file, which is also recorded."""
+        """Return the patterns plus those of this directory's ignore file, and record that file."""
         found = _read_ignore_file(fd, self._rules.prefix + path)
         if found is None:
             return patterns
@@ -220,6 +229,7 @@ class _Start:
 
 
 def _in_cache(path: str) -> bool:
+    """Return whether a path, or a directory above it, is named like a cache."""
     return is_cache(path) or any(is_cache(above) for above in parents([path]))
 
 

@@ -1,9 +1,9 @@
-"""The tree store of a project: take snapshots, put things back.
+"""The tree store of a project: take snapshots, and restore from them.
 
-A store is a git directory of its own outside the project.  The user's repository is only read.  Every
-failure leaves as a `StoreError` in words; work that was ended early as `Interrupted`.
+A store is a separate git directory outside the project. The user's repository is only read. Every
+failure is raised as a `StoreError` with a message for the user, and a stop as `Interrupted`.
 
-Not here: comparing snapshots and reading files of them (`stored`), the clean copy (`copies`), packing
+Not here: comparing snapshots and reading their files (`stored`), the clean copy (`copies`), packing
 and pruning (`upkeep`).
 """
 
@@ -28,13 +28,13 @@ from little_loops.trees.model import GuardOnly, PathChange, Restoration, Snapsho
 from little_loops.trees.modes import save_modes
 from little_loops.trees.objects import PackSet, PackWriter
 from little_loops.trees.placing import OpenDirectory
-from little_loops.trees.reading import RawChange, ask, read_all
+from little_loops.trees.reading import RawChange, read_all, run_git
 from little_loops.trees.restore import (
     Repair,
     Spare,
-    kill_everything,
     obstacles,
     remove_caches,
+    spare_nothing,
     unlock,
     unlock_changed,
 )
@@ -44,7 +44,7 @@ from little_loops.trees.stored import StoredTrees, to_undo
 from little_loops.trees.walk import ContentWalk, dump_seeds, load_seeds
 
 MAX_PACKS = 50
-"""Every snapshot that finds something new adds a pack; with too many, looking into them is slow."""
+"""Each snapshot with new content adds a pack; lookups in too many packs are slow."""
 USUAL_BOUNDS = Bounds()
 STATUSES: Mapping[str, Literal["changed", "added", "deleted"]] = {
     "A": "added",
@@ -55,7 +55,7 @@ STATUSES: Mapping[str, Literal["changed", "added", "deleted"]] = {
 
 
 class TreeStore(StoredTrees):
-    """The store of one project, as one process uses it."""
+    """The store of one project, with what this process remembers about it."""
 
     def __init__(self, files: StoreFiles, id: str, git: Git, bounds: Bounds) -> None:
         super().__init__(files, id, git)
@@ -64,7 +64,7 @@ class TreeStore(StoredTrees):
         self._packed = b""
         self._walks: dict[str, ContentWalk] = {}
         self._guards: dict[str, GuardWalk] = {}
-        self._named: set[str] = set()
+        self._reported: set[str] = set()
         self._recorded: set[tuple[str, str]] = set()
         self._saved: dict[str, int] = {}
 
@@ -78,7 +78,10 @@ class TreeStore(StoredTrees):
         create: bool = True,
         bounds: Bounds = USUAL_BOUNDS,
     ) -> TreeStore:
-        """The project's store in the user's state directory; made, if `create` says so."""
+        """Open the project's store in the user's state directory `home`, creating it if `create`.
+
+        Raises `StoreError` if it is missing and not to be created.
+        """
         files = store_of(project, home)
         if not os.path.lexists(files.path):
             if not create:
@@ -94,9 +97,9 @@ class TreeStore(StoredTrees):
     def rules(
         self, run: str, scope: Sequence[str], protect: Sequence[str], *, around: bool = False
     ) -> Rules:
-        """Read at the start of a run what stays fixed for all of it.
+        """Read the facts that stay fixed for a run, when it starts.
 
-        With `around`, also what a clean copy needs of the repository around the project.
+        With `around`, also record the rest of the repository for a clean copy.
         """
         with self.using():
             with self._writing() as intake:
@@ -113,6 +116,7 @@ class TreeStore(StoredTrees):
             return rules._replace(around=self._surroundings(rules)) if around else rules
 
     def _surroundings(self, rules: Rules) -> Surroundings | None:
+        """Store the rest of the repository around the project; return None if there is none."""
         with self._writing() as intake:
             home = os.path.dirname(os.path.dirname(self.files.path))
             rest = read_surroundings(self.git, rules, intake, os.path.realpath(home))
@@ -127,10 +131,10 @@ class TreeStore(StoredTrees):
         return Surroundings(tree, rest)
 
     def snapshot(self, rules: Rules, reference: str | None = None) -> Snapshot:
-        """Store the project as it is now.
+        """Store the project's current content.
 
-        `reference` is the guard that protected paths will be compared with: what its links lead to
-        is looked at, too, and what lies in directories that it knows.
+        `reference` is the guard that the protected paths will be compared with. The targets of its
+        links are read, too, and everything in directories that it knows.
         """
         self._check_rules(rules)
         with self.using():
@@ -138,15 +142,15 @@ class TreeStore(StoredTrees):
             with self._writing() as intake:
                 guard = self._take_guard(rules, intake, before)
                 taken = self._take_content(rules, intake)
-            self._keep_ids(rules, *taken, guard)
-        return self._snapshot(rules, *taken, guard)
+            self._record_snapshot(rules, *taken, guard)
+        return self._finish_snapshot(rules, *taken, guard)
 
     def last_snapshot(
         self, rules: Rules, reference: str, git: Git, budget: int | None
     ) -> Snapshot | GuardOnly:
-        """The same for a run that ends: protected paths in any case, the rest as `git` allows.
+        """Take the snapshot at the end of a run: protected paths in any case, the rest if possible.
 
-        `budget`: how much of the rest may be read.
+        `git` and `budget`, a number of bytes to read, limit the work on the rest.
         """
         self._check_rules(rules)
         with self.using():
@@ -159,31 +163,35 @@ class TreeStore(StoredTrees):
                     taken = self._take_content(rules, intake)
             except Interrupted:
                 return GuardOnly(guard)
-            self._keep_ids(rules, *taken, guard)
-        return self._snapshot(rules, *taken, guard)
+            self._record_snapshot(rules, *taken, guard)
+        return self._finish_snapshot(rules, *taken, guard)
 
     def _take_guard(self, rules: Rules, intake: Intake, before: Guard | None) -> str:
-        found = self._look(rules, intake, before)
+        """Read and store the protected paths. Return the id of the guard."""
+        found = self._read_guard(rules, intake, before)
         id = store_guard(found, intake.writer).hex()
-        self._remember(id, found)
+        self._cache_guard(id, found)
         return id
 
     def _take_content(self, rules: Rules, intake: Intake) -> tuple[str, str]:
-        """The ids of the project and of the part within the scope."""
-        walk = self._walk(rules)
-        return walk.take(intake).hex(), walk.part(rules.scope).hex()
+        """Walk the project. Return the ids of its tree and of the part within the scope."""
+        walk = self._walk_of(rules)
+        return walk.take(intake).hex(), walk.scoped_tree(rules.scope).hex()
 
-    def _keep_ids(self, rules: Rules, project: str, tree: str, guard: str) -> None:
+    def _record_snapshot(self, rules: Rules, project: str, tree: str, guard: str) -> None:
+        """Record the ids of a snapshot for its run, and save the modes of its files."""
         self._record(rules.run, (project, tree, guard))
         self._save_modes(self._walks[rules.run], project)
 
-    def _snapshot(self, rules: Rules, project: str, tree: str, guard: str) -> Snapshot:
+    def _finish_snapshot(self, rules: Rules, project: str, tree: str, guard: str) -> Snapshot:
+        """Return a snapshot that was recorded; merge the packs first if there are too many."""
         if len(self._packs) > MAX_PACKS:
             self.pack()
-        unstored = self._unstored_in(self._walks[rules.run], self._lists[guard])
-        return Snapshot(tree, project, guard, unstored, self._left_out(rules))
+        unstored = self._unstored_in(self._walks[rules.run], self._guard_cache[guard])
+        return Snapshot(tree, project, guard, unstored, self._new_left_out(rules))
 
     def _check_rules(self, rules: Rules) -> None:
+        """Raise `StoreError` if the run was started with another store."""
         if rules.store != self.id:
             raise StoreError(
                 f"the tree store `{self.files.path}` is not the one this run started with",
@@ -192,16 +200,19 @@ class TreeStore(StoredTrees):
 
     @contextmanager
     def _writing(self) -> Iterator[Intake]:
-        """New content is in the store, synced, when the block has ended."""
+        """Yield an intake for new content, which is stored and flushed when the block ends.
+
+        If the block fails, nothing is stored.
+        """
         writer = PackWriter(self.files.packs, self._packs, self.git.check)
         known = frozenset(self._unstored)
         try:
             yield Intake(writer, self._unstored, self.bounds, self.git)
-            self._note_unstored(known)
+            self._append_unstored(known)
             writer.finish()
         except BaseException as error:
             writer.abandon()
-            self._walks.clear()  # they believe that everything they read was stored
+            self._walks.clear()  # they remember content that was not stored after all
             for id in self._unstored.keys() - known:
                 del self._unstored[id]
             if isinstance(error, OSError):
@@ -210,56 +221,61 @@ class TreeStore(StoredTrees):
 
     @contextmanager
     def using(self) -> Iterator[None]:
+        """Hold the store's shared lock, so that the packs stay in place; notice what has changed
+        since."""
         with super().using():
             packed = store_files.read(self.files.place("packed")) or b""
             if packed != self._packed:
                 self._packs.forget()
-                self._walks = {run: walk.again() for run, walk in self._walks.items()}
+                self._walks = {run: walk.restarted() for run, walk in self._walks.items()}
                 self._packed = packed
             self._packs.refresh()
             yield
 
-    def _walk(self, rules: Rules) -> ContentWalk:
+    def _walk_of(self, rules: Rules) -> ContentWalk:
+        """Return the walk over the project's content for a run, creating it if needed."""
         walk = self._walks.get(rules.run)
         if walk is None:
             walk = ContentWalk(rules, load_seeds(store_files.read_json(self._times)))
             self._walks[rules.run] = walk
         return walk
 
-    def _look(
+    def _read_guard(
         self, rules: Rules, intake: Intake, reference: Guard | None, also: Iterable[str] = ()
     ) -> Guard:
+        """Read the protected paths of a run, and `also` the given paths."""
         walk = self._guards.get(rules.run)
         if walk is None:
             walk = self._guards[rules.run] = GuardWalk(rules)
         return walk.take(intake, time.time_ns(), reference, also)
 
-    def _left_out(self, rules: Rules) -> tuple[str, ...]:
-        """Named once."""
+    def _new_left_out(self, rules: Rules) -> tuple[str, ...]:
+        """Return a sentence for each path left out of the snapshot that was not reported before."""
         walk, guard = self._walks[rules.run], self._guards[rules.run]
-        said = {
+        sentences = {
             path: f"`{path_text(path)}` is not part of the snapshot: {why}"
             for path, why in walk.left_out.items()
         }
-        said |= {
+        sentences |= {
             path: f"`{path_text(path)}` is not watched: {why}"
             for path, why in guard.left_out.items()
         }
-        new = sorted(said.keys() - self._named)
-        self._named.update(new)
-        return tuple(said[path] for path in new)
+        new = sorted(sentences.keys() - self._reported)
+        self._reported.update(new)
+        return tuple(sentences[path] for path in new)
 
-    # What is remembered beside the objects.
+    # Records beside the objects.
 
     def _record(self, run: str, ids: Iterable[str]) -> None:
-        """The ids of a run keep its objects from being pruned."""
+        """Append ids to the run's record, which keeps their objects from being pruned."""
         new = [id for id in dict.fromkeys(ids) if (run, id) not in self._recorded]
         if new:
             lines = "".join(f"{id}\n" for id in new)
             store_files.append(self.files.place("runs", run), lines.encode("ascii"))
             self._recorded.update((run, id) for id in new)
 
-    def _note_unstored(self, known: frozenset[bytes]) -> None:
+    def _append_unstored(self, known: frozenset[bytes]) -> None:
+        """Append content that is newly listed as unstored to the store's file."""
         new = self._unstored.keys() - known
         lines = [
             f"{id.hex()} {self._unstored[id].size} {self._unstored[id].sha256}\n" for id in new
@@ -268,6 +284,7 @@ class TreeStore(StoredTrees):
             store_files.append(self.files.place("unstored"), "".join(lines).encode("ascii"))
 
     def _unstored_in(self, walk: ContentWalk, guard: Guard) -> tuple[str, ...]:
+        """Return the paths of a snapshot whose content is not stored."""
         if not self._unstored:
             return ()
         found = {path for path, entry in walk.files() if entry[5] in self._unstored}
@@ -275,7 +292,7 @@ class TreeStore(StoredTrees):
         return tuple(sorted(found))
 
     def save_times(self, rules: Rules) -> None:
-        """Spare the next process of this project reading everything again."""
+        """Save the times of files, so that the next process need not read unchanged files."""
         walk = self._walks.get(rules.run)
         if walk is not None:
             store_files.replace(self._times, to_json(dump_seeds(walk.seeds())))
@@ -285,11 +302,12 @@ class TreeStore(StoredTrees):
         return self.files.place("times.json")
 
     def _save_modes(self, walk: ContentWalk, project: str) -> None:
+        """Save the modes of a snapshot's files, unless that was done since the last change."""
         if self._saved.get(project) != walk.version:
             save_modes(self.files.place("modes", project), walk.files())
             self._saved[project] = walk.version
 
-    # ── putting back ───────────────────────────────────────────────────────────────────────────
+    # ── restoring ───────────────────────────────────────────────────────────────────────────
 
     def restore(
         self,
@@ -297,9 +315,12 @@ class TreeStore(StoredTrees):
         reference: str,
         *,
         existing_only: bool = False,
-        spare: Spare = kill_everything,
+        spare: Spare = spare_nothing,
     ) -> Restoration:
-        """Put protected paths back as the reference has them, but for those to `spare`."""
+        """Restore protected paths from the reference, except those for which `spare` is true.
+
+        With `existing_only`, added paths are kept.
+        """
         self._check_rules(rules)
         with self.using():
             before = self.guard(reference)
@@ -307,56 +328,57 @@ class TreeStore(StoredTrees):
             def changed(now: Guard) -> list[PathChange]:
                 return to_undo(compare(before, now), existing_only, spare)
 
-            now, kept = self._keep(rules, before, spare, changed)
+            now, kept = self._back_up(rules, before, spare, changed)
             changes = changed(now)
             if not changes:
                 return Restoration(kept=kept)
             contents = self._contents(before, [one.path for one in changes if one.kind != "added"])
-            with self._ground() as ground:
+            with self._open_project() as ground:
                 repair = Repair(ground, before, now, contents, cache_test(rules), self.is_unstored)
                 repair.run(changes)
             with self._writing() as intake:
-                after = self._look(rules, intake, before)
+                after = self._read_guard(rules, intake, before)
         failed = repair.failed
         for one in changed(after):
             failed.setdefault(one.path, "it was changed again while it was being restored")
         return _restoration([one.path for one in changes], failed, kept)
 
-    def _keep(
+    def _back_up(
         self,
         rules: Rules,
         before: Guard,
         spare: Spare,
         changed: Callable[[Guard], list[PathChange]],
     ) -> tuple[Guard, str]:
-        """Store what is about to be replaced."""
-        with self._ground() as ground, self._writing() as intake:
+        """Store what is about to be replaced. Return the current guard and its id."""
+        with self._open_project() as ground, self._writing() as intake:
             unlock(ground, before, spare)
-            now = self._look(rules, intake, before)
+            now = self._read_guard(rules, intake, before)
             in_the_way = obstacles(ground, before, now)
             is_locked = unlock_changed(ground, before, now, changed(now))
             if in_the_way or is_locked:
-                now = self._look(rules, intake, before, in_the_way)
+                now = self._read_guard(rules, intake, before, in_the_way)
             kept = store_guard(now, intake.writer).hex()
         self._record(rules.run, [kept])
         return now, kept
 
-    def _ground(self) -> OpenDirectory:
+    def _open_project(self) -> OpenDirectory:
         try:
             return OpenDirectory(self.project)
         except OSError as error:
             raise _failed(error, "open", self.project) from error
 
     def _contents(self, guard: Guard, paths: Iterable[str]) -> dict[str, bytes]:
+        """Return the stored content of these paths, by id."""
         ids = [guard.paths[path].id for path in paths]
         known = [id for id in ids if id and not self.is_unstored(id)]
         return read_all(self.git, self.files, known)
 
     def put_back(self, rules: Rules, project: str, paths: Sequence[str], patch: str) -> Restoration:
-        """Put files back as a snapshot has them; what they were changed to is kept as a patch."""
+        """Restore files from the snapshot `project`; write their changes to the file `patch`."""
         self._check_rules(rules)
         with self.using():
-            walk = self._walk(rules)
+            walk = self._walk_of(rules)
             with self._writing() as intake:
                 kept = walk.take(intake).hex()
             self._record(rules.run, [kept])
@@ -366,7 +388,7 @@ class TreeStore(StoredTrees):
             before = self.guard_of_tree(project)
             now = self.guard_of_tree(kept)
             contents = self._contents(before, [one.path for one in changes if one.status != "A"])
-            with self._ground() as ground:
+            with self._open_project() as ground:
                 repair = Repair(ground, before, now, contents, cache_test(rules), self.is_unstored)
                 repair.run([PathChange(one.path, STATUSES[one.status]) for one in changes])
         return _restoration([one.path for one in changes], repair.failed, kept)
@@ -374,34 +396,36 @@ class TreeStore(StoredTrees):
     def _write_patch(
         self, before: str, after: str, changes: Sequence[RawChange], patch: str
     ) -> None:
-        paths = [one.path for one in changes if not self._is_lost(one)]
+        """Write the difference of the changed files as a binary patch, without unstored ones."""
+        paths = [one.path for one in changes if not self._is_change_unstored(one)]
         if not paths:
             return
         words = ["diff", "--binary", "--no-renames", "--no-ext-diff", "--no-textconv"]
         out = bytearray()
         for some in _batches(paths):
-            out += ask(self.git, self.files, [*words, before, after, "--", *some])
+            out += run_git(self.git, self.files, [*words, before, after, "--", *some])
         store_files.replace(patch, bytes(out), sync=True)
 
     def remove_caches(self, rules: Rules, reference: str) -> tuple[str, ...]:
-        """Remove caches in and beside protected paths, before a check."""
+        """Remove caches in and beside protected paths, before a check. Return their paths."""
         with self.using():
             guard = self.guard(reference)
-        with self._ground() as ground:
+        with self._open_project() as ground:
             return tuple(remove_caches(ground, guard, cache_test(rules)))
 
     # ── upkeep ─────────────────────────────────────────────────────────────────────────────────
 
     def pack(self) -> None:
-        """Make one pack of many, when a run has ended."""
+        """Merge all packs into one, when a run has ended."""
         upkeep.pack(self.files, self.git)
 
     def prune(self, cap_bytes: int, keep: Iterable[str]) -> tuple[str, ...]:
-        """Forget the oldest runs until the store is small enough; those that were forgotten."""
+        """Remove the oldest runs until the store is small enough. Return the removed runs."""
         return upkeep.prune(self.files, self.git, cap_bytes, frozenset(keep))
 
 
 def _restoration(paths: Sequence[str], failed: Mapping[str, str], kept: str) -> Restoration:
+    """Return the result of a restoration from the changed paths and the failures."""
     done = tuple(path for path in paths if path not in failed)
     not_done = tuple(f"{path_text(path)}: {why}" for path, why in sorted(failed.items()))
     return Restoration(done, not_done, kept)
@@ -413,5 +437,6 @@ def _failed(error: OSError, doing: str, path: str) -> StoreError:
 
 
 def _batches(paths: Sequence[str], size: int = 500) -> Iterator[list[str]]:
+    """Yield pathspecs for the paths, at most `size` at a time."""
     for at in range(0, len(paths), size):
         yield [f":(top,literal){path}" for path in paths[at : at + size]]

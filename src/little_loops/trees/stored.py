@@ -1,8 +1,8 @@
-"""What a project's tree store holds: compare snapshots, read files of them.
+"""Compare the snapshots in a project's tree store, and read their files.
 
-Every failure leaves as a `StoreError` in words; work that was ended early as `Interrupted`.
+Every failure is raised as a `StoreError` with a message for the user, and a stop as `Interrupted`.
 
-Not here: taking snapshots and putting things back (`store`).
+Not here: taking snapshots and restoring from them (`store`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from little_loops.trees.objects import EMPTY_TREE, LINK, PROGRAM
 from little_loops.trees.patterns import Patterns
 from little_loops.trees.reading import (
     RawChange,
-    ask,
     list_changes,
     list_tree,
     parse_raw,
     read_all,
     read_objects,
+    run_git,
 )
-from little_loops.trees.restore import TOO_LARGE, UNKNOWN_MODE, Spare, kill_everything
+from little_loops.trees.restore import TOO_LARGE, UNKNOWN_MODE, Spare, spare_nothing
 from little_loops.trees.rules import Rules, head_of, parents, within
 
 FIRST_PATHS = 20
@@ -42,14 +42,14 @@ MAX_LISTS = 16
 
 
 class StoredTrees:
-    """The trees of a store, as one process reads them."""
+    """The trees in a store, for reading; remembers the guards it has read."""
 
     def __init__(self, files: StoreFiles, id: str, git: Git) -> None:
         self.files = files
         self.id = id
         self.git = git
         self._unstored: dict[bytes, Unstored] = {}
-        self._lists: dict[str, Guard] = {}
+        self._guard_cache: dict[str, Guard] = {}
 
     @property
     def project(self) -> str:
@@ -57,7 +57,8 @@ class StoredTrees:
 
     @contextmanager
     def using(self) -> Iterator[None]:
-        """Keep the packs where they are for as long as they are used."""
+        """Hold the store's shared lock, so that the packs stay in place; check that it is the same
+        store."""
         self.git.check()
         if store_files.check(self.files) != self.id:
             raise StoreError(f"the tree store `{self.files.path}` was replaced by another one")
@@ -66,6 +67,7 @@ class StoredTrees:
             yield
 
     def _load_unstored(self) -> None:
+        """Load the list of unstored content, once."""
         if self._unstored:
             return
         for line in (store_files.read(self.files.place("unstored")) or b"").splitlines():
@@ -77,16 +79,16 @@ class StoredTrees:
         return bool(id) and bytes.fromhex(id) in self._unstored
 
     def modes(self, project: str) -> Modes:
-        """All permission bits of a snapshot's files."""
+        """Return the permission bits of a snapshot's files."""
         return load_modes(self.files.place("modes", project))
 
     # ── comparing ──────────────────────────────────────────────────────────────────────────────
 
     def changed(self, before: str, after: str, scope: Sequence[str] = (".",)) -> Changed:
-        """What differs between two project ids (or tree ids) within a scope."""
+        """Return what differs between two project ids (or tree ids) within a scope."""
         with self.using():
             changes = [one for one in self._changes(before, after) if within(one.path, scope)]
-            added, removed = self._lines(before, after, changes)
+            added, removed = self._count_lines(before, after, changes)
         # New files are often what a check left behind, so they come after the others.
         paths = tuple(one.path for one in sorted(changes, key=_is_new)[:FIRST_PATHS])
         return Changed(len(changes), paths, added, removed)
@@ -98,14 +100,16 @@ class StoredTrees:
         scope: Sequence[str],
         others: Iterable[Sequence[str]] = (),
     ) -> tuple[str, ...]:
-        """Paths outside the scope that differ, and that no other run's scope accounts for."""
+        """Return changed paths that are outside the scope and outside the scopes of other runs."""
         with self.using():
             changes = self._changes(before, after)
         allowed = [scope, *others]
-        return tuple(one.path for one in changes if not _is_of(one.path, allowed))[:MOST_PATHS]
+        return tuple(one.path for one in changes if not _in_any_scope(one.path, allowed))[
+            :MOST_PATHS
+        ]
 
     def matching(self, before: str, after: str, patterns: Patterns) -> tuple[str, ...]:
-        """Paths that differ and match."""
+        """Return the changed paths that match the patterns."""
         with self.using():
             changes = self._changes(before, after)
         return tuple(one.path for one in changes if patterns.cover(os.fsencode(one.path)))
@@ -113,7 +117,8 @@ class StoredTrees:
     def guard_changes(
         self, reference: str, guard: str, *, existing_only: bool = False
     ) -> tuple[PathChange, ...]:
-        """Protected paths that differ from their reference; with `existing_only`, none that are new."""
+        """Return protected paths that differ between two guards; with `existing_only`, no added
+        ones."""
         if reference == guard:
             return ()
         with self.using():
@@ -121,22 +126,22 @@ class StoredTrees:
         return tuple(to_undo(changes, existing_only))[:MOST_PATHS]
 
     def guarded(self, reference: str) -> frozenset[str]:
-        """The protected paths that a guard knows."""
+        """Return the protected paths of a guard."""
         with self.using():
             return frozenset(self.guard(reference).paths)
 
     def committed(self, rules: Rules, reference: str) -> tuple[str, ...]:
-        """Protected paths that the commit checked out now has otherwise than their reference.
+        """Return protected paths whose content in the current commit is not that of the reference.
 
-        Only those that differ from the commit at the start: a filter or the line ends of a checkout
-        can make a file differ from every commit.
+        Only paths that differ from the commit at the start count, because a filter or line-ending
+        conversion can make a file differ from every commit.
         """
         head = head_of(self.git, self.project)
         if head is None or head == rules.head:
             return ()
         words = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--relative"]
         answer = self.git.read(self.project, [*words, rules.head or EMPTY_TREE.hex(), head])
-        if answer.code != 0:  # the commit of the start may be gone: amended, and garbage collected
+        if answer.code != 0:  # the first commit may be gone: amended, and then garbage collected
             answer = self.git.read(self.project, [*words, EMPTY_TREE.hex(), head])
         if answer.code != 0:
             raise StoreError(f"git cannot compare commits: {answer.complaint}")
@@ -155,43 +160,48 @@ class StoredTrees:
     def _changes(self, before: str, after: str) -> list[RawChange]:
         return list_changes(self.git, self.files, before, after)
 
-    def _lines(self, before: str, after: str, changes: Sequence[RawChange]) -> tuple[int, int]:
-        """Lines added and removed in these files; content that was not kept has none."""
+    def _count_lines(
+        self, before: str, after: str, changes: Sequence[RawChange]
+    ) -> tuple[int, int]:
+        """Return the numbers of added and removed lines in these files; unstored content counts as
+        none."""
         if not changes:
             return 0, 0
         words = ["diff-tree", "-r", "-z", "--numstat", "--no-renames", before, after, "--"]
         wanted = {one.path for one in changes}
         added = removed = 0
-        for line in ask(self.git, self.files, [*words, *self._without(changes)]).split(b"\0"):
+        for line in run_git(self.git, self.files, [*words, *self._pathspecs(changes)]).split(b"\0"):
             counts = os.fsdecode(line).split("\t", 2)
             if len(counts) == 3 and counts[2] in wanted and counts[0] != "-":
                 added, removed = added + int(counts[0]), removed + int(counts[1])
         return added, removed
 
-    def _without(self, changes: Iterable[RawChange]) -> list[str]:
-        """Pathspecs that leave out what git could not read."""
-        paths = [one.path for one in changes if self._is_lost(one)]
+    def _pathspecs(self, changes: Iterable[RawChange]) -> list[str]:
+        """Return pathspecs that exclude files whose content is not stored; none if all are."""
+        paths = [one.path for one in changes if self._is_change_unstored(one)]
         return [":(top)", *(f":(top,exclude,literal){path}" for path in paths)] if paths else []
 
-    def _is_lost(self, change: RawChange) -> bool:
+    def _is_change_unstored(self, change: RawChange) -> bool:
         return self.is_unstored(change.before) or self.is_unstored(change.after)
 
     def guard(self, id: str) -> Guard:
-        found = self._lists.get(id)
+        """Return the guard with this id, from memory or from the store."""
+        found = self._guard_cache.get(id)
         if found is None:
             name = f"{id}:{LIST.decode()}"
             found = decode(read_all(self.git, self.files, [name])[name])
-            self._remember(id, found)
+            self._cache_guard(id, found)
         return found
 
-    def _remember(self, id: str, guard: Guard) -> None:
-        self._lists.pop(id, None)
-        self._lists[id] = guard
-        if len(self._lists) > MAX_LISTS:
-            del self._lists[next(iter(self._lists))]
+    def _cache_guard(self, id: str, guard: Guard) -> None:
+        """Keep a guard in memory; drop the oldest one if there are too many."""
+        self._guard_cache.pop(id, None)
+        self._guard_cache[id] = guard
+        if len(self._guard_cache) > MAX_LISTS:
+            del self._guard_cache[next(iter(self._guard_cache))]
 
     def guard_of_tree(self, id: str) -> Guard:
-        """A snapshot as a list of paths; the permissions of directories are not known."""
+        """Return the paths of a snapshot as a guard; the modes of directories are unknown."""
         modes = self.modes(id)
         found: dict[str, Guarded] = {}
         for one in list_tree(self.git, self.files, id):
@@ -207,12 +217,12 @@ class StoredTrees:
     # ── reading ────────────────────────────────────────────────────────────────────────────────
 
     def read(self, id: str, path: str) -> StoredFile | None:
-        """A file of a snapshot (`project` or `tree`); None if it was not there."""
+        """Return a file of a snapshot (`project` or `tree` id); None if it did not exist."""
         with self.using():
             return self._read(id, path, self.modes(id))
 
     def read_guarded(self, guard: str, path: str) -> StoredFile | None:
-        """A protected file as a guard has it."""
+        """Return a protected file as a guard has it; None if the guard has no such file."""
         with self.using():
             one = self.guard(guard).paths.get(path)
             if one is None or one.kind not in ("file", "link"):
@@ -220,6 +230,7 @@ class StoredTrees:
             return self.stored(path, one.kind == "link", one.mode, one.id)
 
     def _read(self, id: str, path: str, modes: Modes) -> StoredFile | None:
+        """Return a file of a tree with its mode; None if it did not exist."""
         for one in list_tree(self.git, self.files, id, [path]):
             if one.path == path:
                 mode = modes.of(path, one.mode == PROGRAM.decode())
@@ -227,19 +238,20 @@ class StoredTrees:
         return None
 
     def stored(self, path: str, is_link: bool, mode: int, id: str) -> StoredFile:
+        """Return stored content as a file; raise `StoreError` if it was too large to store."""
         if self.is_unstored(id):
             raise StoreError(f"`{path_text(path)}` was {TOO_LARGE}")
         data = read_all(self.git, self.files, [id])[id]
         return StoredFile(path, "link" if is_link else "file", stat.S_IMODE(mode), data)
 
     def diff(self, before: str, after: str, options: Sequence[str] = ()) -> bytes:
-        """The difference as `git diff` prints it; `options` are git's, without paths."""
+        """Return the difference as `git diff` prints it; `options` are git's, without paths."""
         words = ["diff", "--no-ext-diff", "--no-textconv", *options, before, after, "--"]
         with self.using():
             changes = self._changes(before, after)
-            out = ask(self.git, self.files, [*words, *self._without(changes)])
+            out = run_git(self.git, self.files, [*words, *self._pathspecs(changes)])
         for one in changes:
-            if self._is_lost(one):
+            if self._is_change_unstored(one):
                 path = os.fsencode(one.path)
                 out += b"Binary files a/%s and b/%s differ (%s)\n" % (
                     path,
@@ -249,7 +261,7 @@ class StoredTrees:
         return out
 
     def listing(self, id: str) -> Iterator[Listed]:
-        """Every path of a snapshot with its mode and the SHA-256 of its content."""
+        """Yield every path of a snapshot with its mode and the SHA-256 of its content."""
         with self.using():
             blobs = list(list_tree(self.git, self.files, id))
             hashes = {key.hex(): one.sha256 for key, one in self._unstored.items()}
@@ -268,13 +280,14 @@ def _is_new(change: RawChange) -> bool:
     return change.status == "A"
 
 
-def _is_of(path: str, scopes: Iterable[Sequence[str]]) -> bool:
+def _in_any_scope(path: str, scopes: Iterable[Sequence[str]]) -> bool:
     return any(within(path, scope) for scope in scopes)
 
 
 def to_undo(
-    changes: Iterable[PathChange], existing_only: bool, spare: Spare = kill_everything
+    changes: Iterable[PathChange], existing_only: bool, spare: Spare = spare_nothing
 ) -> list[PathChange]:
+    """Select the changes to restore: with `existing_only` no added paths, and none to `spare`."""
     return [
         one for one in changes if (not existing_only or one.kind != "added") and not spare(one.path)
     ]

@@ -1,4 +1,4 @@
-"""Keep stores small: pack them, prune the oldest runs, say how much disk they use."""
+"""Keep stores small: merge their packs, prune the oldest runs, measure disk use."""
 
 from __future__ import annotations
 
@@ -12,55 +12,61 @@ from little_loops.trees.files import COPIES, STORES, StoreFiles, locked
 from little_loops.trees.git import Git
 from little_loops.trees.model import DiskUse
 from little_loops.trees.objects import TEMPORARY
-from little_loops.trees.reading import ask, unusable
+from little_loops.trees.reading import cannot_read, run_git
 
 PACK = ["pack-objects", "--quiet", "--revs", "--missing=allow-any", "--delta-base-offset"]
 
 
 def pack(files: StoreFiles, git: Git) -> None:
-    """One pack of all that the runs have recorded; what nobody recorded is left out."""
+    """Merge all packs into one with the objects that runs have recorded; drop the rest."""
     with locked(files, git, alone=True):
         names = _packs(files)
         if len(names) > 1:
-            _repack(files, git, _ids(files, _runs(files)))
+            _repack(files, git, _recorded_ids(files, _runs(files)))
 
 
 def prune(files: StoreFiles, git: Git, cap_bytes: int, keep: frozenset[str]) -> tuple[str, ...]:
-    """Forget as few runs as it takes, the oldest first, and none of `keep`."""
+    """Remove as few runs as possible, oldest first and never those in `keep`, to get below the cap.
+
+    Return the removed runs.
+    """
     with locked(files, git, alone=True):
         if _size(files.git_dir) <= cap_bytes:
             return ()
         runs = _runs(files)
         free = [run for run in runs if run not in keep]
         low, high = 0, len(free)
-        while low < high:  # the fewest that are enough
+        while low < high:  # binary search for the smallest number of runs to remove
             middle = (low + high) // 2
             rest = [run for run in runs if run not in free[:middle]]
-            if _packed_size(files, git, _ids(files, rest)) <= cap_bytes:
+            if _packed_size(files, git, _recorded_ids(files, rest)) <= cap_bytes:
                 high = middle
             else:
                 low = middle + 1
         gone = tuple(free[:low])
         rest = [run for run in runs if run not in gone]
-        ids = _ids(files, rest)
+        ids = _recorded_ids(files, rest)
         for run in gone:
             os.unlink(files.place("runs", run))
             for kind in ("installed", "pins"):
                 with suppress(FileNotFoundError):
                     os.unlink(files.place(kind, run))
         _repack(files, git, ids)
-        _forget_modes(files, ids)
+        _remove_modes(files, ids)
         return gone
 
 
 def _repack(files: StoreFiles, git: Git, ids: list[str]) -> None:
-    """The new pack is there and synced before the old ones go."""
+    """Write one pack with everything reachable from `ids`, then remove all others.
+
+    The new pack is on the disk before the old ones are removed.
+    """
     before = _packs(files)
     made = ""
     if ids:
         stdin = "".join(f"{id}\n" for id in ids).encode("ascii")
         stem = os.path.join(files.packs, "pack")
-        made = ask(git, files, [*PACK, stem], stdin).decode("ascii").strip()
+        made = run_git(git, files, [*PACK, stem], stdin).decode("ascii").strip()
     count = int(store_files.read(files.place("packed")) or b"0")
     store_files.replace(files.place("packed"), b"%d" % (count + 1), sync=True)
     for name in before:
@@ -72,13 +78,14 @@ def _repack(files: StoreFiles, git: Git, ids: list[str]) -> None:
 
 
 def _remove_pack(files: StoreFiles, name: str) -> None:
-    """The index first: a pack without one does not exist for git."""
+    """Remove a pack, the index first: git ignores a pack without one."""
     for suffix in (".idx", ".rev", ".pack"):
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(files.packs, name + suffix))
 
 
 def _packed_size(files: StoreFiles, git: Git, ids: list[str]) -> int:
+    """Return the size of a pack with everything reachable from `ids`."""
     if not ids:
         return 0
     size = 0
@@ -90,11 +97,12 @@ def _packed_size(files: StoreFiles, git: Git, ids: list[str]) -> int:
     stdin = "".join(f"{id}\n" for id in ids).encode("ascii")
     answer = git.store(files.git_dir, [*PACK, "--stdout"], stdin, count)
     if answer.code != 0:
-        raise unusable(files, answer)
+        raise cannot_read(files, answer)
     return size
 
 
 def _packs(files: StoreFiles) -> list[str]:
+    """Return the names of the packs, without suffix."""
     try:
         names = os.listdir(files.packs)
     except OSError as error:
@@ -103,13 +111,14 @@ def _packs(files: StoreFiles) -> list[str]:
 
 
 def _runs(files: StoreFiles) -> list[str]:
-    """The oldest first, by when they recorded something last."""
+    """Return the recorded runs, oldest first by the time of their last record."""
     with os.scandir(files.place("runs")) as entries:
         found = [(entry.stat().st_mtime_ns, entry.name) for entry in entries]
     return [name for _, name in sorted(found)]
 
 
-def _ids(files: StoreFiles, runs: Iterable[str]) -> list[str]:
+def _recorded_ids(files: StoreFiles, runs: Iterable[str]) -> list[str]:
+    """Return the ids that these runs have recorded, without duplicates."""
     lines = [
         line
         for run in runs
@@ -118,7 +127,8 @@ def _ids(files: StoreFiles, runs: Iterable[str]) -> list[str]:
     return [line for line in dict.fromkeys(lines) if line]
 
 
-def _forget_modes(files: StoreFiles, ids: Iterable[str]) -> None:
+def _remove_modes(files: StoreFiles, ids: Iterable[str]) -> None:
+    """Remove the modes files of snapshots that are not in `ids`."""
     kept = frozenset(ids)
     for name in os.listdir(files.place("modes")):
         if name not in kept:
@@ -126,7 +136,7 @@ def _forget_modes(files: StoreFiles, ids: Iterable[str]) -> None:
 
 
 def disk_use(home: str) -> tuple[DiskUse, ...]:
-    """What every project's store and copies take, the largest first."""
+    """Return how much each project's store and copies use, the largest first."""
     found = []
     for name in _names(os.path.join(home, STORES)):
         place = os.path.join(home, STORES, name)
@@ -142,6 +152,7 @@ def disk_use(home: str) -> tuple[DiskUse, ...]:
 
 
 def _names(folder: str) -> list[str]:
+    """Return the sorted names in a directory; none if it does not exist."""
     try:
         return sorted(os.listdir(folder))
     except FileNotFoundError:
@@ -149,7 +160,7 @@ def _names(folder: str) -> list[str]:
 
 
 def _size(path: str) -> int:
-    """Bytes on disk below a directory; links are not followed."""
+    """Return the bytes on disk below a directory, without following links."""
     total = 0
     for folder, _, names in os.walk(path):
         for name in names:

@@ -1,9 +1,9 @@
-"""Walk a project's tree and give the id of its content.
+"""Walk a project's tree and compute the id of its content.
 
-What was found is remembered: a directory whose times have not changed has the same names, and a file
-whose times, size and inode have not changed has the same content.  The time of the last change of
-an inode (`ctime`) is part of that: a program can set a file's `mtime` back, but not this one.  What was
-changed so recently that the clock could not tell a second change apart is read again next time.
+Results are remembered: a directory whose times have not changed has the same names, and a file
+whose times, size and inode have not changed has the same content. The times include `ctime`: a
+program can set back a file's `mtime`, but not that. What was changed so recently that a second
+change might not show in the clock is read again next time.
 
 Not here: protected paths, which are always read (`guard`).
 """
@@ -38,20 +38,20 @@ from little_loops.trees.rules import (
 )
 
 CLOCK_NS = 20_000_000
-"""More than the kernel's clock for files can lag behind."""
+"""Longer than the kernel's file timestamps can lag behind."""
 WHOLE_SECONDS_NS = 2_000_000_000
-"""The same where a file system counts in seconds."""
+"""The same for file systems with timestamps in whole seconds."""
 
 Entry = tuple[int, int, int, int, int, bytes | None]
-"""ctime, mtime, size, inode, mode, id; no id for what is left out."""
+"""ctime, mtime, size, inode, mode, id; the id is None if the path is left out."""
 UNKNOWN: Entry = (-1, -1, -1, -1, 0, None)
 Seeds = dict[str, dict[str, Entry]]
 
 
 class Directory:
-    """What is known of a directory; `tree` is none if that has to be worked out again.
+    """What is known about a directory; `tree` is its id, None if that must be computed again.
 
-    In one that is `ignored`, only tracked files count.
+    In an `ignored` directory, only tracked files count.
     """
 
     __slots__ = ("dirs", "files", "ignored", "stamp", "tree")
@@ -65,12 +65,12 @@ class Directory:
 
 
 class ContentWalk:
-    """The content of one project by the rules of one run, from snapshot to snapshot."""
+    """Computes the content ids of one project by the rules of one run, and remembers what it read."""
 
     def __init__(self, rules: Rules, seeds: Seeds) -> None:
         self.root = Directory()
         self.left_out: dict[str, str] = {}
-        self.version = 0  # counts what was found to be different
+        self.version = 0  # goes up with every change that is found
         self._rules = rules
         self._seeds = seeds
         self._prefix = os.fsencode(rules.prefix)
@@ -82,45 +82,47 @@ class ContentWalk:
         self._horizon = 0
         self._intake: Intake
 
-    def again(self) -> ContentWalk:
-        """The same, for a store that may have lost something."""
+    def restarted(self) -> ContentWalk:
+        """Return a new walk that checks whether the store still has the content it remembers."""
         return ContentWalk(self._rules, self.seeds())
 
     def take(self, intake: Intake) -> bytes:
-        """Look at everything once more; the id of the tree, which is in the intake now."""
-        self.look(intake)
+        """Walk the project and store what is new. Return the id of its tree."""
+        self.refresh(intake)
         return self.tree(self.root) or intake.writer.add(b"tree", b"")
 
-    def look(self, intake: Intake) -> None:
-        """Bring what is known up to date."""
+    def refresh(self, intake: Intake) -> None:
+        """Walk the project and update what is remembered, reading files that have changed."""
         self._intake = intake
         self._horizon = time.time_ns()
         fd = open_folder(self._rules.project)
         try:
-            self._look(fd, self.root, "")
+            self._refresh_directory(fd, self.root, "")
         finally:
             os.close(fd)
         self._seeds = {}
 
-    # ── looking ────────────────────────────────────────────────────────────────────────────────
+    # ── refreshing ────────────────────────────────────────────────────────────────────────────────
 
-    def _look(self, fd: int, node: Directory, path: str) -> None:
+    def _refresh_directory(self, fd: int, node: Directory, path: str) -> None:
+        """Update an open directory and everything below it; list its names only if it has changed."""
         self._intake.check()
         info = os.fstat(fd)
         stamp = (info.st_ctime_ns, info.st_mtime_ns, info.st_ino)
         if node.stamp != stamp:
             self._list(fd, node, path)
             node.stamp = None if self._is_recent(info) else stamp
-        self._look_at_files(fd, node, path)
+        self._refresh_files(fd, node, path)
         for name in list(node.dirs):
             self._descend(fd, node, path + name)
 
-    def _look_at_files(self, fd: int, node: Directory, path: str) -> None:
+    def _refresh_files(self, fd: int, node: Directory, path: str) -> None:
+        """Read the files of a directory whose times, size, inode or mode have changed."""
         changed = []
-        look = os.stat
+        lstat = os.stat
         for name, (ctime, mtime, size, inode, mode, _) in node.files.items():
             try:
-                info = look(name, dir_fd=fd, follow_symlinks=False)
+                info = lstat(name, dir_fd=fd, follow_symlinks=False)
             except OSError:
                 changed.append(name)
                 continue
@@ -133,10 +135,10 @@ class ContentWalk:
             ):
                 changed.append(name)
         for name in changed:
-            self._read(fd, node, path, name)
+            self._refresh_file(fd, node, path, name)
 
-    def _read(self, fd: int, node: Directory, path: str, name: str) -> None:
-        """See what a name is now."""
+    def _refresh_file(self, fd: int, node: Directory, path: str, name: str) -> None:
+        """Read a file again, and reset the directory's tree if content or executable bit differ."""
         before = node.files[name]
         self.version += 1
         try:
@@ -153,15 +155,18 @@ class ContentWalk:
             node.tree = None
 
     def _entry(self, fd: int, name: str) -> Entry:
+        """Read a file or link and return what to remember about it."""
         info, id = self._intake.entry(fd, name)
         ctime = -1 if self._is_recent(info) else info.st_ctime_ns
         return (ctime, info.st_mtime_ns, info.st_size, info.st_ino, info.st_mode, id)
 
     def _is_recent(self, info: os.stat_result) -> bool:
+        """Return whether a change is so recent that a later one might have the same timestamp."""
         whole = info.st_ctime_ns % 1_000_000_000 == 0 == info.st_mtime_ns % 1_000_000_000
         return info.st_ctime_ns > self._horizon - (WHOLE_SECONDS_NS if whole else CLOCK_NS)
 
     def _descend(self, fd: int, node: Directory, path: str) -> None:
+        """Refresh the subdirectory at `path`; drop it if it cannot be opened."""
         name = path.rpartition("/")[2]
         child = node.dirs[name]
         try:
@@ -174,7 +179,7 @@ class ContentWalk:
             return
         before = child.tree
         try:
-            self._look(inner, child, path + "/")
+            self._refresh_directory(inner, child, path + "/")
         finally:
             os.close(inner)
         if before is None or child.tree is None:
@@ -183,6 +188,7 @@ class ContentWalk:
     # ── which names count ──────────────────────────────────────────────────────────────────────
 
     def _list(self, fd: int, node: Directory, path: str) -> None:
+        """List an open directory again: the files and subdirectories that count."""
         patterns = self._ignored.under((self._prefix + os.fsencode(path)).rstrip(b"/"))
         known, seeds = node.files, self._seeds.get(path, {})
         files: dict[str, Entry] = {}
@@ -195,7 +201,7 @@ class ContentWalk:
                     if self._enters(fd, name, path, ignored):
                         dirs[name] = node.dirs.get(name) or Directory(ignored)
                 elif self._counts(entry, path, ignored):
-                    files[name] = known.get(name) or self._seed(seeds.get(name))
+                    files[name] = known.get(name) or self._valid_seed(seeds.get(name))
         if files.keys() != known.keys() or dirs.keys() != node.dirs.keys():
             node.tree = None
             self.version += 1
@@ -205,13 +211,14 @@ class ContentWalk:
         full = self._prefix + os.fsencode(path + entry.name)
         return patterns.match(full, entry.is_dir(follow_symlinks=False))
 
-    def _seed(self, entry: Entry | None) -> Entry:
-        """What an earlier run found out, as long as the store still has that content."""
+    def _valid_seed(self, entry: Entry | None) -> Entry:
+        """Return an entry that an earlier process saved, if the store still has its content."""
         if entry is None or entry[5] is None or not self._intake.has(entry[5]):
             return UNKNOWN
         return entry
 
     def _enters(self, fd: int, name: str, path: str, ignored: bool) -> bool:
+        """Return whether to walk into a directory; list repositories and deep ones as left out."""
         below = path + name
         if name == GIT or never_counts(below) or (ignored and below not in self._tracked_dirs):
             return False
@@ -224,10 +231,14 @@ class ContentWalk:
         return True
 
     def _is_new_repository(self, fd: int, name: str, below: str) -> bool:
-        """A `.git` put into a directory that was there at the start must not hide what is in it."""
+        """Return whether a directory is a repository that did not exist at the start.
+
+        A `.git` that is created in an existing directory must not hide what is in it.
+        """
         return below not in self._directories and is_repository(fd, name)
 
     def _counts(self, entry: os.DirEntry[str], path: str, ignored: bool) -> bool:
+        """Return whether a file is part of the content; list pipes and the like as left out."""
         below = path + entry.name
         if entry.name == GIT or (ignored and below not in self._tracked):
             return False
@@ -239,7 +250,8 @@ class ContentWalk:
     # ── trees ──────────────────────────────────────────────────────────────────────────────────
 
     def tree(self, node: Directory) -> bytes:
-        """The id of a directory's content; empty if there is no file in it."""
+        """Return the id of a directory's tree, storing it if necessary; empty if it contains no
+        file."""
         if node.tree is None:
             entries = list(self._entries(node))
             writer = self._intake.writer
@@ -247,6 +259,7 @@ class ContentWalk:
         return node.tree
 
     def _entries(self, node: Directory) -> Iterator[TreeEntry]:
+        """Yield the entries of a directory's tree object."""
         for name, entry in node.files.items():
             if entry[5] is not None:
                 yield TreeEntry(git_mode(entry[4]), os.fsencode(name), entry[5])
@@ -254,25 +267,26 @@ class ContentWalk:
             if id := self.tree(child):
                 yield TreeEntry(DIRECTORY, os.fsencode(name), id)
 
-    def part(self, scope: Sequence[str]) -> bytes:
-        """The id of the tree that has only the content of these paths."""
+    def scoped_tree(self, scope: Sequence[str]) -> bytes:
+        """Return the id of the tree with only the content at or below these paths."""
         if "." in scope:
             return self.tree(self.root) or EMPTY_TREE
         parts = [tuple(path.split("/")) for path in scope]
-        return self._part(self.root, parts) or self._intake.writer.add(b"tree", b"")
+        return self._scoped_tree(self.root, parts) or self._intake.writer.add(b"tree", b"")
 
-    def _part(self, node: Directory, parts: Sequence[tuple[str, ...]]) -> bytes:
+    def _scoped_tree(self, node: Directory, parts: Sequence[tuple[str, ...]]) -> bytes:
+        """Return the id of a directory's tree restricted to `parts`, the split paths below it."""
         whole = {part[0] for part in parts if len(part) == 1}
         deeper = {part[0] for part in parts} - whole
         entries = [one for one in self._entries(node) if os.fsdecode(one.name) in whole]
         for name in deeper & node.dirs.keys():
             rest = [part[1:] for part in parts if part[0] == name]
-            if id := self._part(node.dirs[name], rest):
+            if id := self._scoped_tree(node.dirs[name], rest):
                 entries.append(TreeEntry(DIRECTORY, os.fsencode(name), id))
         return self._intake.writer.add(b"tree", tree_data(entries)) if entries else b""
 
     def files(self) -> Iterator[tuple[str, Entry]]:
-        """Every file that counts, with its path."""
+        """Yield path and entry of every file that counts."""
         stack = [("", self.root)]
         while stack:
             path, node = stack.pop()
@@ -281,7 +295,7 @@ class ContentWalk:
             stack += [(f"{path}{name}/", child) for name, child in node.dirs.items()]
 
     def folders(self) -> Iterator[str]:
-        """Every directory that was entered, those above before those in them."""
+        """Yield every directory that was walked, parents before their children."""
         stack = [("", self.root)]
         while stack:
             path, node = stack.pop()
@@ -290,7 +304,7 @@ class ContentWalk:
                 stack.append((f"{path}{name}/", child))
 
     def seeds(self) -> Seeds:
-        """What the next process need not find out again."""
+        """Return the entries that the next process can reuse, by directory and name."""
         found: Seeds = {}
         for path, entry in self.files():
             folder, _, name = path.rpartition("/")
@@ -300,14 +314,14 @@ class ContentWalk:
 
 
 def git_mode(mode: int) -> bytes:
-    """A mode as git writes it: of all permissions, it knows one."""
+    """Return a mode as git writes it: a link, an executable, or a plain file."""
     if stat.S_ISLNK(mode):
         return LINK
     return PROGRAM if mode & stat.S_IXUSR else PLAIN
 
 
 def dump_seeds(seeds: Seeds) -> dict[str, dict[str, list[int | str]]]:
-    """As JSON."""
+    """Convert seeds to JSON data."""
     return {
         folder: {name: [*entry[:5], (entry[5] or b"").hex()] for name, entry in names.items()}
         for folder, names in seeds.items()
@@ -315,7 +329,7 @@ def dump_seeds(seeds: Seeds) -> dict[str, dict[str, list[int | str]]]:
 
 
 def load_seeds(plain: Any) -> Seeds:
-    """From JSON; nothing from what is damaged: it only saves time."""
+    """Convert JSON data to seeds; return {} if it is damaged, because they only save time."""
     try:
         return {
             folder: {name: (*times[:5], bytes.fromhex(times[5])) for name, times in names.items()}
