@@ -1,5 +1,6 @@
-"""Receipts: what a run can show for its ending, as a file that anybody can check.
+"""Receipts: a file that states how a run ended and what it checked, which anybody can verify.
 
-`story` tells a run from its events, `statement` writes that down and reads it, `chain` binds it to
-the event log, `gathering` collects the facts, `verification` checks a receipt against what is there.
+`story` collects a run's facts from its events, `statement` writes and reads the file, `chain` binds
+it to the event log, `gathering` puts the facts together, `verification` compares a receipt with the
+files and the log.
 """

@@ -1,7 +1,7 @@
-"""One way to write a JSON value as bytes, so that a hash of it means something.
+"""Encode a JSON value as bytes in exactly one way, so that its hash is meaningful.
 
-Keys are sorted, nothing is added between the signs, all of it is ASCII, whole numbers have no
-fraction.
+Keys are sorted, there is no white space between tokens, everything is ASCII, and whole numbers have
+no fraction.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import json
 from typing import Any
 
 MAX_EXACT = 1 << 53
-"""Beyond this a number with a fraction may not be the whole number it looks like."""
+"""From here on, a float may not be exactly the whole number it looks like."""
 
 
 def canonical(value: Any) -> bytes:
-    plain = _plain(value)
+    """Encode a value as canonical JSON."""
+    plain = _normalised(value)
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def digest(value: Any) -> str:
+    """Return the SHA-256 of a value's canonical JSON, in hex."""
     return sha256(canonical(value))
 
 
@@ -27,13 +29,14 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _normalised(value: Any) -> Any:
+    """Return the value with text keys, tuples as lists, and whole floats as integers."""
     match value:
         case float() if value.is_integer() and abs(value) < MAX_EXACT:
             return int(value)
         case dict():
-            return {str(key): _plain(item) for key, item in value.items()}
+            return {str(key): _normalised(item) for key, item in value.items()}
         case list() | tuple():
-            return [_plain(item) for item in value]
+            return [_normalised(item) for item in value]
         case _:
             return value

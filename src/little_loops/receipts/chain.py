@@ -1,6 +1,7 @@
-"""A hash over an event log in which every line hangs on all lines before it.
+"""A chained hash over an event log: each line's hash covers all lines before it.
 
-With the number of lines and the last hash in a receipt, no line can be changed, left out or put in.
+With the number of lines and the last hash in a receipt, no line can be changed, removed or inserted
+unnoticed.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ START = bytes(32)
 
 
 class Chain(NamedTuple):
-    """So many lines, and the hash of the last."""
+    """A number of lines, and the hash of the last one."""
 
     lines: int = 0
     head: str = START.hex()
 
 
 def links(data: bytes) -> Iterator[Chain]:
-    """The chain after each line; a last line without an end counts, and is another one."""
+    """Yield the chain after each line; an unfinished last line counts as a line."""
     head = START
     for number, line in enumerate(_lines(data), 1):
         head = hashlib.sha256(head + line).digest()
@@ -31,6 +32,7 @@ def links(data: bytes) -> Iterator[Chain]:
 
 
 def chain_of(data: bytes) -> Chain:
+    """Return the chain of a whole log."""
     last = Chain()
     for last in links(data):  # noqa: B007
         pass
@@ -38,19 +40,19 @@ def chain_of(data: bytes) -> Chain:
 
 
 def _lines(data: bytes) -> list[bytes]:
-    """Split at newlines alone: `splitlines` knows other ends, too."""
+    """Split at newlines only; `splitlines` splits at other characters, too."""
     *whole, rest = data.split(b"\n")
     return [line + b"\n" for line in whole] + ([rest] if rest else [])
 
 
-Standing = Literal["same", "longer", "different"]
+Comparison = Literal["same", "longer", "different"]
 
 
-def compare(recorded: Chain, data: bytes) -> Standing:
-    """How a log stands to the chain of a receipt; a run that was resumed has a longer one."""
-    there = any(each == recorded for each in links(data)) or recorded == Chain()
+def compare(recorded: Chain, data: bytes) -> Comparison:
+    """Compare a log with the chain in a receipt; the log of a run that was resumed is longer."""
+    is_prefix = any(each == recorded for each in links(data)) or recorded == Chain()
     lines = _lines(data)
-    if not there:
+    if not is_prefix:
         return "different"
     later = lines[recorded.lines :]
     if not later:

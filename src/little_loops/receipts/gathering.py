@@ -1,4 +1,4 @@
-"""Collect what a receipt says about a run: from its event log, its definition and its trees."""
+"""Put together a receipt: from a run's event log, its definition and its trees."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ GITLINK = "160000"
 
 
 def make_receipt(runs: Runs, view: RunView, environ: Mapping[str, str]) -> bytes:
-    """The receipt of a run that has ended; raises `UsageError` where there is nothing to show."""
+    """Return the receipt of a run that has ended.
+
+    Raises `UsageError` if the run is alive, damaged, not finished, or recorded no trees.
+    """
     if view.is_alive:
         raise UsageError(f"`{view.name}` is still running", "a receipt is for a run that has ended")
     if view.damage is not None:
@@ -61,7 +64,7 @@ def make_receipt(runs: Runs, view: RunView, environ: Mapping[str, str]) -> bytes
 
 
 def _check_sealed(view: RunView, log: bytes) -> None:
-    """Raise `UsageError` unless the run itself wrote this log."""
+    """Raise `UsageError` unless the run's seal shows that the run itself wrote this log."""
     sealed = seal_of(view.files.root, view.summary.run if view.summary else "")
     if sealed is None:
         raise UsageError(
@@ -73,7 +76,7 @@ def _check_sealed(view: RunView, log: bytes) -> None:
 
 
 def event_log(view: RunView) -> bytes | None:
-    """Its event log, byte by byte."""
+    """Return the bytes of a run's event log; None if there is none."""
     descriptor = open_file(view.files, EVENTS)
     if descriptor is None:
         return None
@@ -86,9 +89,10 @@ def event_log(view: RunView) -> bytes | None:
 def _predicate(
     view: RunView, machine: FSMLoop, story: Story, trees: RunTrees, environ: Mapping[str, str]
 ) -> dict[str, Any]:
+    """Return everything a receipt says about a run except its files and log, with secrets masked."""
     plain = machine.to_dict()
     mask = Masker({**environ, **written_env(machine)}).mask
-    told = {
+    facts = {
         "run": {
             "id": view.summary.run if view.summary else "",
             "name": view.name,
@@ -112,16 +116,18 @@ def _predicate(
         },
     }
     definition = {"machine": masked(plain, mask), "sha256": digest(plain)}
-    return {**masked(told, mask), "definition": definition}
+    return {**masked(facts, mask), "definition": definition}
 
 
 def _ending(event: FinalEvent | None) -> dict[str, Any]:
+    """Return the fields of the run's final event that a receipt contains."""
     assert event is not None, "only a run that has ended has a receipt"
     wanted = ("status", "reason", "final_state", "iterations", "duration_ms", "evidence")
     return {name: getattr(event, name) for name in wanted if hasattr(event, name)}
 
 
 def _protected(machine: FSMLoop, story: Story, trees: RunTrees) -> dict[str, Any]:
+    """Return what a receipt says about protected paths."""
     evidence = machine.evidence
     return {
         "patterns": list(trees.rules.protect),
@@ -139,7 +145,7 @@ def _protected(machine: FSMLoop, story: Story, trees: RunTrees) -> dict[str, Any
 
 
 def commit_of(trees: RunTrees, tree: str) -> str | None:
-    """The commit that is checked out, if it has the same content within the scope."""
+    """Return the commit that is checked out, if it has the same content within the scope."""
     store, rules = trees
     head = store.git.read(store.project, ["rev-parse", "--verify", "-q", "HEAD^{commit}"])
     listed = store.git.read(store.project, ["ls-tree", "-r", "-z", "HEAD"])

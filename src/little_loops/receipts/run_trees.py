@@ -1,4 +1,4 @@
-"""The trees that a run has recorded: its store, and the rules that its start fixed."""
+"""The trees that a run has recorded: its store, and the rules that were fixed when it started."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class RunTrees(NamedTuple):
 
 
 def trees_of(files: RunFiles, environ: Mapping[str, str]) -> RunTrees:
-    """Raises `UsageError` if the run recorded none, `StoreError` if they are gone."""
+    """Open the store of a run's trees.
+
+    Raises `UsageError` if the run recorded none, `StoreError` if the store is gone.
+    """
     folder = folder_of(files)
     data = None if folder is None else folder.child(files.base + DATA)
     raw = None if data is None else data.read(RULES, MAX_RULES_BYTES)
@@ -39,7 +42,7 @@ def trees_of(files: RunFiles, environ: Mapping[str, str]) -> RunTrees:
 
 
 def guarded_files(store: TreeStore, guard: str) -> Iterator[File]:
-    """The protected files as a guard has them."""
+    """Yield the protected files that a guard recorded."""
     below = os.fsdecode(FILES) + "/"
     for one in store.listing(guard):
         if one.path.startswith(below):

@@ -1,6 +1,6 @@
-"""Sign a receipt with an SSH key, and check such a signature, by `ssh-keygen -Y`.
+"""Sign a receipt with an SSH key, and verify such a signature, with `ssh-keygen -Y`.
 
-The signature lies beside the receipt: `FILE.sig`.
+The signature is a file beside the receipt: `FILE.sig`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,26 @@ NAMESPACE = "ll-loop-receipt"
 SUFFIX = ".sig"
 PROGRAM = "ssh-keygen"
 SIGN_S = 300.0
-"""To type a passphrase, or to find the key that has to be touched."""
+"""Long enough to type a passphrase, or to touch a security key."""
 CHECK_S = 60.0
 
 
 class Signature(NamedTuple):
-    """What `ssh-keygen` says about a signature: good or not, and in which words."""
+    """Whether a signature is valid, and what `ssh-keygen` printed about it."""
 
     is_good: bool
     words: str
 
 
 def sign(path: str, key: str, within_s: float = SIGN_S) -> str:
-    """Sign the file; gives the path of the signature.  A key with a passphrase asks for it."""
+    """Sign a file with the SSH key at `key`, which may ask for a passphrase. Return the signature's
+    path.
+
+    Raises `ProgramError` if `ssh-keygen` fails.
+    """
     signature = path + SUFFIX
     if os.path.lexists(signature):
-        os.unlink(signature)  # ssh-keygen would ask
+        os.unlink(signature)  # ssh-keygen would ask whether to overwrite it
     done = _run(["sign", "-f", key, "-n", NAMESPACE, path], None, within_s)
     if done.returncode != 0 or not os.path.exists(signature):
         raise ProgramError(f"`{key}` did not sign: {_last_line(done.stderr)}")
@@ -40,7 +44,10 @@ def sign(path: str, key: str, within_s: float = SIGN_S) -> str:
 
 
 def check(data: bytes, signature: str, signers: str | None, within_s: float = CHECK_S) -> Signature:
-    """By a file of allowed signers; without one, whether the signature fits at all, and whose key."""
+    """Verify a signature against a file of allowed signers.
+
+    Without one, only check that it is a signature of `data`, by whatever key.
+    """
     if signers is None:
         done = _run(["check-novalidate", "-n", NAMESPACE, "-s", signature], data, within_s)
         return Signature(done.returncode == 0, _last_line(done.stdout or done.stderr))
@@ -57,7 +64,7 @@ def check(data: bytes, signature: str, signers: str | None, within_s: float = CH
 def _run(
     words: Sequence[str], data: bytes | None, within_s: float
 ) -> subprocess.CompletedProcess[bytes]:
-    """Without `data` it keeps our stdin: it may ask for a passphrase."""
+    """Run `ssh-keygen -Y`. Without `data` it inherits stdin, because it may ask for a passphrase."""
     program = shutil.which(PROGRAM)
     if program is None:
         raise ProgramError(f"`{PROGRAM}` is not installed", "it comes with OpenSSH 8.1 or newer")

@@ -1,8 +1,8 @@
-"""A receipt as an in-toto Statement: written in canonical JSON, read with suspicion.
+"""Write a receipt as an in-toto Statement in canonical JSON, and read one without trusting it.
 
-The first subject is the whole tree, by a hash over the list of the others; those are its files.  The
-predicate carries a hash over all the rest, so that a change anywhere is seen even where nobody has
-signed.
+The first subject is the whole tree, identified by a hash over the list of its files; the other
+subjects are those files. The predicate contains a hash over everything else, so that any change is
+detected even in an unsigned receipt.
 
 Not here: what the predicate says (`story`), whether it is true (`verification`).
 """
@@ -29,11 +29,11 @@ _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 class Malformed(UsageError):
-    """A file that is no receipt of ours."""
+    """The file is not a valid receipt."""
 
 
 class File(NamedTuple):
-    """A path of the tree; the hash of a link is that of its text."""
+    """A file of the tree; the hash of a link is that of its target."""
 
     path: str
     mode: str
@@ -41,14 +41,14 @@ class File(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What a receipt says, taken apart; `commit` is the one that has the same content."""
+    """The content of a receipt; `commit` is a commit with the same content, if there was one."""
 
     files: tuple[File, ...]
     root: str
     commit: str | None
     predicate: Mapping[str, Any]
     is_whole: bool
-    """The hash over all the rest is right."""
+    """Whether the hash over everything else is correct."""
 
     @property
     def name(self) -> str:
@@ -81,12 +81,12 @@ class Receipt(NamedTuple):
 
 
 def root_of(files: Sequence[File]) -> str:
-    """One hash for all files."""
+    """Return one hash over all files."""
     return digest(sorted([one.path, one.mode, one.sha256] for one in files))
 
 
 def write(files: Sequence[File], commit: str | None, predicate: Mapping[str, Any]) -> bytes:
-    """The file, with a newline at its end."""
+    """Return a receipt as bytes, with a newline at the end."""
     whole: dict[str, str] = {"sha256": root_of(files)}
     if commit is not None:
         whole["gitCommit"] = commit
@@ -102,6 +102,7 @@ def write(files: Sequence[File], commit: str | None, predicate: Mapping[str, Any
 
 
 def _subject(file: File) -> dict[str, Any]:
+    """Return a file as a subject of the statement."""
     return {
         "name": file.path,
         "digest": {"sha256": file.sha256},
@@ -113,17 +114,18 @@ def _subject(file: File) -> dict[str, Any]:
 
 
 def read(data: bytes) -> Receipt:
-    """Raises `Malformed` for what `write` could not have written."""
+    """Parse a receipt; raise `Malformed` for anything that `write` cannot have written."""
     try:
         statement = json.loads(data)
         if canonical(statement) + b"\n" != data:
             raise Malformed("it is not canonical JSON")
-        return _taken_apart(statement)
+        return _parse(statement)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Malformed(f"it is not a receipt: {type(error).__name__}: {error}") from error
 
 
-def _taken_apart(statement: Any) -> Receipt:
+def _parse(statement: Any) -> Receipt:
+    """Return the parts of a statement; raise `Malformed` if they are invalid."""
     if (statement["_type"], statement["predicateType"]) != (STATEMENT, PREDICATE):
         raise Malformed(f"it is not a receipt of ll-loop, but `{statement['predicateType']}`")
     first, *others = statement["subject"]
@@ -142,6 +144,7 @@ def _taken_apart(statement: Any) -> Receipt:
 
 
 def _file(subject: Any) -> File:
+    """Return a subject as a file; raise `Malformed` unless its path is relative and its hash valid."""
     path, mode = subject["name"], subject["annotations"]["mode"]
     parts = path.split("/")
     if not path or path.startswith("/") or any(part in ("", ".", "..") for part in parts):
@@ -152,7 +155,7 @@ def _file(subject: Any) -> File:
 
 
 def _check_fields(receipt: Receipt) -> None:
-    """What is used later has its type."""
+    """Raise `Malformed` if a field that is used later has the wrong type."""
     texts = (receipt.name, receipt.run, receipt.status, receipt.chain.head)
     lists = (*receipt.scope, *receipt.protect, *receipt.protected_paths)
     if not all(isinstance(each, str) for each in (*texts, *lists)):

@@ -1,6 +1,6 @@
-"""A run told by its events, as the predicate of a receipt: turns, checks, protected paths, ending.
+"""Collect the facts for a receipt from a run's events: turns, checks, protected paths, ending.
 
-Pure: entries in, plain data out.  All texts are as the log has them, masked.
+Pure: log entries in, plain data out. Texts are as in the log, with secrets masked.
 """
 
 from __future__ import annotations
@@ -54,11 +54,13 @@ class Story:
         self._action: Plain = {}
 
     def read(self, entries: Iterable[Entry]) -> Story:
+        """Take all entries of a log, and return the story itself."""
         for entry in entries:
             self._take(entry)
         return self
 
     def _take(self, entry: Entry) -> None:
+        """Record what an entry says about actions, checks and trees."""
         match entry.event:
             case StateEnter(step=step):
                 self._step = step
@@ -76,6 +78,7 @@ class Story:
                 self._other(entry.event)
 
     def _start(self, event: ActionStart, at_ms: int) -> None:
+        """Begin a new action; one by an agent is also a turn."""
         self._action = {
             "state": event.state,
             "step": self._step,
@@ -91,6 +94,8 @@ class Story:
             self._action |= {"command": event.action, "place": event.place}
 
     def _complete(self, result: Result) -> None:
+        """Add the duration of the current action, and for a command its exit code and output
+        hashes."""
         self._action["duration_ms"] = result.duration_ms
         if "command" in self._action:
             self._action |= {
@@ -100,18 +105,21 @@ class Story:
             }
 
     def _check(self, event: CheckResult) -> None:
+        """Record a check result together with the action that it belongs to."""
         tree = {"before": event.before, "after": event.after}
         verdict = {"verdict": event.verdict, "reason": event.reason, "place": event.place}
         known = self._action if self._action.get("state") == event.state else {"state": event.state}
         self.checks.append({**known, **verdict, "tree": tree})
 
     def _tree(self, event: Tree) -> None:
+        """Record a tree; the first one after a turn says what the turn changed."""
         self.trees.append(event)
         if event.when == "after" and "host" in self._action:
-            # A second look is one after something was put back.
+            # A second tree comes after something was restored.
             self._action.setdefault("changed", event.changed._asdict())
 
     def _other(self, event: object) -> None:
+        """Record events about protected files, files outside the scope, warnings and the ending."""
         match event:
             case Recheck():
                 self.rechecks.append(_plain(event))
@@ -132,19 +140,19 @@ class Story:
 
 
 def _plain(event: Any) -> Plain:
-    """Its fields; the kind is said by the list it stands in."""
+    """Return an event's fields without its type, which follows from the list it is in."""
     return {key: item for key, item in encode(event).items() if key != "event"}
 
 
 def _hash_of(text: str | None, file: FileRef | None) -> str | None:
-    """Of the file that has the whole output, else of the text in the log."""
+    """Return the hash of an action's whole output, from its file or from the text in the log."""
     if file is not None:
         return file.sha256
     return None if text is None else sha256(text.encode("utf-8", "surrogatepass"))
 
 
 def masked(value: Any, mask: Mask) -> Any:
-    """The value with every text in it masked, names of fields excepted."""
+    """Return the value with every text in it masked, except the names of fields."""
     match value:
         case str():
             return mask(value)

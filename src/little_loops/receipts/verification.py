@@ -1,8 +1,8 @@
-"""Check a receipt against what is there: its form, its signature, the run's log, the files.
+"""Verify a receipt: its form, its signature, the run's log, and the project's files.
 
-Nothing is written into the project.  What is found is sorted by what it means: a contradiction says
-that the receipt, or the log it speaks of, was changed; something stale says that the files are no
-longer those it speaks of.
+Nothing is written into the project. A finding is `contradicted` if the receipt or the log was
+changed after it was written, and `stale` if the files are no longer those that the receipt
+describes.
 
 Not here: running the checks again (`engine.checking`).
 """
@@ -43,6 +43,7 @@ class Finding(NamedTuple):
 
 
 def exit_code_of(findings: Sequence[Finding]) -> int:
+    """Return the exit code for the findings: failed if contradicted, else stale, else success."""
     meanings = {finding.meaning for finding in findings}
     if "contradicted" in meanings:
         return FAILED
@@ -52,20 +53,24 @@ def exit_code_of(findings: Sequence[Finding]) -> int:
 def verify(
     path: str, root: str, environ: Mapping[str, str], signers: str | None = None
 ) -> tuple[Receipt, list[Finding]]:
-    """Raises `Malformed` if the file is no receipt."""
+    """Check the receipt at `path` against the project at `root`. Return it with all findings.
+
+    Raises `Malformed` if the file is not a receipt.
+    """
     data = read_plain(path)
     receipt = read(data)
     findings = [
-        *_form(receipt),
-        _signature(path, data, signers),
-        _log(receipt, root),
-        *_files(receipt, root),
-        *_extra(receipt, root, path, environ),
+        *_check_form(receipt),
+        _check_signature(path, data, signers),
+        _check_log(receipt, root),
+        *_compare_files(receipt, root),
+        *_find_new_files(receipt, root, path, environ),
     ]
     return receipt, findings
 
 
-def _form(receipt: Receipt) -> Iterator[Finding]:
+def _check_form(receipt: Receipt) -> Iterator[Finding]:
+    """Check that the receipt is unchanged and that its run completed."""
     if not receipt.is_whole:
         yield Finding("contradicted", "the receipt was changed after it was written")
     elif receipt.root != root_of(receipt.files):
@@ -79,7 +84,8 @@ def _form(receipt: Receipt) -> Iterator[Finding]:
         )
 
 
-def _signature(path: str, data: bytes, signers: str | None) -> Finding:
+def _check_signature(path: str, data: bytes, signers: str | None) -> Finding:
+    """Check the signature beside the receipt, against the allowed signers if given."""
     signature = path + signing.SUFFIX
     if not os.path.exists(signature):
         if signers is not None:
@@ -92,7 +98,8 @@ def _signature(path: str, data: bytes, signers: str | None) -> Finding:
 # ── the log ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _log(receipt: Receipt, root: str) -> Finding:
+def _check_log(receipt: Receipt, root: str) -> Finding:
+    """Compare the receipt with the run's event log, if the run is stored here."""
     view = find_run(receipt, root)
     if view is None:
         return Finding("note", "the run is not stored here, so its log was not compared")
@@ -111,7 +118,7 @@ def _log(receipt: Receipt, root: str) -> Finding:
 
 
 def find_run(receipt: Receipt, root: str) -> RunView | None:
-    """The run that the receipt is of, where its files are."""
+    """Return the run that the receipt is about, current or past; None if it is not stored here."""
     runs = Runs(root)
     if not runs.has(receipt.name):
         return None
@@ -123,17 +130,18 @@ def find_run(receipt: Receipt, root: str) -> RunView | None:
 
 
 def _is_of(view: RunView, run: str) -> bool:
+    """Return whether a view is of the run with this id."""
     if view.summary is not None:
         return view.summary.run == run
-    first = next(entries(view.files), None)  # its snapshot cannot be used
+    first = next(entries(view.files), None)  # its state file is unusable
     return first is not None and first.run == run
 
 
 # ── the files ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _files(receipt: Receipt, root: str) -> Iterator[Finding]:
-    """Path by path: what is missing, what is different."""
+def _compare_files(receipt: Receipt, root: str) -> Iterator[Finding]:
+    """Compare each file of the receipt with the project, and report missing and different ones."""
     missing, different = [], []
     for file in receipt.files:
         now = file_at(root, file.path)
@@ -148,7 +156,7 @@ def _files(receipt: Receipt, root: str) -> Iterator[Finding]:
 
 
 def file_at(root: str, path: str) -> File | None:
-    """What lies at a path of the project; none if nothing does, or if a link leads there."""
+    """Return the file at a path of the project; None if it is missing, not a file, or below a link."""
     place = os.path.join(root, path)
     above = os.path.dirname(place)
     if os.path.realpath(above) != os.path.join(
@@ -176,11 +184,13 @@ def _hash_of(path: str) -> str:
     return found.hexdigest()
 
 
-# ── what the receipt does not know ─────────────────────────────────────────────────────────────
+# ── files that are not in the receipt ─────────────────────────────────────────────────────────────
 
 
-def _extra(receipt: Receipt, root: str, path: str, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Files that are new since: worth a word, and stale where they are protected."""
+def _find_new_files(
+    receipt: Receipt, root: str, path: str, environ: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Report files that are new since the receipt: protected ones as stale, others as a note."""
     own = {os.path.relpath(each, root) for each in (path, path + signing.SUFFIX)}
     try:
         files, protected = present(receipt, root, environ)
@@ -197,9 +207,9 @@ def _extra(receipt: Receipt, root: str, path: str, environ: Mapping[str, str]) -
 
 
 def present(receipt: Receipt, root: str, environ: Mapping[str, str]) -> tuple[set[str], set[str]]:
-    """The paths there are now within the scope, and those that are protected.
+    """Return the paths that exist now within the scope, and those that are protected.
 
-    Found as a run would find them, with a store that is thrown away.
+    They are found as in a run, with a temporary store.
     """
     with tempfile.TemporaryDirectory(prefix="ll-verify-") as home:
         store = TreeStore.open(root, home, find_git(root, environ))

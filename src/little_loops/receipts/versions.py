@@ -1,6 +1,7 @@
-"""What a run changed, step by step, and getting a file back as it was then.
+"""Show what a run changed step by step, and restore a file as it was after a step.
 
-A step is what `status` and the log count; recorded are the trees around agents' turns and checks.
+Steps are numbered as in `status` and the log; trees are recorded before and after agents' turns and
+checks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from little_loops.trees.placing import OpenDirectory
 
 
 class Span(NamedTuple):
-    """What lies between two trees, and which steps made it."""
+    """The trees before and after one or several steps."""
 
     first: int
     last: int
@@ -30,7 +31,7 @@ class Span(NamedTuple):
 
 
 def spans(story: Story) -> Iterator[Span]:
-    """Each recorded step, from the first tree before it to the one that it left."""
+    """Yield a span for each recorded step, from the first tree before it to the tree it left."""
     turns = {turn["step"]: turn["host"] for turn in story.turns}
     for step in dict.fromkeys(tree.step for tree in story.trees):
         before = [tree for tree in story.trees if tree.step == step and tree.when == "before"]
@@ -40,13 +41,16 @@ def spans(story: Story) -> Iterator[Span]:
 
 
 def tree_left_by(story: Story, step: int) -> Tree | None:
-    """What the last attempt of a step left, before anything was put back."""
+    """Return the tree that the last attempt of a step left, before anything was restored."""
     after = [tree for tree in story.trees if tree.step == step and tree.when == "after"]
     return next((tree for tree in after if tree.attempt == after[-1].attempt), None)
 
 
 def span_of(story: Story, first: int, last: int) -> Span:
-    """From before the first of these steps until after the last; raises `UsageError`."""
+    """Return the span from before step `first` to after step `last`.
+
+    Raises `UsageError` if no tree was recorded for these steps.
+    """
     within = [span for span in spans(story) if first <= span.first <= last]
     if not within:
         wanted = str(first) if first == last else f"{first}..{last}"
@@ -59,21 +63,25 @@ def span_of(story: Story, first: int, last: int) -> Span:
 
 
 def _steps_of(story: Story) -> str:
+    """Return a hint that lists the steps with recorded trees."""
     known = ", ".join(str(span.first) for span in spans(story))
     return f"trees were recorded for steps {known}" if known else "the run recorded none"
 
 
-# ── getting a file back ────────────────────────────────────────────────────────────────────────
+# ── restoring a file ────────────────────────────────────────────────────────────────────────
 
 
 def version_of(trees: RunTrees, path: str, tree: Tree) -> StoredFile | None:
-    """The file as a snapshot has it, protected or not."""
+    """Return a file as a snapshot has it, protected or not; None if it did not exist."""
     store = trees.store
     return store.read_guarded(tree.guard, path) or store.read(tree.project, path)
 
 
 def version_at(story: Story, trees: RunTrees, path: str, step: int | None) -> StoredFile:
-    """As a step left it; without a step as the run found it."""
+    """Return a file as a step left it, or without a step as it was when the run started.
+
+    Raises `UsageError` if there is no such tree, or no such file in it.
+    """
     wanted = next(iter(story.trees), None) if step is None else tree_left_by(story, step)
     if wanted is None:
         raise UsageError(f"no tree was recorded after step {step}", _steps_of(story))
@@ -85,6 +93,7 @@ def version_at(story: Story, trees: RunTrees, path: str, step: int | None) -> St
 
 
 def _where_it_was(story: Story, trees: RunTrees, path: str) -> str:
+    """Return a hint that lists the steps after which the file existed."""
     steps = [
         str(tree.step)
         for tree in story.trees
@@ -95,7 +104,10 @@ def _where_it_was(story: Story, trees: RunTrees, path: str) -> str:
 
 
 def put_back(trees: RunTrees, file: StoredFile) -> str:
-    """Put the file in place; gives the id of a snapshot that has what was there before."""
+    """Restore a file. Return the id of a snapshot that contains what was there before.
+
+    Raises `UsageError` if the current file is not part of that snapshot and would be lost.
+    """
     store, rules = trees
     taken = store.snapshot(rules)
     place = os.path.join(store.project, file.path)
