@@ -1,4 +1,4 @@
-"""Each way an agent's turn can end × each type of condition × a short and a long answer.
+"""Each way a turn of each host can end × each type of condition × a short and a long answer.
 
 A program plays a recorded stream in which the agent's last words say one thing, and what its tools
 printed says the opposite.  The verdict is that on the agent's words, never on the stream around
@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple, get_args
 
 import pytest
@@ -20,7 +21,7 @@ from little_loops.engine.persistent_executor import PersistentExecutor
 from little_loops.fsm.schema import CONDITION_TYPES, FSMLoop
 from little_loops.hosts.base import Kind
 from tests.hosts.played import Part, play_claude, play_codex, play_command
-from tests.project import Project
+from tests.project import DEADLINE_S, Project, until
 
 pytestmark = pytest.mark.untraced  # the pure modules have rows of their own
 
@@ -137,13 +138,36 @@ class Stage:
     def state(self, number: int, case: Case, part: Part, **transitions: Any) -> dict[str, Any]:
         (self.parts / f"{number}.out").write_bytes(part.stdout)
         (self.parts / f"{number}.err").write_text(part.stderr)
+        hang = f": > {self.parts}/{number}.said; exec sleep 60\n"
         end = f"kill -{part.signal} $$" if part.signal else f"exit {part.exit_code}"
-        (self.parts / f"{number}.sh").write_text("exec sleep 60\n" if part.hangs else f"{end}\n")
+        (self.parts / f"{number}.sh").write_text(hang if part.hangs else f"{end}\n")
         action = {"action": f"/LL_CASE_{number}", "action_type": part.action_type}
         return {**action, "condition": case.row.condition, **transitions}
 
     def run(self, states: dict[str, Any]) -> list[dict[str, Any]]:
         """The events of a run of these states, the first of which is where it begins."""
+        events: list[dict[str, Any]] = []
+        self._executor(states, events).run()
+        return events
+
+    def run_until_said(self, number: int, states: dict[str, Any]) -> list[dict[str, Any]]:
+        """The events of a run that is stopped when its agent has said everything, and hangs."""
+        events: list[dict[str, Any]] = []
+        executor = self._executor(states, events)
+        thread = Thread(target=executor.run)
+        thread.start()
+        until((self.parts / f"{number}.said").exists, "word of the agent")
+        executor.request_stop()
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
+        return events
+
+    def put_away(self, number: int) -> None:
+        """Make room for a run of its own."""
+        for file in (self.root / ".loops" / ".running").glob("l*"):
+            file.rename(self.root / f"{number}-{file.name}")
+
+    def _executor(self, states: dict[str, Any], events: list[dict[str, Any]]) -> PersistentExecutor:
         options: dict[str, Any] = {"name": self.host, "max_wait": 1}
         if self.host == "command":
             options["command"] = [str(self.program), "{prompt}"]
@@ -151,9 +175,7 @@ class Stage:
             options["permission_mode"] = "plan"
         fields = {"name": "l", "initial": next(iter(states)), "host": options, "max_iterations": 9}
         loop = FSMLoop.from_dict({**fields, "states": {**states, "end": {"terminal": True}}})
-        events: list[dict[str, Any]] = []
-        PersistentExecutor(loop, self.root / ".loops", events.append).run()
-        return events
+        return PersistentExecutor(loop, self.root / ".loops", events.append)
 
 
 @pytest.fixture
@@ -259,7 +281,10 @@ CODEX: dict[Kind, tuple[str, str]] = {
     "not_started": ("404_model", "error"),
     "rate_limited": ("429", "error"),
     "overloaded": ("overloaded_in_the_stream", "error"),
+    "refused": ("refusal", "fail"),
+    "permission_denied": ("declined", "fail"),
     "truncated": ("term", "error"),
+    "failed": ("400", "fail"),
 }
 COMMAND: dict[Kind, tuple[str, str]] = {
     "not_started": ("is silent", "error"),
@@ -278,20 +303,33 @@ ENDS: dict[str, dict[Kind, tuple[str, str]]] = {
         "billing": ("quota", "billing"),
         "context_exhausted": ("context_full", "handoff"),
     },
+    "command": {},
 }
+NOT_WELL = {"claude": CLAUDE, "codex": CODEX, "command": COMMAND}
 JUDGED: tuple[Kind, ...] = ("success", "no_verdict", "cancelled", "timed_out")
-"""What has tests of its own: the words decide, or the turn was cut."""
+"""What has tests of its own, for every host: the words decide, or the turn was cut."""
+NEVER: dict[str, set[Kind]] = {
+    "claude": set(),
+    # To Codex a slash command is text, and it has no limits of its own.
+    "codex": {"unknown_command", "command_failed", "limit_reached", "bad_output"},
+    # A program that has no protocol has only an exit code.
+    "command": {
+        *("unknown_command", "auth", "billing", "rate_limited", "overloaded", "refused"),
+        *("context_exhausted", "limit_reached", "bad_output", "permission_denied"),
+    },
+}
 
 
-def test_every_kind_of_ending_has_a_row():
-    assert {*CLAUDE, *ENDS["claude"], *JUDGED} == set(get_args(Kind))
+@pytest.mark.parametrize("host", PLAYS)
+def test_every_kind_of_ending_has_a_row(host):
+    assert {*NOT_WELL[host], *ENDS[host], *JUDGED} == set(get_args(Kind)) - NEVER[host]
 
 
 @pytest.mark.parametrize(
     ("host", "kind", "scene", "verdict"),
     [
         pytest.param(host, kind, *row, id=f"{host}, {kind}")
-        for host, rows in (("claude", CLAUDE), ("codex", CODEX), ("command", COMMAND))
+        for host, rows in NOT_WELL.items()
         for kind, row in rows.items()
     ],
 )
@@ -325,30 +363,50 @@ def test_what_ends_the_run_ends_it_whatever_was_said(host, kind, scene, reason, 
         state = staged.state(number, case, PLAYS[host](scene, said, said), next="end")
         events = staged.run({"ask": state})
         assert (kinds(events), events[-1]["reason"]) == ({kind}, reason)
-        for file in (staged.root / ".loops" / ".running").glob("l*"):
-            file.rename(staged.root / f"{number}-{file.name}")  # the next one is a run of its own
+        staged.put_away(number)
 
 
 @pytest.mark.parametrize("host", PLAYS)
 def test_a_turn_that_is_cut_is_a_timeout_whatever_was_said(host, stage):
     staged = stage(host)
-    chosen = [case for case in GOOD if case.name.endswith("short")]
 
     def play(case: Case) -> Part:
         return PLAYS[host](WELL[host], case.said, case.said)._replace(hangs=True)
 
-    events = staged.run(chained(staged, chosen, play, timeout=0.1, kill_grace=0.1))
-    assert verdicts(events, chosen) == {case.name: "timeout" for case in chosen}
+    events = staged.run(chained(staged, GOOD, play, timeout=0.1, kill_grace=0.1))
+    assert verdicts(events, GOOD) == {case.name: "timeout" for case in GOOD}
+    assert kinds(events) == {"timed_out"}
 
 
-def test_an_agent_that_names_no_verdict_has_none(stage):
-    staged = stage("claude")
+@pytest.mark.parametrize("host", PLAYS)
+@pytest.mark.parametrize("name", ROWS)
+def test_a_turn_that_is_stopped_is_not_judged(host, name, stage):
+    staged = stage(host)
+    row = ROWS[name]
+    for number, said in enumerate((row.good, lengthened(row.good))):
+        case = Case(name, row, said, said, "")
+        part = PLAYS[host](WELL[host], said, said)._replace(hangs=True)
+        events = staged.run_until_said(
+            number, {"ask": staged.state(number, case, part, next="end")}
+        )
+        told = [each["event"] for each in events if each["event"] not in ("cost", "warning")]
+        after = told[told.index("action_start") + 1 :]
+        assert after == ["action_interrupted", "loop_interrupted"]
+        staged.put_away(number)
+
+
+@pytest.mark.parametrize("host", PLAYS)
+def test_an_agent_that_names_no_verdict_has_none(host, stage):
+    staged = stage(host)
     chosen = [
         Case(f"verdict, {length}", ROWS["verdict"], said, "VERDICT: pass", "error")
-        for length, said in (("short", "Good."), ("long", LONG + "Good."))
+        for length, said in (
+            ("short", "Good.\nVERDICT: maybe"),
+            ("long", LONG + "Good.\nVERDICT: maybe"),
+        )
     ]
     events = staged.run(
-        chained(staged, chosen, lambda c: play_claude("success", c.said, c.printed))
+        chained(staged, chosen, lambda c: PLAYS[host](WELL[host], c.said, c.printed))
     )
     assert kinds(events) == {"no_verdict"}
     assert verdicts(events, chosen) == {case.name: "error" for case in chosen}

@@ -29,6 +29,8 @@ def play_claude(scene: str, said: str, printed: str) -> Part:
 
 
 def play_codex(scene: str, said: str, printed: str) -> Part:
+    if scene in WRITTEN:
+        return _written_codex(WRITTEN[scene], play_codex("success", said, printed))
     return _part("codex", scene, said, _codex_tool(printed), _codex_text, _in_codex)
 
 
@@ -112,3 +114,20 @@ def _in_codex(event: Event, said: str) -> bool:
         item["text"] = said
         return True
     return False
+
+
+DECLINED = {"type": "command_execution", "command": "rm x", "status": "declined"}
+WRITTEN: dict[str, Event] = {
+    "declined": {"type": "item.completed", "item": {"id": "item_8", **DECLINED}},
+    "refusal": {"type": "turn.failed", "error": {"message": "it violates our usage policy"}},
+    "400": {"type": "turn.failed", "error": {"message": "unexpected status 400 Bad Request"}},
+}
+"""What could not be provoked in the real program, and so is in no recorded stream."""
+
+
+def _written_codex(event: Event, success: Part) -> Part:
+    *before, last = success.stdout.splitlines(keepends=True)
+    is_end = event["type"] == "turn.failed"
+    after = b"" if is_end else last
+    stream = b"".join([*before, json.dumps(event).encode() + b"\n", after])
+    return success._replace(stdout=stream, exit_code=int(is_end))
