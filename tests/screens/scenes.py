@@ -97,6 +97,7 @@ READING = (
     look("status-crashed", "status watch", before=CRASHED),
     look("history", "history fix-types", before=SLOWLY),
     look("history-all", "history", before=SLOWLY),
+    look("cost", "cost", before=LIVED_THROUGH),
     look("logs", "logs fix-types", before="ll-loop run fix-types"),
     look("wrong-verb", "validat"),
     look("wrong-option", "run fix-types --max-iteration 5"),

@@ -39,6 +39,7 @@ AS_IT_IS = {
 }
 # Tables leave out columns, and long values are cut; every row of the picture is there.
 SHORTENED = {
+    "cost",
     "help-exit-codes",
     "history",
     "history-all",
@@ -68,6 +69,7 @@ IN_ASCII = {
     "·": "-",
     "–": "-",
     "…": "...",
+    "█": "#",
     "×": "x",
     "▶": ">",
     "■": "#",

@@ -25,6 +25,7 @@ VERBS: dict[str, Verb] = {
     "status": Verb("status", "show what a run is doing, or list all runs", "Look", "all"),
     "logs": Verb("logs", "show what a run has printed", "Look", "all"),
     "history": Verb("history", "show past runs; --prune deletes old ones", "Look", "all"),
+    "cost": Verb("cost", "show what agents have cost", "Look", "", True),
     "show": Verb("show", "describe what a loop does", "Look", "loops"),
     "graph": Verb("graph", "draw a loop's states as text, Mermaid or DOT", "Look", "loops"),
     "check": Verb(

@@ -44,6 +44,7 @@ from little_loops.hosts.base import (
     Reader,
     Request,
     Retrying,
+    Started,
     Text,
     Usage,
     agent_result_of,
@@ -101,7 +102,10 @@ def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) 
     result = _result(at, command, raw, outcome)
     parsed = _signal(notes, turn, result)
     return ActionOutcome(
-        result, parsed.line, (*outcome.warnings, *parsed.warnings, *_leftover_warnings(ended))
+        result,
+        parsed.line,
+        (*outcome.warnings, *parsed.warnings, *_leftover_warnings(ended)),
+        turn.model,
     )
 
 
@@ -243,6 +247,7 @@ class AgentTurn:
         self._lines = LineSplitter()
         self._began = time.monotonic()
         self.scanner = at.scanner()
+        self.model: str | None = None
 
     def feed(self, chunk: bytes) -> None:
         for line in self._lines.feed(chunk):
@@ -259,6 +264,8 @@ class AgentTurn:
                 self._onlookers.used(tokens, event.cost_usd)
             elif isinstance(event, Activity):
                 self._onlookers.doing(event.text)
+            elif isinstance(event, Started):
+                self.model = event.model or self.model
             elif isinstance(event, Done) and event.files:
                 self._onlookers.changed(event.files)
             elif isinstance(event, Retrying):

@@ -175,7 +175,7 @@ class CheckWorld:
         acted = run_shell(self.at, run, command, filled)
         if self.at.stop is not None and self.at.stop.signal is not None:
             return StopAsked(self.clock.now(), self.at.stop.signal)
-        return ActionEnded(self.clock.now(), *acted)
+        return ActionEnded(self.clock.now(), *acted[:3])
 
     def _values(self, run: LoopState) -> Values:
         return Values(self.machine, run, self.at.environ, self.at.run_dir)

@@ -38,11 +38,13 @@ Performers = Mapping[type[Command], Performer]
 
 
 class ActionOutcome(NamedTuple):
-    """The result of an action, with its signal line and warnings."""
+    """The result of an action, with its signal line and warnings; `model`: what the agent used, if
+    it reported that."""
 
     result: Result
     signal_line: SignalLine | None = None
     warnings: tuple[str, ...] = ()
+    model: str | None = None
 
 
 def drive(

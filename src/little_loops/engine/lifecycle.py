@@ -286,6 +286,10 @@ def _resume(
         clock = _clock(services, run.ran_ms + _unrecorded_ms(run, stored.files))
         context = {**_changed_context(before, loop), **request.context}
         lost = _lost_turn(run, machine, writer)
+        if lost is not None:
+            from little_loops.engine.metering import record_lost_turn  # only agents cost anything
+
+            record_lost_turn(machine, run, request.root, lost, services.environ)
         request = request._replace(file=stored.start.get("file"))
         happening = Resumed(clock.now(), orphans, request.from_state, request.limits, context, lost)
         return _carry_out(
@@ -436,6 +440,10 @@ def _carry_out(
                 raise
             end_processes(world, run)  # no resume will find them
             raise _removed(writer) from error
+    if ending.status == "completed" and any(each.agent for each in run.captured.values()):
+        from little_loops.engine.metering import record_pass  # only agents cost anything
+
+        record_pass(loop, run, ending, request.root, services.environ)
     writer.save(run, sync=True)
     past = _archive_run(request, services, writer) if run.status in ARCHIVED else None
     return RunOutcome(run, ending, past or writer.files)
@@ -490,6 +498,7 @@ def _start_next_session(
         return ran
     # Only a handoff starts sessions.
     from little_loops.engine.handoff_handler import SPAWNING
+    from little_loops.engine.metering import record_session
     from little_loops.engine.spawn_session import Spawner
 
     options = loop.host.under(loop.states[ran.run.current_state].host)
@@ -498,6 +507,7 @@ def _start_next_session(
     spawner = Spawner(ran.files, options, {**services.environ, **agreed}, ran.run.seq)
     handler = (services.handoff or SPAWNING).started_by(spawner.start)
     handler.handle(ran.files.name, ran.run.continuation_prompt)
+    record_session(loop, ran.run, request.root, options, services.environ)
     return ran
 
 

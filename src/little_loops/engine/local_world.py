@@ -188,7 +188,8 @@ class LocalWorld:
 
     def ended(self, acted: ActionOutcome) -> ActionEnded:
         self._trimmer.count(acted.result)
-        return ActionEnded(self.clock.now(), *acted, self._stopped_by(acted.result))
+        stop = self._stopped_by(acted.result)
+        return ActionEnded(self.clock.now(), *acted[:3], stop)
 
     def _stopped_by(self, result: Result) -> int | None:
         """Return the signal that ended the action through us, or together with us.
@@ -240,9 +241,11 @@ def _perform_on_trees(world: LocalWorld, run: LoopState, command: TreeCommand) -
 
 
 def _agent(world: LocalWorld, run: LoopState, command: RunAgent) -> ActionEnded:
-    from little_loops.engine.agent_actions import run_agent  # only agents pay for hosts
+    # Only agents pay for hosts and the ledger.
+    from little_loops.engine.agent_actions import run_agent
+    from little_loops.engine.metering import recorded
 
-    return _act(world, run, command, run_agent)
+    return _act(world, run, command, partial(recorded, world, run_agent))
 
 
 def _builtin(world: LocalWorld, run: LoopState, command: RunBuiltin) -> ActionEnded:

@@ -103,7 +103,7 @@ class RunnerWorld:
 def _act(world: RunnerWorld, run: LoopState, command: RunShell | RunAgent) -> ActionEnded:
     acted = world.actions.act(command, world.values(run))
     stopped_by = world.stop.signal if acted.result.cut_by == "stop" else None
-    return ActionEnded(world.clock.now(), *acted, stopped_by)
+    return ActionEnded(world.clock.now(), *acted[:3], stopped_by)
 
 
 def _refuse(world: RunnerWorld, run: LoopState, command: RunBuiltin) -> ActionEnded:

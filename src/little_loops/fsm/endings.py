@@ -156,7 +156,7 @@ def _final_event(loop: FSMLoop, run: LoopState, ending: Ending, ran_ms: int) -> 
     common = (ending.status, ending.reason, here, run.iteration, ran_ms)
     match ending.event:
         case "loop_complete":
-            shown = _evidence_of(loop, run, ending)
+            shown = evidence_of(loop, run, ending)
             return LoopComplete(*common, message, shown, nothing_done=_nothing_done(loop, run))
         case "loop_error":
             return LoopError(*common, here, message or ending.reason, _next_state(run))
@@ -181,7 +181,7 @@ def _nothing_done(loop: FSMLoop, run: LoopState) -> bool:
     )
 
 
-def _evidence_of(loop: FSMLoop, run: LoopState, ending: Ending) -> str | None:
+def evidence_of(loop: FSMLoop, run: LoopState, ending: Ending) -> str | None:
     """Return what evidence a completed run has: `verified`, `stale` or `off`."""
     # Most users of this table do not need the rules of evidence.
     from little_loops.fsm.evidence import is_verified

@@ -1,0 +1,110 @@
+"""Write what agents cost into the user's ledger.
+
+A turn is recorded when it ends, before its result is stored: a runner that is killed in between
+records it again when it is resumed, and the ledger counts it once.
+
+Not here: the ledger (`spending.ledger`), what a turn cost (`fsm.spending`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from little_loops.engine.action_process import Workplace
+from little_loops.engine.drive import ActionOutcome
+from little_loops.engine.local_world import LocalWorld
+from little_loops.engine.resolve import Filled
+from little_loops.errors import StorageError
+from little_loops.fsm.commands import Ending, RunAgent
+from little_loops.fsm.endings import evidence_of
+from little_loops.fsm.ledger import AgentTurn, Line, VerifiedPass, turn_id
+from little_loops.fsm.schema import FSMLoop, HostOptions
+from little_loops.fsm.spending import session, used
+from little_loops.fsm.state import LoopState, Receipt, Result
+from little_loops.fsm.timestamps import wall_ms_of
+from little_loops.spending import ledger
+from little_loops.system.clock import wall_ms
+
+Act = Callable[[Workplace, LoopState, RunAgent, Filled], ActionOutcome]
+
+
+def recorded(
+    world: LocalWorld, act: Act, at: Workplace, run: LoopState, command: RunAgent, filled: Filled
+) -> ActionOutcome:
+    """Run a turn and record what it cost; a ledger that cannot be written is a warning."""
+    began_ms = wall_ms()
+    acted = act(at, run, command, filled)
+    if acted.result.agent is None:  # it did not start
+        return acted
+    job = command.job
+    line = _turn(world.loop, run, at.project, command.host, acted.result, began_ms)._replace(
+        id=turn_id(run.run, job.step, job.attempt), model=acted.model or command.host.model
+    )
+    warning = _append(world.services.environ, line)
+    return acted if warning is None else acted._replace(warnings=(*acted.warnings, warning))
+
+
+def record_lost_turn(
+    loop: FSMLoop, run: LoopState, root: str, lost: Result, environ: Mapping[str, str]
+) -> None:
+    """Record a turn whose runner was killed; the last event of that run was its start."""
+    options = loop.host.under(loop.states[run.current_state].host)
+    _append(environ, _turn(loop, run, root, options, lost, wall_ms_of(run.updated_at)))
+
+
+def record_session(
+    loop: FSMLoop, run: LoopState, root: str, options: HostOptions, environ: Mapping[str, str]
+) -> None:
+    """Record a session that was started to resume the run; it reports nothing."""
+    receipt = session(loop, run) or Receipt()
+    line = _line(run, root, options, wall_ms(), receipt, is_known=receipt.cost_usd > 0)
+    _append(environ, line._replace(id=f"{run.run}/session/{run.seq}"))
+
+
+def record_pass(
+    loop: FSMLoop, run: LoopState, ending: Ending, root: str, environ: Mapping[str, str]
+) -> None:
+    """Record a completed run whose evidence is verified."""
+    if evidence_of(loop, run, ending) == "verified":
+        _append(environ, VerifiedPass(wall_ms(), os.path.realpath(root), run.loop, run.run))
+
+
+def _turn(
+    loop: FSMLoop, run: LoopState, root: str, options: HostOptions, result: Result, began_ms: int
+) -> AgentTurn:
+    receipt = used(loop, run, result) or Receipt(result.tokens)
+    is_known = result.cost_usd is not None or receipt.cost_usd > 0
+    return _line(run, root, options, began_ms, receipt, is_known=is_known)
+
+
+def _line(
+    run: LoopState,
+    root: str,
+    options: HostOptions,
+    at_ms: int,
+    receipt: Receipt,
+    *,
+    is_known: bool,
+) -> AgentTurn:
+    return AgentTurn(
+        id=turn_id(run.run, run.step, run.attempt),
+        at_ms=at_ms,
+        project=os.path.realpath(root),
+        loop=run.loop,
+        run=run.run,
+        host=options.host,
+        model=options.model,
+        tokens=receipt.tokens,
+        cost_usd=round(receipt.cost_usd, 6) if is_known else None,
+        estimated=receipt.estimated_usd > 0,
+    )
+
+
+def _append(environ: Mapping[str, str], line: Line) -> str | None:
+    """Append a line. Return a warning if that failed."""
+    try:
+        ledger.append(environ, line)
+    except StorageError as error:
+        return f"the cost of this turn was not recorded: {error.message}"
+    return None

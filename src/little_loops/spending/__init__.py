@@ -1,0 +1,1 @@
+"""What agents cost, for all runs of a user together."""
