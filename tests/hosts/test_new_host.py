@@ -14,7 +14,7 @@ SOURCES = Path(__file__).parents[2] / "src"
 ECHO = '''\
 """The host `echo`: answers with what it is asked."""
 
-from little_loops.hosts.base import Launch, Probe, gently_then_firmly
+from little_loops.hosts.base import Launch, Probe, int_term_kill
 from little_loops.hosts.plain import PlainReader
 
 
@@ -42,7 +42,7 @@ class EchoHost:
         return PlainReader(request, "echo")
 
     def stop_plan(self, kill_grace_s):
-        return gently_then_firmly(kill_grace_s)
+        return int_term_kill(kill_grace_s)
 
 
 HOST = EchoHost()

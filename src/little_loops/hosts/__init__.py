@@ -1,7 +1,6 @@
 """Agent CLIs that run slash commands and prompts: `claude`, `codex`, and `command` for any other.
 
-`base` says what a host is; the list of their names is `HOST_NAMES` in `fsm.schema`.  What this
-package exports is looked up on first use, so that a loop without agents pays for none of it.
+`base` says what a host is; the list of their names is `HOST_NAMES` in `fsm.schema`.  The exports are imported on first use, so that a loop without agents does not pay for them.
 """
 
 from __future__ import annotations

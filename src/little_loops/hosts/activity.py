@@ -1,4 +1,4 @@
-"""Say in a few words what an agent does: `Editing src/api/models.py`."""
+"""Describe what an agent is doing in a few words: `Editing src/api/models.py`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from little_loops.hosts.json_lines import Event, one_line, text_in
 
 WIDTH = 80
 WHOLE = 500
-"""So much of a command is kept for a list of all that was done."""
+"""The maximum length of an entry in the list of everything that an agent did."""
 
-# Tool: what to say, and the argument that tells most.
-SAYINGS: Mapping[str, tuple[str, str]] = {
+# By tool: the words for it, and the most informative argument.
+PHRASES: Mapping[str, tuple[str, str]] = {
     "Bash": ("Running", "command"),
     "Edit": ("Editing", "file_path"),
     "MultiEdit": ("Editing", "file_path"),
@@ -34,24 +34,26 @@ CHANGING = ("Edit", "MultiEdit", "NotebookEdit", "Write")
 
 
 def doing(tool: str, given: Event, cwd: str, width: int = WIDTH) -> str:
-    saying, key = SAYINGS.get(tool, (f"Using {tool}", ""))
-    return one_line(f"{saying} {inside(text_in(given, key), cwd)}".strip(), width)
+    """Describe a tool call on one line, at most `width` characters long."""
+    phrase, key = PHRASES.get(tool, (f"Using {tool}", ""))
+    return one_line(f"{phrase} {inside(text_in(given, key), cwd)}".strip(), width)
 
 
 def files_changed(tool: str, given: Event, cwd: str) -> tuple[str, ...]:
-    _, key = SAYINGS.get(tool, ("", ""))
+    """Return the files that a tool call changes, relative to `cwd`."""
+    _, key = PHRASES.get(tool, ("", ""))
     path = one_line(inside(text_in(given, key), cwd), WHOLE) if tool in CHANGING else ""
     return (path,) if path else ()
 
 
 def call(tool: str, given: Event, cwd: str) -> str:
-    """A call as a permission rule would name it: `Write(src/a.py)`."""
-    _, key = SAYINGS.get(tool, ("", ""))
+    """Return a tool call as a permission rule names it: `Write(src/a.py)`."""
+    _, key = PHRASES.get(tool, ("", ""))
     argument = one_line(inside(text_in(given, key), cwd), WIDTH)
     return f"{one_line(tool, WIDTH)}({argument})" if argument else one_line(tool, WIDTH)
 
 
 def inside(path: str, cwd: str) -> str:
-    """The path as the project knows it."""
+    """Return the path relative to `cwd` if it is below it; otherwise unchanged."""
     root = cwd.rstrip("/") + "/"
     return path[len(root) :] if path.startswith(root) and len(path) > len(root) else path

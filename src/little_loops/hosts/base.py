@@ -1,14 +1,14 @@
-"""What a host is, and what the engine makes of each way an agent's turn can end.
+"""The interface of a host, and where each kind of ending of an agent's turn leads.
 
-A host builds a command line and reads the stream that comes back; it starts no process, so a
-recorded stream gives the same outcome as a live one.  A `Host` is immutable and shared; one
-`Reader` belongs to one process.  A reader never raises, whatever bytes come: an agent CLI is
-somebody else's program and changes weekly.
+A host builds a command line and reads the output stream; it starts no process, so a recorded stream
+gives the same outcome as a live one. A `Host` is immutable and shared; a `Reader` belongs to one
+process. A reader never raises, whatever it reads: an agent CLI is a foreign program that changes
+weekly.
 
-`WAYS` is the one place that says where each kind of ending leads.
+`TRANSITIONS` is the one place that says where each kind of ending leads.
 
-Not here: starting, stopping and waiting (the caller does that with `stop_plan`), consent, and
-signal lines: a reader hands on the main thread's text, the caller looks for them in it.
+Not here: starting, stopping and waiting (the caller does that, with `stop_plan`); consent; and
+signal lines: a reader passes on the main thread's text, and the caller looks for them in it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from little_loops.records import NamedTuple
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-# What is asked of a host ----------------------------------------------------------------------
+# Requests to a host ---------------------------------------------------------------------------
 
 
 class Request(NamedTuple):
-    """One action for an agent, all values filled in; `words` are the verdicts to ask for."""
+    """One action for an agent, with all values filled in; `words` are the verdicts to ask for."""
 
     action: str
     kind: Literal["slash", "prompt"]
@@ -55,11 +55,11 @@ class Request(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """What to start.  `stdin` is written and then closed.
+    """The process to start; `stdin` is written and then closed.
 
-    `env` is added to the caller's environment, `env_unless_set` gives way to it; `environment`
-    puts them together.  `files` are texts the program wants as files: write them somewhere and
-    ask `argv_with_files` for the command line that names them.
+    `env` overrides the caller's environment, `env_unless_set` does not; `environment` combines
+    them. `files` are texts that the program needs as files: write them to a directory, and get the
+    command line from `argv_with_files`.
     """
 
     argv: tuple[str, ...]
@@ -71,7 +71,7 @@ class Launch(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """Whether the program is there; `why` says what to do if it is not."""
+    """Whether the program is installed; `why` says what to do if it is not."""
 
     path: str | None
     version: str | None
@@ -80,40 +80,40 @@ class Probe(NamedTuple):
 
 
 def file_place(name: str) -> str:
-    """The argument that stands for a file of the launch until it has a path."""
+    """Return the placeholder argument for a file of the launch, until its path is known."""
     return f"{{file:{name}}}"
 
 
 def argv_with_files(launch: Launch, directory: str) -> tuple[str, ...]:
-    """The command line, once the launch's files lie in `directory`."""
+    """Return the command line, with the launch's files in `directory`."""
     paths = {file_place(name): f"{directory}/{name}" for name in launch.files}
     return tuple(paths.get(word, word) for word in launch.argv)
 
 
 def environment(launch: Launch, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of the agent, made from ours."""
+    """Return the agent's whole environment, based on the inherited one."""
     kept = {name: value for name, value in inherited.items() if name not in SESSION_VARIABLES}
     return {**launch.env_unless_set, **kept, **launch.env}
 
 
-# What a reader says while the agent works -----------------------------------------------------
+# Events while the agent works -----------------------------------------------------------------
 
 
 class Started(NamedTuple):
-    """The agent is there; a host that picks its own session id tells it here."""
+    """The agent has started; a host that chooses its own session id reports it here."""
 
     session_id: str | None
     model: str | None
 
 
 class Activity(NamedTuple):
-    """What the agent does just now, for the live line: `Editing src/api/models.py`."""
+    """What the agent is doing now, for the live line: `Editing src/api/models.py`."""
 
     text: str
 
 
 class Done(NamedTuple):
-    """A tool that the agent used has ended: what it did, how, and the files it changed."""
+    """A tool call has ended: what it was, its status, and the files it changed."""
 
     text: str
     status: str = ""
@@ -121,7 +121,7 @@ class Done(NamedTuple):
 
 
 class Text(NamedTuple):
-    """What the agent itself said, in the main thread; the place for signal lines."""
+    """What the agent printed in its main thread; may contain signal lines."""
 
     text: str
 
@@ -135,7 +135,7 @@ class Usage(NamedTuple):
 
 
 class Retrying(NamedTuple):
-    """The agent waits for its service by itself."""
+    """The agent is waiting for its service, and will retry on its own."""
 
     attempt: int
     delay_ms: int
@@ -143,7 +143,7 @@ class Retrying(NamedTuple):
 
 
 class AuthFailed(NamedTuple):
-    """The login is refused.  Further tries are silence: end the process, `cut_by="host"`."""
+    """The login was refused, and retrying is useless: end the process with `cut_by="host"`."""
 
     why: str
 
@@ -174,7 +174,7 @@ Kind = Literal[
     "success",
 ]
 
-# `host`: ended by us on the reader's word (`AuthFailed`).
+# `host`: we ended the process because the reader reported `AuthFailed`.
 Cut = CutBy | Literal["host"]
 
 
@@ -190,7 +190,7 @@ class Tokens(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The end of an agent's turn.  `reason` is one line for the user, `raw_reason` the CLI's own."""
+    """How an agent's turn ended; `reason` is one line for the user, `raw_reason` the CLI's own."""
 
     kind: Kind
     reason: str
@@ -210,14 +210,14 @@ class Outcome(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What a rule found: a kind of ending and why."""
+    """The result of a rule: a kind of ending, and why."""
 
     kind: Kind
     reason: str
 
 
 def with_remedy(found: Finding, remedies: Mapping[Kind, str]) -> Finding:
-    """The finding with what a person can do about it, where the run ends at once."""
+    """Return the finding with a hint for the user appended, if there is one for its kind."""
     remedy = remedies.get(found.kind)
     return found if remedy is None else found._replace(reason=f"{found.reason}; {remedy}")
 
@@ -231,7 +231,7 @@ class Ended(NamedTuple):
     cut_by: Cut = "none"
 
 
-# None: our own doing, which the engine knows better than the host.
+# None: we ended the turn ourselves, and the engine knows why.
 TRANSITIONS: Final[Mapping[Kind, AgentResult | None]] = {
     "cancelled": None,
     "timed_out": None,
@@ -255,21 +255,27 @@ TRANSITIONS: Final[Mapping[Kind, AgentResult | None]] = {
 
 
 class HostVerdict(NamedTuple):
-    """`verdict` is pass, fail, error, a word that was asked for, or one of the engine's own ways:
-    interrupt, timeout, handoff, wait, auth, billing."""
+    """A verdict and its reason.
+
+    `verdict` is pass, fail, error, a word that was asked for, or one that the engine handles
+    itself: interrupt, timeout, handoff, wait, auth, billing.
+    """
 
     verdict: str
     reason: str
 
 
 def agent_result_of(outcome: Outcome) -> AgentResult | None:
-    """Where this ending leads; None if we cut the turn ourselves."""
+    """Return where this ending leads; None if we ended the turn ourselves."""
     return TRANSITIONS[outcome.kind]
 
 
 def verdict_of(outcome: Outcome, asked: bool) -> HostVerdict:
-    """The verdict of an ending.  `asked`: pass and fail lead to different states, so a verdict was
-    asked for; otherwise there is one way on, and any end but success is an error."""
+    """Return the verdict of an ending.
+
+    `asked` says that pass and fail lead to different states, so that a verdict was asked for.
+    Otherwise there is only one transition, and every ending except success is an error.
+    """
     agent_result = agent_result_of(outcome)
     if agent_result is None:
         verdict = "interrupt" if outcome.kind == "cancelled" else "timeout"
@@ -285,7 +291,10 @@ def verdict_of(outcome: Outcome, asked: bool) -> HostVerdict:
 
 
 def cut_short(ended: Ended) -> Finding | None:
-    """The first two rules of every host: what we did ourselves outranks what the CLI says of it."""
+    """Return the finding for a process that we ended ourselves, else None.
+
+    It is the first rule of every host: our own reason overrides whatever the CLI printed about it.
+    """
     match ended.cut_by:
         case "stop":
             return Finding("cancelled", "stopped")
@@ -304,7 +313,7 @@ Run = Callable[[Sequence[str]], tuple[int, str]]
 
 
 class Reader(Protocol):
-    """Reads one agent's stream, line by line, in bounded memory."""
+    """Reads one agent's output stream, line by line, in bounded memory."""
 
     def feed(self, line: bytes | str) -> tuple[HostEvent, ...]: ...
 
@@ -318,7 +327,7 @@ class Reader(Protocol):
 
 
 class Host(Protocol):
-    """An agent CLI: how to ask it, how to read it, how to stop it."""
+    """An agent CLI: how to start it, how to read its output, and how to stop it."""
 
     @property
     def name(self) -> str: ...
@@ -328,23 +337,23 @@ class Host(Protocol):
 
     @property
     def counts(self) -> tuple[str, ...]:
-        """The limits of a loop that it reports the spending for."""
+        """The limits of a loop for which this host reports its spending."""
         ...
 
     def probe(self, which: Which, run: Run, command: Sequence[str] = ()) -> Probe:
-        """Look for the program; `run` gives exit code and stdout of a command."""
+        """Look for the program; `run` returns exit code and stdout of a command."""
         ...
 
     def recognises(self, action: str) -> bool:
-        """Would the CLI take this text for a slash command?"""
+        """Return whether the CLI would treat this text as a slash command."""
         ...
 
     def needs_consent(self, permission_mode: str | None) -> bool:
-        """Does this mode skip permissions, so that the user must have agreed?"""
+        """Return whether this mode skips permissions, so that the user must have agreed to it."""
         ...
 
     def check_options(self, options: HostOptions) -> list[str]:
-        """What is wrong with these options, in words."""
+        """Return the problems with these options, as messages."""
         ...
 
     def build(self, request: Request) -> Launch: ...
@@ -352,12 +361,15 @@ class Host(Protocol):
     def reader(self, request: Request) -> Reader: ...
 
     def stop_plan(self, kill_grace_s: float) -> tuple[tuple[int, float], ...]:
-        """Signals for the leader, each with the seconds to wait after it."""
+        """Return the signals to send to the leader, each with the seconds to wait after it."""
         ...
 
 
-def gently_then_firmly(kill_grace_s: float) -> tuple[tuple[int, float], ...]:
-    """INT first: on TERM an agent dies without ending the tool it runs, which then lives on."""
+def int_term_kill(kill_grace_s: float) -> tuple[tuple[int, float], ...]:
+    """Return the stop plan INT, TERM, KILL.
+
+    INT comes first, because on TERM an agent exits without ending the tool that it runs.
+    """
     grace_s = kill_grace_s
     return (
         (signal.SIGINT, grace_s),
@@ -367,7 +379,7 @@ def gently_then_firmly(kill_grace_s: float) -> tuple[tuple[int, float], ...]:
 
 
 def ask_version(program: str, hint: str, which: Which, run: Run) -> Probe:
-    """The probe of a program that answers `--version`."""
+    """Probe a program by running it with `--version`; `hint` says how to install it."""
     path = which(program)
     if path is None:
         return Probe(None, None, False, f"`{program}` is not on PATH; {hint}")
@@ -379,7 +391,10 @@ def ask_version(program: str, hint: str, which: Which, run: Run) -> Probe:
 
 
 def host_named(name: str) -> Host:
-    """The host of that name: `HOST` in the module called like it.  Only the one in use is imported."""
+    """Return the host with that name: `HOST` in the module of the same name, imported on demand.
+
+    Raises `UsageError` for an unknown name.
+    """
     if name not in HOST_NAMES:
         raise UsageError(f"unknown host `{name}`", f"known hosts: {_known()}")
     host: Host = import_module(f"little_loops.hosts.{name}").HOST
@@ -387,7 +402,7 @@ def host_named(name: str) -> Host:
 
 
 def check_options(options: HostOptions) -> list[str]:
-    """What is wrong with the options of the host they name."""
+    """Return the problems with the options, as found by the host that they name."""
     if options.host not in HOST_NAMES:
         return [f"unknown host `{options.host}`; known hosts: {_known()}"]
     return host_named(options.host).check_options(options)

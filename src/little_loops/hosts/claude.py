@@ -1,8 +1,8 @@
-"""The host `claude`: Claude Code in print mode, one JSON event a line.
+"""The host `claude`: Claude Code in print mode, with one JSON event per line.
 
-The prompt goes in by stdin: no length limit that matters, not visible in `ps`, and no option can
-swallow it.  Options that take a value are written `--name=value`, because some of them would take
-the words that follow as well.
+The prompt is passed by stdin: that has no practical length limit, is not visible in `ps`, and no
+option can swallow it. Options with a value are written `--name=value`, because some of them would
+also take the words that follow.
 
 Not here: what the events mean (`claude_reader`).
 """
@@ -21,7 +21,7 @@ from little_loops.hosts.base import (
     Run,
     Which,
     ask_version,
-    gently_then_firmly,
+    int_term_kill,
 )
 from little_loops.hosts.claude_reader import ClaudeReader
 from little_loops.templates.parse import SLASH_COMMAND
@@ -39,7 +39,7 @@ ABOUT_PERMISSIONS = (
     "--disallowedTools",
     "--disallowed-tools",
 )
-# What the stream, the session or the ending hang on.
+# Flags that the output stream, the session or the ending depend on.
 OURS = (
     *("-p", "--print", "--output-format", "--input-format", "--verbose", "--json-schema"),
     *("--session-id", "--resume", "-r", "--continue", "-c", "--fork-session", "--from-pr"),
@@ -47,12 +47,12 @@ OURS = (
     *("--max-budget-usd", "--model", "--"),
 )
 
-# Its own default is ten tries, three minutes of silence on a bad key.  Two ride out a hiccup and
-# leave the model fallback (after three overloads) working; longer waits are the engine's.
+# The default is ten retries, which means three minutes of silence on a bad key. Two survive a
+# short outage and keep the model fallback (after three overloads); the engine does longer waits.
 MAX_RETRIES = "2"
 
 
-# Tools that take work out of the loop's sight: it goes on after the turn, or in another tree.
+# Tools whose work the loop cannot see: it continues after the turn, or in another tree.
 HIDDEN_TOOLS = ("CronCreate", "EnterWorktree", "Monitor", "ScheduleWakeup", "Workflow")
 
 
@@ -104,7 +104,8 @@ class ClaudeHost:
         )
 
     def _permissions(self, request: Request) -> list[str]:
-        # One rule an option: a rule may hold commas and blanks of its own.
+        """Return the options for the permission mode and for allowed and denied tools."""
+        # One option per rule, because a rule may contain commas and spaces.
         rules = [f"--allowedTools={rule}" for rule in request.allow]
         hidden = [name for name in HIDDEN_TOOLS if name not in request.allow]
         rules += [f"--disallowedTools={rule}" for rule in (*request.deny, *hidden)]
@@ -115,23 +116,25 @@ class ClaudeHost:
         return ["--permission-mode=default", *rules]
 
     def _prompt(self, request: Request) -> str:
+        """Return the text for stdin, so that the CLI sees a slash command only if it is meant as
+        one."""
         if request.kind == "slash":
             return request.action.lstrip()  # only recognised at the very start
-        # The other way round, a prompt that only looks like a command: a newline hides it.
+        # A prompt that only looks like a slash command: a newline before it hides that.
         return f"\n{request.action}" if self.recognises(request.action) else request.action
 
     def reader(self, request: Request) -> ClaudeReader:
         return ClaudeReader(request)
 
     def stop_plan(self, kill_grace_s: float) -> tuple[tuple[int, float], ...]:
-        return gently_then_firmly(kill_grace_s)
+        return int_term_kill(kill_grace_s)
 
 
 def objection(word: str) -> str | None:
-    """Why this word may not stand in `args`."""
+    """Return why this word is not allowed in `args`; None if it is."""
     flag = word.split("=", 1)[0]
     if flag[:1] == "-" and flag[1:2] in ("p", "c", "r"):
-        flag = flag[:2]  # short ones may be run together
+        flag = flag[:2]  # short options can be combined
     if flag in ABOUT_PERMISSIONS or "dangerously" in flag:
         return f"`{flag}` in `args`: permissions are set by `permission_mode`, `allow` and `deny`"
     if flag in OURS:

@@ -1,10 +1,10 @@
-"""How a turn of Claude Code ended: one rule for each way it can.
+"""Classify how a turn of Claude Code ended, with one rule per kind of ending.
 
-Neither the exit code nor `subtype` tells: an unknown command, a denied tool and a failed shell
-block all exit 0 as a `success`, and every refusal of the service is one too, with `is_error`.  The
-first rule that recognises its own ending decides; what none recognises is a success.
+Neither the exit code nor `subtype` is reliable: an unknown command, a denied tool and a failed
+shell block all exit with 0 and `success`, and so does every refusal of the service, with
+`is_error`. The first rule that matches decides; if none does, the turn is a success.
 
-Not here: collecting what was seen (`claude_reader`), and where each ending leads (`base.WAYS`).
+Not here: reading the stream (`claude_reader`), and where each ending leads (`base.TRANSITIONS`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from little_loops.hosts.json_lines import (
     text_in,
     texts_in,
 )
-from little_loops.hosts.plain import died, last_words, silent
+from little_loops.hosts.plain import died, error_line, silent
 from little_loops.hosts.verdicts import missing
 from little_loops.records import NamedTuple
 
@@ -34,94 +34,104 @@ REMEDIES: Mapping[Kind, str] = {
 }
 
 
-class Seen(NamedTuple):
-    """All of a stream that its ending depends on."""
+class StreamSummary(NamedTuple):
+    """Everything in a stream that its ending depends on."""
 
     ended: Ended = Ended(None)
-    command: str | None = None  # the slash command that was asked for
+    command: str | None = None  # the requested slash command
     commands: tuple[str, ...] = ()
     words: tuple[str, ...] | None = None
     started: bool = False
     result: Event | None = None
     unfinished: bool = False  # another turn began after the last result
-    error: str = ""  # of the last message, by the CLI's name for it
-    retrying: str = ""  # what the service refused, if nothing came from it since
+    error: str = ""  # of the last message, as the CLI names it
+    retrying: str = ""  # why the service refused, if it has not answered since
     limited: bool = False
     shell_error: str = ""  # of a `!` block in the slash command
-    stop_refused: bool = False  # a Stop hook had the last word
+    stop_refused: bool = False  # a Stop hook rejected the last attempt to end the turn
     denials: tuple[str, ...] = ()
     verdict: str | None = None
-    said: str | None = None  # a verdict that was not asked for
+    said: str | None = None  # a verdict that is not one of `words`
     why: str = ""  # the agent's reason for its verdict
 
 
-Rule = Callable[[Seen], Finding | None]
+Rule = Callable[[StreamSummary], Finding | None]
 
 
-def classify(seen: Seen) -> Finding:
+def classify(seen: StreamSummary) -> Finding:
+    """Return the kind of ending and the reason, by the first rule that matches."""
     for rule in RULES:
         if found := rule(seen):
             return with_remedy(found, REMEDIES)
     return Finding("success", seen.why or "the agent ended its turn")
 
 
-def message_of(seen: Seen) -> str:
-    """What the CLI said about the ending."""
+def message_of(seen: StreamSummary) -> str:
+    """Return the CLI's message about the ending."""
     result = seen.result or NO_EVENT
     return text_in(result, "result") or "; ".join(texts_in(result, "errors"))
 
 
-def is_error(seen: Seen) -> bool:
+def is_error(seen: StreamSummary) -> bool:
+    """Return whether the CLI reported its result as an error."""
     result = seen.result or NO_EVENT
     said = result.get("is_error")
     return said if isinstance(said, bool) else text_in(result, "subtype").startswith("error")
 
 
-def status_of(seen: Seen) -> int | None:
+def status_of(seen: StreamSummary) -> int | None:
+    """Return the HTTP status of the service's error; None if there was none."""
     status = number_in(seen.result or NO_EVENT, "api_error_status")
     return None if status is None else int(status)
 
 
-def ends_as(seen: Seen, *reasons: str) -> bool:
+def has_terminal_reason(seen: StreamSummary, *reasons: str) -> bool:
+    """Return whether the CLI gave one of these as its terminal reason."""
     return text_in(seen.result or NO_EVENT, "terminal_reason") in reasons
 
 
-def without_a_turn(seen: Seen) -> bool:
+def ran_no_turn(seen: StreamSummary) -> bool:
+    """Return whether the result says that the model was never called."""
     return seen.result is not None and number_in(seen.result, "num_turns") == 0
 
 
 # The rules ------------------------------------------------------------------------------------
 
 
-def cut(seen: Seen) -> Finding | None:
+def cut(seen: StreamSummary) -> Finding | None:
+    """Match a process that we ended ourselves."""
     return cut_short(seen.ended)
 
 
-def not_started(seen: Seen) -> Finding | None:
+def not_started(seen: StreamSummary) -> Finding | None:
+    """Match a process that exited with an error before its first event."""
     if seen.result is None and not seen.started and seen.ended.exit_code not in (0, None):
         return silent(seen.ended, "claude")
     return None
 
 
-def truncated(seen: Seen) -> Finding | None:
+def truncated(seen: StreamSummary) -> Finding | None:
+    """Match a stream that ends in the middle of a turn."""
     if seen.result is not None and not seen.unfinished:
         return None
     found = died(seen.ended, "claude")
     what = found.reason if found else f"`claude` exited with {seen.ended.exit_code}"
-    return Finding("truncated", because(f"{what} in mid-turn", last_words(seen.ended.stderr_tail)))
+    return Finding("truncated", because(f"{what} in mid-turn", error_line(seen.ended.stderr_tail)))
 
 
-def unknown_command(seen: Seen) -> Finding | None:
-    # Newer versions send an unknown command to the model as text, so the number of turns is no test.
+def unknown_command(seen: StreamSummary) -> Finding | None:
+    """Match a slash command that the CLI does not know."""
+    # Newer versions send an unknown command to the model as text, so turns prove nothing.
     unlisted = bool(seen.command and seen.commands and seen.command not in seen.commands)
-    reported = without_a_turn(seen) and message_of(seen).startswith("Unknown command:")
+    reported = ran_no_turn(seen) and message_of(seen).startswith("Unknown command:")
     if not unlisted and not reported:
         return None
-    return Finding("unknown_command", unknown(seen.command or "", seen.commands))
+    return Finding("unknown_command", unknown_command_text(seen.command or "", seen.commands))
 
 
-def unknown(name: str, commands: tuple[str, ...]) -> str:
-    import difflib  # only for a wrong name
+def unknown_command_text(name: str, commands: tuple[str, ...]) -> str:
+    """Return the message about an unknown slash command, with the nearest known names first."""
+    import difflib  # only needed for an unknown name
 
     near = difflib.get_close_matches(name, commands, n=3)
     others = sorted(set(commands) - set(near))
@@ -134,34 +144,39 @@ def unknown(name: str, commands: tuple[str, ...]) -> str:
     return text
 
 
-def command_failed(seen: Seen) -> Finding | None:
-    if without_a_turn(seen) and seen.shell_error:
+def command_failed(seen: StreamSummary) -> Finding | None:
+    """Match a slash command whose `!` shell block failed, so that no turn was run."""
+    if ran_no_turn(seen) and seen.shell_error:
         what = "the shell block of the slash command failed"
         return Finding("command_failed", because(what, seen.shell_error))
     return None
 
 
-def auth(seen: Seen) -> Finding | None:
+def auth(seen: StreamSummary) -> Finding | None:
+    """Match an error because of a refused login."""
     message = message_of(seen)
     if status_of(seen) in (401, 403) or seen.error in AUTH_ERRORS or "Not logged in" in message:
         return Finding("auth", because("the login was refused", message))
     return None
 
 
-def billing(seen: Seen) -> Finding | None:
+def billing(seen: StreamSummary) -> Finding | None:
+    """Match an error because the account cannot pay."""
     message = message_of(seen)
     if seen.error == "billing_error" or message.startswith("Credit balance"):
         return Finding("billing", because("the account cannot pay", message))
     return None
 
 
-def rate_limited(seen: Seen) -> Finding | None:
+def rate_limited(seen: StreamSummary) -> Finding | None:
+    """Match an error because of a rate limit."""
     if status_of(seen) == 429 or seen.limited or "rate_limit" in (seen.error, seen.retrying):
         return Finding("rate_limited", because("a rate limit was reached", message_of(seen)))
     return None
 
 
-def overloaded(seen: Seen) -> Finding | None:
+def overloaded(seen: StreamSummary) -> Finding | None:
+    """Match an error because the service is overloaded or unreachable."""
     message, troubles = message_of(seen), {seen.error, seen.retrying}
     refused = (status_of(seen) or 0) >= 500 or "Repeated 529" in message
     if refused or troubles & {"server_error", "overloaded"}:
@@ -169,73 +184,86 @@ def overloaded(seen: Seen) -> Finding | None:
     return None
 
 
-def context_exhausted(seen: Seen) -> Finding | None:
-    if ends_as(seen, *CONTEXT_REASONS):
+def context_exhausted(seen: StreamSummary) -> Finding | None:
+    """Match an error because the context is full."""
+    if has_terminal_reason(seen, *CONTEXT_REASONS):
         return Finding("context_exhausted", because("the context is full", message_of(seen)))
     return None
 
 
-def limit_reached(seen: Seen) -> Finding | None:
+def limit_reached(seen: StreamSummary) -> Finding | None:
+    """Match an error because the limit on turns or cost was reached."""
     kind = text_in(seen.result or NO_EVENT, "subtype")
     if kind in ("error_max_turns", "error_max_budget_usd"):
         return Finding("limit_reached", one_line(message_of(seen)).lower() or "a limit was reached")
     return None
 
 
-def refused(seen: Seen) -> Finding | None:
+def refused(seen: StreamSummary) -> Finding | None:
+    """Match an error because the model refused the request."""
     if text_in(seen.result or NO_EVENT, "stop_reason") == "refusal":
         return Finding("refused", "the model refused the request")
     return None
 
 
-def bad_output(seen: Seen) -> Finding | None:
+def bad_output(seen: StreamSummary) -> Finding | None:
+    """Match an error because the agent gave no verdict in the required format."""
     if text_in(seen.result or NO_EVENT, "subtype") == "error_max_structured_output_retries":
         return Finding("bad_output", "the agent did not return a verdict in the required format")
     return None
 
 
-def no_such_model(seen: Seen) -> Finding | None:
+def no_such_model(seen: StreamSummary) -> Finding | None:
+    """Match an error because the model does not exist.
+
+    That is a mistake in the loop file, not a failure of the agent.
+    """
     # A wrong name in the loop file is nothing an agent could fail at.
     if status_of(seen) == 404 or seen.error == "model_not_found":
         return Finding("not_started", one_line(message_of(seen)))
     return None
 
 
-def aborted(seen: Seen) -> Finding | None:
-    if ends_as(seen, "aborted_streaming", "aborted_tools"):
+def aborted(seen: StreamSummary) -> Finding | None:
+    """Match an error because the turn was interrupted."""
+    if has_terminal_reason(seen, "aborted_streaming", "aborted_tools"):
         return Finding("truncated", "the turn was interrupted")
     return None
 
 
-def failed(seen: Seen) -> Finding | None:
+def failed(seen: StreamSummary) -> Finding | None:
+    """Match any other error."""
     return Finding("failed", one_line(message_of(seen)) or "the agent ended with an error")
 
 
-def hook_stopped(seen: Seen) -> Finding | None:
-    if ends_as(seen, "hook_stopped"):
+def hook_stopped(seen: StreamSummary) -> Finding | None:
+    """Match a turn that a hook stopped, or that a Stop hook never allowed to end."""
+    if has_terminal_reason(seen, "hook_stopped"):
         return Finding("failed", "a hook stopped the agent")
     if seen.stop_refused and not message_of(seen):
         return Finding("failed", "a Stop hook blocked every attempt to end the turn")
     return None
 
 
-def permission_denied(seen: Seen) -> Finding | None:
+def permission_denied(seen: StreamSummary) -> Finding | None:
+    """Match a turn in which the agent was denied a tool."""
     if seen.denials:
         named = ", ".join(f"`{denial}`" for denial in seen.denials[:5])
         return Finding("permission_denied", f"the agent was not allowed to use {named}")
     return None
 
 
-def no_verdict(seen: Seen) -> Finding | None:
+def no_verdict(seen: StreamSummary) -> Finding | None:
+    """Match a turn without the verdict that was asked for."""
     if seen.words and seen.verdict is None:
         return Finding("no_verdict", missing(seen.said, seen.words))
     return None
 
 
 def if_error(*rules: Rule) -> Rule:
-    """These rules, for a result that is an error."""
+    """Return a rule that tries these rules in order, but only if the result is an error."""
 
-    def rule(seen: Seen) -> Finding | None:
+    def rule(seen: StreamSummary) -> Finding | None:
         found = (each(seen) for each in rules) if is_error(seen) else iter(())
         return next((finding for finding in found if finding), None)
 

@@ -1,7 +1,7 @@
-"""The host `codex`: `codex exec`, one JSON event a line.
+"""The host `codex`: `codex exec`, with one JSON event per line.
 
-It has no slash commands, no limits on turns or money and no rules for single tools; its sandbox is
-what holds it.  It picks its session id itself.
+It has no slash commands, no limits on turns or cost, and no rules for single tools; its sandbox
+restricts it. It chooses its own session id.
 
 Not here: what the events mean (`codex_reader`).
 """
@@ -21,12 +21,12 @@ from little_loops.hosts.base import (
     Which,
     ask_version,
     file_place,
-    gently_then_firmly,
+    int_term_kill,
 )
 from little_loops.hosts.codex_reader import CodexReader
 
 BYPASS = ("bypassPermissions", "danger-full-access")
-# Claude's modes, as near as a sandbox comes to them, and codex's own names.
+# The nearest sandbox for each of Claude's modes, and codex's own names.
 SANDBOX = {
     "acceptEdits": "workspace-write",
     "auto": "workspace-write",
@@ -85,6 +85,7 @@ class CodexHost:
         return Launch(tuple(argv), dict(request.env), stdin, session_id=None, files=files)
 
     def _sandbox(self, request: Request) -> list[str]:
+        """Return the options for the sandbox, or for running without one."""
         if self.needs_consent(request.permission_mode) and request.skip_permissions:
             return ["--dangerously-bypass-approvals-and-sandbox"]
         return ["-s", SANDBOX.get(request.permission_mode or "", "read-only")]
@@ -93,11 +94,11 @@ class CodexHost:
         return CodexReader(request)
 
     def stop_plan(self, kill_grace_s: float) -> tuple[tuple[int, float], ...]:
-        return gently_then_firmly(kill_grace_s)
+        return int_term_kill(kill_grace_s)
 
 
 def objections(args: Sequence[str]) -> list[str]:
-    """What may not stand in `args`; `-c key=value` can set permissions too."""
+    """Return the problems with `args`; `-c key=value` can set permissions, too."""
     problems = []
     for before, word in zip(("", *args), args, strict=False):
         flag, setting = word.split("=", 1)[0], ""

@@ -1,7 +1,8 @@
-"""Read Codex's event stream, and say how the turn ended.
+"""Read Codex's event stream, and classify how the turn ended.
 
-Codex names no kind of error, only a message, so the rules go by its words.  With a schema the last
-message is the verdict itself; the agent's text is then what it said before, or its reason.
+Codex reports errors only as messages, without a kind, so the rules go by their words. With a
+schema, the last message is the verdict itself; the agent's text is then what it printed before, or
+its reason.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ from little_loops.hosts.json_lines import (
     parts_of,
     text_in,
 )
-from little_loops.hosts.plain import PlainReader, died, last_words, silent
+from little_loops.hosts.plain import PlainReader, died, error_line, silent
 
 KEPT_TEXT = 1 << 20
 KEPT_NOTES = 20
 
-# First match wins.  The words are those of the CLI and of the service behind it.
+# The first match wins. The patterns are for messages of the CLI and of its service.
 MESSAGES: tuple[tuple[Kind, str, tuple[str, ...]], ...] = (
     (
         "auth",
@@ -70,13 +71,13 @@ REMEDIES: Mapping[Kind, str] = {
     "auth": "run `codex login`, or set the key its provider asks for",
     "billing": "add credit to the account, or log in with another one",
 }
-# An address may hold any number.
+# A URL may contain any number, so it must not be matched against the patterns.
 ADDRESS = re.compile(r",? ?(url: )?https?://\S+")
 RECONNECTING = re.compile(r"Reconnecting\.\.\. (?:(\d{1,9})/\d+)?")
 
 
 class CodexReader:
-    """What one `codex exec` has said so far."""
+    """Reads the stream of one `codex exec`."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -94,10 +95,11 @@ class CodexReader:
     # While it runs
 
     def feed(self, line: bytes | str) -> tuple[HostEvent, ...]:
+        """Take one line of output. Return the events to report for it."""
         text = as_text(line)
         event = as_event(text)
         if event is None:
-            # Before the first event this may be a CLI that speaks plain text; later it is noise.
+            # Before the first event, the CLI may be one that prints plain text; later it is noise.
             self._events += is_broken(text)
             return () if self._events else self._plain.feed(text)
         self._events += 1
@@ -120,9 +122,10 @@ class CodexReader:
         return ()
 
     def _item(self, item: Event, completed: bool) -> tuple[HostEvent, ...]:
+        """Handle a message, a tool call, a file change or an error."""
         kind = text_in(item, "type")
         if completed and kind == "agent_message":
-            return self._say(text_in(item, "text"))
+            return self._keep_message(text_in(item, "text"))
         if completed and kind == "error":
             self._warn(one_line(text_in(item, "message")))
         elif completed and text_in(item, "status") == "declined":
@@ -135,16 +138,18 @@ class CodexReader:
             return (Activity(said), *done) if said else ()
         return ()
 
-    def _say(self, said: str) -> tuple[HostEvent, ...]:
-        answer = self._answer_in(said)
+    def _keep_message(self, said: str) -> tuple[HostEvent, ...]:
+        """Keep a message as the agent's text, or as its structured answer, and report its text."""
+        answer = self._parse_answer(said)
         self._answer = answer
         if answer is None:
             self._text = said[-KEPT_TEXT:]
             return (Text(said),)
-        # The schema leaves the agent no other place to speak, so a signal line may stand here.
+        # With a schema, this is the agent's only text, so a signal line may be in it.
         return (Text(text_in(answer, "reason")),)
 
-    def _answer_in(self, said: str) -> Mapping[str, object] | None:
+    def _parse_answer(self, said: str) -> Mapping[str, object] | None:
+        """Return a message as a structured answer; None if it is not one, or none was asked for."""
         if not self._request.words:
             return None
         try:
@@ -154,6 +159,7 @@ class CodexReader:
         return answer if isinstance(answer, dict) and "verdict" in answer else None
 
     def _turn_completed(self, usage: Event) -> tuple[HostEvent, ...]:
+        """Note the end of the turn and its token counts."""
         self._completed = True
         cached = count_in(usage, "cached_input_tokens")
         written = count_in(usage, "cache_write_input_tokens")
@@ -178,6 +184,7 @@ class CodexReader:
         stderr_tail: str = "",
         cut_by: Cut = "none",
     ) -> Outcome:
+        """Return the outcome, once the process has ended."""
         if not self._events:
             return self._plain.finish(exit_code, signal, stderr_tail, cut_by)
         verdict, said = self._verdict()
@@ -197,7 +204,7 @@ class CodexReader:
         )
 
     def _verdict(self) -> tuple[str | None, str | None]:
-        """The verdict, and what was said instead of one."""
+        """Return the verdict, and the word that was given, which may not be a valid verdict."""
         words = self._request.words
         if not words:
             return None, None
@@ -205,6 +212,7 @@ class CodexReader:
         return verdicts.among(said, words), said if isinstance(said, str) else None
 
     def _classify(self, ended: Ended, verdict: str | None, said: str | None) -> Finding:
+        """Return the kind of ending and the reason."""
         if found := cut_short(ended):
             return found
         if self._failure is not None:
@@ -221,15 +229,19 @@ class CodexReader:
         return Finding("success", why or "the agent ended its turn")
 
     def _unfinished(self, ended: Ended) -> Finding:
+        """Return the finding for a process that exited before its turn was completed."""
         if self._session_id is None and ended.exit_code not in (0, None):
             return silent(ended, "codex")
         found = died(ended, "codex")
         what = found.reason if found else f"`codex` exited with {ended.exit_code}"
-        return Finding("truncated", because(f"{what} in mid-turn", last_words(ended.stderr_tail)))
+        return Finding("truncated", because(f"{what} in mid-turn", error_line(ended.stderr_tail)))
 
 
 def retry_in(message: str) -> tuple[HostEvent, ...]:
-    """Codex tells of its own retries as errors; a real one is repeated when the turn fails."""
+    """Return a `Retrying` event if the error message is about a reconnect.
+
+    Codex reports its retries as errors; a real error is repeated when the turn fails.
+    """
     again = RECONNECTING.match(message)
     if again is None:
         return ()
@@ -240,7 +252,7 @@ def retry_in(message: str) -> tuple[HostEvent, ...]:
 
 
 def by_message(message: str) -> Finding:
-    """The kind of a failure, by what was said about it."""
+    """Return the kind of a failure, according to its message."""
     line = one_line(ADDRESS.sub("", message[:4000]))
     for kind, means, words in MESSAGES:
         if re.search("|".join(words), line, re.IGNORECASE):
@@ -249,7 +261,7 @@ def by_message(message: str) -> Finding:
 
 
 def _done(item: Event, cwd: str) -> tuple[HostEvent, ...]:
-    """What became of a command, a tool or a change of files."""
+    """Report the end of a command, a tool call or a file change."""
     text = doing(item, cwd, WHOLE)
     if not text:
         return ()
@@ -260,12 +272,14 @@ def _done(item: Event, cwd: str) -> tuple[HostEvent, ...]:
 
 
 def _paths(item: Event, cwd: str) -> list[str]:
-    """The files of a change; other items have none."""
+    """Return the files of a file change; other items have none."""
     paths = [inside(text_in(change, "path"), cwd) for change in parts_of(item, "changes")]
     return [one_line(path, WHOLE) for path in paths]
 
 
 def doing(item: Event, cwd: str, width: int = WIDTH) -> str:
+    """Describe an item on one line, at most `width` characters long; empty if it is not an
+    activity."""
     match text_in(item, "type"):
         case "command_execution":
             return one_line(f"Running {command_in(text_in(item, 'command'))}", width)
@@ -284,6 +298,6 @@ SHELL = re.compile(r"\S*/(?:ba|z|da)?sh -l?c (?:'(.*)'|(\S+))", re.DOTALL)
 
 
 def command_in(command: str) -> str:
-    """The command without the shell codex puts around it."""
+    """Return the command without the shell that codex wraps around it."""
     found = SHELL.fullmatch(command[:2000])
     return (found[1] or found[2]) if found else command

@@ -1,7 +1,7 @@
-"""The host `command`: any program of the user's, with the prompt in its arguments.
+"""The host `command`: any program, with the prompt in its arguments.
 
 `{prompt}` in the command is replaced by the text, which stays one argument however long it is; a
-command without that place gets the text by stdin.  The output is read as plain text.
+command without the placeholder gets the text by stdin. The output is read as plain text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from little_loops.fsm.schema import HostOptions
 from little_loops.hosts import verdicts
-from little_loops.hosts.base import Launch, Probe, Request, Run, Which, gently_then_firmly
+from little_loops.hosts.base import Launch, Probe, Request, Run, Which, int_term_kill
 from little_loops.hosts.plain import PlainReader
 from little_loops.templates.shell.positions import HOLE
 from little_loops.templates.shell.rules import findings
@@ -19,7 +19,7 @@ from little_loops.templates.shell.words import Word
 
 PLACE = "{prompt}"
 
-# A host of which nothing is known cannot be told these.
+# Options that an unknown program cannot be given.
 UNKNOWN = ("model", "permission_mode", "allow", "deny", "max_turns", "max_cost_usd", "args")
 
 
@@ -73,11 +73,11 @@ class CommandHost:
         return PlainReader(request, program)
 
     def stop_plan(self, kill_grace_s: float) -> tuple[tuple[int, float], ...]:
-        return gently_then_firmly(kill_grace_s)
+        return int_term_kill(kill_grace_s)
 
 
 def _runs_the_prompt(command: Sequence[str]) -> str | None:
-    """The program that would take the prompt, which is data, for code."""
+    """Return the program that would run the prompt, which is data, as code; None if there is none."""
     words = [Word(word.replace(PLACE, HOLE), bare=False) for word in command]
     found = [one for at, one in findings(words).items() if HOLE in words[at].text]
     return next((one.of for one in found if one.role in ("command", "program")), None)

@@ -1,9 +1,10 @@
-"""Find the file behind a slash command, and see whether it would run a shell on its arguments.
+"""Find the file of a slash command, and check whether it runs a shell on its arguments.
 
-A command file may hold `` !`grep $ARGUMENTS …` ``: there the arguments are shell code, so what a
-command printed must not get into them.
+A command file may contain `` !`grep $ARGUMENTS …` ``: there the arguments are shell code, so the
+output of a command must not get into them.
 
-Not here: what counts as data (`templates.parse`), what is said about it (`cli`, `engine.agent_actions`).
+Not here: what counts as data (`templates.parse`), what is reported about it (`cli`,
+`engine.agent_actions`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MAX_COMMAND_BYTES = 1 << 20
 
 
 def command_name(action: str) -> str | None:
-    """`ll:check_code` of `/ll:check_code types`."""
+    """Return the name of a slash command: `ll:check_code` for `/ll:check_code types`."""
     found = _NAME.match(action.lstrip())
     return found[1] if found else None
 
@@ -28,13 +29,15 @@ def command_name(action: str) -> str | None:
 def find_command_file(
     name: str, project: str, home: str | None, plugin_dirs: Sequence[str] = ()
 ) -> str | None:
-    places = _places(name.split(":"), project, home, plugin_dirs)
+    """Return the first existing file for a slash command: of the project, the user, or a plugin."""
+    places = _candidates(name.split(":"), project, home, plugin_dirs)
     return next((path for path in places if os.path.exists(path)), None)
 
 
-def _places(
+def _candidates(
     parts: Sequence[str], project: str, home: str | None, plugin_dirs: Sequence[str]
 ) -> Iterable[str]:
+    """Yield the paths where the file of a command may be, in order of precedence."""
     for base in (project, home):
         if base is not None:
             yield os.path.join(base, ".claude", "commands", *parts) + ".md"
@@ -46,9 +49,9 @@ def _places(
 
 
 def read_command(path: str) -> bytes | None:
-    """What a command file says; None if it cannot be read."""
+    """Return the content of a command file; None if it cannot be read."""
     try:
-        # A named pipe would keep us waiting for its other end.
+        # Opening a named pipe would block until its other end is opened.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
             is_file = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
             return stream.read(MAX_COMMAND_BYTES) if is_file else None
@@ -57,5 +60,6 @@ def read_command(path: str) -> bytes | None:
 
 
 def runs_shell_on_arguments(path: str) -> bool:
+    """Return whether a shell block in the command file contains one of its arguments."""
     text = (read_command(path) or b"").decode("utf-8", "replace")
     return any(_ARGUMENT.search(block[0]) for block in _SHELL_BLOCK.finditer(text))

@@ -1,7 +1,7 @@
-"""Read a CLI that prints plain text: a wrapper, an old version, any program of the user's.
+"""Read a CLI that prints plain text: a wrapper, an old version, or any other program.
 
-There is nothing to go by but a `VERDICT:` line and the exit code: 0 is success, 1 is a fail, any
-other an error.  A program that printed nothing has not answered, whatever it exited with.
+Only a `VERDICT:` line and the exit code count: 0 is success, 1 is a failure, anything else an
+error. A program that printed nothing has not answered, whatever its exit code.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from little_loops.hosts.base import (
 )
 from little_loops.hosts.json_lines import as_text, because, one_line
 
-# The end of the output, where a verdict is; the whole of it lies in the caller's file.
+# The end of the output, which has the verdict; the caller's file has all of it.
 KEPT_CHARACTERS = 1 << 20
 
 
 class PlainReader:
-    """Keeps the last text of a stream and judges it at the end."""
+    """Keeps the end of a stream, and judges it when the process has ended."""
 
     def __init__(self, request: Request, program: str) -> None:
         self._request = request
@@ -39,6 +39,7 @@ class PlainReader:
         return bool(self._lines)
 
     def feed(self, line: bytes | str) -> tuple[HostEvent, ...]:
+        """Take one line of output and return it as text; skip leading blank lines."""
         text = as_text(line)
         if not text.strip() and not self._lines:
             return ()
@@ -55,6 +56,7 @@ class PlainReader:
         stderr_tail: str = "",
         cut_by: Cut = "none",
     ) -> Outcome:
+        """Return the outcome, once the process has ended."""
         ended = Ended(exit_code, signal, stderr_tail, cut_by)
         text = "\n".join(self._lines).rstrip()
         verdict, found = self._judge(ended, text)
@@ -68,6 +70,7 @@ class PlainReader:
         )
 
     def _judge(self, ended: Ended, text: str) -> tuple[str | None, Finding]:
+        """Return the verdict, if there is one, and the kind of ending."""
         if found := cut_short(ended) or died(ended, self._program):
             return None, found
         if not self.printed:
@@ -83,6 +86,7 @@ class PlainReader:
 
 
 def died(ended: Ended, program: str) -> Finding | None:
+    """Return the finding for a process that was killed; None if it exited by itself."""
     if ended.signal is None and ended.exit_code is not None:
         return None
     by = f" by signal {ended.signal}" if ended.signal is not None else ""
@@ -90,15 +94,16 @@ def died(ended: Ended, program: str) -> Finding | None:
 
 
 def silent(ended: Ended, program: str) -> Finding:
-    """The ending of a program that printed nothing to stdout."""
+    """Return the finding for a program that printed nothing to stdout."""
     if ended.exit_code == 0:
         return Finding("truncated", f"`{program}` printed nothing")
-    why = last_words(ended.stderr_tail) or "it printed nothing"
+    why = error_line(ended.stderr_tail) or "it printed nothing"
     return Finding("not_started", because(f"`{program}` exited with {ended.exit_code}", why))
 
 
-def last_words(stderr_tail: str) -> str:
-    """The line of stderr that says most: the first that names an error, else the last."""
+def error_line(stderr_tail: str) -> str:
+    """Return the most informative line of stderr: the first that starts with `error`, else the
+    last."""
     lines = [line.strip() for line in stderr_tail.splitlines() if line.strip()]
     named = [line for line in lines if line.lower().startswith("error")]
     return named[0] if named else lines[-1] if lines else ""
@@ -107,7 +112,7 @@ def last_words(stderr_tail: str) -> str:
 def by_exit_code(
     exit_code: int | None, program: str, words: tuple[str, ...] | None
 ) -> tuple[str | None, Finding]:
-    """The exit code decides, as it does for a shell action."""
+    """Return the verdict and ending that the exit code means, as for a shell action."""
     said = f"`{program}` exited with {exit_code}"
     word = {0: "pass", 1: "fail"}.get(exit_code if exit_code is not None else -1)
     if word is None:

@@ -1,11 +1,11 @@
-"""The Claude Code plugin `ll`: where it lies, and when an action needs it handed along.
+"""The Claude Code plugin `ll`: where it is, and which actions need it.
 
-An action `/ll:…` is to work on every machine that has `ll-loop`, so the plugin travels with the
-package and is given to the CLI as a directory.  A plugin of that name which the user has installed
-and enabled is left alone: the directory would replace it, and `/ll:…` means in a loop what it means
-in the user's own sessions.
+An action `/ll:…` must work on every machine that has `ll-loop`, so the plugin is part of the
+package and is passed to the CLI as a directory. If the user has installed and enabled a plugin of
+that name, it is not passed: it would replace the user's, and `/ll:…` must mean the same in a loop
+as in the user's own sessions.
 
-Not here: starting the CLI to ask it; the caller hands in a `run` that keeps to a time.
+Not here: starting the CLI to list its plugins; the caller provides a `run` with a time limit.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from little_loops.hosts.base import Run
 NAME = "ll"
 MANIFEST = os.path.join(".claude-plugin", "plugin.json")
 
-# The answer costs half a second and does not change while a run lasts.
+# Finding out takes half a second, and the answer does not change during a run.
 _has_its_own: dict[str, bool] = {}
 
 
 def plugin_directory() -> str:
-    """The plugin inside the installed package, or beside `src` in the source tree."""
+    """Return the plugin's directory: in the installed package, or beside `src` in the source tree."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     tree = os.path.dirname(os.path.dirname(package))
     places = [os.path.join(package, "plugin"), os.path.join(tree, "plugin")]
@@ -31,10 +31,10 @@ def plugin_directory() -> str:
 
 
 def plugin_dirs(action: str, run: Run, program: str) -> tuple[str, ...]:
-    """The directories to give to `program` (the claude CLI) along with this action.
+    """Return the plugin directories to pass to `program` (the claude CLI) for this action.
 
-    `run` gives exit code and stdout of a command line; it is asked at most once per program, with
-    the project as its working directory, because a plugin may be enabled for one project alone.
+    `run` returns exit code and stdout of a command line. It is called at most once per program,
+    with the project as working directory, because a plugin may be enabled for one project only.
     """
     if not action.lstrip().startswith(f"/{NAME}:"):
         return ()
@@ -45,7 +45,7 @@ def plugin_dirs(action: str, run: Run, program: str) -> tuple[str, ...]:
 
 
 def is_enabled(printed: str) -> bool:
-    """Whether a list of plugins, as the CLI prints it, has ours among those that are switched on."""
+    """Return whether the CLI's list of plugins, as JSON, contains ours as enabled."""
     try:
         plugins = json.loads(printed)
     except (ValueError, RecursionError):

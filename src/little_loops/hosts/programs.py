@@ -1,8 +1,8 @@
-"""Find the program of a host, and refuse one that a project brings along.
+"""Find the program of a host, and refuse one that comes with the project.
 
-A cloned repository must not decide what runs as `claude`: a program on PATH that lies inside the
-project is not trusted.  One that the loop's author named by a path is: `command: [./tools/agent, …]`
-says as plainly as a shell action what is run.
+A cloned repository must not decide what runs as `claude`: a program on PATH that is inside the
+project is not trusted. One that the loop's author wrote as a path is: `command: [./tools/agent, …]`
+states as plainly as a shell action what is run.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from little_loops.records import NamedTuple
 
 
 class Program(NamedTuple):
-    """Where it is; `why_not` says why it cannot be run."""
+    """The path of a program; `why_not` says why it cannot be run."""
 
     path: str
     why_not: str | None = None
 
 
 def find_program(name: str, search: str | None, project: str) -> Program:
-    """Look for a program in the directories of `search` (a PATH); a path is one of the project."""
+    """Look up a name in `search` (a PATH), or resolve a path relative to the project."""
     if os.path.dirname(name):
-        return _at(os.path.join(project, name), name)
+        return _at_path(os.path.join(project, name), name)
     found = shutil.which(name, path=search)
     if found is None:
         return Program(name, f"`{name}` is not on PATH")
@@ -35,7 +35,8 @@ def find_program(name: str, search: str | None, project: str) -> Program:
     return Program(found)
 
 
-def _at(path: str, name: str) -> Program:
+def _at_path(path: str, name: str) -> Program:
+    """Return the program at a path, if it is executable."""
     if shutil.which(path) is None:
         return Program(name, f"`{name}` does not exist or is not executable")
     return Program(os.path.normpath(path))

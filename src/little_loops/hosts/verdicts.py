@@ -1,7 +1,7 @@
 """Ask an agent for a verdict, and read it.
 
-Structured output is the way where the CLI has it; a last line `VERDICT: word` is the other.  A word
-that was not asked for is no verdict: guessing what an agent meant is how loops end too early.
+CLIs that support it return structured output; otherwise the last line is `VERDICT: word`. A word
+that was not asked for is no verdict: guessing what an agent meant makes loops end too early.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 DEFAULT_WORDS = ("pass", "fail")
 
-# Markdown around it is the habit of models, not another answer.
+# Models often put Markdown around it, which does not change the answer.
 LINE = re.compile(r"[ \t>*_`#]*VERDICT:[ \t*_`]*([\w-]+?)[ \t*_`.]*", re.IGNORECASE)
 
 NO_VERDICT = "the agent gave no verdict"
@@ -21,7 +21,7 @@ MEANING = "`pass` if what was asked for is true or done, `fail` if it is not"
 
 
 def schema_for(words: Sequence[str]) -> dict[str, Any]:
-    """The JSON Schema of the answer: one of these words, and why."""
+    """Return the JSON Schema of the answer: one of these words, and a reason."""
     verdict: dict[str, Any] = {"type": "string", "enum": list(words)}
     if tuple(words) == DEFAULT_WORDS:
         verdict["description"] = MEANING
@@ -39,27 +39,27 @@ def schema_text(words: Sequence[str]) -> str:
 
 
 def request_line(words: Sequence[str]) -> str:
-    """The request for a CLI that knows no schema."""
+    """Return the request for a verdict, for a CLI that does not support schemas."""
     listed = ", ".join(f"`{word}`" for word in words)
     meaning = f" ({MEANING})" if tuple(words) == DEFAULT_WORDS else ""
     return f"End your answer with a line `VERDICT: word`, where word is one of {listed}{meaning}."
 
 
 def last_line_verdict(text: str) -> str | None:
-    """The word of `VERDICT: word` if that is the last line that is not blank."""
+    """Return the word of `VERDICT: word` if that is the last non-blank line."""
     lines = text.rstrip().rsplit("\n", 1)
     found = LINE.fullmatch(lines[-1])
     return found[1] if found else None
 
 
 def any_line_verdict(text: str) -> str | None:
-    """The word of the last `VERDICT: word` line; a plain CLI may print a footer after it."""
+    """Return the word of the last `VERDICT: word` line; a footer may follow it."""
     found = [match[1] for line in text.splitlines() if (match := LINE.fullmatch(line))]
     return found[-1] if found else None
 
 
 def among(word: object, words: Sequence[str]) -> str | None:
-    """The word as it was asked for, whatever its case; None if it was not."""
+    """Return the word as it was asked for, ignoring case; None if it was not asked for."""
     if not isinstance(word, str):
         return None
     folded = {known.casefold(): known for known in words}
@@ -67,7 +67,7 @@ def among(word: object, words: Sequence[str]) -> str | None:
 
 
 def missing(said: str | None, words: Sequence[str]) -> str:
-    """Why there is no verdict."""
+    """Return why there is no verdict."""
     if said is None:
         return NO_VERDICT
     listed = ", ".join(f"`{word}`" for word in words)
