@@ -205,7 +205,7 @@ def return_metadata(data: bytes, place: str, dice: random.Random) -> None:
     told = found.reason if isinstance(found, Metadata) else found[0]
     assert "\n" not in told
     assert_harmless(told)
-    metadata.printed_instead(path)
+    metadata.was_printed(path)
     read_text(data.decode("utf-8", "replace"))
 
 

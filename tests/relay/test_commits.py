@@ -14,9 +14,9 @@ from little_loops.relay.commits import (
     Committed,
     NotCommitted,
     Repository,
+    check_can_commit,
     commit,
     find_repository,
-    ready,
     take_snapshot,
 )
 from little_loops.relay.git import git
@@ -334,7 +334,7 @@ def test_in_the_middle_of_something(project, run_dir, words, what):
     take_snapshot(repository(project, run_dir))
     git(call_in(project.root), words, str(project.root))  # stops at the conflict
     with pytest.raises(NotCommitted) as caught:
-        ready(repository(project))
+        check_can_commit(repository(project))
     assert caught.value.message == f"the repository is in the middle of a {what}"
     assert caught.value.help == f"finish or abort the {what}"
     project.write("work.txt", "x\n")
@@ -348,7 +348,7 @@ def test_nobody_knows_who_commits(project, monkeypatch):
         monkeypatch.delenv(name)
     project.git("config", "user.useConfigOnly", "true")
     with pytest.raises(NotCommitted) as caught:
-        ready(repository(project))
+        check_can_commit(repository(project))
     assert caught.value.message == "git has no user name and email configured"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from little_loops.errors import StorageError, UsageError
-from little_loops.relay.metadata import LARGEST, move_away, printed_instead, read_metadata
+from little_loops.relay.metadata import LARGEST, move_away, read_metadata, was_printed
 from little_loops.relay.rules import Metadata, Unusable
 
 GOOD = '{"status": "implemented"}'
@@ -173,8 +173,8 @@ def test_to_another_file_system(file, request):
 )
 def test_metadata_on_the_console_is_seen(tmp_path, printed, is_metadata):
     (tmp_path / "output").write_text(printed)
-    assert printed_instead(str(tmp_path / "output")) is is_metadata
+    assert was_printed(str(tmp_path / "output")) is is_metadata
 
 
 def test_no_console(tmp_path):
-    assert printed_instead(str(tmp_path / "output")) is False
+    assert was_printed(str(tmp_path / "output")) is False

@@ -86,10 +86,10 @@ def test_a_marker_that_cannot_be_removed(tmp_path):
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     path = str(tmp_path / "file")
-    record.write_whole(path, "old")
+    record.write_atomically(path, "old")
     (tmp_path / "file.ll-loop.tmp").write_text("left by a process that was killed")
-    record.write_whole(path, "new")
+    record.write_atomically(path, "new")
     assert Path(path).read_text() == "new"
     with pytest.raises(StorageError):
-        record.write_whole(str(tmp_path / "nowhere" / "file"), "x")
+        record.write_atomically(str(tmp_path / "nowhere" / "file"), "x")
     assert os.listdir(tmp_path) == ["file"]

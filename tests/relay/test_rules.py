@@ -23,7 +23,6 @@ from little_loops.relay.rules import (
     TurnEnd,
     Unusable,
     artifacts_of,
-    checked,
     commit_message,
     completion_message,
     decide,
@@ -35,6 +34,7 @@ from little_loops.relay.rules import (
     session_of,
     task_status,
     turn_limit,
+    with_check_result,
 )
 
 MISSING = Unusable("the agent wrote no metadata file")
@@ -189,15 +189,15 @@ def test_where_the_next_turn_takes_up_the_plan(ends, expected):
 )
 def test_a_plan_that_the_check_refutes_has_no_phase_behind_the_last(end, expected):
     (turn,) = settled(end)
-    assert hand_over(checked((turn._replace(check="pending"),), "failed")) == expected
+    assert hand_over(with_check_result((turn._replace(check="pending"),), "failed")) == expected
 
 
 def test_only_a_turn_that_waits_for_the_check_is_decided_by_it():
     turns = tuple(settled(WIP, metadata("implemented")))
-    assert checked((), "passed") == ()
-    assert checked(turns, "passed") == turns
+    assert with_check_result((), "passed") == ()
+    assert with_check_result(turns, "passed") == turns
     waiting = (turns[0], turns[1]._replace(check="pending"))
-    assert [turn.check for turn in checked(waiting, "passed")] == ["", "passed"]
+    assert [turn.check for turn in with_check_result(waiting, "passed")] == ["", "passed"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from little_loops.errors import LittleLoopsError
 from little_loops.relay.record import Task
-from little_loops.relay.tasks import find_task, write_status
+from little_loops.relay.tasks import check_task, write_status
 
 TASK = Task("886", "state.json", "TODO.md")
 
@@ -65,7 +65,7 @@ def test_a_task_that_is_not_there(home, name, content, message):
     if content is not None:
         (home / name).write_bytes(content)
     for act in (
-        lambda: find_task(TASK, str(home)),
+        lambda: check_task(TASK, str(home)),
         lambda: write_status(TASK, "failed", [], str(home)),
     ):
         with pytest.raises(LittleLoopsError) as caught:
@@ -75,7 +75,7 @@ def test_a_task_that_is_not_there(home, name, content, message):
 
 
 def test_finding_changes_nothing(home):
-    find_task(TASK, str(home))
+    check_task(TASK, str(home))
     assert (home / "state.json").read_text() == '{"id": 886}\n'
 
 

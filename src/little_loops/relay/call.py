@@ -1,7 +1,8 @@
-"""What a built-in action is given, and what it gives back.
+"""The input and output of a built-in action.
 
-It runs inside the engine's own process, so whatever may take long goes through its call: programs
-run as children, which end with a stop or with the action's time, and a pause hears a stop too.
+It runs inside the engine's own process, so anything that may take long goes through its call:
+programs run as child processes, which end at a stop or at the action's deadline, and a pause reacts
+to a stop, too.
 
 Not here: the actions themselves (`turns`), how the engine makes a call (`engine.builtin_actions`).
 """
@@ -23,7 +24,7 @@ Write = Callable[[bytes], None]
 
 
 class Interrupted(Exception):
-    """The action has to end here; run again, it goes on from what it has done."""
+    """The action has to stop; when it is run again, it continues from what it has done."""
 
     def __init__(self, by: Literal["stop", "deadline"]) -> None:
         super().__init__(by)
@@ -31,7 +32,7 @@ class Interrupted(Exception):
 
 
 class Done(NamedTuple):
-    """How a built-in action ended; `error` says what made it impossible."""
+    """How a built-in action ended; `error` says why it could not be carried out."""
 
     exit_code: int = OK
     structured: Mapping[str, Any] | None = None
@@ -41,7 +42,7 @@ class Done(NamedTuple):
 
 
 class Executed(NamedTuple):
-    """What became of a program; no exit code if a signal ended it."""
+    """The result of a program; `exit_code` is None if a signal ended it."""
 
     exit_code: int | None
     stdout: bytes
@@ -50,7 +51,7 @@ class Executed(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One run of a built-in action.  `ends_at` is its deadline, by `time.monotonic`."""
+    """One run of a built-in action; `ends_at` is its deadline by `time.monotonic`."""
 
     inputs: Mapping[str, Any]
     project: str
@@ -70,7 +71,7 @@ class Call(NamedTuple):
     tick: Callable[[], float | None] | None = None
 
     def path(self, path: str) -> str:
-        """A path of the project as one that can be opened from anywhere."""
+        """Return an absolute path for a path relative to the project."""
         return os.path.join(self.project, path)
 
     def say(self, line: str) -> None:
@@ -80,6 +81,7 @@ class Call(NamedTuple):
         self.stderr(_encoded(line))
 
     def pause(self, seconds: float) -> None:
+        """Sleep; raise `Interrupted` at a stop or if the deadline comes first."""
         left_s = self._left_s()
         is_last = left_s is not None and left_s <= seconds
         pause_s = left_s if is_last and left_s is not None else seconds
@@ -99,7 +101,11 @@ class Call(NamedTuple):
         stdin: bytes = b"",
         timeout_s: float,
     ) -> Executed:
-        """Run a program to its end; raises `CannotStart`, or `Interrupted` with the action."""
+        """Run a program to its end.
+
+        Raises `CannotStart`, or `Interrupted` at a stop or at the action's deadline; a program that
+        exceeds only `timeout_s` is returned as timed out.
+        """
         out, err = bytearray(), bytearray()
         left_s = self._left_s()
         is_last = left_s is not None and left_s <= timeout_s
@@ -124,6 +130,8 @@ class Call(NamedTuple):
         return Executed(ended.exit_code, bytes(out), bytes(err), timed_out)
 
     def _left_s(self) -> float | None:
+        """Return the seconds until the deadline, None without one; raise `Interrupted` if it has
+        passed."""
         if self.ends_at is None:
             return None
         left_s = self.ends_at - time.monotonic()

@@ -1,9 +1,9 @@
 """Commit what a turn changed, and nothing else.
 
-`take_snapshot` looks before a turn which files differ from the last commit, and what is in them.
-`commit` compares afterwards and commits the difference, by `git commit --only`: what somebody
-staged for another commit stays staged.  Hooks run, as for anybody.  Nothing is pushed, no branch is
-changed or left, no ignored file is added.
+Before a turn, `take_snapshot` records which files differ from the last commit, and their content.
+After it, `commit` compares and commits the difference with `git commit --only`, so that what the
+user has staged stays staged. Hooks run as usual. Nothing is pushed, the branch is not changed, and
+no ignored file is added.
 
 Not here: what the message says (`rules`), when to commit (`turns`).
 """
@@ -20,7 +20,7 @@ from little_loops.errors import DamagedRun, LittleLoopsError
 from little_loops.records import NamedTuple
 from little_loops.relay.call import Call
 from little_loops.relay.git import TIMED_OUT, Answer, git
-from little_loops.relay.record import read_small, write_whole
+from little_loops.relay.record import read_small, write_atomically
 from little_loops.system.plain_files import read_plain
 
 SNAPSHOT = "relay-before.json"
@@ -42,13 +42,13 @@ WITHOUT_COMMITS = "fix that, or write `commit: false` in the loop"
 
 
 class NotCommitted(LittleLoopsError):
-    """A commit could not be made; the work is where it was."""
+    """A commit could not be made; the work is still in the work tree."""
 
 
 class Repository(NamedTuple):
-    """A work tree: its top, its git directory, and where the project lies in it (`a/b/` or empty).
+    """A work tree: its top, its git directory, and the project's path in it (`a/b/` or empty).
 
-    `call` is the action for which git is asked.
+    `call` is the action for which git is run.
     """
 
     top: str
@@ -58,50 +58,54 @@ class Repository(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A path, from the top, that differs from the last commit; `new` if git does not know it."""
+    """A path, relative to the top, that differs from the last commit; `new` if it is untracked."""
 
     path: str
     new: bool
 
 
 class Committed(NamedTuple):
-    """The short name of the commit, if one was made; `left` are repositories inside this one."""
+    """The abbreviated id of the commit, if one was made; `left` are nested repositories."""
 
     id: str | None
     left: tuple[str, ...] = ()
 
 
 Snapshot = dict[str, str]
-"""Paths that differ from the last commit, and what lies there."""
+"""Paths that differ from the last commit, with a description of their content."""
 
 
 class Bounds(NamedTuple):
-    """Where a turn's work may lie, by paths of the project: `inside` one, under none of `outside`.
+    """Which project paths may be committed: those below `inside` that are not below `outside`.
 
-    A path of `outside` that ends in `*` stands for all that begin so.
+    A path in `outside` that ends in `*` matches every path that starts with it.
     """
 
     inside: tuple[str, ...] = (".",)
     outside: tuple[str, ...] = ()
 
-    def hold(self, path: str, prefix: str) -> bool:
-        """`path` from the top of the repository, in which the project lies at `prefix`."""
+    def contain(self, path: str, prefix: str) -> bool:
+        """Return whether `path`, relative to the top, may be committed; the project is at `prefix`."""
         if not path.startswith(prefix):
             return False
         path = path.removeprefix(prefix)
-        return any(_is_at(path, place) for place in self.inside) and not any(
-            _is_at(path, place) for place in (*STATE_FOLDERS, *self.outside)
+        return any(_is_below(path, place) for place in self.inside) and not any(
+            _is_below(path, place) for place in (*STATE_FOLDERS, *self.outside)
         )
 
 
-def _is_at(path: str, place: str) -> bool:
+def _is_below(path: str, place: str) -> bool:
+    """Return whether a path is at or below `place`, or starts with it if that ends in `*`."""
     if place.endswith("*"):
         return path.startswith(place[:-1])
     return place == "." or path == place or path.startswith(f"{place}/")
 
 
 def find_repository(call: Call) -> Repository | None:
-    """The repository the project lies in; None without one, or without git."""
+    """Return the repository that contains the project; None without one, or without git.
+
+    Raises `NotCommitted` if git cannot be used there.
+    """
     wanted = ("--is-inside-work-tree", "--show-toplevel", "--absolute-git-dir", "--show-prefix")
     answer = git(call, ["rev-parse", *wanted], call.project)
     if answer is None or _no_work_tree(answer):
@@ -117,10 +121,10 @@ def _no_work_tree(answer: Answer) -> bool:
     return answer.text.startswith("false") or any(word in answer.complaint for word in missing)
 
 
-def ready(repository: Repository) -> None:
-    """Find out before an agent works for an hour that its work could not be committed."""
+def check_can_commit(repository: Repository) -> None:
+    """Raise `NotCommitted` if a commit would fail, before an agent works for an hour."""
     _check_no_operation_in_progress(repository)
-    answer = _ask(repository, ["var", "GIT_COMMITTER_IDENT"])
+    answer = _run_git(repository, ["var", "GIT_COMMITTER_IDENT"])
     if answer.code != 0:
         raise NotCommitted(
             "git has no user name and email configured",
@@ -137,23 +141,23 @@ def _check_no_operation_in_progress(repository: Repository) -> None:
             )
 
 
-# ── taking stock ───────────────────────────────────────────────────────────────────────────────
+# ── before the turn ───────────────────────────────────────────────────────────────────────────────
 
 
 def take_snapshot(repository: Repository) -> None:
-    """Keep in the run's directory what differs from the last commit before the turn."""
+    """Save what differs from the last commit before the turn, in the run's directory."""
     before = {change.path: _content(repository, change.path) for change in changes(repository)}
-    write_whole(_snapshot_path(repository.call), json.dumps(before))
+    write_atomically(_snapshot_path(repository.call), json.dumps(before))
 
 
 def drop_snapshot(call: Call) -> None:
-    """What an earlier turn began with says nothing about one that is not committed."""
+    """Remove the snapshot of an earlier turn, because this turn will not be committed."""
     with suppress(FileNotFoundError):
         os.unlink(_snapshot_path(call))
 
 
 def has_snapshot(call: Call) -> bool:
-    """Whether the turn began in a repository to which its work is to be committed."""
+    """Return whether the turn started in a repository and is to be committed."""
     return os.path.lexists(_snapshot_path(call))
 
 
@@ -161,7 +165,8 @@ def _snapshot_path(call: Call) -> str:
     return os.path.join(call.run_dir, SNAPSHOT)
 
 
-def _snapshot(call: Call) -> Snapshot:
+def _load_snapshot(call: Call) -> Snapshot:
+    """Load the snapshot of the turn; raise `DamagedRun` if it is missing or damaged."""
     path = _snapshot_path(call)
     try:
         return dict(json.loads(read_small(path, LARGEST_SNAPSHOT) or ""))
@@ -170,17 +175,20 @@ def _snapshot(call: Call) -> Snapshot:
 
 
 def changes(repository: Repository) -> list[Change]:
-    """What differs from the last commit, ignored files aside."""
+    """Return the files that differ from the last commit, except ignored ones."""
     options = ["--porcelain=v2", "-z", "--untracked-files=all", "--no-renames"]
-    answer = _ask(repository, ["status", *options, "--ignore-submodules=dirty"])
+    answer = _run_git(repository, ["status", *options, "--ignore-submodules=dirty"])
     if answer.code != 0:
         raise NotCommitted(f"git cannot list the changes: {answer.complaint}", WITHOUT_COMMITS)
-    found = {change.path: change for change in _parsed(answer.text.split("\0"))}
+    found = {change.path: change for change in _parse_status(answer.text.split("\0"))}
     return list(found.values())
 
 
-def _parsed(entries: Iterable[str]) -> Iterator[Change]:
-    """`1 XY sub mH mI mW hH hI path`, `u XY sub m1 m2 m3 mW h1 h2 h3 path`, `? path`."""
+def _parse_status(entries: Iterable[str]) -> Iterator[Change]:
+    """Parse the entries of `git status --porcelain=v2 -z`.
+
+    They are `1 XY sub mH mI mW hH hI path`, `u XY sub m1 m2 m3 mW h1 h2 h3 path` and `? path`.
+    """
     for entry in entries:
         match entry[:2]:
             case "1 ":
@@ -194,7 +202,7 @@ def _parsed(entries: Iterable[str]) -> Iterator[Change]:
 
 
 def _content(repository: Repository, path: str) -> str:
-    """What lies at a path, as a text that differs when it does."""
+    """Return a description of a path's content that differs whenever the content does."""
     full = os.path.join(repository.top, path)
     try:
         info = os.lstat(full)
@@ -204,6 +212,7 @@ def _content(repository: Repository, path: str) -> str:
 
 
 def _digest(path: str, info: os.stat_result) -> str:
+    """Return the kind of a file and its hash; size and time instead of a hash for large files."""
     from hashlib import sha256  # a clean work tree has nothing to hash
 
     if stat.S_ISLNK(info.st_mode):
@@ -220,39 +229,45 @@ def _digest(path: str, info: os.stat_result) -> str:
 def commit(
     repository: Repository, message: str, bounds: Bounds, before: Snapshot | None = None
 ) -> Committed:
-    """Commit what changed since the snapshot, as far as it lies within the bounds.
+    """Commit what changed since the snapshot, as far as it is within the bounds.
 
-    `before` is what was there instead of the snapshot that was kept.
+    `before` is used instead of the saved snapshot if given.
     """
-    before = _snapshot(repository.call) if before is None else before
+    before = _load_snapshot(repository.call) if before is None else before
     mine = [
         change
         for change in changes(repository)
-        if bounds.hold(change.path, repository.prefix)
+        if bounds.contain(change.path, repository.prefix)
         and _has_changed(repository, change.path, before)
     ]
     left = tuple(change.path for change in mine if change.path.endswith("/"))
     mine = [change for change in mine if not change.path.endswith("/")]
     if not mine:
-        return Committed(_made_before(repository, message), left)
+        return Committed(_find_own_commit(repository, message), left)
     _check_no_operation_in_progress(repository)
     return Committed(_commit(repository, mine, message), left)
 
 
-def _made_before(repository: Repository, message: str) -> str | None:
-    """The commit of this turn, if a crash came between making it and saying so."""
-    answer = _ask(repository, ["log", "-1", "--format=%h%n%B"])
+def _find_own_commit(repository: Repository, message: str) -> str | None:
+    """Return the last commit if it is this turn's, made before a crash that kept us from recording
+    it."""
+    answer = _run_git(repository, ["log", "-1", "--format=%h%n%B"])
     made, _, said = answer.text.partition("\n")
     return made if answer.code == 0 and said.strip() == message.strip() else None
 
 
 def _has_changed(repository: Repository, path: str, before: Snapshot) -> bool:
+    """Return whether a path's content is not the one in the snapshot."""
     was = before.get(path)
     return was is None or _content(repository, path) != was
 
 
 def _commit(repository: Repository, mine: Sequence[Change], message: str) -> str | None:
-    answer = _try(repository, mine, message)
+    """Commit these paths. Return the abbreviated id; None if git finds no difference.
+
+    Raises `NotCommitted` if git refuses.
+    """
+    answer = _commit_with_hooks(repository, mine, message)
     if answer.code != 0:
         if _is_no_change(repository, mine):
             return None
@@ -262,56 +277,60 @@ def _commit(repository: Repository, mine: Sequence[Change], message: str) -> str
                 f"if no git is running, remove `{os.path.join(repository.git_dir, LOCK)}`",
             )
         raise NotCommitted(f"git refused the commit: {answer.complaint}")
-    return _ask(repository, ["rev-parse", "--short", "HEAD"]).text.strip()
+    return _run_git(repository, ["rev-parse", "--short", "HEAD"]).text.strip()
 
 
-def _try(repository: Repository, mine: Sequence[Change], message: str) -> Answer:
-    """Once, and once more if a hook mended the files it complained about."""
+def _commit_with_hooks(repository: Repository, mine: Sequence[Change], message: str) -> Answer:
+    """Commit, and try once more if a hook rejected the commit but changed the files itself."""
     paths = [change.path for change in mine]
     before = _contents(repository, paths)
-    answer = _attempt(repository, mine, message)
+    answer = _run_commit(repository, mine, message)
     if answer.code not in (0, TIMED_OUT) and _contents(repository, paths) != before:
-        answer = _attempt(repository, mine, message)
+        answer = _run_commit(repository, mine, message)
     return answer
 
 
-def _attempt(repository: Repository, mine: Sequence[Change], message: str) -> Answer:
+def _run_commit(repository: Repository, mine: Sequence[Change], message: str) -> Answer:
+    """Add the new files and commit all; if that fails, make the new files untracked again."""
     new = [change.path for change in mine if change.new]
-    added = _patiently(repository, ["add", *FROM_STDIN], new) if new else None
+    added = _run_with_retries(repository, ["add", *FROM_STDIN], new) if new else None
     if added is not None and added.code != 0:
         return added
     words = ["commit", "--quiet", "--only", f"--message={message}", *FROM_STDIN]
-    answer = _patiently(repository, words, [change.path for change in mine])
+    answer = _run_with_retries(repository, words, [change.path for change in mine])
     if answer.code != 0 and new:
-        # As they were: files git does not know.
-        _patiently(repository, ["rm", "--cached", "--force", "--quiet", *FROM_STDIN], new)
+        # They were untracked before.
+        _run_with_retries(repository, ["rm", "--cached", "--force", "--quiet", *FROM_STDIN], new)
     return answer
 
 
 def _is_no_change(repository: Repository, mine: Sequence[Change]) -> bool:
-    """Line ends that git evens out make a file look changed that is not."""
+    """Return whether git finds nothing to commit.
+
+    Normalised line endings can make an unchanged file look changed.
+    """
     known = [change.path for change in mine if not change.new]
     words = ["commit", "--dry-run", "--short", "--only", *FROM_STDIN]
-    return len(known) == len(mine) and _patiently(repository, words, known).code == 1
+    return len(known) == len(mine) and _run_with_retries(repository, words, known).code == 1
 
 
 def _contents(repository: Repository, paths: Sequence[str]) -> list[str]:
     return [_content(repository, path) for path in paths]
 
 
-def _patiently(repository: Repository, words: Sequence[str], paths: Sequence[str]) -> Answer:
-    """Another git of the user's may hold the index for a moment."""
-    # From the top and letter for letter: a name may begin with `:` or hold a `*`.
+def _run_with_retries(repository: Repository, words: Sequence[str], paths: Sequence[str]) -> Answer:
+    """Run git on these paths; retry while another git process holds the index lock."""
+    # Relative to the top and literal, because a name may start with `:` or contain `*`.
     stdin = "\0".join(f":(top,literal){path}" for path in paths)
-    answer = _ask(repository, words, stdin)
+    answer = _run_git(repository, words, stdin)
     for wait_s in LOCK_WAITS_S:
         if answer.code == 0 or LOCK not in answer.complaint:
             break
         repository.call.pause(wait_s)
-        answer = _ask(repository, words, stdin)
+        answer = _run_git(repository, words, stdin)
     return answer
 
 
-def _ask(repository: Repository, words: Sequence[str], stdin: str = "") -> Answer:
+def _run_git(repository: Repository, words: Sequence[str], stdin: str = "") -> Answer:
     answer = git(repository.call, words, repository.top, stdin=stdin, timeout_s=COMMIT_TIMEOUT_S)
     return answer or Answer(127, "", "git is no longer installed")

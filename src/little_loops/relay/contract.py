@@ -1,8 +1,7 @@
-"""What may stand in a return-metadata file: JSON data in, `Metadata` or the reason against it out.
+"""Parse a return-metadata file: text in, `Metadata` or the reason why it is invalid out.
 
-A file that breaks the contract is never read for what it might have meant: a flag that is "true"
-instead of true could be the one that asks for a person.  Keys that are not named here are the
-agent's own.
+An invalid file is never interpreted: a flag that is "true" instead of true could be the one that
+asks for a review. Keys that are not named here belong to the agent.
 
 Not here: files (`metadata`), what a status leads to (`rules`).
 """
@@ -22,11 +21,11 @@ MOST_ITEMS = 50
 
 
 class ContractBroken(Exception):
-    """The contract is broken; the message says where."""
+    """The metadata is invalid; the message says where."""
 
 
 def read_text(text: str) -> Metadata | Unusable:
-    """The metadata in a string that should be one JSON object."""
+    """Parse metadata that should be one JSON object."""
     try:
         data = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
         return _metadata(data)
@@ -37,13 +36,14 @@ def read_text(text: str) -> Metadata | Unusable:
 
 
 def one_line(text: str, most: int = LONGEST_TEXT) -> str:
-    """A text of unknown origin as a part of a line of ours: nothing in it can drive a terminal."""
+    """Return untrusted text on one line, shortened, without control characters."""
     words = " ".join(text[: 4 * most].split())
     shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in words)
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build a JSON object; raise `ContractBroken` if a key occurs twice."""
     data = dict(pairs)
     if len(data) < len(pairs):
         names = [name for name, _ in pairs]
@@ -53,13 +53,17 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> Any:
+    """Reject `NaN` and `Infinity`, which are not JSON."""
     raise ContractBroken(f"{name} is not a JSON number")
 
 
 def _metadata(data: Any) -> Metadata:
+    """Validate parsed JSON data and return it as metadata."""
     if not isinstance(data, dict):
         raise ContractBroken(f"expected an object, found {_kind(data)}")
-    artifacts = _items(data, "artifacts", "path")  # first: `_summary_among` trusts them
+    artifacts = _items(
+        data, "artifacts", "path"
+    )  # first, because `_summary_among` relies on valid items
     return Metadata(
         status=_status(data),
         review=_flag(data, "requires_user_review"),
@@ -72,6 +76,7 @@ def _metadata(data: Any) -> Metadata:
 
 
 def _status(data: Mapping[str, Any]) -> Any:
+    """Return the status, which must be one of the known ones."""
     status = data.get("status")
     if status is None:
         raise ContractBroken("`status` is missing")
@@ -84,6 +89,7 @@ def _status(data: Mapping[str, Any]) -> Any:
 
 
 def _progress(data: Mapping[str, Any]) -> Progress:
+    """Return the phases and the handoff path; empty if there is no `partial_progress`."""
     progress = data.get("partial_progress")
     if progress is None:
         return Progress()
@@ -98,13 +104,13 @@ def _progress(data: Mapping[str, Any]) -> Progress:
 
 
 def _reason(data: Mapping[str, Any]) -> str:
-    """`reason` is the contract's; other words for it are taken where they hold a string."""
+    """Return `reason`, or else the text of another key that means the same."""
     said = [_text(data, "reason"), *(data.get(name) for name in OTHER_REASONS)]
     return next((one_line(text) for text in said if isinstance(text, str) and text.strip()), "")
 
 
 def _items(data: Mapping[str, Any], name: str, key: str) -> tuple[str, ...]:
-    """A list of texts, or of objects that hold the text under `key`."""
+    """Return a list of strings; an object in the list has its string at `key`."""
     items = data.get(name)
     if items is None:
         return ()
@@ -124,7 +130,7 @@ def _item(name: str, item: Any, key: str) -> str:
 
 
 def _summary_among(data: Mapping[str, Any]) -> str:
-    """Where artifacts have types, the summary is one of them; the last is the newest."""
+    """Return the path of the last artifact with the type `summary`; empty if there is none."""
     artifacts = (data.get("artifacts") or [])[:MOST_ITEMS]
     typed = [item for item in artifacts if isinstance(item, dict)]
     paths = [one_line(item["path"]) for item in typed if item.get("type") == "summary"]
@@ -132,6 +138,7 @@ def _summary_among(data: Mapping[str, Any]) -> str:
 
 
 def _flag(data: Mapping[str, Any], name: str) -> bool:
+    """Return an optional boolean, false by default; raise `ContractBroken` for another type."""
     flag = data.get(name)
     if flag is not None and not isinstance(flag, bool):
         raise ContractBroken(f"`{name}` is {_kind(flag)}, not true or false")
@@ -139,6 +146,7 @@ def _flag(data: Mapping[str, Any], name: str) -> bool:
 
 
 def _count(data: Mapping[str, Any], name: str) -> int | None:
+    """Return an optional number from 0 to 999,999; raise `ContractBroken` for anything else."""
     count = data.get(name)
     if count is None:
         return None
@@ -150,6 +158,7 @@ def _count(data: Mapping[str, Any], name: str) -> int | None:
 
 
 def _path(data: Mapping[str, Any], name: str) -> str:
+    """Return an optional path; raise `ContractBroken` if it is too long or not printable."""
     path = _text(data, name)
     if len(path) > LONGEST_PATH or not path.isprintable():
         raise ContractBroken(f"`{name}` is not a path: {one_line(path, 60)}")
@@ -157,6 +166,7 @@ def _path(data: Mapping[str, Any], name: str) -> str:
 
 
 def _text(data: Mapping[str, Any], name: str) -> str:
+    """Return an optional string, empty by default; raise `ContractBroken` for another type."""
     text = data.get(name)
     if text is None:
         return ""
@@ -166,5 +176,6 @@ def _text(data: Mapping[str, Any], name: str) -> str:
 
 
 def _kind(value: Any) -> str:
+    """Return the name of a JSON value's type, for messages."""
     kinds = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
     return kinds.get(type(value), "null" if value is None else "a number")

@@ -1,7 +1,7 @@
-"""Ask git: one narrow door to the program, with words for what it says.
+"""Run git for a relay, and summarise its messages.
 
-The user's configuration, hooks and identity are left as they are.  A `git` that lies in the project
-is not the user's: a clone must not decide what runs.
+The user's configuration, hooks and identity apply. A `git` inside the project is not used: a clone
+must not decide what runs.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ TIMEOUT_S = 120.0
 TIMED_OUT = 124
 KILLED = 137
 LINES_SHOWN = 6
-# No question nobody can answer, and git's own words, which we have to recognise.  `LC_ALL` would
-# change how hooks read and print text, too.
+# No prompts, because nobody could answer, and English messages, which we parse. `LC_ALL` would
+# also change how hooks read and print text.
 OWN_VARIABLES = {"GIT_TERMINAL_PROMPT": "0", "LANGUAGE": "en"}
-# A background clean-up of git's would be ended with the run, and named as left running.
+# A background `git gc` would be ended with the run, and reported as left running.
 OWN_SETTINGS = ("-c", "maintenance.auto=false", "-c", "gc.auto=0")
 
 
@@ -35,8 +35,8 @@ class Answer(NamedTuple):
 def git(
     call: Call, words: Sequence[str], cwd: str, *, stdin: str = "", timeout_s: float = TIMEOUT_S
 ) -> Answer | None:
-    """What git answers; None if there is no git."""
-    program = _program(cwd, call.environ.get("PATH", os.defpath))
+    """Run git in `cwd` and return its answer; None if git is not installed."""
+    program = _find_git(cwd, call.environ.get("PATH", os.defpath))
     if program is None:
         return None
     try:
@@ -53,11 +53,11 @@ def git(
         return Answer(TIMED_OUT, "", f"git {words[0]} took more than {timeout_s:g} s")
     code = KILLED if done.exit_code is None else done.exit_code
     text, talk = os.fsdecode(done.stdout), done.stderr.decode("utf-8", "replace")
-    return Answer(code, text, _complaint(talk) or _complaint(text) or f"git exited with {code}")
+    return Answer(code, text, _error_text(talk) or _error_text(text) or f"git exited with {code}")
 
 
-def _program(project: str, search: str) -> str | None:
-    """The first on PATH, but for directories that mean the project or lie in it."""
+def _find_git(project: str, search: str) -> str | None:
+    """Return the first git on PATH that is not inside the project."""
     home = os.path.realpath(project)
     safe = [
         each for each in search.split(os.pathsep) if os.path.isabs(each) and not _is_in(each, home)
@@ -69,7 +69,7 @@ def _is_in(directory: str, home: str) -> bool:
     return os.path.commonpath([os.path.realpath(directory), home]) == home
 
 
-def _complaint(talk: str) -> str:
-    """The end of what was said, as one line; hooks say much, and the point last."""
+def _error_text(talk: str) -> str:
+    """Return the last lines of an error output as one line; hooks print the point last."""
     lines = [line.strip() for line in talk.splitlines() if line.strip()]
     return one_line(" | ".join(lines[-LINES_SHOWN:]), 400)

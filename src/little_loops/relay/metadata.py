@@ -1,10 +1,10 @@
-"""The return-metadata file: out of the way before a turn, read with care after it.
+"""The return-metadata file: moved away before a turn, and read without trusting it afterwards.
 
-The file is written by somebody else's program, in a directory others can write to.  It counts only
-if it is a plain file of bounded size that was written since the turn began; everything else is an
-error of that turn.
+It is written by a foreign program, in a directory that others can write to. It counts only if it is
+a regular file of limited size that was written since the turn started; anything else is an error of
+that turn.
 
-Not here: what may stand in it (`contract`), what it leads to (`rules`).
+Not here: its format (`contract`), what it leads to (`rules`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ SAFE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 def read_metadata(path: str, started_ns: int) -> Metadata | Unusable:
-    """What the turn that began at `started_ns` (by the file system's clock) left at `path`."""
+    """Return the metadata at `path` that the turn left, or why it is unusable.
+
+    `started_ns` is when the turn started, by the file system's clock.
+    """
     try:
         descriptor = os.open(path, SAFE)
     except FileNotFoundError:
@@ -38,23 +41,25 @@ def read_metadata(path: str, started_ns: int) -> Metadata | Unusable:
     try:
         return _read(descriptor, started_ns)
     except OSError as problem:
-        return Unusable(f"the metadata file cannot be read: {_words(problem)}")
+        return Unusable(f"the metadata file cannot be read: {_error_text(problem)}")
     finally:
         os.close(descriptor)
 
 
 def _open_failure(problem: OSError) -> str:
-    # FreeBSD and its kin have another number for a link that is not followed.
+    """Return why a file could not be opened."""
+    # BSD systems have another error number for a link that is not followed.
     if problem.errno in (errno.ELOOP, errno.EMLINK):
         return "it is a symbolic link, and links are not followed"
-    return _words(problem)
+    return _error_text(problem)
 
 
-def _words(problem: OSError) -> str:
+def _error_text(problem: OSError) -> str:
     return (problem.strerror or str(problem)).lower()
 
 
 def _read(descriptor: int, started_ns: int) -> Metadata | Unusable:
+    """Read and parse an open metadata file."""
     info = os.fstat(descriptor)
     if not stat.S_ISREG(info.st_mode):
         return Unusable("the metadata file cannot be read: it is not a regular file")
@@ -71,27 +76,30 @@ def _read(descriptor: int, started_ns: int) -> Metadata | Unusable:
 
 
 def move_away(path: str, target: str, home: str = "") -> bool:
-    """Make room for a turn's metadata, `path` of `home`; what was there is kept at `target`."""
+    """Move an old metadata file to `target`, to make room. Return whether there was one.
+
+    `path` is relative to `home`.
+    """
     full = os.path.join(home, path)
     try:
         mode = os.lstat(full).st_mode
     except FileNotFoundError:
         return False
     except OSError as problem:
-        raise StorageError(f"cannot read `{path}`: {_words(problem)}") from problem
+        raise StorageError(f"cannot read `{path}`: {_error_text(problem)}") from problem
     if stat.S_ISDIR(mode):
         raise UsageError(f"`{path}` is a directory", "`metadata` names a file")
     try:
         os.rename(full, target)
     except OSError as problem:
         if problem.errno != errno.EXDEV:
-            raise StorageError(f"cannot move `{path}` away: {_words(problem)}") from problem
-        _move_far(full, target, is_file=stat.S_ISREG(mode))
+            raise StorageError(f"cannot move `{path}` away: {_error_text(problem)}") from problem
+        _copy_and_remove(full, target, is_file=stat.S_ISREG(mode))
     return True
 
 
-def _move_far(path: str, target: str, *, is_file: bool) -> None:
-    """To another file system: a copy.  Of a link or a pipe there is nothing to keep."""
+def _copy_and_remove(path: str, target: str, *, is_file: bool) -> None:
+    """Move to another file system by copying; a link or a pipe is only removed."""
     import shutil  # the run's directory is nearly always on the same disk
 
     try:
@@ -101,11 +109,11 @@ def _move_far(path: str, target: str, *, is_file: bool) -> None:
             shutil.copyfile(path, target, follow_symlinks=False)
         os.unlink(path)
     except OSError as problem:
-        raise StorageError(f"cannot move `{path}` away: {_words(problem)}") from problem
+        raise StorageError(f"cannot move `{path}` away: {_error_text(problem)}") from problem
 
 
-def printed_instead(path: str) -> bool:
-    """Whether an agent printed its metadata, as far as its output at `path` shows."""
+def was_printed(path: str) -> bool:
+    """Return whether the end of the agent's output, in the file at `path`, contains metadata."""
     try:
         with open(os.open(path, SAFE), "rb") as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -117,7 +125,7 @@ def printed_instead(path: str) -> bool:
 
 
 def _objects(text: str) -> list[object]:
-    """The JSON objects that begin a line, the last ones first."""
+    """Return the JSON objects that start at the beginning of a line, the last ones first."""
     decoder = json.JSONDecoder()
     starts = [match.end() - 1 for match in OBJECT.finditer(text)]
     found: list[object] = []
@@ -131,5 +139,5 @@ def _is_metadata(candidate: object) -> bool:
     return isinstance(candidate, dict) and candidate.get("status") in STATUSES
 
 
-def instead_of(path: str) -> str:
+def printed_instead_of(path: str) -> str:
     return f"the agent printed its metadata instead of writing it to `{one_line(path)}`"

@@ -1,7 +1,7 @@
-"""Where the files of a relay lie, as its machine says: what an agent writes for the relay itself.
+"""Which files belong to a relay itself, according to its machine.
 
-The metadata file, and the guard and marker beside it, are no part of the agent's work.  What lies
-beside plan and metadata (handoffs, summaries) is, whatever the loop's scope says.
+The metadata file, and the guard and marker beside it, are not part of the agent's work. Other files
+beside the plan and the metadata (handoffs, summaries) are, whatever the loop's scope.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _SPECIAL = re.compile(r"([\\*?\[\]!# ])")
 
 
 class Places(NamedTuple):
-    """Paths of the project: directories that belong to the relay, and patterns of its own files."""
+    """Directories of the project that belong to the relay, and ignore patterns for its own files."""
 
     folders: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
 
 def places_of(loop: FSMLoop) -> Places:
-    """Empty for a loop without turns to settle."""
+    """Return the places of a relay; empty for any other loop."""
     written = [state.context for state in loop.states.values() if state.action == SETTLE]
     if not written:
         return Places()
@@ -38,6 +38,7 @@ def places_of(loop: FSMLoop) -> Places:
 
 
 def _own_files(metadata: str) -> Iterator[str]:
+    """Yield an ignore pattern for each of the relay's own files."""
     folder = os.path.dirname(metadata)
     for path in (metadata, *(os.path.join(folder, name) for name in (GUARD, MARKER))):
         yield "/" + _SPECIAL.sub(r"\\\1", os.path.normpath(path))

@@ -1,13 +1,13 @@
-"""The turns of a relay so far, and the two files that say a relay is under way.
+"""The turns of a relay so far, and the two files that mark a relay as running.
 
 `relay.json` in the run's directory lists the settled turns, for decisions and for the report, and
-says what there is to tidy up when the run has ended.  It is a file because it grows with every turn,
-which the run's state must not; the turn under way is in the state, as what `prepare` gave back.
-Beside the metadata `.postflight-loop-guard` holds the number of the turn, and `.postflight-pending`
-stays until the run has ended.
+what to clean up when the run has ended. It is a file because it grows with every turn, which the
+run's state must not; the current turn is in the state, as the output of `prepare`. Beside the
+metadata, `.postflight-loop-guard` contains the number of the turn, and `.postflight-pending` exists
+until the run has ended.
 
-Everything is written whole or not at all, and over a planted link, never through it.  Paths are
-relative to `home`, and named in messages as they are given.
+Files are written atomically, and replace a planted link instead of following it. Paths are relative
+to `home`, and appear in messages as they are given.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Task(NamedTuple):
-    """The task that the plan belongs to, and the files that hold its status; empty: none."""
+    """The task that the plan belongs to, and the files with its status; empty if there is none."""
 
     id: str = ""
     state: str = ""
@@ -43,7 +43,7 @@ class Task(NamedTuple):
 class Relay(NamedTuple):
     """A relay so far: its settled turns, and the number of the last one that was prepared.
 
-    No `metadata`: version one has not said where it is.
+    `metadata` is empty if version one wrote the file.
     """
 
     session: str = ""
@@ -53,11 +53,15 @@ class Relay(NamedTuple):
     prepared: int = 0
 
     def before(self, number: int) -> tuple[Turn, ...]:
-        """The turns before that one; settling it twice must not count it twice."""
+        """Return the turns before `number`, so that settling a turn twice does not count it twice."""
         return tuple(turn for turn in self.turns if turn.number < number)
 
 
 def load(run_dir: str) -> Relay:
+    """Load the relay of a run; an empty one before the first turn.
+
+    Raises `DamagedRun` if the file is damaged.
+    """
     path = os.path.join(run_dir, MEMORY)
     content = read_small(path, LARGEST)
     if content is None:
@@ -71,7 +75,7 @@ def load(run_dir: str) -> Relay:
 
 
 def _relay(data: dict[str, Any]) -> Relay:
-    """Version one also kept the turn under way here; the run itself does that now."""
+    """Parse a relay. Version one also stored the current turn here; the run's state has it now."""
     if data["format"] != FORMAT:
         raise ValueError(f"format {data['format']!r} is not {FORMAT}")
     turns = tuple(_turn(turn) for turn in data["turns"])
@@ -81,6 +85,7 @@ def _relay(data: dict[str, Any]) -> Relay:
 
 
 def _turn(data: Mapping[str, Any]) -> Turn:
+    """Parse a turn."""
     lists = ("errors", "notes", "artifacts")
     fields: dict[str, Any] = {k: tuple(v) if k in lists else v for k, v in data.items()}
     return Turn(**fields)
@@ -89,11 +94,11 @@ def _turn(data: Mapping[str, Any]) -> Turn:
 def save(run_dir: str, relay: Relay) -> None:
     turns = [turn._asdict() for turn in relay.turns]
     data = {"format": FORMAT, **relay._asdict(), "turns": turns, "task": relay.task._asdict()}
-    write_whole(os.path.join(run_dir, MEMORY), json.dumps(data, indent=1) + "\n")
+    write_atomically(os.path.join(run_dir, MEMORY), json.dumps(data, indent=1) + "\n")
 
 
 def kept_metadata(run_dir: str, turn: int) -> str:
-    """Where the metadata of a turn is kept; of turn 0 what was there before the first."""
+    """Return where the metadata of a turn is kept; for turn 0, a file from before the first turn."""
     return os.path.join(run_dir, f"metadata-turn-{turn}.json")
 
 
@@ -101,7 +106,7 @@ def kept_metadata(run_dir: str, turn: int) -> str:
 
 
 class Pending(NamedTuple):
-    """A turn of a relay that has not come to its end, by marker and guard."""
+    """A turn that has not ended, according to the marker and the guard."""
 
     run: str
     session: str
@@ -109,7 +114,7 @@ class Pending(NamedTuple):
 
 
 def pending_at(metadata: str, home: str = "") -> Pending | None:
-    """What an earlier process left beside the metadata; what cannot be read says nothing."""
+    """Return the turn that an earlier process left unfinished; None if there is none or unreadable."""
     try:
         marker = read_small(_beside(metadata, MARKER), 4096, home)
         count = (read_small(_beside(metadata, GUARD), 4096, home) or "").strip()
@@ -123,17 +128,17 @@ def pending_at(metadata: str, home: str = "") -> Pending | None:
 
 
 def mark_pending(metadata: str, turn: Pending, home: str = "") -> int:
-    """Write marker and guard; returns the time of writing, by the file system's own clock."""
+    """Write marker and guard. Return the time of writing, by the file system's clock."""
     _make_parent(metadata, home)
-    write_whole(_beside(metadata, MARKER), f"{turn.run}\n{turn.session}\n", home)
+    write_atomically(_beside(metadata, MARKER), f"{turn.run}\n{turn.session}\n", home)
     guard = _beside(metadata, GUARD)
-    write_whole(guard, f"{turn.number}\n", home)
-    # A program's clock runs ahead of the one files are stamped with.
+    write_atomically(guard, f"{turn.number}\n", home)
+    # The clock of file timestamps lags behind `time.time_ns`.
     return os.stat(os.path.join(home, guard)).st_mtime_ns
 
 
 def marked_at(metadata: str, home: str = "") -> int | None:
-    """When the turn under way was marked; None if its guard is gone."""
+    """Return when the current turn was marked; None if its guard is gone."""
     try:
         return os.lstat(os.path.join(home, _beside(metadata, GUARD))).st_mtime_ns
     except OSError:
@@ -141,12 +146,13 @@ def marked_at(metadata: str, home: str = "") -> int | None:
 
 
 def unmark(metadata: str, home: str = "") -> None:
-    """The run has ended; the marker goes last."""
+    """Remove guard and marker when the run has ended; the marker last."""
     for name in (GUARD, MARKER):
         _remove(_beside(metadata, name), home)
 
 
 def _remove(path: str, home: str = "") -> None:
+    """Remove a file if it exists; raise `StorageError` if that fails."""
     try:
         os.unlink(os.path.join(home, path))
     except FileNotFoundError:
@@ -160,6 +166,7 @@ def _beside(metadata: str, name: str) -> str:
 
 
 def _make_parent(path: str, home: str) -> None:
+    """Create the directory that contains a path; raise `StorageError` if that fails."""
     parent = os.path.dirname(path) or "."
     try:
         os.makedirs(os.path.join(home, parent), exist_ok=True)
@@ -171,12 +178,16 @@ def _make_parent(path: str, home: str) -> None:
 
 
 def read_small(path: str, limit: int, home: str = "") -> str | None:
-    """The text of a plain file, or None if there is none."""
+    """Return the text of a regular file; None if there is none."""
     content = read_plain(path, limit, home)
     return None if content is None else content.decode("utf-8", "replace")
 
 
 def read_plain(path: str, limit: int, home: str = "") -> bytes | None:
+    """Return the content of a regular file; None if there is none.
+
+    Raises `StorageError` if it cannot be read or is larger than `limit`.
+    """
     try:
         descriptor = open_plain(os.path.join(home, path), os.O_RDONLY | os.O_NOFOLLOW)
         with open(descriptor, "rb") as stream:
@@ -190,10 +201,10 @@ def read_plain(path: str, limit: int, home: str = "") -> bytes | None:
     return content
 
 
-def write_whole(path: str, text: str, home: str = "", *, mode: int = 0o600) -> None:
-    """Put a file in place: after a crash it is the old one or the new one."""
+def write_atomically(path: str, text: str, home: str = "", *, mode: int = 0o600) -> None:
+    """Write a file so that after a crash it is either the old one or the new one."""
     full = os.path.join(home, path)
-    # One name, so that what a killed process left is written over; nobody else's, as we remove it.
+    # Always the same name, so that what a killed process left is replaced; and nobody else's.
     temporary = f"{full}.ll-loop.tmp"
     try:
         with suppress(FileNotFoundError):

@@ -1,7 +1,7 @@
-"""What a relay tells people: after each turn, and at its end.
+"""The texts of a relay: one line after each turn, and a report at the end.
 
-Every line begins with a word of ours or a dash.  So no text of an agent's can pass for a verdict
-or a signal, which count at the start of a line only.
+Every line begins with our own word or a dash. So no text of an agent can pass for a verdict or a
+signal, which count only at the start of a line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ LINES_SHOWN = 50
 
 
 def turn_line(turn: Turn, *, limit: int | None = None) -> str:
-    """`turn 2 of 5: partial, 2 of 4 phases complete, committed 1a2b3c4`."""
+    """Describe a turn on one line: `turn 2 of 5: partial, 2 of 4 phases complete, committed
+    1a2b3c4`."""
     of = f" of {limit}" if limit is not None else ""
     parts = [_ending(turn)]
     if turn.completed is not None:
@@ -26,6 +27,7 @@ def turn_line(turn: Turn, *, limit: int | None = None) -> str:
 
 
 def _ending(turn: Turn) -> str:
+    """Return how a turn ended, in a few words."""
     if turn.word == "invalid":
         return turn.reason
     if turn.refuted:
@@ -39,7 +41,7 @@ def _phases(completed: int, total: int | None) -> str:
 
 
 def report(name: str, session: str, turns: Sequence[Turn]) -> str:
-    """The whole story; the last line says how it ended, or where it stands."""
+    """Return the report of a relay; its last line says how it ended, or how far it is."""
     lines = [f"relay {name}: {_count(len(turns), 'turn')}, session {session}"]
     lines += _listed(turn_line(turn) for turn in turns[-TURNS_SHOWN:])
     lines += _section("errors", [f"turn {t.number}: {error}" for t in turns for error in t.errors])
@@ -47,10 +49,11 @@ def report(name: str, session: str, turns: Sequence[Turn]) -> str:
     lines += _section("notes", [f"turn {t.number}: {note}" for t in turns for note in t.notes])
     summaries = [turn.summary_path for turn in turns if turn.summary_path]
     lines += [f"summary: {summaries[-1]}"] if summaries else []
-    return "\n".join([*lines, _last_words(turns[-1], turns)]) + "\n"
+    return "\n".join([*lines, _conclusion(turns[-1], turns)]) + "\n"
 
 
-def _last_words(turn: Turn, turns: Sequence[Turn]) -> str:
+def _conclusion(turn: Turn, turns: Sequence[Turn]) -> str:
+    """Return the last line of the report."""
     match turn.word:
         case "implemented" if not turn.refuted:
             because = f": {turn.reason}" if turn.reason else ""
@@ -60,7 +63,7 @@ def _last_words(turn: Turn, turns: Sequence[Turn]) -> str:
         case "blocked" | "failed":
             return f"{turn.word}: {turn.reason}"
         case _:
-            return f"not implemented after {_count(len(turns), 'turn')}{_standing(turns)}"
+            return f"not implemented after {_count(len(turns), 'turn')}{_phases_so_far(turns)}"
 
 
 _PROOF: Mapping[Check, str] = {
@@ -70,12 +73,14 @@ _PROOF: Mapping[Check, str] = {
 }
 
 
-def _standing(turns: Sequence[Turn]) -> str:
+def _phases_so_far(turns: Sequence[Turn]) -> str:
+    """Return the phases of the last turn that reported them, for the last line."""
     accounts = [(turn.completed, turn.total) for turn in turns if turn.completed is not None]
     return f", {_phases(*accounts[-1])}" if accounts else ""
 
 
 def _section(title: str, items: Sequence[str]) -> list[str]:
+    """Return a titled list, shortened to the last items; nothing if it is empty."""
     if not items:
         return []
     left_out = len(items) - LINES_SHOWN

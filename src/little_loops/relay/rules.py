@@ -1,11 +1,10 @@
-"""Decide how a relay goes on after a turn: metadata in, one word out.
+"""Decide how a relay continues after a turn: metadata in, one word out.
 
 The word is the verdict of the state `settle`, and the machine does the rest: `partial` and
-`invalid` lead to the next turn, which the engine refuses beyond `max_iterations`.  What earlier
-turns left behind comes in as data, so that settling a turn a second time, after a crash, gives the
-same answer.
+`invalid` lead to the next turn, which the engine refuses beyond `max_iterations`. Earlier turns are
+passed in as data, so that settling a turn again, after a crash, gives the same answer.
 
-Not here: reading the file (`metadata`), its schema (`contract`), committing (`commits`).
+Not here: reading the file (`metadata`), its format (`contract`), committing (`commits`).
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ Word = Literal["implemented", "partial", "review", "blocked", "failed", "invalid
 FINAL_WORDS = ("implemented", "blocked", "failed")
 """Words after which no turn follows, unless a check contradicts an implemented one."""
 Check = Literal["", "pending", "passed", "failed"]
-"""What the relay's own check says about a turn that claims to be the last; empty: nothing."""
+"""The result of the relay's own check of a turn that claims to be the last; empty if none."""
 TaskStatus = Literal["implementing", "completed", "partial", "blocked", "failed"]
 
 CHANGEABLE = re.compile(r"0x[0-9a-f]+|\b(?=[a-f]*[0-9])[0-9a-f]{7,}\b|[0-9]+")
-"""What may differ between two tellings of one error: addresses, hashes, numbers."""
+"""What may differ between two messages about the same error: addresses, hashes, numbers."""
 REPEATS_ALLOWED = 2
 REPEATS_COUNTED_IN = 6
-"""Turns, this one included.  Errors that take turns come back within so many; waits do not help."""
+"""Repeats of an error are counted in this many turns, including the current one."""
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
 
 
 class Progress(NamedTuple):
-    """How far the plan is, by the agent's own account; None: not said."""
+    """How far the plan is, according to the agent; None if it did not say."""
 
     completed: int | None = None
     total: int | None = None
@@ -46,7 +45,7 @@ class Progress(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """A return-metadata file that keeps the contract."""
+    """The content of a valid return-metadata file."""
 
     status: Status
     review: bool = False
@@ -58,21 +57,21 @@ class Metadata(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """No metadata, or none that can be believed; `warning` says what the agent did instead."""
+    """There is no valid metadata; `warning` says what the agent did instead."""
 
     error: str
     warning: str = ""
 
 
 class Cut(NamedTuple):
-    """The turn was interrupted before it left metadata: nobody's mistake."""
+    """The turn was interrupted before it left metadata, which is not an error of the agent."""
 
 
 TurnEnd = Metadata | Unusable | Cut
 
 
 class Turn(NamedTuple):
-    """What is remembered of a settled turn.  `mark` stands for its error, if it had one."""
+    """A settled turn; `mark` is the fingerprint of its error, if it had one."""
 
     number: int
     word: Word
@@ -91,12 +90,12 @@ class Turn(NamedTuple):
 
     @property
     def refuted(self) -> bool:
-        """It claimed to be the last turn, and the check says otherwise."""
+        """Whether the turn claimed to be the last one, but the check failed."""
         return self.check == "failed"
 
 
 class Decision(NamedTuple):
-    """The word for the machine, why, and how long the next turn has to wait."""
+    """The word for the machine, the reason, and how long the next turn has to wait."""
 
     word: Word
     reason: str
@@ -104,7 +103,7 @@ class Decision(NamedTuple):
 
 
 class HandOver(NamedTuple):
-    """Where the next turn takes up the plan."""
+    """Where the next turn continues the plan."""
 
     resume_phase: int
     phases_total: int | None
@@ -115,11 +114,12 @@ class HandOver(NamedTuple):
 
 
 def decide(end: TurnEnd, before: Sequence[Turn]) -> Decision:
+    """Return the word for a turn that ended like this, given the turns before it."""
     match end:
         case Cut():
             return Decision("invalid", "the turn was interrupted before it wrote its metadata")
         case Unusable():
-            return _again("invalid", end.error, end, before)
+            return _next_turn("invalid", end.error, end, before)
         case Metadata(status="partial"):
             return _partial(end, before)
         case Metadata(status="implemented"):
@@ -131,29 +131,30 @@ def decide(end: TurnEnd, before: Sequence[Turn]) -> Decision:
 
 
 def _implemented(end: Metadata, before: Sequence[Turn]) -> Decision:
-    """By the agent's word, unless its own count of phases contradicts it."""
+    """Accept the agent's claim, unless its own count of phases contradicts it."""
     if phases_missing(end, before) is not None:
         return _partial(end, before)
     return Decision("implemented", end.reason)
 
 
 def phases_missing(end: Metadata, before: Sequence[Turn]) -> str | None:
-    """`1 of 4 phases`, where a turn that claims to be done reports fewer phases than there are."""
+    """Return `1 of 4 phases` if a turn claims to be done with phases missing; else None."""
     completed, total = end.progress.completed, end.progress.total
-    total = _total(before) if total is None else total
+    total = _phases_total(before) if total is None else total
     if end.status != "implemented" or completed is None or total is None or completed >= total:
         return None
     return f"{completed} of {total} phases"
 
 
 def _partial(end: Metadata, before: Sequence[Turn]) -> Decision:
+    """Return the decision for a turn with work left: a review if asked for, else another turn."""
     if end.review:
         return Decision("review", why(end) or "the agent asked for a review")
-    return _again("partial", why(end), end, before)
+    return _next_turn("partial", why(end), end, before)
 
 
-def _again(word: Word, reason: str, end: TurnEnd, before: Sequence[Turn]) -> Decision:
-    """The next turn, unless this error has come once too often."""
+def _next_turn(word: Word, reason: str, end: TurnEnd, before: Sequence[Turn]) -> Decision:
+    """Return the decision for another turn, or `failed` if the same error has repeated too often."""
     mark = mark_of(end, before)
     if mark is None:
         return Decision(word, reason)
@@ -171,14 +172,14 @@ def _times_in_a_row(mark: str, before: Sequence[Turn]) -> int:
 
 
 def _wait_s(before: Sequence[Turn]) -> float:
-    """1, 2, 4 … 60 s: longer each time an error of this run came back at once."""
+    """Return the wait before the next turn: 1, 2, 4 … 60 s, doubled with each immediate repeat."""
     pairs = pairwise(turn.mark for turn in before)
     waits = sum(1 for earlier, mark in pairs if mark is not None and mark == earlier)
     return min(FIRST_WAIT_S * 2.0 ** min(waits, 16), LONGEST_WAIT_S)
 
 
 def why(end: Metadata) -> str:
-    """The agent's reason, or the best it said instead of one; empty if it said nothing."""
+    """Return the agent's reason, or else its last error or stage; empty if it gave none."""
     said = [end.reason, *end.errors[-1:], end.progress.stage]
     return next((text for text in said if text), "")
 
@@ -187,7 +188,7 @@ def why(end: Metadata) -> str:
 
 
 def error_of(end: TurnEnd) -> str:
-    """What went wrong in a turn that another one may follow; empty if nothing did."""
+    """Return the error of a turn that another one may follow; empty if there was none."""
     match end:
         case Unusable():
             return end.error
@@ -200,15 +201,16 @@ def error_of(end: TurnEnd) -> str:
 
 
 def mark_of(end: TurnEnd, before: Sequence[Turn]) -> str | None:
-    """The fingerprint of a turn's error; None without one, or if the plan moved on all the same."""
+    """Return the fingerprint of a turn's error; None without one, or if phases were completed."""
     error = error_of(end)
-    if not error or (isinstance(end, Metadata) and _moved(end, before)):
+    if not error or (isinstance(end, Metadata) and _made_progress(end, before)):
         return None
     return fingerprint(error)
 
 
 def fingerprint(text: str) -> str:
-    """The same for errors that differ in numbers, addresses, letter case and blanks only."""
+    """Return a hash that is equal for errors that differ only in numbers, addresses, case and
+    spaces."""
     from hashlib import sha256  # most turns have no error
 
     plain = CHANGEABLE.sub("#", text.casefold())
@@ -218,28 +220,33 @@ def fingerprint(text: str) -> str:
 # ── phases ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _reached(before: Sequence[Turn]) -> int:
-    """The phases that were complete by the last account of them."""
+def _phases_completed(before: Sequence[Turn]) -> int:
+    """Return the number of completed phases that a turn reported last; 0 if none did."""
     accounts = [turn.completed for turn in before if turn.completed is not None]
     return accounts[-1] if accounts else 0
 
 
-def _total(before: Sequence[Turn]) -> int | None:
+def _phases_total(before: Sequence[Turn]) -> int | None:
+    """Return the total number of phases that a turn reported last; None if none did."""
     totals = [turn.total for turn in before if turn.total is not None]
     return totals[-1] if totals else None
 
 
-def _moved(end: Metadata, before: Sequence[Turn]) -> bool:
+def _made_progress(end: Metadata, before: Sequence[Turn]) -> bool:
+    """Return whether the turn completed more phases than were reported before."""
     completed = end.progress.completed
-    return completed is not None and completed > _reached(before)
+    return completed is not None and completed > _phases_completed(before)
 
 
 def hand_over(before: Sequence[Turn]) -> HandOver:
-    """For the next turn: silence about phases takes nothing back that was reported complete."""
+    """Return where the next turn continues.
+
+    A turn that reported no phases leaves the earlier count unchanged.
+    """
     handoffs = [turn.handoff_path for turn in before if turn.reported]
-    phase, total = _reached(before) + 1, _total(before)
+    phase, total = _phases_completed(before) + 1, _phases_total(before)
     if before and before[-1].refuted and total is not None:
-        phase = min(phase, max(total, 1))  # all phases are complete, yet something is not
+        phase = min(phase, max(total, 1))  # all phases are complete, but the check failed
     return HandOver(
         resume_phase=phase,
         phases_total=total,
@@ -248,6 +255,7 @@ def hand_over(before: Sequence[Turn]) -> HandOver:
 
 
 def remember(number: int, end: TurnEnd, decision: Decision, before: Sequence[Turn]) -> Turn:
+    """Return the record of a turn that has just been settled."""
     turn = Turn(number, decision.word, decision.reason, mark_of(end, before))
     match end:
         case Metadata():
@@ -269,40 +277,40 @@ def remember(number: int, end: TurnEnd, decision: Decision, before: Sequence[Tur
 
 
 def remarks(end: TurnEnd, before: Sequence[Turn]) -> list[str]:
-    """What is odd about a turn's account, though it decides nothing."""
+    """Return warnings about odd metadata, which do not affect the decision."""
     if isinstance(end, Unusable) and end.warning:
         return [end.warning]
     if not isinstance(end, Metadata) or end.progress.completed is None:
         return []
-    said: list[str] = []
-    completed, reached = end.progress.completed, _reached(before)
+    warnings: list[str] = []
+    completed, reached = end.progress.completed, _phases_completed(before)
     if completed < reached:
-        said.append(f"the phases went back from {reached} to {completed}")
+        warnings.append(f"the phases went back from {reached} to {completed}")
     elif end.status == "partial" and completed == reached and _made_no_progress(before):
-        said.append(f"no phase was completed for two turns, still {completed}")
+        warnings.append(f"no phase was completed for two turns, still {completed}")
     if missing := phases_missing(end, before):
-        said.append(f"reported implemented with {missing} complete: treated as partial")
-    return said
+        warnings.append(f"reported implemented with {missing} complete: treated as partial")
+    return warnings
 
 
 def _made_no_progress(before: Sequence[Turn]) -> bool:
-    """The turn before did not complete a phase, either."""
-    told = [turn for turn in before if turn.completed is not None]
-    return bool(told) and (told[-1].completed or 0) <= _reached(told[:-1])
+    """Return whether the last turn that reported phases completed none."""
+    reporting = [turn for turn in before if turn.completed is not None]
+    return bool(reporting) and (reporting[-1].completed or 0) <= _phases_completed(reporting[:-1])
 
 
 # ── the check, and the task ────────────────────────────────────────────────────────────────────
 
 
-def checked(turns: tuple[Turn, ...], check: Check) -> tuple[Turn, ...]:
-    """The turns, the last of them with what the check has decided, if it was waiting for that."""
+def with_check_result(turns: tuple[Turn, ...], check: Check) -> tuple[Turn, ...]:
+    """Return the turns with the check's result on the last one, if it was pending."""
     if not turns or turns[-1].check != "pending":
         return turns
     return (*turns[:-1], turns[-1]._replace(check=check))
 
 
 def task_status(turn: Turn) -> TaskStatus:
-    """What a settled turn makes of the task; nothing is completed before the check has passed."""
+    """Return the task's status after a settled turn; `completed` only once the check has passed."""
     match turn.word:
         case "implemented":
             return "partial" if turn.check in ("pending", "failed") else "completed"
@@ -326,7 +334,7 @@ def session_of(session: str, number: int) -> str:
 
 
 def commit_message(name: str, session: str, turn: Turn, started: HandOver) -> str:
-    """`NAME: phase P of T (turn N)`: the last phase completed, or the one that was worked on."""
+    """Return `NAME: phase P of T (turn N)`; P is the last completed phase, or the one worked on."""
     total = started.phases_total if turn.total is None else turn.total
     phase = max(turn.completed or 0, started.resume_phase)
     if turn.word == "implemented" and turn.completed is None and total is not None:
@@ -350,7 +358,10 @@ def completion_message(name: str, session: str, task_id: str, turn: Turn) -> str
 
 
 def turn_limit(given: int | None, no_loop: bool, environ: Mapping[str, str]) -> int | None:
-    """The turns a relay may take, by flag or `MAX_ITERATIONS`; None: as its file says."""
+    """Return the maximum number of turns, by flag or `MAX_ITERATIONS`; None if neither is set.
+
+    Raises `UsageError` if the variable is not a positive number.
+    """
     if given is not None:
         return given
     if no_loop:

@@ -1,8 +1,8 @@
-"""Tidy up when the run of a relay has ended, however it ended.
+"""Clean up when the run of a relay has ended, however it ended.
 
-Marker, guard and metadata file go, the metadata to the run's directory; a task that was being
-implemented no longer is; and where no state of the relay reported what it did, the report is given
-back to be shown.  Nothing here makes an ending fail: what cannot be done is a warning.
+Marker and guard are removed, and the metadata file is moved to the run's directory; the task is no
+longer marked as being implemented; and if no state of the relay has printed the report, it is
+returned for display. Nothing here makes a run fail: a failure is only a warning.
 
 Not here: what happens before and after each turn (`turns`).
 """
@@ -24,21 +24,24 @@ ENDED = ("completed", "failed", "stopped")
 
 
 class RunEndReport(NamedTuple):
-    """What there is to say at the end of a run."""
+    """What to print at the end of a run."""
 
     report: str = ""
     warnings: tuple[str, ...] = ()
 
 
 def close_relay(loop: str, project: str, run_dir: str, ending: Ending) -> RunEndReport:
-    """`ending` may be a pause: then everything stays for whoever continues."""
+    """Clean up after a run, and return what to print.
+
+    A run that is only paused is left as it is, for whoever continues it.
+    """
     if ending.status not in ENDED:
         return RunEndReport()
     try:
         relay = record.load(run_dir)
         if not relay.metadata:  # no turn was prepared
             return RunEndReport()
-        _clear_away(relay, project, run_dir)
+        _remove_files(relay, project, run_dir)
         if ending.reason == "terminal":  # a state of the relay's own has done the rest
             return RunEndReport()
         text = _final_report(loop, run_dir, relay, ending)
@@ -47,13 +50,14 @@ def close_relay(loop: str, project: str, run_dir: str, ending: Ending) -> RunEnd
         return RunEndReport(warnings=(f"the relay's files were not cleaned up: {problem.message}",))
 
 
-def _clear_away(relay: Relay, project: str, run_dir: str) -> None:
+def _remove_files(relay: Relay, project: str, run_dir: str) -> None:
+    """Move the metadata to the run's directory, and remove marker and guard."""
     move_away(relay.metadata, record.kept_metadata(run_dir, relay.prepared), project)
     record.unmark(relay.metadata, project)
 
 
 def _release_task(relay: Relay, project: str) -> tuple[str, ...]:
-    """Nobody implements it any more; no turn has said more about it than that it is unfinished."""
+    """Mark the task as partly done, because nobody works on it any more. Return warnings."""
     try:
         write_status(relay.task, "partial", rules.artifacts_of(relay.turns), project)
     except LittleLoopsError as problem:
@@ -62,11 +66,14 @@ def _release_task(relay: Relay, project: str) -> tuple[str, ...]:
 
 
 def _final_report(loop: str, run_dir: str, relay: Relay, ending: Ending) -> str:
-    """Empty without a settled turn.  At the limit of turns a check that was run has failed."""
+    """Return the report, and save it; empty without a settled turn.
+
+    If the run ended at the turn limit, a pending check has failed.
+    """
     if not relay.turns:
         return ""
     at_limit = ending.reason == "max_iterations"
-    turns = rules.checked(relay.turns, "failed" if at_limit else "pending")
+    turns = rules.with_check_result(relay.turns, "failed" if at_limit else "pending")
     text = report(loop, relay.session, turns)
-    record.write_whole(os.path.join(run_dir, record.REPORT), text)
+    record.write_atomically(os.path.join(run_dir, record.REPORT), text)
     return text

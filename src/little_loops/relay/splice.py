@@ -1,8 +1,7 @@
-"""Put a task's status into a text that belongs to the user, and touch nothing around it.
+"""Insert a task's status into a text of the user's, and change nothing around it.
 
-In JSON it is the object with the task's id that gets `status` and `artifacts`; in a list for people
-it is the first heading or list line with the id that gets `[STATUS]`.  What is inserted follows the
-layout it finds.
+In JSON, the object with the task's id gets `status` and `artifacts`; in a list for people, the
+first heading or list line with the id gets `[STATUS]`. Inserted text follows the existing layout.
 
 Not here: reading and writing the files (`tasks`), which status a turn leads to (`rules`).
 """
@@ -23,7 +22,7 @@ STATUS_WORDS = (
     *("NOT STARTED", "TODO", "OPEN", "IN PROGRESS", "WIP", "DONE", "ABANDONED", "EXPANDED"),
     *("RESEARCHING", "RESEARCHED", "PLANNING", "PLANNED"),
 )
-"""What counts as a status that is replaced; any other text in brackets belongs to the title."""
+"""Words in brackets that are a status and are replaced; others belong to the title."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _STATUS = re.compile(rf"\[(?:{'|'.join(STATUS_WORDS)})\](?!\()")
 _MARKED_LINE = re.compile(r"[ \t]*(?:#{1,6}|[-*+]|[0-9]+[.)])[ \t]")
@@ -31,7 +30,7 @@ _FENCE = re.compile(r"[ ]{0,3}(?:```|~~~)")
 
 
 class NoPlace(LittleLoopsError):
-    """There is no place in the text for the task's status; the message says why."""
+    """The text has no place for the task's status; the message says why."""
 
 
 class _Span(NamedTuple):
@@ -46,7 +45,7 @@ class _Edit(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A member of an object, or an item of a list, which has no key."""
+    """A member of an object, or an item of a list, for which `key` is None."""
 
     key: str | None
     begins: int
@@ -57,7 +56,11 @@ class _Part(NamedTuple):
 
 
 def status_in_json(text: str, task_id: str, status: str, artifacts: Sequence[str] = ()) -> str:
-    """The text with the status of the task, and with those artifacts that it does not list yet."""
+    """Return the text with the task's status set, and with artifacts added that it does not list
+    yet.
+
+    Raises `NoPlace` if it is not JSON, or has no object with the task's id.
+    """
     try:
         json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as problem:
@@ -67,13 +70,13 @@ def status_in_json(text: str, task_id: str, status: str, artifacts: Sequence[str
     if task is None:
         keys = " or ".join(f"`{key}`" for key in ID_KEYS)
         raise NoPlace(f"has no object whose {keys} is {task_id}")
-    # Of two that are added at one place the last comes first, and the status is read first.
+    # Of two insertions at one position, the later one comes first in the text: the status.
     edits = [*_artifact_edits(text, found, task, artifacts), _status_edit(text, task, status)]
-    return _edited(text, edits)
+    return _apply(text, edits)
 
 
 class _Container:
-    """An object or a list of the text, by its positions."""
+    """An object or a list in the text, by its positions."""
 
     def __init__(self, start: int, is_object: bool) -> None:
         self.start = start
@@ -82,7 +85,7 @@ class _Container:
         self._key: _Span | None = None
 
     def take(self, text: str, span: _Span) -> None:
-        """A key, or a value: what stands at this level comes in the order of the text."""
+        """Add the next key or value at this level; they arrive in the order of the text."""
         if self.is_object and self._key is None:
             self._key = span
             return
@@ -91,28 +94,30 @@ class _Container:
         self._key = None
 
     def member(self, key: str) -> _Part | None:
-        """As JSON is read: of a key that stands there twice the last one counts."""
+        """Return the member with this key; the last one if the key occurs twice, as JSON parsers
+        do."""
         return next((part for part in reversed(self.parts) if part.key == key), None)
 
 
 def _containers(text: str) -> list[_Container]:
-    """All objects and lists of a JSON text, by where they begin; one pass, however deep they lie."""
+    """Return all objects and lists in a JSON text, by their start, in one pass."""
     found: list[_Container] = []
-    inside: list[_Container] = []
+    open_ones: list[_Container] = []
     for token in _TOKEN.finditer(text):
         span, sign = _Span(*token.span()), token[0][0]
         if sign in "{[":
-            inside.append(_Container(span.start, sign == "{"))
-            found.append(inside[-1])
+            open_ones.append(_Container(span.start, sign == "{"))
+            found.append(open_ones[-1])
             continue
         if sign in "}]":
-            span = _Span(inside.pop().start, span.end)
-        if sign not in ",:" and inside:
-            inside[-1].take(text, span)
+            span = _Span(open_ones.pop().start, span.end)
+        if sign not in ",:" and open_ones:
+            open_ones[-1].take(text, span)
     return found
 
 
 def _is_task(text: str, container: _Container, task_id: str) -> bool:
+    """Return whether an object has the task's id."""
     ids = [part for key in ID_KEYS if (part := container.member(key)) is not None]
     return any(_as_id(_value(text, part)) == task_id for part in ids)
 
@@ -126,15 +131,17 @@ def _value(text: str, part: _Part) -> Any:
 
 
 def _status_edit(text: str, task: _Container, status: str) -> _Edit:
+    """Return the edit that sets or adds `status`."""
     known = task.member("status")
     if known is not None:
         return _Edit(*known.value, json.dumps(status))
-    return _added(text, task, [_new_member(text, task, "status", status)])
+    return _append(text, task, [_new_member(text, task, "status", status)])
 
 
 def _artifact_edits(
     text: str, found: Iterable[_Container], task: _Container, artifacts: Sequence[str]
 ) -> list[_Edit]:
+    """Return the edits that add the new artifacts."""
     known = task.member("artifacts")
     before = None if known is None else _value(text, known)
     if before is not None and not isinstance(before, list):
@@ -144,23 +151,24 @@ def _artifact_edits(
     if not new:
         return []
     if known is None:
-        return [_added(text, task, [_new_member(text, task, "artifacts", new)])]
+        return [_append(text, task, [_new_member(text, task, "artifacts", new)])]
     if not before:
         return [_Edit(*known.value, _dumped(new))]
     items: list[Any] = [{"path": path} for path in new] if isinstance(before[-1], dict) else new
     there = next(each for each in found if each.start == known.value.start)
-    return [_added(text, there, [_dumped(item) for item in items])]
+    return [_append(text, there, [_dumped(item) for item in items])]
 
 
 def _new_member(text: str, task: _Container, key: str, value: Any) -> str:
+    """Return the text of a new member, with the same spacing as the first one."""
     first = task.parts[0]
-    # Between key and value as it is between the first two of them: `: ` or `:`.
+    # The separator between the first key and its value: `: ` or `:`.
     colon = text[first.begins : first.value.start].rpartition('"')[2]
     return f"{json.dumps(key)}{colon}{_dumped(value)}"
 
 
-def _added(text: str, container: _Container, parts: Iterable[str]) -> _Edit:
-    """More parts after the last, spaced as those that are there."""
+def _append(text: str, container: _Container, parts: Iterable[str]) -> _Edit:
+    """Return the edit that appends parts to an object or list, spaced like the existing ones."""
     first, *more = container.parts
     if more:
         space = text[first.value.end : more[0].begins]
@@ -174,8 +182,8 @@ def _dumped(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _edited(text: str, edits: Iterable[_Edit]) -> str:
-    # From the end, so that the positions before an edit stay right.
+def _apply(text: str, edits: Iterable[_Edit]) -> str:
+    # From the end, so that the positions before an edit stay valid.
     for start, end, new in sorted(edits, key=lambda edit: edit.start, reverse=True):
         text = text[:start] + new + text[end:]
     return text
@@ -185,7 +193,10 @@ def _edited(text: str, edits: Iterable[_Edit]) -> str:
 
 
 def status_in_list(text: str, task_id: str, status: str) -> str:
-    """The text with `[STATUS]` in the first heading or list line that has the id."""
+    """Return the text with `[STATUS]` in the first heading or list line that has the id.
+
+    Raises `NoPlace` if there is no such line.
+    """
     has_id = re.compile(rf"(?<![A-Za-z0-9]){re.escape(task_id)}(?![A-Za-z0-9])")
     at, fenced = 0, False
     for line in text.split("\n"):
@@ -198,6 +209,7 @@ def status_in_list(text: str, task_id: str, status: str) -> str:
 
 
 def _with_status(line: str, status: str) -> str:
+    """Replace the last status on a line, or append one."""
     known = list(_STATUS.finditer(line))
     if known:
         return line[: known[-1].start()] + status + line[known[-1].end() :]

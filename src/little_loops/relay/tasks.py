@@ -1,7 +1,7 @@
-"""Keep the status of a relay's task in the user's own files.
+"""Write the status of a relay's task to the user's own files.
 
-A file is written only if it changes, whole or not at all, with its permissions.  Links are not
-followed: what an agent puts in a file's place must not lead us elsewhere.
+A file is written only if it changes, atomically, and keeps its permissions. Links are not followed:
+an agent must not be able to redirect us by replacing a file.
 
 Not here: where in a text the status goes (`splice`), which status it is (`rules`).
 """
@@ -12,42 +12,47 @@ import os
 from collections.abc import Callable, Sequence
 
 from little_loops.errors import UsageError
-from little_loops.relay.record import Task, read_plain, write_whole
+from little_loops.relay.record import Task, read_plain, write_atomically
 from little_loops.relay.splice import NoPlace, status_in_json, status_in_list
 
 LARGEST = 16 << 20
 
 
-def find_task(task: Task, home: str) -> None:
-    """Find out before an agent is paid that the task's status has a place."""
-    for path, spliced in _places(task, "implementing", ()):
-        spliced(_text(path, home))
+def check_task(task: Task, home: str) -> None:
+    """Raise `UsageError` if the task's files have no place for its status, before an agent is paid."""
+    for path, spliced in _edits(task, "implementing", ()):
+        spliced(_read(path, home))
 
 
 def write_status(task: Task, status: str, artifacts: Sequence[str], home: str) -> None:
-    """Both files, or the first that can be written before one that cannot."""
-    for path, spliced in _places(task, status, artifacts):
-        text = _text(path, home)
+    """Write the status to both files; raise at the first that cannot be written."""
+    for path, spliced in _edits(task, status, artifacts):
+        text = _read(path, home)
         changed = spliced(text)
         if changed != text:
             mode = os.stat(os.path.join(home, path)).st_mode & 0o7777
-            write_whole(path, changed, home, mode=mode)
+            write_atomically(path, changed, home, mode=mode)
 
 
-def _places(
+def _edits(
     task: Task, status: str, artifacts: Sequence[str]
 ) -> list[tuple[str, Callable[[str], str]]]:
+    """Return the files to change, each with a function that returns its text with the new status."""
     places: list[tuple[str, Callable[[str], str]]] = []
     if task.state:
-        splice = _named(task.state, lambda text: status_in_json(text, task.id, status, artifacts))
+        splice = _with_path_in_error(
+            task.state, lambda text: status_in_json(text, task.id, status, artifacts)
+        )
         places.append((task.state, splice))
     if task.todo:
-        splice = _named(task.todo, lambda text: status_in_list(text, task.id, status))
+        splice = _with_path_in_error(task.todo, lambda text: status_in_list(text, task.id, status))
         places.append((task.todo, splice))
     return places
 
 
-def _named(path: str, splice: Callable[[str], str]) -> Callable[[str], str]:
+def _with_path_in_error(path: str, splice: Callable[[str], str]) -> Callable[[str], str]:
+    """Wrap an edit, so that its error names the file."""
+
     def spliced(text: str) -> str:
         try:
             return splice(text)
@@ -57,7 +62,8 @@ def _named(path: str, splice: Callable[[str], str]) -> Callable[[str], str]:
     return spliced
 
 
-def _text(path: str, home: str) -> str:
+def _read(path: str, home: str) -> str:
+    """Return the text of a file; raise `UsageError` if it is missing or not UTF-8."""
     content = read_plain(path, LARGEST, home)
     if content is None:
         raise _unusable(path, "does not exist")

@@ -1,14 +1,14 @@
 """What a relay does around its agent: `prepare` before a turn, `settle` after it.
 
-Both are built-in actions of ordinary states and may be run again after a crash at any point: each
-step is either done whole or repeated without harm.
+Both are built-in actions of ordinary states, and can be run again after a crash at any point: each
+step is either atomic or can be repeated without harm.
 
-`prepare` prints one JSON object, whose fields the turn's state hands to the agent.  `settle` prints
-how the turn went and, as its last line, the verdict.  What makes either impossible is printed as a
-`FATAL_ERROR:` line, and is the reason the engine gives.
+`prepare` prints one JSON object, whose fields the turn's state passes to the agent. `settle` prints
+how the turn went and, as its last line, the verdict. If either fails, it prints a `FATAL_ERROR:`
+line with the reason, which the engine reports.
 
-Not here: the decision (`rules`), what is kept of earlier turns (`record`), git (`commits`), what is
-tidied up when the run has ended (`run_end`).
+Not here: the decision (`rules`), the record of earlier turns (`record`), git (`commits`), cleaning
+up when the run has ended (`run_end`).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from little_loops.relay.call import Call, Done
 from little_loops.relay.commits import (
     Bounds,
     NotCommitted,
+    check_can_commit,
     commit,
     drop_snapshot,
     find_repository,
     has_snapshot,
-    ready,
     take_snapshot,
 )
 from little_loops.relay.contract import one_line
-from little_loops.relay.metadata import instead_of, move_away, printed_instead, read_metadata
+from little_loops.relay.metadata import move_away, printed_instead_of, read_metadata, was_printed
 from little_loops.relay.record import Pending, Relay, Task, kept_metadata
 from little_loops.relay.report import report, turn_line
 from little_loops.relay.rules import Cut, Decision, Metadata, Turn, TurnEnd, Unusable
-from little_loops.relay.tasks import find_task, write_status
+from little_loops.relay.tasks import check_task, write_status
 from little_loops.system.plain_files import reading
 
 READY = "ready"
@@ -47,7 +47,7 @@ CHECK_BYTES = 4096
 
 
 class Inputs(NamedTuple):
-    """What the states of a relay hand to their actions, as `compile` writes it."""
+    """The values that the states of a relay pass to their actions, as `compile` writes them."""
 
     metadata: str
     plan: str = ""
@@ -66,6 +66,7 @@ class Inputs(NamedTuple):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Inputs:
+        """Build the inputs from a state's values, ignoring unknown names."""
         fields = {name: given[name] for name in cls._fields if name in given}
         fields["started_ns"] = _number(str(fields.get("started_ns", "")))
         return cls(**fields)
@@ -83,28 +84,36 @@ def _number(text: str) -> int | None:
 
 
 def prepare(call: Call) -> Done:
+    """Set up a turn: move the old metadata away, record the state of the files, mark the turn.
+
+    Prints the values for the agent. Raises `UsageError` if the plan or the task is missing.
+    """
     given = Inputs.of(call.inputs)
     relay = record.load(call.run_dir)
-    # Another turn is due, so the check that the last one was waiting for has failed.
-    before = rules.checked(relay.before(call.iteration), "failed")
+    # Another turn follows, so the check that the last one was waiting for has failed.
+    before = rules.with_check_result(relay.before(call.iteration), "failed")
     _require_plan(call, given.plan)
-    if call.iteration == 1:  # later an agent may have moved it, and the plan goes on
-        find_task(given.task, call.project)
-    warnings = [*_another_run(call, given.metadata), *_make_room(call, given.metadata)]
-    if not given.commit or not _begin_from_commit(call):
+    if call.iteration == 1:  # later, an agent may have moved it, which must not stop the plan
+        check_task(given.task, call.project)
+    warnings = [
+        *_warn_of_earlier_relay(call, given.metadata),
+        *_move_old_metadata(call, given.metadata),
+    ]
+    if not given.commit or not _snapshot_before_turn(call):
         drop_snapshot(call)
     session = _session(call, given, relay)
     relay = Relay(session, before, given.metadata, given.task, call.iteration)
     record.save(call.run_dir, relay)
     turn = Pending(call.run, session, call.iteration)
     started_ns = record.mark_pending(given.metadata, turn, call.project)
-    warnings += _try_status(call, given.task, "implementing", ())
-    told = _hand_over(call, given, relay) | {"started_ns": started_ns}
-    call.say(json.dumps(told, ensure_ascii=False))
-    return Done(structured=told, warnings=tuple(warnings))
+    warnings += _write_task_status(call, given.task, "implementing", ())
+    values = _values_for_agent(call, given, relay) | {"started_ns": started_ns}
+    call.say(json.dumps(values, ensure_ascii=False))
+    return Done(structured=values, warnings=tuple(warnings))
 
 
 def _require_plan(call: Call, plan: str) -> None:
+    """Raise `UsageError` if the plan does not exist."""
     if plan and not os.path.exists(call.path(plan)):
         raise UsageError(
             f"the plan `{one_line(plan)}` does not exist",
@@ -112,15 +121,16 @@ def _require_plan(call: Call, plan: str) -> None:
         )
 
 
-def _another_run(call: Call, metadata: str) -> list[str]:
+def _warn_of_earlier_relay(call: Call, metadata: str) -> list[str]:
+    """Return a warning if another run left an unfinished turn here."""
     left = record.pending_at(metadata, call.project)
     if left is None or left.run == call.run:
         return []
     return [f"an earlier relay (run {one_line(left.run, 60)}) stopped at turn {left.number}"]
 
 
-def _make_room(call: Call, metadata: str) -> list[str]:
-    """What is there is of the turn before; before the first turn it is of another relay."""
+def _move_old_metadata(call: Call, metadata: str) -> list[str]:
+    """Move the metadata of the previous turn away; warn if it is from an earlier relay."""
     moved = move_away(metadata, kept_metadata(call.run_dir, call.iteration - 1), call.project)
     if not moved or call.iteration > 1:
         return []
@@ -128,21 +138,25 @@ def _make_room(call: Call, metadata: str) -> list[str]:
 
 
 def _session(call: Call, given: Inputs, relay: Relay) -> str:
-    """As given; else one that is the run's own, however often it is asked for."""
+    """Return the session id that was given, or else one that is always the same for this run."""
     return one_line(given.session, 100) or relay.session or f"sess_{call.run}"
 
 
-def _begin_from_commit(call: Call) -> bool:
-    """Whether this turn's work can be committed; why it could not be is found out now."""
+def _snapshot_before_turn(call: Call) -> bool:
+    """Take a snapshot for the commit after the turn; return False if there is no repository.
+
+    Raises `NotCommitted` now if that commit would fail.
+    """
     repository = find_repository(call)
     if repository is None:
         return False
-    ready(repository)
+    check_can_commit(repository)
     take_snapshot(repository)
     return True
 
 
-def _hand_over(call: Call, given: Inputs, relay: Relay) -> dict[str, Any]:
+def _values_for_agent(call: Call, given: Inputs, relay: Relay) -> dict[str, Any]:
+    """Return the values that the turn's state passes to the agent."""
     started = rules.hand_over(relay.turns)
     of = "" if started.phases_total is None else f" of {started.phases_total}"
     return {
@@ -153,21 +167,22 @@ def _hand_over(call: Call, given: Inputs, relay: Relay) -> dict[str, Any]:
         "handoff_path": started.handoff_path,
         "iteration": call.iteration,
         "session_id": rules.session_of(relay.session, call.iteration),
-        "plan_path": _seen_from(given.cwd, given.plan),
-        "metadata_path": _seen_from(given.cwd, given.metadata),
+        "plan_path": _relative_to(given.cwd, given.plan),
+        "metadata_path": _relative_to(given.cwd, given.metadata),
         **_failed_check(given, relay),
     }
 
 
 def _failed_check(given: Inputs, relay: Relay) -> dict[str, str]:
-    """What the check printed that the last turn did not pass: its end, and the file with all of it."""
+    """Return the output of the check that the last turn failed: its end, and the file with all of
+    it."""
     if not relay.turns or not relay.turns[-1].refuted:
         return {"check_output": "", "check_log": ""}
-    return {"check_output": _end_of(given.check_log), "check_log": given.check_log}
+    return {"check_output": _tail(given.check_log), "check_log": given.check_log}
 
 
-def _end_of(path: str) -> str:
-    """The last lines of a file, indented, so that none of them passes for a line of ours."""
+def _tail(path: str) -> str:
+    """Return the last lines of a file, indented, so that none of them looks like a line of ours."""
     try:
         with reading(path) as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - CHECK_BYTES))
@@ -178,8 +193,8 @@ def _end_of(path: str) -> str:
     return "".join(f"\n  {line}" for line in lines if line)
 
 
-def _seen_from(cwd: str, path: str) -> str:
-    """A path of the project for an agent that works in another directory of it."""
+def _relative_to(cwd: str, path: str) -> str:
+    """Return a project path relative to `cwd`, where the agent works."""
     if not cwd or not path or os.path.isabs(path):
         return path
     return os.path.relpath(path, cwd)
@@ -189,9 +204,13 @@ def _seen_from(cwd: str, path: str) -> str:
 
 
 def settle(call: Call) -> Done:
+    """Evaluate a turn by its metadata: decide, update the task, commit, and print the verdict.
+
+    Raises `NotCommitted` if the work could not be committed and another turn would follow.
+    """
     given = Inputs.of(call.inputs)
     relay = record.load(call.run_dir)
-    end, before = _end(call, given), relay.before(call.iteration)
+    end, before = _read_end(call, given), relay.before(call.iteration)
     decision = rules.decide(end, before)
     turn = rules.remember(call.iteration, end, decision, before)
     turn = turn._replace(notes=(*_notes(call, given, end, before),))
@@ -201,7 +220,7 @@ def settle(call: Call) -> Done:
     turn = _update_task(call, given.task, turn, before)
     turn, refused = _commit(call, given, session, turn, before)
     relay = Relay(session, (*before, turn), given.metadata, given.task, call.iteration)
-    _keep(call, relay)
+    _save(call, relay)
     call.say(turn_line(turn, limit=call.iteration_limit))
     if refused is not None and turn.word not in ("blocked", "failed"):
         raise refused
@@ -210,37 +229,43 @@ def settle(call: Call) -> Done:
     return Done(wait_ms=wait_ms, warnings=turn.notes)
 
 
-def _keep(call: Call, relay: Relay) -> str:
-    """The relay so far, and how it reads."""
+def _save(call: Call, relay: Relay) -> str:
+    """Save the relay and its report. Return the report."""
     record.save(call.run_dir, relay)
     text = report(call.loop, relay.session, relay.turns)
-    record.write_whole(os.path.join(call.run_dir, record.REPORT), text)
+    record.write_atomically(os.path.join(call.run_dir, record.REPORT), text)
     return text
 
 
-def _end(call: Call, given: Inputs) -> TurnEnd:
-    """How the turn ended, by the file it left: an exit code proves nothing."""
+def _read_end(call: Call, given: Inputs) -> TurnEnd:
+    """Return how the turn ended, by the file that it left: an exit code proves nothing."""
     metadata = _metadata_path(call, given.metadata)
     end = read_metadata(metadata, _started_ns(call, given))
     if isinstance(end, Metadata):
         return end
-    if given.after == "prepare":  # the last action that ended was not the turn
+    if given.after == "prepare":  # the turn's action never ended
         return Cut()
     if given.after == "turn" and not os.path.lexists(metadata):
         ended = f" (exit {given.exit})" if given.exit not in ("", "0") else ""
-        printed = bool(given.output) and printed_instead(given.output)
-        return Unusable(f"{end.error}{ended}", instead_of(given.metadata) if printed else "")
+        printed = bool(given.output) and was_printed(given.output)
+        return Unusable(
+            f"{end.error}{ended}", printed_instead_of(given.metadata) if printed else ""
+        )
     return end
 
 
 def _metadata_path(call: Call, metadata: str) -> str:
-    """Where the turn left it; if the run had ended meanwhile, where it was kept."""
+    """Return where the turn's metadata is: in place, or in the run's directory if the run had
+    ended."""
     path, kept = call.path(metadata), kept_metadata(call.run_dir, call.iteration)
     return kept if not os.path.lexists(path) and os.path.lexists(kept) else path
 
 
 def _started_ns(call: Call, given: Inputs) -> int:
-    """When the turn began; a turn that version one prepared is known by its guard alone."""
+    """Return when the turn started; for a turn that version one prepared, by its guard.
+
+    Raises `StorageError` if no turn was prepared.
+    """
     started_ns = given.started_ns or record.marked_at(given.metadata, call.project)
     if started_ns is None:
         raise StorageError("no turn was prepared, so there is no turn to evaluate")
@@ -248,6 +273,7 @@ def _started_ns(call: Call, given: Inputs) -> int:
 
 
 def _notes(call: Call, given: Inputs, end: TurnEnd, before: tuple[Turn, ...]) -> list[str]:
+    """Return warnings about the turn: odd metadata, a missing handoff file, no repository."""
     notes = rules.remarks(end, before)
     handoff = end.progress.handoff_path if isinstance(end, Metadata) else ""
     places = (handoff, os.path.join(given.cwd, handoff))
@@ -259,15 +285,19 @@ def _notes(call: Call, given: Inputs, end: TurnEnd, before: tuple[Turn, ...]) ->
 
 
 def _update_task(call: Call, task: Task, turn: Turn, before: tuple[Turn, ...]) -> Turn:
+    """Write the task's status after the turn; add a note to the turn if that fails."""
     artifacts = rules.artifacts_of((*before, turn))
-    problems = _try_status(call, task, rules.task_status(turn), artifacts)
+    problems = _write_task_status(call, task, rules.task_status(turn), artifacts)
     return turn._replace(notes=(*turn.notes, *problems))
 
 
-def _try_status(
+def _write_task_status(
     call: Call, task: Task, status: rules.TaskStatus, artifacts: Sequence[str]
 ) -> list[str]:
-    """An agent may have changed the files meanwhile; the plan's progress does not depend on them."""
+    """Write the task's status; return the failure as a warning.
+
+    An agent may have changed the files, and the plan's progress does not depend on them.
+    """
     try:
         write_status(task, status, artifacts, call.project)
     except LittleLoopsError as problem:
@@ -278,7 +308,7 @@ def _try_status(
 def _commit(
     call: Call, given: Inputs, session: str, turn: Turn, before: tuple[Turn, ...]
 ) -> tuple[Turn, NotCommitted | None]:
-    """The turn with its commit, or why its work could not be committed."""
+    """Commit the turn's work. Return the turn, and the error if it could not be committed."""
     if not given.commit or not has_snapshot(call):
         return turn, None
     message = rules.commit_message(call.loop, session, turn, rules.hand_over(before))
@@ -298,7 +328,10 @@ def _commit(
 
 
 def _bounds(call: Call, given: Inputs) -> Bounds:
-    """The scope, where plan and metadata lie, and the task's files; not the relay's own files."""
+    """Return what to commit: the scope, the directories of plan and metadata, and the task's files.
+
+    The relay's own files are excluded.
+    """
     folders = [os.path.dirname(path) for path in (given.metadata, given.plan)]
     more = (given.plan, *folders, given.task_state, given.task_todo)
     inside = [*call.scope, *(path for path in more if path)]
@@ -308,14 +341,14 @@ def _bounds(call: Call, given: Inputs) -> Bounds:
 
 
 def _in_project(call: Call, path: str) -> str:
-    """As git names it: links on the way resolved, from the project's directory."""
+    """Return a path as git names it: relative to the project, with links resolved."""
     home = os.path.realpath(call.project)
     folder, name = os.path.split(os.path.normpath(os.path.join(home, path)))
     return os.path.relpath(os.path.join(os.path.realpath(folder), name), home)
 
 
 def _wait_ms(call: Call, turn: Turn, decision: Decision) -> int:
-    """How long the next turn has to wait, because an error came back at once."""
+    """Return how long the next turn has to wait because an error has repeated; 0 at the turn limit."""
     limit = call.iteration_limit
     if not decision.wait_s or (limit is not None and turn.number >= limit):
         return 0
@@ -327,23 +360,27 @@ def _wait_ms(call: Call, turn: Turn, decision: Decision) -> int:
 
 
 def show_report(call: Call) -> Done:
+    """Print the report of a relay that has ended, and complete its task if the check has passed."""
     relay = record.load(call.run_dir)
     if not relay.turns:
         raise StorageError("no turn has finished, so there is nothing to report")
-    # Where a relay reports an implemented plan, its check has passed.
-    relay = relay._replace(turns=rules.checked(relay.turns, "passed"))
+    # A relay that reaches its report with an implemented plan has passed its check.
+    relay = relay._replace(turns=rules.with_check_result(relay.turns, "passed"))
     warnings = _complete_task(call, relay)
-    call.say(_keep(call, relay).rstrip("\n"))
+    call.say(_save(call, relay).rstrip("\n"))
     return Done(warnings=tuple(warnings))
 
 
 def _complete_task(call: Call, relay: Relay) -> list[str]:
-    """The turn's commit was made before its check had passed; what that changes gets its own."""
+    """Mark the task as completed, in a commit of its own. Return warnings.
+
+    The turn's own commit was made before its check had passed.
+    """
     turn, task = relay.turns[-1], relay.task
     if turn.check != "passed" or not task.id:
         return []
     artifacts = rules.artifacts_of(relay.turns)
-    problems = _try_status(call, task, rules.task_status(turn), artifacts)
+    problems = _write_task_status(call, task, rules.task_status(turn), artifacts)
     places = tuple(_in_project(call, path) for path in (task.state, task.todo) if path)
     try:
         repository = find_repository(call) if has_snapshot(call) else None
@@ -365,7 +402,8 @@ ACTIONS: Mapping[str, Callable[[Call], Done]] = {
 
 
 def perform(name: str, call: Call) -> Done:
-    """Run a built-in action; what made it impossible is said in its output too."""
+    """Run the built-in action `name`; return a failure as its result, and print it as
+    `FATAL_ERROR:`."""
     try:
         return ACTIONS[name](call)
     except LittleLoopsError as problem:
