@@ -121,6 +121,7 @@ RUNNING = (
     Scene("run-piped", ("ll-loop run fix-types",), piped=True),
     Scene("run-failed-piped", ("ll-loop run build",), piped=True),
     Scene("consent-refused", ("ll-loop run skip",), piped=True),
+    ll("until", "until 'test -e built' --fix '$ touch built'"),
     ll("resume", "resume write-docs", before="ll-loop run write-docs"),
     ll("resume-crashed", "resume watch", before=f"{CRASHED}\ntouch go"),
     ll("resume-nothing", "resume fix-types", before="ll-loop run fix-types"),

@@ -29,9 +29,13 @@ def dump(loop: FSMLoop, header: Sequence[str] = ()) -> str:
     plain = loop.to_dict()
     order = [name for name in _ORDER if name in plain]
     rest = [name for name in plain if name not in order and name != "states"]
-    ordered = {name: plain[name] for name in (*order, *rest, "states")}
+    return dump_document({name: plain[name] for name in (*order, *rest, "states")}, header)
+
+
+def dump_document(data: Mapping[str, Any], header: Sequence[str] = ()) -> str:
+    """Plain data, in its own order, under the lines of the header."""
     comments = [f"# {line}".rstrip() for line in header]
-    return "\n".join([*comments, *_mapping(ordered, 0)]) + "\n"
+    return "\n".join([*comments, *_mapping(data, 0)]) + "\n"
 
 
 def _mapping(data: Mapping[str, Any], indent: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ class Verb(NamedTuple):
 
 
 VERBS: dict[str, Verb] = {
+    "until": Verb("until", "run a check, and fix until it passes; needs no file", "Run", "", True),
     "run": Verb("run", "run a loop", "Run", "loops"),
     "resume": Verb(
         "resume", "continue a run that was interrupted, paused or failed", "Run", "runs"
@@ -48,6 +49,7 @@ VERBS: dict[str, Verb] = {
 ALIASES = {"ls": ("list",), "ps": ("list", "--running")}
 HIDDEN = {"relay": "relay", "background-run": "background", "stop-hook": "stop_hook"}
 EXAMPLES = (
+    ("ll-loop until 'pytest -q' --fix TEXT", "one line: check, fix, check again"),
     ("ll-loop init", "create a first loop for this project"),
     ("ll-loop run fix-tests --dry-run", "see what it would do"),
     ("ll-loop fix-tests", "run it; Ctrl-C stops and saves"),
@@ -64,7 +66,7 @@ def help_page() -> str:
         "",
         "Examples:",
     ]
-    lines += [f"  {command:<34}{what}" for command, what in EXAMPLES]
+    lines += [f"  {command:<38}{what}" for command, what in EXAMPLES]
     for group in dict.fromkeys(verb.group for verb in VERBS.values()):
         lines += ["", f"{group}:"]
         lines += [

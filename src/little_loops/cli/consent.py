@@ -29,7 +29,7 @@ SHOWN = 100
 
 
 def skip_permissions(
-    loop: FSMLoop, context: Mapping[str, Any], root: str, *, allowed: bool
+    loop: FSMLoop, context: Mapping[str, Any], root: str, *, allowed: bool, has_file: bool = True
 ) -> bool:
     """Whether agents of this run may skip permission prompts; raises where nobody agreed to it."""
     is_there = _check_programs(loop, context, root)
@@ -43,7 +43,7 @@ def skip_permissions(
     if not is_there:
         return False  # no question about an agent that is not there
     if not can_ask():
-        raise _without_consent(wanted, trust)
+        raise _without_consent(wanted, trust, has_file=has_file)
     _ask(wanted, trust)
     agree(root, wanted, timestamp(wall_ms()), os.environ)
     return True
@@ -133,7 +133,7 @@ def described(action: AgentAction, trust: Trust) -> list[str]:
     ]
 
 
-def _without_consent(wanted: Sequence[AgentAction], trust: Trust) -> UsageError:
+def _without_consent(wanted: Sequence[AgentAction], trust: Trust, *, has_file: bool) -> UsageError:
     from little_loops.hosts.json_lines import one_line  # only to refuse
 
     missing = [action for action in wanted if action not in trust.actions]
@@ -141,10 +141,11 @@ def _without_consent(wanted: Sequence[AgentAction], trust: Trust) -> UsageError:
     changes = [change for action in missing for change in trust.changes(action)]
     if changes:
         listed += f" (changed since you agreed to it: {one_line('; '.join(changes), SHOWN)})"
+    once = "agree once with `ll-loop trust`, for this run with" if has_file else "agree with"
+    safer = "in the loop" if has_file else "with `host: {permission_mode: acceptEdits}` in a config"
     return UsageError(
         f"this loop runs agents without permission prompts, and you have not agreed to that: {listed}",
-        "agree once with `ll-loop trust`, for this run with `--allow-skip-permissions` "
-        f"or `{ALLOW}=1`, or set a safer `permission_mode` in the loop",
+        f"{once} `--allow-skip-permissions` or `{ALLOW}=1`, or set a safer `permission_mode` {safer}",
     )
 
 

@@ -151,7 +151,7 @@ def _unfinished(root: str, name: str) -> str | None:
         return damage.message
     if before is None or before.run.status not in UNFINISHED:
         return None
-    problem = unfinished(name, before.run)
+    problem = unfinished(name, before.run, has_file="until" not in before.start)
     return f"{problem.message}; {problem.help}"
 
 

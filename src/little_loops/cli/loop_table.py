@@ -170,7 +170,8 @@ def _row(entry: Entry, style: Style, now: int, verbose: int) -> list[str]:
         else:
             last, about = complaint, fix
     elif entry.path is None:
-        about = "its file no longer exists"
+        has_file = entry.last is None or entry.last.has_file
+        about = "its file no longer exists" if has_file else "(no file)"
     return [visible(entry.name), paradigm, last, about]
 
 

@@ -136,7 +136,11 @@ def request_of(args: ResumeArgs, root: str, loop: FSMLoop, before: StoredRun) ->
         # Where there is nothing to resume, there is nothing to ask either.
         skip_permissions=not_resumable(loop, before.run) is None
         and skip_permissions(
-            loop, {**before.run.context, **context}, root, allowed=args.allow_skip_permissions
+            loop,
+            {**before.run.context, **context},
+            root,
+            allowed=args.allow_skip_permissions,
+            has_file="until" not in before.start,
         ),
         from_state=args.from_state,
     )
@@ -153,6 +157,13 @@ class Chosen(NamedTuple):
 
 
 def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> Chosen:
+    if "until" in before.start:
+        if args.definition is not None:
+            raise UsageError(
+                f"`{before.files.name}` has no loop file, so it always continues as it was started",
+                "leave out `--definition`",
+            )
+        return Chosen()
     if args.definition == "original":
         return Chosen()
     found = current_definition(

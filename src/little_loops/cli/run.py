@@ -24,7 +24,7 @@ from little_loops.engine.lifecycle import RunRequest, start, unfinished
 from little_loops.errors import UsageError
 from little_loops.fsm.schema import HOST_NAMES, FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits
-from little_loops.runs.project import find_project, path_in_project, run_name
+from little_loops.runs.project import find_project, run_name
 from little_loops.runs.reading import Runs
 from little_loops.runs.stored_run import current
 
@@ -94,6 +94,11 @@ def main(argv: Sequence[str]) -> int:
     if not args.quiet and not args.json:
         show_warnings(found.warnings, args.loop)
     request = request_of(args, root, found)
+    return begin(args, root, found, request)
+
+
+def begin(args: RunArgs, root: str, found: LoopFile, request: RunRequest) -> int:
+    """Start the run, here or in the background."""
     if found.loop.evidence.protect and request.evidence and not args.quiet:
         _warn_of_unmatched(found.loop, root)
     show = Show(args.json, args.quiet, args.verbose, args.color)
@@ -128,10 +133,14 @@ def request_of(args: RunArgs, root: str, found: LoopFile) -> RunRequest:
         fresh=args.fresh,
         evidence=not args.no_evidence,
         skip_permissions=skip_permissions(
-            found.loop, context, root, allowed=args.allow_skip_permissions
+            found.loop,
+            context,
+            root,
+            allowed=args.allow_skip_permissions,
+            has_file=bool(found.path),
         ),
         host=_host_given(args),
-        file=path_in_project(found.path, root),
+        file=found.path_in(root),
     )
 
 
@@ -171,9 +180,13 @@ def _menu_choice(root: str, name: str) -> Literal["", "resume", "fresh"]:
     before = current(root, name)
     if before is None or before.run.status not in UNFINISHED:
         return ""
+    return ask_to_resume(unfinished(name, before.run))
+
+
+def ask_to_resume(problem: UsageError) -> Literal["resume", "fresh"]:
+    """What to do with an unfinished run; raises `UsageError` for neither."""
     from little_loops.terminal.console import talk  # only to ask
 
-    problem = unfinished(name, before.run)
     talk(problem.message)
     sys.stderr.write("Resume it? [Y/n/fresh] ")
     sys.stderr.flush()
@@ -198,6 +211,10 @@ def _resume(args: RunArgs, name: str) -> int:
             f"a resumed run keeps its host, model and scope; you passed {listed}",
             f"leave them out, or start again with `ll-loop run {name} --fresh`",
         )
+    return resume_with(args, name)
+
+
+def resume_with(args: WatchArgs, name: str) -> int:
     from little_loops.cli.resume import ResumeArgs, continue_run  # rarely asked for
 
     same = {word: getattr(args, word) for word in ResumeArgs.table if hasattr(args, word)}

@@ -15,7 +15,7 @@ from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView, as_json, exit_code_of, no_such_run
 from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.durations import now_ms
-from little_loops.terminal.summaries import money, next_step, signed, since
+from little_loops.terminal.summaries import money, next_step, shown_name, signed, since
 from little_loops.terminal.tables import Column, Style, style_for, table
 
 EXAMPLES = (
@@ -118,7 +118,7 @@ def overview(views: Sequence[RunView], style: Style, now: int) -> list[str]:
 def row(view: RunView, style: Style, now: int) -> list[str]:
     run, none = view.summary, style.signs.none
     return [
-        visible(view.name),
+        shown_name(view),
         signed(view, since(view, now), style),
         visible(run.current_state, newlines=False) if run else none,
         str(run.iteration) if run else none,

@@ -7,17 +7,19 @@ import sys
 from collections.abc import Sequence
 
 from little_loops.cli.options import OutputArgs, flag, operand, value
-from little_loops.definitions.loading import find_loop, read_definition
+from little_loops.definitions.loading import find_loop, load_document, read_definition
 from little_loops.definitions.settings import settled
 from little_loops.engine.checking import Checked, run_checks_in_copy
 from little_loops.errors import OK, StoreError, UsageError
 from little_loops.fsm.check_machine import decided_by, shell_checks_of
 from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import UNTIL
 from little_loops.receipts.canonical import digest
 from little_loops.receipts.statement import Receipt
-from little_loops.receipts.verification import Finding, exit_code_of, verify
+from little_loops.receipts.verification import Finding, exit_code_of, find_run, verify
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
+from little_loops.runs.reading import Runs
 from little_loops.terminal.console import print_json, say
 from little_loops.terminal.tables import style_for
 
@@ -33,10 +35,15 @@ class VerifyArgs(
     examples=[
         ("ll-loop verify receipt.json", "check the files here"),
         ("ll-loop verify receipt.json --rerun", "also run the checks again (for CI)"),
+        ("ll-loop verify receipt.json --rerun --check 'pytest -q'", "of a run without a file"),
     ],
 ):
     file: str = operand("a receipt")
     rerun: bool = flag("run the deciding checks again, in a clean copy")
+    check: str | None = value(
+        "with --rerun: the check of a run of `until`, where the run itself is not stored",
+        metavar="CMD",
+    )
     signers: str | None = value("the allowed signers, as for ssh-keygen -Y verify", metavar="FILE")
 
 
@@ -48,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     except OSError as error:
         raise UsageError(f"cannot read `{args.file}`: {error.strerror}") from error
     if args.rerun and exit_code_of(findings) == OK:
-        findings += _rerun(receipt, root, is_vouched_for=args.signers is not None)
+        findings += _rerun(receipt, root, args.check, is_vouched_for=args.signers is not None)
     code = exit_code_of(findings)
     if args.json:
         told = [finding._asdict() for finding in findings]
@@ -67,11 +74,13 @@ def _print(args: VerifyArgs, findings: Sequence[Finding], answer: str) -> None:
     say(answer)
 
 
-def _rerun(receipt: Receipt, root: str, *, is_vouched_for: bool) -> list[Finding]:
+def _rerun(
+    receipt: Receipt, root: str, check: str | None, *, is_vouched_for: bool
+) -> list[Finding]:
     """What the checks of the receipt say about a clean copy of what is here.
 
-    They must be those of the loop that is here, unless somebody vouches for the receipt: whoever
-    writes a receipt can write any command into it.
+    They must be those of the loop that is here, of the run that is stored here or `check`, unless
+    somebody vouches for the receipt: whoever writes a receipt can write any command into it.
     """
     definition = receipt.predicate["definition"]
     if digest(definition["machine"]) != definition["sha256"]:
@@ -86,7 +95,7 @@ def _rerun(receipt: Receipt, root: str, *, is_vouched_for: bool) -> list[Finding
         checks = shell_checks_of(loop)
         if not checks:
             return [Finding("contradicted", "the loop has no shell check to run again")]
-        if not is_vouched_for and (why_not := _not_of_loop(loop, root)) is not None:
+        if not is_vouched_for and (why_not := _not_known(receipt, loop, root, check)) is not None:
             return [Finding("stale", why_not)]
         checked = run_checks_in_copy(loop, checks, root, os.environ)
     except (StoreError, KeyError, TypeError, ValueError) as error:
@@ -94,12 +103,29 @@ def _rerun(receipt: Receipt, root: str, *, is_vouched_for: bool) -> list[Finding
     return [_of_check(checked)]
 
 
+def _not_known(receipt: Receipt, loop: FSMLoop, root: str, check: str | None) -> str | None:
+    """Why the checks of a receipt are not the ones known here; None if they are."""
+    if check is not None:
+        typed = load_document({"name": loop.name, "check": check, "fix": "true"}, root).loop
+        is_same = decided_by(typed) == decided_by(loop)
+        return None if is_same else "the check of the receipt is not the one you gave: no rerun"
+    view = find_run(receipt, root)
+    if view is None or view.has_file:
+        return _not_of_loop(loop, root)
+    started_with = Runs(root).machine(view)
+    if started_with is not None and decided_by(started_with) == decided_by(loop):
+        return None
+    return f"the checks of the run `{receipt.name}` are different here: no rerun"
+
+
 def _not_of_loop(loop: FSMLoop, root: str) -> str | None:
     """Why the checks of a receipt are not those of the loop file; None if they are."""
     try:
         definition = read_definition(find_loop(loop.name, root))
     except UsageError:
-        return f"the loop `{loop.name}` is not here, so its checks cannot be compared: no rerun"
+        missing = f"the loop `{loop.name}` is not here, so its checks cannot be compared: no rerun"
+        is_until = loop.name.startswith(UNTIL)
+        return f"{missing}; give its check with `--check`" if is_until else missing
     here = None if definition.loop is None else settled(definition, root, os.environ)
     if here is not None and decided_by(here) == decided_by(loop):
         return None

@@ -13,7 +13,6 @@ from little_loops.fsm.evidence import tampering_of
 from little_loops.fsm.protection import protected_by
 from little_loops.fsm.schema import FSMLoop, Tampering
 from little_loops.records import NamedTuple
-from little_loops.runs.project import path_in_project
 from little_loops.system.user_state import state_home
 from little_loops.trees.copies import place_of
 from little_loops.trees.patterns import Patterns, compile_patterns
@@ -51,7 +50,7 @@ def evidence_plan(
         return plan
     evidence = loop.evidence
     return plan._replace(
-        protect=protected_by(loop, path_in_project(found.path, root)),
+        protect=protected_by(loop, found.path_in(root)),
         is_guessed=evidence.protect is None,
         existing_only=evidence.existing_only,
         tampering=tampering_of(evidence),

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from little_loops.authoring.load import Definition, load
+from little_loops.authoring.load import Definition, load, load_data
 from little_loops.authoring.messages import shown
 from little_loops.authoring.yaml.places import Places, Source
 from little_loops.definitions.agent_checks import agent_problems
@@ -15,17 +15,22 @@ from little_loops.definitions.settings import LARGEST, host_given, settled
 from little_loops.errors import DefinitionError, Problem, UnknownLoop, UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
-from little_loops.runs.project import LOOPS, files_named, loop_files, resolve
+from little_loops.runs.project import LOOPS, files_named, loop_files, path_in_project, resolve
 from little_loops.system.plain_files import read_plain
 
 COMPILED_MARK = b"# compiled from "
 
 
 class LoopFile(NamedTuple):
+    """A loop and the file it comes from; `path` is empty for one from the command line."""
+
     loop: FSMLoop
     path: str
     definition: Definition
     warnings: tuple[Problem, ...] = ()
+
+    def path_in(self, root: str) -> str | None:
+        return path_in_project(self.path, root) if self.path else None
 
 
 def read_definition(path: str) -> Definition:
@@ -50,7 +55,17 @@ def load_loop(argument: str, root: str, *, evidence: bool = True) -> LoopFile:
     Without `evidence` it does not matter that some cannot be recorded here.
     """
     path = find_loop(argument, root)
-    definition = read_definition(path)
+    found = _valid(read_definition(path), path, root, evidence=evidence)
+    _check_only_one(found.loop.name, path, root)
+    return found
+
+
+def load_document(data: Mapping[str, Any], root: str, *, evidence: bool = True) -> LoopFile:
+    """A loop without a file, checked and settled like one with a file."""
+    return _valid(load_data(data, "loop"), "", root, evidence=evidence)
+
+
+def _valid(definition: Definition, path: str, root: str, *, evidence: bool) -> LoopFile:
     problems = definition.problems
     if definition.loop is not None:
         problems += agent_problems(definition, root)
@@ -58,7 +73,6 @@ def load_loop(argument: str, root: str, *, evidence: bool = True) -> LoopFile:
             problems += evidence_problems(definition, root, os.environ)
     if definition.loop is None or any(problem.severity == "error" for problem in problems):
         raise DefinitionError(problems)
-    _check_only_one(definition.loop.name, path, root)
     return LoopFile(settled(definition, root, os.environ), path, definition, problems)
 
 

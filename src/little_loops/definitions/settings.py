@@ -79,6 +79,13 @@ def host_given(host: HostOptions, given: Mapping[str, str]) -> HostOptions:
     return other
 
 
+def names_set(root: str, environ: Mapping[str, str]) -> set[str]:
+    """The settings that a variable or a config file gives."""
+    configs = (read_config(user_config(environ)), read_config(project_config(root)))
+    given = {name for name in SETTINGS if f"LL_{name.upper()}" in environ}
+    return given.union(*configs)
+
+
 def project_config(root: str) -> str:
     return os.path.join(root, loops_of(root), CONFIG)
 

@@ -71,6 +71,7 @@ class RunRequest(NamedTuple):
     host: Mapping[str, str] = {}  # the agent program and model chosen for this run
     started_in: tuple[str, ...] = ()  # the runs that enclose the action that started it
     file: str | None = None  # the loop's own file, relative to the project
+    until: Mapping[str, Any] | None = None  # the command of a run without a file
 
 
 def nested_request(request: RunRequest, environ: Mapping[str, str]) -> RunRequest:
@@ -114,6 +115,8 @@ def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome
             kept["host"] = dict(request.host)
         if request.file is not None:
             kept["file"] = request.file
+        if request.until is not None:
+            kept["until"] = dict(request.until)
         release_name(request.root, request.name, services.environ)
         sealing = _sealing(run, request, services)
         writer = storage.create(request.root, request.name, kept, sealing)
@@ -179,7 +182,7 @@ def _archive_previous(request: RunRequest, services: Services) -> None:
     """Archive the previous run of this name; an unfinished one only if requested."""
     before = _unfinished(request)
     if before is not None and not request.fresh:
-        raise unfinished(request.name, before.run)
+        raise unfinished(request.name, before.run, has_file=request.until is None)
     _end_orphans_of(RunFiles(request.root, request.name))
     if before is not None:
         _warn_of_tampering(before, services)
@@ -223,7 +226,7 @@ def _refuse_early(request: RunRequest) -> None:
     if alive(request.root, request.name) is None and not request.fresh:
         before = current(request.root, request.name)
         if before is not None and before.run.status in UNFINISHED:
-            raise unfinished(request.name, before.run)
+            raise unfinished(request.name, before.run, has_file=request.until is None)
 
 
 def _end_orphans_of(files: RunFiles) -> None:
@@ -234,11 +237,12 @@ def _end_orphans_of(files: RunFiles) -> None:
         end_leftovers(files, found.summary.run)
 
 
-def unfinished(name: str, run: LoopState) -> UsageError:
+def unfinished(name: str, run: LoopState, *, has_file: bool = True) -> UsageError:
     how = "interrupted (crashed)" if run.status == "running" else run.status.replace("_", " ")
+    again = f"`ll-loop run {name} --fresh`" if has_file else "the same command with `--fresh`"
     return UsageError(
         f"`{name}` has an unfinished run: {how} in state `{run.current_state}`",
-        f"`ll-loop resume {name}` continues it, `ll-loop run {name} --fresh` starts again",
+        f"`ll-loop resume {name}` continues it, {again} starts again",
     )
 
 

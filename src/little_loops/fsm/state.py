@@ -35,6 +35,8 @@ Status = Literal[
     "needs_review",
 ]
 UNFINISHED = ("running", "interrupted", "awaiting_continuation", "needs_review")
+UNTIL = "until-"
+"""How the names of runs without a loop file begin; a loop with a file may be called so, too."""
 Phase = Literal["moving", "entered", "running", "interrupted", "judging", "judged", "ended"]
 WaitKind = Literal["backoff", "retry", "maintain", "host", "handoff"]
 CutBy = Literal["none", "action", "silence", "loop", "stop"]

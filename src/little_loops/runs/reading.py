@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from little_loops.errors import StorageError, UsageError
-from little_loops.fsm.state import RunSummary
+from little_loops.fsm.state import UNTIL, RunSummary
 from little_loops.runs.claims import MAX_PID_BYTES, Blocker, alive, blockers, holders, waiting
 from little_loops.runs.folders import event_log, find_folder, folder_of
 from little_loops.runs.history import past_files, past_names
@@ -324,6 +324,8 @@ def _read_view(
     match summary:
         case RunSummary():
             view = _view(files, summary, holder)
+            if files.name.startswith(UNTIL):
+                view = view._replace(has_file=not _is_from_command_line(folder, files))
             return view if files.stem is not None else _if_newest(view, seals)
         case Unusable(why, is_newer):
             return _damaged(files, why, holder, "newer" if is_newer else "damaged")
@@ -331,6 +333,18 @@ def _read_view(
             return None  # moved away meanwhile, or nothing of it was ever recorded
         case None:
             return _damaged(files, None if holder else NO_SNAPSHOT, holder)
+
+
+def _is_from_command_line(folder: Folder, files: RunFiles) -> bool:
+    """Return whether the run has no loop file, because `until` started it."""
+    try:
+        data = folder.child(files.base + DATA)
+        if data is None:
+            return False
+        with data:
+            return "until" in _object(data.read(RUN_JSON, MAX_BYTES))
+    except StorageError:
+        return False
 
 
 def _view(files: RunFiles, summary: RunSummary, holder: Holder | None) -> RunView:

@@ -43,6 +43,7 @@ class RunView(NamedTuple):
     summary: RunSummary | None = None
     damage: str | None = None
     holder: Holder | None = None
+    has_file: bool = True  # False for a run of `until`
 
     @property
     def name(self) -> str:
@@ -123,6 +124,7 @@ def as_json(view: RunView, texts: Texts, now_ms: int) -> dict[str, Any]:
     document: dict[str, Any] = {
         "name": view.name,
         "loop": view.loop,
+        "no_file": not view.has_file,
         "status": view.status,
         "reason": view.reason,
         "pid": view.holder.pid if view.holder else None,

@@ -18,7 +18,7 @@ from little_loops.runs.path_taken import Visit, compressed, letters, measurement
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView, as_json
 from little_loops.terminal.durations import compact, minute, zone
-from little_loops.terminal.summaries import ending_of, money, signed
+from little_loops.terminal.summaries import ending_of, money, shown_name, signed
 from little_loops.terminal.tables import Column, Style, table
 
 EVENTS_READ = 1000
@@ -125,12 +125,12 @@ def lines(runs: Runs, past: Past, style: Style, *, utc: bool = False) -> list[st
         columns.append(RUN)
         for row, view in zip(rows, shown, strict=True):
             row.append(visible(view.files.stem or view.name))
-    if len(past.names) > 1:
+    if len(past.names) > 1 or not all(view.has_file for view in shown):
         # Cut further, the endings of different loops would look the same.
         columns[COLUMNS.index(ENDED)] = ENDED._replace(least=20)
         columns.insert(0, NAME)
         for row, view in zip(rows, shown, strict=True):
-            row.insert(0, visible(view.name))
+            row.insert(0, shown_name(view))
     head, *body = table(columns, rows, style)
     legend = _legend(short, style) if COLUMNS[PATH].title in head else []
     return [head, *body, *legend, _totals_line(past, style)]

@@ -27,7 +27,7 @@ from little_loops.runs.path_taken import BAD, GOOD, Visit, visits
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunDetail, RunView, Session, as_json
 from little_loops.terminal.durations import ago, moment, rough
-from little_loops.terminal.summaries import ending_of, money, signed, word_of
+from little_loops.terminal.summaries import ending_of, money, shown_name, signed, word_of
 from little_loops.terminal.tables import Style, cells, cut
 
 VISITS = 6
@@ -105,7 +105,7 @@ def page(runs: Runs, detail: RunDetail, style: Style, now: int, verbose: int = 0
 
 
 def _headline(view: RunView, style: Style, now: int, verbose: int) -> str:
-    parts = [style.bold(visible(view.name))]
+    parts = [style.bold(shown_name(view))]
     if view.is_alive or view.summary is None:
         parts.append(style.tinted(signed(view, word_of(view), style)))
     else:

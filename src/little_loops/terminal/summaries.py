@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from little_loops.fsm.events import Entry
 
 
+def shown_name(view: RunView) -> str:
+    return visible(view.name) + ("" if view.has_file else " (no file)")
+
+
 def word_of(view: RunView) -> str:
     """What people call it: `running`, `paused`, `limit`, `interrupted (crashed)`."""
     match view.status, view.reason:

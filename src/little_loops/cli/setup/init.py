@@ -31,6 +31,7 @@ from little_loops.terminal.console import ascii_only, say, talk
 PROBE_S = 5.0
 SCHEMA = ".schema.json"
 IGNORE = ".gitignore"
+MODELINE = f"yaml-language-server: $schema=./{SCHEMA}"
 EXAMPLES = (
     ("ll-loop init", "look at the project and choose"),
     ("ll-loop init --yes", "write the loop that fits best"),
@@ -209,7 +210,7 @@ def _asked(names: Sequence[str], found: Found, root: str) -> str:
     talk("Which loop first?")
     for number, name in enumerate(names, 1):
         check = _check_of(name, found)
-        beside = "already exists" if _files_of(TEMPLATES[name].loop, root) else ""
+        beside = "already exists" if files_of(TEMPLATES[name].loop, root) else ""
         beside = beside or ("" if check is None else _command_of(check))
         talk(f"  {number}) {TEMPLATES[name].title:<30}{beside}".rstrip())
     while True:
@@ -301,7 +302,7 @@ def _check_valid(text: str, loop: str) -> None:
 # ── writing ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _files_of(loop: str, root: str) -> tuple[str, ...]:
+def files_of(loop: str, root: str) -> tuple[str, ...]:
     """The files a new loop of that name would meet."""
     stems = [path for path in loop_files(root) if os.path.basename(path) in _file_names(loop)]
     return tuple(dict.fromkeys([*stems, *files_named(loop, root, name_of)]))
@@ -312,7 +313,7 @@ def _file_names(loop: str) -> tuple[str, ...]:
 
 
 def _check_free(loop: str, root: str) -> None:
-    there = _files_of(loop, root)
+    there = files_of(loop, root)
     if there:
         listed = ", ".join(f"`{shown_path(path)}`" for path in there)
         raise UsageError(

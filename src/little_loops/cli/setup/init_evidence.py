@@ -6,13 +6,18 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
+from typing import TYPE_CHECKING
 
 from little_loops.cli.setup.detect import Check
 from little_loops.definitions.evidence_checks import repository_of
 from little_loops.records import NamedTuple
+from little_loops.reporting.escape import visible
 from little_loops.terminal.console import talk
+
+if TYPE_CHECKING:
+    from little_loops.engine.clean_proof import CleanProof
 
 TEST_FOLDERS = ("tests", "test", "testing", "spec", "__tests__", "e2e")
 ALSO_TESTS = ("conftest.py",)
@@ -74,25 +79,33 @@ def evidence_for(check: Check | None, root: str, *, quiet: bool) -> Written:
     protect = protected(root)
     if not check.is_installed:
         return Written(protect)
-    from little_loops.engine import clean_proof  # runs the check
-    from little_loops.system.stops import StopFlag, listen
-
-    if not quiet:
-        talk(f"Trying `{check.command}` here and in a clean copy (Ctrl-C skips this)")
-    tried = clean_proof.Check(check.script, check.fails)
-    progress = clean_proof.NoProgress() if quiet else Steps()
-    stop = StopFlag()
-    restore = listen(stop)
-    try:
-        proof = clean_proof.prove_clean(root, tried, os.environ, protect, stop, progress)
-    finally:
-        restore()
-        stop.close()
+    proof = tried_in_copy(check, root, protect, quiet=quiet)
     if not quiet and proof.why_not is None:
         talk("Wrote `clean: true`: a pass counts only if a clean copy confirms it")
     elif not quiet and not proof.cannot_run:
         talk(f"Left out `clean: true`: {proof.why_not}")
     return Written(protect, proof.why_not is None, proof.cannot_run)
+
+
+def tried_in_copy(
+    check: Check, root: str, protect: Sequence[str], *, quiet: bool, shell: str = "sh"
+) -> CleanProof:
+    """Whether a pass of the check can be confirmed in a clean copy; Ctrl-C skips the trial."""
+    from little_loops.engine import clean_proof  # runs the check
+    from little_loops.system.stops import StopFlag, listen
+
+    if not quiet:
+        command = visible(check.command, newlines=False)
+        talk(f"Trying `{command}` here and in a clean copy (Ctrl-C skips this)")
+    tried = clean_proof.Check(check.script, check.fails, shell)
+    progress = clean_proof.NoProgress() if quiet else Steps()
+    stop = StopFlag()
+    restore = listen(stop)
+    try:
+        return clean_proof.prove_clean(root, tried, os.environ, protect, stop, progress)
+    finally:
+        restore()
+        stop.close()
 
 
 class Steps:

@@ -1,0 +1,142 @@
+"""A goal loop without a file: what `ll-loop until CHECK --fix TEXT` stands for, as a document.
+
+The document is the short form of a goal (`paradigms.check_fix`), so everything after it is the same
+as for a file, and `--save` can write it as one.
+
+Not here: proposing a fix, choosing limits, starting the run (`cli.until`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from little_loops.fsm.actions import Agent, parse_action
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import UNTIL
+from little_loops.fsm.values import seconds_text
+from little_loops.records import NamedTuple
+
+SHELL = "$ "
+MOST_WORDS = 4
+MOST_CHARACTERS = 60
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+
+class Limits(NamedTuple):
+    """What a run may use; None for a limit that it does not have."""
+
+    max_iterations: int | None = None
+    timeout: float | None = None
+    max_cost_usd: float | None = None
+
+
+class Command(NamedTuple):
+    """What the user typed, apart from limits: the same again is the same command."""
+
+    check: str
+    fix: str
+    host: str | None = None
+    model: str | None = None
+    protect: tuple[str, ...] = ()
+    scope: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self._asdict(), "protect": list(self.protect), "scope": list(self.scope)}
+
+
+def run_name_of(check: str) -> str:
+    """`until-` and the first words of the check, without the directory of its program."""
+    words = check.split()
+    while words and _ASSIGNMENT.match(words[0]):
+        words.pop(0)
+    if words:
+        words[0] = words[0].rpartition("/")[2]
+    found = re.findall(r"[A-Za-z0-9]+", " ".join(words))[:MOST_WORDS] or ["check"]
+    return f"{UNTIL}{'-'.join(found)}"[:MOST_CHARACTERS].lower().rstrip("-")
+
+
+def fix_of(text: str, check: str) -> str | dict[str, Any]:
+    """The fix as a loop file has it: `$ CMD` is a shell command, `/name` a slash command, and
+    anything else a prompt."""
+    if text.startswith(SHELL):
+        return {"action": text.removeprefix(SHELL), "action_type": "shell"}
+    if isinstance(parse_action(text, None), Agent):
+        return text
+    # The agent has seen neither the command nor its output.
+    context = {"check": check} if "\n" not in check and "${" not in check else {}
+    return {
+        "action": text,
+        "action_type": "prompt",
+        "context": {**context, "check_output": "${prev.log_file}"},
+    }
+
+
+def document(name: str, command: Command, limits: Limits, *, clean: bool = False) -> dict[str, Any]:
+    """The loop as a file would have it."""
+    host = {"name": command.host, "model": command.model}
+    evidence = {"protect": list(command.protect), "clean": clean}
+    fields = {
+        "name": name,
+        "check": command.check,
+        "fix": fix_of(command.fix, command.check),
+        "max_iterations": limits.max_iterations,
+        "timeout": limits.timeout and _as_written(limits.timeout),
+        "max_cost_usd": limits.max_cost_usd and _whole(limits.max_cost_usd),
+        "host": {key: value for key, value in host.items() if value},
+        "scope": list(command.scope),
+        "evidence": {key: value for key, value in evidence.items() if value},
+    }
+    return {key: value for key, value in fields.items() if value}
+
+
+def _as_written(seconds: float) -> str | float:
+    return seconds_text(seconds) if seconds % 1 == 0 else seconds
+
+
+def _whole(number: float) -> float:
+    return int(number) if number % 1 == 0 else number
+
+
+def bound(loop: FSMLoop, counts: Sequence[str], agent: str | None) -> str:
+    """The limits that hold, in words: `at most 10 iterations, 2 h, $5`.
+
+    `agent` is who fixes, or None for a shell command; `counts` are the limits it can be held to.
+    """
+    number = loop.max_iterations
+    held = [f"{number:,} iteration{'' if number == 1 else 's'}"]
+    if loop.timeout is not None:
+        held.append(_time(loop.timeout))
+    if agent is not None and loop.max_cost_usd is not None and "max_cost_usd" in counts:
+        held.append(f"${loop.max_cost_usd:g}")
+    if agent is not None and loop.max_tokens is not None and "max_tokens" in counts:
+        held.append(f"{loop.max_tokens:,} tokens")
+    is_unknown = agent is not None and "max_cost_usd" not in counts
+    return f"at most {', '.join(held)}" + (f"; cost unknown for {agent}" if is_unknown else "")
+
+
+def _time(seconds: float) -> str:
+    for unit, length_s in (("h", 3600), ("min", 60)):
+        if seconds % length_s == 0:
+            return f"{int(seconds) // length_s} {unit}"
+    return f"{seconds:g} s"
+
+
+RULE = "Find the cause and fix the code. {}The check will be run again when you finish."
+NO_TESTS = "Changes in {} will be reverted. "
+TESTS = (
+    "Change a test only if the test itself is wrong, and explain why. "
+    "Never delete or skip a test to make the check pass. "
+)
+
+
+def proposal(protect: Sequence[str]) -> str:
+    """A prompt for a check about which nothing else is known."""
+    rule = NO_TESTS.format(" and ".join(protect)) if protect else TESTS
+    return "The check of this project fails.\n" + RULE.format(rule)
+
+
+def same_command(kept: Mapping[str, Any], command: Command) -> bool:
+    """Whether a run was started by this command."""
+    return dict(kept) == command.to_dict()
