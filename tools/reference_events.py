@@ -166,6 +166,7 @@ MEANINGS = {
     "message": "a message for people",
     "next_state": "the state the run was about to enter",
     "nothing_done": "the goal was already true: only checks have run",
+    "to_review": "files that the checks depend on, which agents or other steps changed for good",
     "of": "`protected` paths, or paths `outside` the scope",
     "open_ended": "true if `output` is complete and no trailing newline was removed",
     "order": "the number of bytes from stdout, then stderr, then stdout and so on, in order of arrival; only if the action wrote to both",

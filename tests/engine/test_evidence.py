@@ -169,6 +169,35 @@ def test_a_rewritten_check_is_reported_where_only_the_tests_are_protected(tmp_pa
     ]
 
 
+def test_the_ending_names_a_file_that_a_makefile_of_the_check_includes(tmp_path):
+    fix = agent("echo 'CHECK = true' > ci/more.mk")
+    project = laid_out(Project(tmp_path), fix, PROTECTED, "make -s || exit 1")
+    (project.root / "ci").mkdir()
+    (project.root / "Makefile").write_text("-include ci/*.mk\nall:\n\t@$(CHECK)\n")
+    (project.root / "ci/first.mk").write_text("include ci/more.mk\n")
+    (project.root / "ci/more.mk").write_text("CHECK = false\n")
+    ended = run(project)
+    assert plain(ended.stdout).splitlines()[-4:] == [
+        "Loop completed: done (2 iterations, TIME)",
+        "Files changed: ci/more.mk (+1 -1)",
+        "To review: ci/more.mk changed, and the checks depend on it",
+        "Verified on tree ID; for a receipt: ll-loop receipt fix",
+    ]
+    receipt = json.loads(project.ll("receipt", "fix").stdout)
+    assert receipt["predicate"]["ending"]["to_review"] == ["ci/more.mk"]
+
+
+def test_the_ending_names_a_protected_file_that_a_step_changed(tmp_path):
+    """The step runs what the agent wrote, so nobody can tell whose change it is."""
+    fix = agent("echo 'echo pass > tests/check.py' > src/tool.sh")
+    project = laid_out(Project(tmp_path), fix, PROTECTED)
+    path = project.root / ".loops/fix.yaml"
+    path.write_text(path.read_text().replace("host:", "  - sh src/tool.sh\nhost:"))
+    ended = run(project)
+    assert "! tests/check.py changed by `" in ended.stdout
+    assert "To review: tests/check.py changed, and the checks depend on it\n" in ended.stdout
+
+
 def test_a_large_ignored_file_is_there_in_the_clean_copy(tmp_path):
     check = "sh -c 'test $(wc -c < ignored) = 2000000 && grep -q right src/value'"
     project = laid_out(Project(tmp_path), agent("echo right > src/value"), PROTECTED, check)

@@ -188,7 +188,7 @@ PROVED = CHECK_FIX | {"check": {**CHECK_FIX["check"], "check": True}}
 
 def proved() -> ScriptedWorld:
     """An agent that touches tests and files outside the scope, twice; a check in a clean copy."""
-    cheat = Says(agent="success", writes={"tests/t": "1", "other/b": "1"})
+    cheat = Says(agent="success", writes={"tests/t": "1", "other/b": "1", "Makefile": "1"})
     honest = Says(agent="success", writes={"src/a": "1"})
     proving = world(PROVED, 1, cheat, 1, Stop(15), evidence=EVIDENCE)
     begin(proving, evidence="on")

@@ -674,6 +674,35 @@ def test_a_shell_action_moves_the_reference():
     assert "reference moved: tests/t (`update`)" in story(world)
 
 
+@pytest.mark.parametrize(
+    ("update", "fix", "evidence", "to_review"),
+    [
+        pytest.param({}, {"Makefile": "1"}, {}, ("Makefile",), id="what the check is made of"),
+        pytest.param(
+            {"tests/t": "1"}, {}, {}, ("tests/t",), id="a step's change of a protected file"
+        ),
+        pytest.param({}, {"tests/t": "1"}, {}, (), id="not what was restored"),
+        pytest.param(
+            {}, {"tests/t": "1"}, {"tampering": "report"}, ("tests/t",), id="what was only reported"
+        ),
+    ],
+)
+def test_the_ending_names_what_the_checks_depend_on_and_was_changed(
+    update, fix, evidence, to_review
+):
+    states = {
+        "check": {"action": "t", "check": True, "on_pass": "done", "on_fail": "update"},
+        "update": {"action": "update-tests", "next": "fix"},
+        "fix": {"action": "/fix", "next": "check"},
+        "done": {"terminal": True},
+    }
+    fixes = Says(0, writes={"src/a": "1", **fix}, **AGENT)
+    script = (1, Says(0, writes=update), fixes, 0)
+    world = goal(*script, loop={"states": states}, **evidence)
+    story(world)
+    assert tuple(world.log[-1].get("to_review", ())) == to_review
+
+
 def test_after_a_kill_during_an_agents_action_the_change_is_the_agents():
     world = goal(1, Crash)
     with pytest.raises(Crash):
@@ -925,13 +954,17 @@ REVIEWED: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize(
     ("strict", "reason", "evidence"), [(False, "terminal", "stale"), (True, "stale_evidence", None)]
 )
-def test_a_pass_of_an_agents_check_is_stale_where_files_changed_since(strict, reason, evidence):
+def test_a_pass_of_an_agents_check_is_stale_where_files_changed_since(
+    strict, reason, evidence, clean
+):
     review = Says(0, verdict="pass", **AGENT)
     tidy = Says(0, writes={"src/a": "1"})
-    world = goal(review, tidy, loop={"states": REVIEWED, "initial": "review"}, strict=strict)
+    loop = {"states": REVIEWED, "initial": "review"}
+    world = goal(review, tidy, loop=loop, strict=strict, clean=clean)
     begin(world, evidence="on")
     last = world.log[-1]
     assert (last["reason"], last.get("evidence")) == (reason, evidence)

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.protection import always_protected, protected_by, watched_by
+from little_loops.fsm.makefiles import is_makefile
+from little_loops.fsm.protection import (
+    always_protected,
+    patterns_of_included,
+    protected_by,
+    watched_by,
+)
 from little_loops.fsm.schema import Evidence, FSMLoop, StateConfig
 
 ALWAYS = ("/.loops/*.yaml", "/.loops/tests/")
@@ -63,7 +69,10 @@ def loop_with(state: StateConfig, **fields: Any) -> FSMLoop:
         pytest.param("yarn e2e", "/package.json /.npmrc", id="yarn"),
         pytest.param("tox -e py", "/tox.ini", id="tox"),
         pytest.param("nox -s tests", "/noxfile.py", id="nox"),
-        pytest.param("cargo test", "", id="a tool that has its tests in the sources"),
+        pytest.param("cargo test", "/.cargo/config.toml /.cargo/config", id="cargo"),
+        pytest.param("go test ./...", "", id="a tool that has its tests in the sources"),
+        pytest.param("just test", "/justfile /Justfile /.justfile", id="just"),
+        pytest.param("rake test", "/Rakefile", id="rake"),
         pytest.param("uv run pytest tests", "/tests", id="uv run"),
         pytest.param("uv run ./check.sh", "/check.sh", id="a file run by uv"),
         pytest.param("uv run", "", id="uv run nothing"),
@@ -102,8 +111,9 @@ def named(line: str) -> str:
         ("make gmake", "-C x -f y", "/x/y"),
         ("make", "-C x -c y", "/x/y"),
         ("node ruby php deno tsx ts-node zsh ksh", "x/y z", "/x/y"),
-        ("cargo go just rake mvn gradle gradlew dotnet mix swift", "test", ""),
-        ("cargo go just rake mvn gradle gradlew dotnet mix swift", "a/test", "/a/test"),
+        ("cargo", "a/test", "/.cargo/config.toml /.cargo/config /a/test"),
+        ("go mvn gradle gradlew dotnet mix swift", "test", ""),
+        ("go mvn gradle gradlew dotnet mix swift", "a/test", "/a/test"),
         ("pytest phpunit", "test", "/test"),
         ("uv poetry pipenv hatch pdm", "run ./a x", "/a"),
         ("uv poetry pipenv hatch pdm", "run python -m pytest spec", "/spec"),
@@ -142,6 +152,40 @@ def test_what_the_checks_are_made_of_is_watched_beside_what_is_written():
     makefiles = ("/Makefile", "/makefile", "/GNUmakefile")
     assert watched_by(loop_with(check, evidence=written)) == (*makefiles, "/check.sh")
     assert watched_by(loop_with(check)) == ()
+
+
+def test_with_protect_the_configuration_of_pytest_is_watched_too():
+    written = Evidence(protect=("tests/",))
+    files = ("conftest.py", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+    check = StateConfig("cd web && python -m pytest -q", check=True)
+    expected = tuple(f"/web/{file}" for file in files)
+    assert watched_by(loop_with(check, evidence=written)) == expected
+    other = StateConfig("pytest -c ci/fast.ini", check=True)
+    assert watched_by(loop_with(other, evidence=written)) == ("/ci/fast.ini",)
+
+
+@pytest.mark.parametrize(
+    ("makefile", "text", "patterns"),
+    [
+        pytest.param("/Makefile", "test:\n\techo include a.mk\n", [], id="none"),
+        pytest.param("/Makefile", "include a.mk b/*.mk # why\n", ["/a.mk", "/b/*.mk"], id="two"),
+        pytest.param(
+            "/Makefile",
+            "-include a.mk\n  sinclude \\\n b.mk\n",
+            ["/a.mk", "/b.mk"],
+            id="other words",
+        ),
+        pytest.param("/Makefile", "include $(DIR)/a.mk ../b.mk /c.mk\n", [], id="somewhere"),
+        pytest.param("/web/Makefile", "include a.mk\n", ["/web/a.mk", "/a.mk"], id="elsewhere"),
+    ],
+)
+def test_a_makefile_includes_others(makefile, text, patterns):
+    assert list(patterns_of_included(makefile, text)) == patterns
+
+
+def test_what_is_a_makefile():
+    names = ("Makefile", "web/makefile", "/GNUmakefile", "ci/check.mk", "Makefile.am", "mk")
+    assert [name for name in names if is_makefile(name)] == list(names[:4])
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 
 from little_loops.engine.pinned_start import PinnedStart, read_file
 from little_loops.errors import StorageError, StoreError
 from little_loops.fsm.evidence import has_agent, wants_evidence
-from little_loops.fsm.protection import always_protected, protected_by, watched_by
+from little_loops.fsm.makefiles import is_makefile
+from little_loops.fsm.protection import (
+    always_protected,
+    patterns_of_included,
+    protected_by,
+    watched_by,
+)
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.relay.places import Places, places_of
@@ -24,7 +30,7 @@ from little_loops.runs.layout import DATA, RULES, RUN_JSON, RunFiles
 from little_loops.runs.neighbours import scopes_beside
 from little_loops.system import process_table
 from little_loops.system.files import to_json
-from little_loops.system.plain_files import open_plain
+from little_loops.system.plain_files import open_plain, read_plain
 from little_loops.system.stops import StopFlag
 from little_loops.system.user_state import state_home
 from little_loops.trees import copies, installed
@@ -34,6 +40,8 @@ from little_loops.trees.patterns import Patterns
 from little_loops.trees.rules import IgnoreFile, Rules, find_repository, plain_scope, within
 from little_loops.trees.store import TreeStore
 
+MAX_INCLUDED = 100
+MAX_MAKEFILE_BYTES = 1 << 20
 SNAPSHOT_S = 600.0
 """How long one snapshot may take."""
 
@@ -96,11 +104,12 @@ class RunTrees:
                 self._start.pin()
             self._start.check()
             return _read_rules(read_file(path))
-        protect = (*protected_by(self.loop, self.file), *always_protected(self.file))
+        protect, watched = self._patterns()
         own = self._own_places()
         rules = self.store.rules(
             self.run_id, (*self.scope, *own.folders), protect, around=self.loop.evidence.clean
         )
+        rules = rules._replace(watched=watched)
         if own.ignore:
             ignored = IgnoreFile(rules.prefix, own.ignore)
             rules = rules._replace(ignore=(*rules.ignore, ignored))
@@ -110,6 +119,14 @@ class RunTrees:
         self._start.pin(evidence=data)  # first: a run that has its rules has its pins
         _write(path, data)
         return rules
+
+    def _patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the patterns of what is protected, and of makefiles that are only watched."""
+        protect = protected_by(self.loop, self.file)
+        always = always_protected(self.file)
+        if self.loop.evidence.protect is None:
+            return (*protect, *_included(self.project, protect), *always), ()
+        return (*protect, *always), _included(self.project, watched_by(self.loop))
 
     @property
     def _links_installed(self) -> bool:
@@ -140,7 +157,7 @@ class RunTrees:
     def watched(self) -> Patterns:
         """Return the patterns of what the checks depend on, if the loop itself says what is
         protected."""
-        return Patterns.of(watched_by(self.loop))
+        return Patterns.of((*watched_by(self.loop), *self.rules.watched))
 
     @cached_property
     def protected(self) -> Patterns:
@@ -192,6 +209,21 @@ class RunTrees:
 
     def is_anothers(self, path: str) -> bool:
         return any(within(path, scope) for scope in self._others)
+
+
+def _included(project: str, patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return the patterns of makefiles that these makefiles include, directly or not."""
+    found = dict.fromkeys(each for each in patterns if is_makefile(each))
+    waiting = list(found)
+    while waiting and len(found) < MAX_INCLUDED:
+        pattern = waiting.pop()
+        with suppress(OSError):
+            text = read_plain(os.path.join(project, pattern[1:]), MAX_MAKEFILE_BYTES)
+            new = patterns_of_included(pattern, text.decode("utf-8", "replace"))
+            more = [each for each in dict.fromkeys(new) if each not in found]
+            found |= dict.fromkeys(more)
+            waiting += more
+    return tuple(each for each in found if each not in patterns)
 
 
 def _is_below_us(pid: int) -> bool:

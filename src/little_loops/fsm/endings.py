@@ -157,7 +157,13 @@ def _final_event(loop: FSMLoop, run: LoopState, ending: Ending, ran_ms: int) -> 
     match ending.event:
         case "loop_complete":
             shown = evidence_of(loop, run, ending)
-            return LoopComplete(*common, message, shown, nothing_done=_nothing_done(loop, run))
+            return LoopComplete(
+                *common,
+                message,
+                shown,
+                nothing_done=_nothing_done(loop, run),
+                to_review=() if run.trees is None else run.trees.tampered,
+            )
         case "loop_error":
             return LoopError(*common, here, message or ending.reason, _next_state(run))
         case "loop_timeout":

@@ -310,6 +310,7 @@ class LoopComplete(NamedTuple):
     evidence: str | None = None
     cost_usd: float = 0.0
     nothing_done: bool = False
+    to_review: tuple[str, ...] = ()
 
 
 class LoopError(NamedTuple):

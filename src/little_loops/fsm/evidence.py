@@ -218,15 +218,14 @@ def never_settles(trees: Trees) -> Judgement | None:
 
 
 def latest_agent_pass(loop: FSMLoop, run: LoopState, trees: Trees) -> CheckRecord | None:
-    """Return the last pass of an agent's check, which is never repeated, if the tree has changed
-    since."""
-    found = [
-        record
-        for name, record in trees.checks.items()
-        if record.verdict in PASSED and not is_shell_check(loop, run, name)
-    ]
-    latest = max(found, key=lambda record: (record.step, record.attempt), default=None)
-    return None if latest is None or loop.evidence.clean else latest
+    """Return the last pass of an agent's check, which is never repeated; None if a shell check is
+    confirmed in a clean copy instead."""
+    passed = {name: record for name, record in trees.checks.items() if record.verdict in PASSED}
+    by_shell = {name for name in passed if is_shell_check(loop, run, name)}
+    if by_shell and loop.evidence.clean:
+        return None
+    found = [record for name, record in passed.items() if name not in by_shell]
+    return max(found, key=lambda record: (record.step, record.attempt), default=None)
 
 
 def is_verified(loop: FSMLoop, run: LoopState, trees: Trees) -> bool:

@@ -163,9 +163,10 @@ def _apply_finding(trees: Trees, event: Tampered | OutOfScope | Restored | Refer
     match event:
         case Tampered():
             finding = tampered_finding(event.tampering, event.by, event.paths, event.files)
+            is_undone = event.tampering == "restore"
             return trees._replace(
-                restore=event.tampering == "restore",
-                tampered=_merge_paths(trees.tampered, event.paths),
+                restore=is_undone,
+                tampered=_merge_paths(trees.tampered, () if is_undone else event.paths),
                 finding=finding or trees.finding,
             )
         case OutOfScope():
@@ -177,7 +178,9 @@ def _apply_finding(trees: Trees, event: Tampered | OutOfScope | Restored | Refer
         case Restored():
             return _restored(trees, event)
         case ReferenceMoved():
-            return trees._replace(reference=None)
+            # A step can run code that an agent wrote; what the user edits in a pause is known to them.
+            paths = event.paths if event.by.startswith("`") else ()
+            return trees._replace(reference=None, tampered=_merge_paths(trees.tampered, paths))
         case _:
             assert_never(event)
 

@@ -9,10 +9,11 @@ Not here: comparing and restoring paths (`trees`), the effect of a change (`mach
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from little_loops.fsm.actions import Action, Shell, action_of
+from little_loops.fsm.makefiles import NAMES, included_by
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.scope import normalise
 from little_loops.fsm.values import author_context
@@ -26,22 +27,35 @@ from little_loops.templates.splice import spliced
 LOOPS = ".loops"
 TEST_NAMES = frozenset({"test", "tests", "spec", "__tests__", "e2e"})
 _PACKAGE = ("package.json", ".npmrc")
-CONFIG_FILES: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("make", "gmake"), ("Makefile", "makefile", "GNUmakefile")),
+ConfigFiles = Mapping[str, tuple[str, ...]]
+CONFIG_FILES: ConfigFiles = {
+    **dict.fromkeys(("make", "gmake"), NAMES),
     **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bun"), _PACKAGE),
     "tox": ("tox.ini",),
     "nox": ("noxfile.py",),
+    "cargo": (".cargo/config.toml", ".cargo/config"),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "rake": ("Rakefile",),
 }
 """The configuration files of a tool, in the directory it runs in."""
+WATCHED_FILES: ConfigFiles = {
+    **CONFIG_FILES,
+    "pytest": (
+        "conftest.py",
+        "pytest.ini",
+        ".pytest.ini",
+        "pyproject.toml",
+        "tox.ini",
+        "setup.cfg",
+    ),
+}
+"""With `protect`, also files that agents often have good reasons to change."""
 _RUNS_FILES = frozenset({"node", "ruby", "php", "deno", "bun", "tsx", "ts-node", "zsh", "ksh"})
 """Interpreters that the shell reader does not know; their first operand is a file."""
 _TAKES_NAMES = frozenset(
     {
         *CONFIG_FILES,
-        "cargo",
         "go",
-        "just",
-        "rake",
         "mvn",
         "gradle",
         "gradlew",
@@ -60,7 +74,7 @@ def protected_by(loop: FSMLoop, file: str | None = None) -> tuple[str, ...]:
     if loop.evidence.protect is not None:
         return loop.evidence.protect
     found = [*_loop_file_pattern(file), f"/{LOOPS}/*.yaml", f"/{LOOPS}/tests/"]
-    return tuple(dict.fromkeys([*found, *_patterns_of_checks(loop)]))
+    return tuple(dict.fromkeys([*found, *_patterns_of_checks(loop, CONFIG_FILES)]))
 
 
 def watched_by(loop: FSMLoop) -> tuple[str, ...]:
@@ -70,13 +84,23 @@ def watched_by(loop: FSMLoop) -> tuple[str, ...]:
     """
     if loop.evidence.protect is None:
         return ()
-    return tuple(dict.fromkeys(_patterns_of_checks(loop)))
+    return tuple(dict.fromkeys(_patterns_of_checks(loop, WATCHED_FILES)))
 
 
-def _patterns_of_checks(loop: FSMLoop) -> Iterator[str]:
+def patterns_of_included(pattern: str, makefile: str) -> Iterator[str]:
+    """Yield the patterns of the files that a makefile includes; `pattern` is its own.
+
+    Make looks for them in the directory in which it runs, which is usually that of the makefile.
+    """
+    for where in dict.fromkeys((pattern[1:].rpartition("/")[0] or ".", ".")):
+        for path in included_by(makefile):
+            yield from (_pattern(*each) for each in _if_in_project(where, path, bare=True))
+
+
+def _patterns_of_checks(loop: FSMLoop, read: ConfigFiles) -> Iterator[str]:
     for state in loop.states.values():
         if state.check:
-            yield from _patterns_of_check(loop, state)
+            yield from _patterns_of_check(loop, state, read)
 
 
 def always_protected(file: str | None) -> tuple[str, ...]:
@@ -93,8 +117,8 @@ def _loop_file_pattern(file: str | None) -> tuple[str, ...]:
     return () if is_listed else (_pattern(file),)
 
 
-def _patterns_of_check(loop: FSMLoop, state: StateConfig) -> Iterator[str]:
-    """Yield the patterns of the files that a check's command line names."""
+def _patterns_of_check(loop: FSMLoop, state: StateConfig, read: ConfigFiles) -> Iterator[str]:
+    """Yield the patterns of the files that a check's command line names, or that its tools read."""
     action = _action(loop, state)
     if not isinstance(action, Shell):
         return
@@ -105,7 +129,7 @@ def _patterns_of_check(loop: FSMLoop, state: StateConfig) -> Iterator[str]:
         if command and command[0].text == "cd":
             where = _directory_after_cd(where, command)
         elif where is not None:
-            yield from (_pattern(path, bare) for path, bare in _paths(command, where))
+            yield from (_pattern(path, bare) for path, bare in _paths(command, where, read))
 
 
 def _action(loop: FSMLoop, state: StateConfig) -> Action | None:
@@ -134,15 +158,15 @@ def _join_in_project(where: str, path: str) -> str | None:
     return None if joined.split("/")[0] == ".." else joined
 
 
-def _paths(command: Command, where: str) -> Iterator[tuple[str, bool]]:
-    """Yield the paths that a command names, relative to the project, and whether `*` is a
+def _paths(command: Command, where: str, read: ConfigFiles) -> Iterator[tuple[str, bool]]:
+    """Yield the paths that a command names or reads, relative to the project, and whether `*` is a
     pattern."""
     roles = findings(command)
     first = next((at for at, finding in roles.items() if finding.role == "command"), None)
     if first is None or not is_known(command[first]):
         return
     first, name = _program(command, first)
-    for path in _config_files(command, first, name):
+    for path in _config_files(command, first, read.get(name, ())):
         yield from _if_in_project(where, path, bare=False)
     if "/" in command[first].text:
         yield from _if_in_project(where, command[first].text, command[first].bare)
@@ -164,12 +188,12 @@ def _program(command: Command, at: int) -> tuple[int, str]:
     return at, name
 
 
-def _config_files(command: Command, first: int, name: str) -> Iterator[str]:
+def _config_files(command: Command, first: int, usual: Sequence[str]) -> Iterator[str]:
     texts = [word.text for word in command[first + 1 :]]
     options = dict(pairwise(texts))
     directory = options.get("-C") or options.get("--prefix") or "."
-    given = options.get("-f") or options.get("-c") if name in CONFIG_FILES else None
-    for path in (given,) if given is not None else CONFIG_FILES.get(name, ()):
+    given = options.get("-f") or options.get("-c") if usual else None
+    for path in (given,) if given is not None else usual:
         yield f"{directory}/{path}"
 
 

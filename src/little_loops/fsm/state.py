@@ -238,7 +238,8 @@ class Trees(NamedTuple):
 
     `blame` is who is responsible for changes of protected paths since the latest snapshot; None:
     someone who is allowed to, named by `moved_by`. `restore` and `put_back` are still to be done,
-    `restored` is reported to the next agent. `writes` are the paths that checks have changed, `.`
+    `restored` is reported to the next agent. `tampered` are paths that checks depend on and that agents
+    or steps changed for good, which the ending reports. `writes` are the paths that checks have changed, `.`
     if there are too many to remember.
     """
 

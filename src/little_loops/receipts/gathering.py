@@ -122,7 +122,15 @@ def _predicate(
 def _ending(event: FinalEvent | None) -> dict[str, Any]:
     """Return the fields of the run's final event that a receipt contains."""
     assert event is not None, "only a run that has ended has a receipt"
-    wanted = ("status", "reason", "final_state", "iterations", "duration_ms", "evidence")
+    wanted = (
+        "status",
+        "reason",
+        "final_state",
+        "iterations",
+        "duration_ms",
+        "evidence",
+        "to_review",
+    )
     return {name: getattr(event, name) for name in wanted if hasattr(event, name)}
 
 

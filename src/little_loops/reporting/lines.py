@@ -262,7 +262,7 @@ class PlainLines:
         shown = [proof.format(tree=self.tree[:6], loop=self.loop)] if proof else []
         paths = listed(self._committed, len(self._committed))
         committed = [f"The commit that is checked out still changes {paths}"] if paths else []
-        return [*nothing, *files, *committed, *shown]
+        return [*nothing, *files, *committed, *_to_review(event.to_review), *shown]
 
     def changed(self, paths: Iterable[str]) -> None:
         """An agent's program says that it has changed these files."""
@@ -315,6 +315,14 @@ def _place_and_tree(event: ActionStart, tree: str, dot: str) -> str:
     if not event.is_check:
         return ""
     return f"{f' {dot} clean copy' if event.place == 'clean' else ''} {dot} tree {tree[:6]}"
+
+
+def _to_review(paths: tuple[str, ...]) -> list[str]:
+    """A pass can mean less than before, if the check itself was changed."""
+    if not paths:
+        return []
+    them = "it" if len(paths) == 1 else "them"
+    return [f"To review: {listed(paths, len(paths))} changed, and the checks depend on {them}"]
 
 
 def _strayed(event: OutOfScope | Restored) -> str:

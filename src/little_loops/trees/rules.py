@@ -57,6 +57,7 @@ class Rules(NamedTuple):
     ignored as a whole, and large ignored files; `files` are the other ignored files. `caches` are
     tracked files with names of caches. `store` identifies the store that the run's ids belong to.
     `around` is the rest of the repository, if a clean copy needs it.
+    `watched` are patterns of files whose changes are only reported.
     """
 
     run: str
@@ -75,6 +76,7 @@ class Rules(NamedTuple):
     caches: tuple[str, ...] = ()
     store: str = ""
     around: Surroundings | None = None
+    watched: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         plain = self._asdict()
