@@ -11,9 +11,15 @@ Not here: how problems look on a screen (`terminal.problems`), what each code me
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from little_loops.records import NamedTuple
+
+TYPE_CHECKING = False  # `typing.TYPE_CHECKING`, without importing `typing`
+
+if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
+
+    Severity: TypeAlias = Literal["error", "warning"]
 
 OK = 0
 FAILED = 1
@@ -24,8 +30,6 @@ CONFLICT = 5
 STOPPED_BY_ACTION = 6
 INTERNAL = 70
 SIGNALLED = 128  # plus the signal's number
-
-Severity = Literal["error", "warning"]
 
 
 class Place(NamedTuple):

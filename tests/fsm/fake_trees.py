@@ -12,8 +12,9 @@ from hashlib import sha256
 from typing import Literal
 
 from little_loops.fsm.commands import TakeSnapshot
-from little_loops.fsm.happenings import Moment, PathChange, SnapshotCut, SnapshotTaken
+from little_loops.fsm.happenings import PathChange, SnapshotCut, SnapshotTaken
 from little_loops.fsm.state import Changed
+from little_loops.fsm.timestamps import Moment
 
 Files = dict[str, str]
 OUTSIDE = ("other/", "tests/other")

@@ -29,7 +29,6 @@ from little_loops.fsm.happenings import (
     Happening,
     Judged,
     LeftoversEnded,
-    Moment,
     PathsRestored,
     Resumed,
     Started,
@@ -40,6 +39,7 @@ from little_loops.fsm.happenings import (
 from little_loops.fsm.machine import Step
 from little_loops.fsm.schema import Convergence, FSMLoop
 from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
+from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.waits import left_ms
 from tests.fsm.fake_trees import FakeTrees
 

@@ -21,10 +21,10 @@ from little_loops.fsm.actions import (
     type_of,
 )
 from little_loops.fsm.commands import Command, Finish, RunBuiltin
-from little_loops.fsm.happenings import Moment
 from little_loops.fsm.next_action import action_due
 from little_loops.fsm.schema import ActionType, FSMLoop
 from little_loops.fsm.state import LoopState
+from little_loops.fsm.timestamps import Moment
 from tests.fsm import scripted
 
 

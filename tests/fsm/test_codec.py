@@ -36,10 +36,11 @@ from little_loops.fsm.events import (
     TransitionTaken,
     UnknownEvent,
 )
-from little_loops.fsm.happenings import Happening, Moment, Started, StopAsked, WaitOver
+from little_loops.fsm.happenings import Happening, Started, StopAsked, WaitOver
 from little_loops.fsm.plain import WrongShape
 from little_loops.fsm.schema import ExitCode
 from little_loops.fsm.state import FileRef, Limits, Result, SignalLine, WaitFor
+from little_loops.fsm.timestamps import Moment
 from little_loops.system.files import to_json
 from tests.fsm.records import NUMBERS, TEXTS, records
 

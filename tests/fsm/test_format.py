@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from little_loops import fsm
-from little_loops.fsm import commands, events, happenings, schema, state
+from little_loops.fsm import commands, events, happenings, schema, state, timestamps
 from little_loops.fsm.limit_kinds import LIMITS
 
 FORMAT = Path(__file__).parent / "format.txt"
@@ -19,7 +19,7 @@ FORMAT = Path(__file__).parent / "format.txt"
 
 def lines() -> list[str]:
     found = [f"event {name}: {kind.__name__}" for name, kind in events.KINDS.items()]
-    for module in (events, commands, happenings, state, schema):
+    for module in (events, commands, happenings, state, schema, timestamps):
         for name, item in vars(module).items():
             if getattr(item, "__module__", None) == module.__name__ and hasattr(item, "_fields"):
                 fields = (_field(each, item._field_defaults) for each in item._fields)

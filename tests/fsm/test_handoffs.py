@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from little_loops.fsm.commands import RunAction, RunAgent, Wait
-from little_loops.fsm.happenings import ActionEnded, Moment, Resumed
+from little_loops.fsm.happenings import ActionEnded, Resumed
 from little_loops.fsm.machine import advance
 from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
 from little_loops.fsm.state import SignalLine, WaitFor
+from little_loops.fsm.timestamps import Moment
 from tests.fsm.scripted import START_MS, Crash, Says, ScriptedWorld, begin, cut, go_on
 
 HANDOFF = SignalLine("handoff", "3 left")

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from little_loops.engine.drive import new_run
 from little_loops.fsm.commands import RunAction
 from little_loops.fsm.events import FINAL_EVENTS, event_types
-from little_loops.fsm.happenings import Moment, Started
+from little_loops.fsm.happenings import Started
 from little_loops.fsm.machine import advance
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, SignalLine
+from little_loops.fsm.timestamps import Moment
 from tests.fsm.scripted import Crash, Says, ScriptedWorld, Stop, begin, go_on, rebuilt
 
 EVENTS = event_types()

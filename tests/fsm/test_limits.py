@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.happenings import Moment
 from little_loops.fsm.limits import (
     cost_left_usd,
     exceeded,
@@ -16,6 +15,7 @@ from little_loops.fsm.limits import (
 )
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import Limits, LoopState, Receipt, WaitFor
+from little_loops.fsm.timestamps import Moment
 
 RUN = LoopState(
     "r", "l", "ask", "", "", costs={"ask": Receipt(60, 0.25, 2), "fix": Receipt(40, 0.25, 1)}

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from little_loops.fsm.commands import Job, RunShell
-from little_loops.fsm.happenings import Moment
 from little_loops.fsm.next_action import HANDLER_TIMEOUT_MS, PlannedAction, action_due
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Result
+from little_loops.fsm.timestamps import Moment
 from little_loops.templates.render import Unresolved
 
 NOW = Moment(1_000_000, 4_000)

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from little_loops.fsm.events import Resume
-from little_loops.fsm.happenings import Moment, Resumed
+from little_loops.fsm.happenings import Resumed
 from little_loops.fsm.machine import advance
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import Limits, LoopState, Result, WaitFor
+from little_loops.fsm.timestamps import Moment
 from tests.fsm.scripted import Says, ScriptedWorld, begin, cut, go_on
 
 LOOP = FSMLoop(

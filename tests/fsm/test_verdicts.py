@@ -10,7 +10,6 @@ from little_loops.engine.drive import new_run
 from little_loops.errors import DefinitionError, Place, Problem
 from little_loops.fsm.actions import action_of, type_of
 from little_loops.fsm.commands import Judge
-from little_loops.fsm.happenings import Moment
 from little_loops.fsm.next_action import action_due
 from little_loops.fsm.schema import (
     All,
@@ -24,6 +23,7 @@ from little_loops.fsm.schema import (
     VerdictWords,
 )
 from little_loops.fsm.state import FileRef, Judgement, LoopState, Metric, Result
+from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.verdicts import asks_verdict, judge_action, judge_source, with_source
 from little_loops.templates.render import Unresolved
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import FSMLoop, HostOptions, Retry, StateConfig
 from little_loops.fsm.state import LoopState, Result, WaitFor
+from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.waits import host_wait, left_ms, retry_wait_ms, spacing_ms, to_ms
 
 RUN = LoopState("r", "l", "a", "", "")

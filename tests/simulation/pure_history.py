@@ -33,7 +33,6 @@ from little_loops.fsm.happenings import (
     Happening,
     Judged,
     LeftoversEnded,
-    Moment,
     PathsRestored,
     Resumed,
     Started,
@@ -45,6 +44,7 @@ from little_loops.fsm.machine import advance
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.spending import LOST
 from little_loops.fsm.state import Judgement, Limits, LoopState, Result
+from little_loops.fsm.timestamps import Moment
 from little_loops.system.waiting import wait_until
 from tests.fsm.fake_trees import FakeTrees
 from tests.simulation.budget_loops import Nature, Turn, budget_loop, redefined

@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from little_loops.fsm.happenings import Moment
+from little_loops.fsm.timestamps import Moment
 from little_loops.system.clock import RunClock, monotonic_ms, wall_ms
 
 

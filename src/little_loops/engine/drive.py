@@ -15,10 +15,11 @@ from typing import Any, Protocol
 from little_loops.fsm.commands import Command, Ending, Finish
 from little_loops.fsm.events import Entry, LoopStart
 from little_loops.fsm.evolve import first_state
-from little_loops.fsm.happenings import Happening, Moment
+from little_loops.fsm.happenings import Happening
 from little_loops.fsm.machine import Step, advance
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
+from little_loops.fsm.timestamps import Moment
 from little_loops.records import NamedTuple
 
 NO_LIMITS = Limits()

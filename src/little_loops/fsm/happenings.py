@@ -7,15 +7,8 @@ from typing import Any, Literal
 
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.state import Changed, Judgement, Limits, Result, SignalLine, When
+from little_loops.fsm.timestamps import Moment
 from little_loops.records import NamedTuple
-
-
-class Moment(NamedTuple):
-    """The current time: by the wall clock, and as the total running time of this run in
-    milliseconds."""
-
-    wall_ms: int
-    ran_ms: int
 
 
 class Started(NamedTuple):

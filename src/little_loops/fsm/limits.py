@@ -8,9 +8,9 @@ from __future__ import annotations
 from little_loops.fsm import endings
 from little_loops.fsm.actions import action_of, is_agents
 from little_loops.fsm.commands import Ending, Wait
-from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState
+from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.values import author_context
 from little_loops.templates.render import TemplateError, Unresolved
 

@@ -11,10 +11,10 @@ from typing import Any, assert_never
 
 from little_loops.fsm.actions import Action, Agent, Builtin, Shell, parse_action, text_of
 from little_loops.fsm.commands import Job, RunAction, RunAgent, RunBuiltin, RunShell
-from little_loops.fsm.happenings import Moment
 from little_loops.fsm.limits import cost_left_usd, iterations_allowed, time_left_ms
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState
+from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.tree_steps import copy_for
 from little_loops.fsm.values import author_context, values_of
 from little_loops.fsm.verdicts import asks_verdict

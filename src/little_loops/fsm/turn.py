@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from little_loops.fsm.events import Entry, Event
 from little_loops.fsm.evolve import evolve
-from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState, Result
+from little_loops.fsm.timestamps import Moment
 
 
 class Turn:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import FSMLoop, HostOptions, Retry, StateConfig
 from little_loops.fsm.state import LoopState, Result, WaitFor
+from little_loops.fsm.timestamps import Moment
 from little_loops.records import NamedTuple
 
 FIRST_MS = 1_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from little_loops.fsm.happenings import Moment
+from little_loops.fsm.timestamps import Moment
 
 Milliseconds = Callable[[], int]
 

@@ -12,10 +12,9 @@ from little_loops.fsm.events import (
     ActionStart,
     StateEnter,
 )
-from little_loops.fsm.happenings import Moment
 from little_loops.fsm.schema import DEFAULT_HOST, FSMLoop
 from little_loops.fsm.state import RunSummary, WaitFor
-from little_loops.fsm.timestamps import timestamp
+from little_loops.fsm.timestamps import Moment, timestamp
 from little_loops.fsm.values import duration_text
 from little_loops.fsm.waits import left_ms
 from little_loops.records import NamedTuple

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from little_loops.authoring.checks.flow import Flow, flow_of
 from little_loops.authoring.checks.references import Read, beginning, read
@@ -15,8 +15,11 @@ from little_loops.authoring.messages import did_you_mean
 from little_loops.authoring.texts import Path, Text, values
 from little_loops.authoring.yaml.nodes import Entry, Map, Mark
 from little_loops.authoring.yaml.places import Part, Places, occurrences
-from little_loops.errors import Place, Problem, Severity
+from little_loops.errors import Place, Problem
 from little_loops.fsm.schema import FSMLoop
+
+if TYPE_CHECKING:
+    from little_loops.errors import Severity
 
 MOST_COMPARED = 1_000_000
 """Letters with letters: about a fifth of a second."""
