@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,55 @@ def test_a_loop_named_like_a_new_command_is_not_run_by_its_name_alone(project):
     warned = project.ll("validate", "check")
     assert warned.returncode == 0
     assert warned.stdout.startswith("warning[LL016]: `check` is also a command of ll-loop, so ")
+
+
+# ── in a clean copy ────────────────────────────────────────────────────────────────────────────
+
+IN_COPY = """\
+    name: fix
+    paradigm: goal
+    goal: It is delivered
+    tools:
+      - "{check}"
+      - touch there
+    evidence: {{clean: true}}
+    {more}
+"""
+
+
+def with_clean_copy(project: Project, check: str, more: str = "") -> None:
+    project.git("init", "-q", "-b", "main")
+    project.loop("fix", IN_COPY.format(check=check, more=more))
+    project.git("add", "-A")
+    project.git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "start")
+
+
+@pytest.mark.parametrize(
+    ("check", "more", "env"),
+    [
+        pytest.param("test ROOT -ef .", "", {}, id="in the command"),
+        pytest.param("test $AT -ef .", "", {"AT": "ROOT"}, id="in the environment"),
+        pytest.param("test $AT -ef .", "env: {AT: 'ROOT'}", {}, id="in the loop's environment"),
+    ],
+)
+def test_the_path_of_the_project_leads_to_the_clean_copy(check, more, env, project):
+    root = str(project.root)
+    with_clean_copy(project, check.replace("ROOT", root), more.replace("ROOT", root))
+    env = {name: text.replace("ROOT", root) for name, text in env.items()}
+    done = project.ll("check", "fix", env=env)
+    assert done.returncode == 0, done.stdout
+
+
+def test_in_a_git_hook_the_check_does_not_touch_what_is_committed(project):
+    """Git names its index to a hook; a check that uses git in the copy must not write there."""
+    with_clean_copy(project, "touch new && git add -A && git status --short")
+    hook = project.root / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\nexec {sys.executable} -P -m little_loops check fix\n")
+    hook.chmod(0o755)
+    (project.root / "mine").write_text("")
+    (project.root / "later").write_text("")
+    project.git("add", "mine")
+    project.git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "mine", "mine")
+    assert project.git("show", "--format=", "--name-only", "HEAD") == "mine"
+    assert project.git("status", "--short") == "?? later"

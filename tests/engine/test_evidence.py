@@ -340,6 +340,15 @@ def test_a_fix_that_git_ignores_fails_in_the_clean_copy(tmp_path):
     ]
 
 
+def test_a_check_that_names_the_project_by_its_whole_path_runs_in_the_clean_copy(tmp_path):
+    project = Project(tmp_path)
+    check = f"sh -c 'cd {project.root} && {{ test -e ignored || grep -q right src/value; }}'"
+    laid_out(project, agent("echo > ignored"), PROTECTED, check)
+    ended = run(project)
+    assert ended.returncode == 3, ended.stdout
+    assert "✗ (exit 1) · clean copy" in ended.stdout
+
+
 def test_a_test_that_is_changed_by_the_code_under_test_is_restored(tmp_path):
     """The check runs what the agent wrote; that must not be a way to the tests either."""
     fix = agent(

@@ -382,12 +382,20 @@ def test_a_protected_path_that_a_set_up_command_blocks_is_named(tree):
 def test_paths_of_the_project_in_the_environment_are_those_of_the_copy(tree):
     copy = Laid(tree).copy
     project = str(tree.root)
-    environ = {"PATH": f"{project}/.venv/bin:/bin", "X": f"{project}2", "GIT_DIR": "x"}
+    environ = {"PATH": f"{project}/.venv/bin:/bin", "X": f"{project}2"}
     assert copy.environment(environ) == {
         "PATH": f"{copy.path}/.venv/bin:/bin",
         "X": f"{project}2",
         "LL_CLEAN": "1",
     }
+
+
+def test_the_environment_of_the_copy_has_the_users_git_settings_but_no_repository(tree):
+    copy = Laid(tree).copy
+    identity = {"GIT_AUTHOR_NAME": "a", "GIT_SSH_COMMAND": "ssh -q"}
+    named = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_WORK_TREE", "GIT_PREFIX")
+    environ = identity | dict.fromkeys(named, "x")
+    assert copy.environment(environ) == {**identity, "LL_CLEAN": "1"}
 
 
 # ── what leads back ────────────────────────────────────────────────────────────────────────────

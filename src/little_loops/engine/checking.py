@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from little_loops.engine.action_process import Workplace, inherited
@@ -75,12 +75,16 @@ def run_checks(
     project: str,
     environ: Mapping[str, str],
     stop: StopFlag | None = None,
+    translate: Callable[[str], str] = str,
 ) -> Checked:
-    """Run these shell checks in `project`, which may be a copy, until one fails."""
+    """Run these shell checks in `project`, which may be a copy, until one fails.
+
+    `translate` replaces the paths in their texts: those of the project by those of the copy.
+    """
     machine = check_machine(loop, tuple(checks))
     with tempfile.TemporaryDirectory(prefix="ll-check-") as directory:
         at = Workplace(project, directory, inherited(environ), stop)
-        world = CheckWorld(machine, at)
+        world = CheckWorld(machine, at, translate)
         now = world.clock.now()
         run = new_run(machine, f"check-{os.urandom(8).hex()}", now)
         run, ending = drive(machine, run, Started(now), world)
@@ -101,7 +105,7 @@ def run_checks_in_copy(
 
     The store and the copy are temporary, so that runs of the project do not have to wait.
     """
-    from little_loops.trees.copies import CLEAN, CleanCopy  # only loops that want a copy need it
+    from little_loops.trees.copies import CleanCopy  # only loops that want a copy need it
     from little_loops.trees.git import find_git
     from little_loops.trees.store import TreeStore
 
@@ -112,7 +116,8 @@ def run_checks_in_copy(
         copy = CleanCopy(store, rules, home)
         with copy.held():
             path = copy.lay_out(taken.project, taken.guard, links=loop.evidence.setup is None)
-            checked = _after_setup(loop, checks, path, {**environ, CLEAN: "1"}, stop)
+            at = Workplace(path, path, copy.environment(environ), stop)
+            checked = _after_setup(loop, checks, at, copy.translate)
     there, here = copy.whole.copy, copy.whole.real
     named = tuple(one._replace(output=one.output.replace(there, here)) for one in checked.checks)
     return checked._replace(checks=named, reason=checked.reason.replace(there, here))
@@ -121,17 +126,16 @@ def run_checks_in_copy(
 def _after_setup(
     loop: FSMLoop,
     checks: Sequence[str],
-    path: str,
-    environ: Mapping[str, str],
-    stop: StopFlag | None,
+    at: Workplace,
+    translate: Callable[[str], str],
 ) -> Checked:
     """Run `setup` first, as if it were a check; if it fails, the checks prove nothing."""
     setup = loop.evidence.setup
     if setup is None:
-        return run_checks(loop, checks, path, environ, stop)
+        return run_checks(loop, checks, at.project, at.environ, at.stop, translate)
     state = StateConfig(action=setup, action_type="shell", check=True)
     loop = loop._replace(states={SETUP: state, **loop.states})
-    checked = run_checks(loop, (SETUP, *checks), path, environ, stop)
+    checked = run_checks(loop, (SETUP, *checks), at.project, at.environ, at.stop, translate)
     if checked.answer == "fail" and checked.checks[-1].state == SETUP:
         return checked._replace(answer="error", reason="`setup` failed in the clean copy")
     return checked
@@ -140,9 +144,12 @@ def _after_setup(
 class CheckWorld:
     """A world with real processes that stores nothing permanently."""
 
-    def __init__(self, machine: FSMLoop, at: Workplace) -> None:
+    def __init__(
+        self, machine: FSMLoop, at: Workplace, translate: Callable[[str], str] = str
+    ) -> None:
         self.machine = machine
         self.at = at
+        self.translate = translate
         self.clock = RunClock()
         self.checks: list[CheckRun] = []
 
@@ -172,7 +179,7 @@ class CheckWorld:
         filled = fill(command, self._values(run))
         if isinstance(filled, str):
             return ActionEnded(self.clock.now(), Result(None, 0, failure=filled))
-        acted = run_shell(self.at, run, command, filled)
+        acted = run_shell(self.at, run, command, filled.translated(self.translate))
         if self.at.stop is not None and self.at.stop.signal is not None:
             return StopAsked(self.clock.now(), self.at.stop.signal)
         return ActionEnded(self.clock.now(), *acted[:3])

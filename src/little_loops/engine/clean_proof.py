@@ -145,6 +145,8 @@ def _in_copy(
     with copy.held():
         path = copy.lay_out(taken.project, taken.guard)
         env = copy.environment(inherited(environ))
+        script = copy.translate(trial.check.script)
+        trial = trial._replace(check=trial.check._replace(script=script))
         there = trial.ask("in a clean copy", path, env)
         if there.verdict != here.verdict:
             words = f"the check {_verb_for(here)} here and {_verb_for(there)} in a clean copy"

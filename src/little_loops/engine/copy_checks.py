@@ -69,14 +69,15 @@ def _run_held(
     there = at._replace(project=path)
     env = copy.environment(environment(at, run, job, filled.env))
     if wanted.setup is not None:
-        if (failed := _set_up(there, command, wanted.setup, env)) is not None:
+        setup = copy.translate(wanted.setup)
+        if (failed := _set_up(there, command, setup, env)) is not None:
             return ActionOutcome(failed)
         _bound(trees, at)
         copy.lay_out_protected(wanted.project, wanted.reference, existing_only=existing_only)
     before = copy.differing()
     streams = Streams(at, job)
     shown = PathTranslator(streams, copy.whole.copy, copy.whole.real)
-    argv = [command.shell, "-c", filled.text]
+    argv = [command.shell, "-c", copy.translate(filled.text)]
     plan = ((SIGTERM, job.kill_grace_s),)
     ended = run_program(there, job, argv, env, shown, plan=plan)
     shown.close()

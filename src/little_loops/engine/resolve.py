@@ -9,7 +9,7 @@ Not here: the rules for values in shell scripts (`render`), running (`shell_acti
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -56,6 +56,11 @@ class Filled(NamedTuple):
     text: str
     env: dict[str, str]
     inputs: Mapping[str, Any] = {}
+
+    def translated(self, translate: Callable[[str], str]) -> Filled:
+        """Return the same action with the paths in its texts replaced."""
+        env = {name: translate(text) for name, text in self.env.items()}
+        return self._replace(text=translate(self.text), env=env)
 
 
 class Values:

@@ -38,7 +38,7 @@ from little_loops.trees.content import CHUNK, READ, Bounds, Intake
 from little_loops.trees.copy_git import CopyRepository
 from little_loops.trees.copy_plan import Content, Layout, Place, Planner
 from little_loops.trees.files import COPIES
-from little_loops.trees.git import Git
+from little_loops.trees.git import REPOSITORY_VARIABLES, Git
 from little_loops.trees.objects import object_id
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.reading import read_objects
@@ -193,14 +193,21 @@ class CleanCopy:
     def is_protected(self, path: str) -> bool:
         return self._planner.is_protected(path)
 
-    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment for a check: paths of the project are replaced by those of the
-        copy, and git's own variables are removed."""
+    def translate(self, text: str) -> str:
+        """Replace the paths of the project by those of the copy."""
         real, copy = os.fsencode(self.whole.real), os.fsencode(self.whole.copy)
+        return os.fsdecode(replace_path(os.fsencode(text), real, copy))
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment for a check: it names the copy instead of the project, and no
+        repository.
+
+        In a git hook, git's variables name the repository, and even an index to commit from.
+        """
         found = {
-            name: os.fsdecode(replace_path(os.fsencode(text), real, copy))
+            name: self.translate(text)
             for name, text in environ.items()
-            if not name.startswith("GIT_")
+            if name not in REPOSITORY_VARIABLES
         }
         return {**found, CLEAN: "1"}
 
