@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -213,3 +214,12 @@ def test_a_turn_of_the_relay_that_leaves_nothing_is_no_success(
 
 def test_every_example_is_caught_in_a_lie_by_some_row():
     assert {str(row.values[0]) for row in LIES} == set(NAMES)
+
+
+def test_the_tests_of_the_examples_pass_and_take_every_transition(tmp_path):
+    project = Project(tmp_path)
+    shutil.copytree(EXAMPLES, project.root / ".loops", dirs_exist_ok=True)
+    done = project.ll("test", "--require-coverage")
+    assert done.returncode == 0, done.stdout + done.stderr
+    tested = {path.name.removesuffix(".test.yaml") for path in EXAMPLES.glob("tests/*.test.yaml")}
+    assert tested == set(NAMES)

@@ -27,6 +27,7 @@ from little_loops.authoring.fields.kinds import (
     Name,
     Num,
     OneOf,
+    OtherKind,
     Part,
     Pattern,
     Plain,
@@ -57,6 +58,7 @@ from little_loops.authoring.fields.table import (
     TASK,
     TRANSITIONS,
 )
+from little_loops.authoring.loop_tests import EXPECT, FILE, OUTCOME, TEST
 from little_loops.authoring.paradigms.relay import DEFAULT_TURNS
 from little_loops.cli.topics import CONDITION_HELP
 from little_loops.fsm.schema import RESERVED_WORDS
@@ -66,6 +68,8 @@ from tools.markdown import code, sentence, table
 
 
 def kind_text(kind: Kind) -> str:
+    if isinstance(kind, OtherKind):
+        return kind.words
     return _KINDS[type(kind)](kind)
 
 
@@ -333,3 +337,50 @@ def _source(of: Table) -> Iterator[str]:
     field = of.by_name["source"]
     yield f"Every condition can have a `source`: {field.help}."
     yield f"Default: {field.default}. Example: `source: {field.example}`."
+
+
+# ── the page of test files ─────────────────────────────────────────────────────────────────────
+
+TESTS_INTRO = """\
+A test file says what the actions of a loop do, and how its run ends. Test files are `.loops/tests/NAME.test.yaml`; `ll-loop test` runs
+them, and [test your loop](../howto/test-your-loop.md) shows how. `ll-loop schema --tests` prints the format as a JSON Schema.
+
+```yaml
+loop: fix-types
+tests:
+  - name: two rounds are enough
+    given:
+      check: [{exit: 1, output: "3 errors"}, 0]
+      fix: {agent: success, changes: [src/a.py], cost_usd: 0.4}
+    expect: {status: completed, path: [check, fix, check, done], iterations: 2}
+```
+"""
+
+TEST_NOTES = """\
+- Each state uses its outcomes in order, and the last one repeats. If a state runs its action and the test gives it no outcome, the test fails.
+- Where a file has no `changes`, every action except a check changes a file of its own. `changes: []` means that nothing changed.
+- A check that runs again in a clean copy gives the same result there. A check that runs again in the project uses its next outcome.
+- Time passes only by `takes` and by waits, which are over at once.
+- A loop with `maintain` is tested up to the end of its first cycle.
+- In a relay, give outcomes to `turn`, `settle` (such as `{verdict: implemented}`) and `check`.
+"""
+
+OUTCOME_INTRO = """\
+A number is an exit code: `1` is `{exit: 1}`. For a state that runs an agent, `0` is `{agent: success}` and any other number
+`{agent: failed}`. An action ends in one way, so a mapping has at most one of `exit`, `signal`, `timeout` and `agent`.
+"""
+
+
+def test_files_page() -> Iterator[str]:
+    for line in _test_files():  # names and times are explained with the fields of loops
+        yield line.replace("](#names)", "](fields.md#names)").replace(
+            "](#times)", "](fields.md#times)"
+        )
+
+
+def _test_files() -> Iterator[str]:
+    yield from ("# Test files", "", *TESTS_INTRO.splitlines(), "", *fields_table(FILE.fields))
+    yield from ("## A test", "", *fields_table(TEST.fields), *TEST_NOTES.splitlines(), "")
+    yield from ("## An outcome", "", *OUTCOME_INTRO.splitlines(), "")
+    yield from (*fields_table(OUTCOME.fields), "## What to expect", "")
+    yield from ("Only the fields that a test has are compared.", "", *fields_table(EXPECT.fields))

@@ -36,7 +36,8 @@ def test_the_wrong_file_has_this_mistake_and_no_other_and_the_right_one_none(
 
 
 def test_only_what_needs_another_file_or_a_huge_one_is_not_shown() -> None:
-    assert [code.code for code in CODES if code not in SHOWN] == [
+    loops = [code for code in CODES if not code.code.startswith("LL5")]  # those are of test files
+    assert [code.code for code in loops if code not in SHOWN] == [
         "LL314",
         "LL420",
         "LL421",

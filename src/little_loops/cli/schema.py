@@ -6,8 +6,8 @@ import json
 import sys
 from collections.abc import Sequence
 
-from little_loops.authoring.fields.schema_json import schema
-from little_loops.cli.options import Args
+from little_loops.authoring.fields.schema_json import schema, test_schema
+from little_loops.cli.options import Args, flag
 from little_loops.errors import OK
 
 
@@ -17,10 +17,10 @@ class SchemaArgs(
     summary="Print the JSON Schema of loop files.",
     examples=[("ll-loop schema > loop.schema.json", "for an editor")],
 ):
-    pass
+    tests: bool = flag("print that of test files instead")
 
 
 def main(argv: Sequence[str]) -> int:
-    SchemaArgs.read(argv)
-    sys.stdout.write(json.dumps(schema(), indent=2) + "\n")
+    args = SchemaArgs.read(argv)
+    sys.stdout.write(json.dumps(test_schema() if args.tests else schema(), indent=2) + "\n")
     return OK

@@ -15,7 +15,15 @@ from little_loops.definitions.settings import LARGEST, host_given, settled
 from little_loops.errors import DefinitionError, Problem, UnknownLoop, UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
-from little_loops.runs.project import LOOPS, files_named, loop_files, path_in_project, resolve
+from little_loops.runs.project import (
+    LOOPS,
+    TEST_SUFFIXES,
+    TESTS,
+    files_named,
+    loop_files,
+    path_in_project,
+    resolve,
+)
 from little_loops.system.plain_files import read_plain
 
 COMPILED_MARK = b"# compiled from "
@@ -39,8 +47,18 @@ def read_definition(path: str) -> Definition:
         raw = read_plain(path, LARGEST + 1)  # one byte more tells that it is too large
     except OSError as error:
         raise UsageError(f"cannot read `{shown_path(path)}`: {error.strerror}") from error
+    if path.endswith(TEST_SUFFIXES):
+        return _misplaced_test(path)
     stem = os.path.splitext(os.path.basename(path))[0]
     return load(raw, shown_path(path), stem)
+
+
+def _misplaced_test(path: str) -> Definition:
+    """Return the definition of a test file that lies where loops are."""
+    right = os.path.join(os.path.dirname(path), TESTS, os.path.basename(path))
+    message = f"`{shown_path(path)}` is a test file, not a loop"
+    help = f"move it to `{shown_path(right)}`"
+    return Definition(None, (Problem("LL506", message, help=help),), Places(Source("", ()), None))
 
 
 def shown_path(path: str) -> str:

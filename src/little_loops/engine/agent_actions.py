@@ -3,7 +3,7 @@
 The output of the action is the agent's own text: it is stored as the output, and only its signal
 lines count. The raw stream is stored beside it.
 
-Not here: the protocol of a CLI (`hosts`), what an outcome leads to (`hosts.base.WAYS`, `machine`).
+Not here: the protocol of a CLI (`hosts`), what an outcome leads to (`fsm.agent_outcomes`, `machine`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from little_loops.engine.action_process import (
 from little_loops.engine.drive import ActionOutcome
 from little_loops.engine.resolve import Filled
 from little_loops.errors import StorageError
+from little_loops.fsm.agent_outcomes import agent_exit_code
 from little_loops.fsm.commands import Job, RunAgent
 from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.spending import LOST
@@ -59,8 +60,6 @@ from little_loops.system.clock import wall_ms
 from little_loops.system.files import Folder
 from little_loops.system.output import LineSplitter
 
-EXIT_CODES = {"pass": 0, "fail": 1}
-ERROR_EXIT = 2
 STDERR_TAIL = 4096
 ANSWER_S = 10.0
 """How long a CLI may take to list its plugins."""
@@ -308,7 +307,7 @@ def _result(at: Workplace, command: RunAgent, raw: Result, outcome: Outcome) -> 
     return raw._replace(
         **kept_text(at, command.job, outcome.text),
         **kept_structured(at, command.job, outcome.structured),
-        exit_code=_exit_code(agent_result, outcome),
+        exit_code=agent_exit_code(agent_result, outcome.verdict),
         signal=None,
         agent=agent_result,
         kind=outcome.kind,
@@ -327,12 +326,6 @@ def _remaining(reset_ms: int | None) -> int | None:
     hammering."""
     past = reset_ms is not None and reset_ms + JUST_PASSED_MS < wall_ms()
     return None if past else reset_ms
-
-
-def _exit_code(agent_result: AgentResult, outcome: Outcome) -> int:
-    if agent_result == "success":
-        return EXIT_CODES.get(outcome.verdict or "pass", 0)
-    return EXIT_CODES["fail"] if agent_result == "fail" else ERROR_EXIT
 
 
 def _signal(notes: Notes, turn: AgentTurn, result: Result) -> ParsedSignal:

@@ -83,7 +83,7 @@ class Values:
 
     def for_process(self) -> Values:
         """Return the same values for a process environment, which has a size limit."""
-        return Values(self._loop, self._run, self._environ, self._run_dir, ARGUMENTS_BYTES)
+        return type(self)(self._loop, self._run, self._environ, self._run_dir, ARGUMENTS_BYTES)
 
     @cached_property
     def names(self) -> set[str]:

@@ -5,7 +5,7 @@ gives the same outcome as a live one. A `Host` is immutable and shared; a `Reade
 process. A reader never raises, whatever it reads: an agent CLI is a foreign program that changes
 weekly.
 
-`TRANSITIONS` is the one place that says where each kind of ending leads.
+`fsm.agent_outcomes` says where each kind of ending leads.
 
 Not here: starting, stopping and waiting (the caller does that, with `stop_plan`); consent; and
 signal lines: a reader passes on the main thread's text, and the caller looks for them in it.
@@ -20,6 +20,8 @@ from types import MappingProxyType
 from typing import Final, Literal, Protocol
 
 from little_loops.errors import UsageError
+from little_loops.fsm.agent_outcomes import TRANSITIONS as TRANSITIONS
+from little_loops.fsm.agent_outcomes import Kind as Kind
 from little_loops.fsm.schema import HOST_NAMES as HOST_NAMES
 from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.state import AgentResult, CutBy
@@ -153,27 +155,6 @@ HostEvent = Started | Activity | Done | Text | Usage | Retrying | AuthFailed
 
 # How it ended ---------------------------------------------------------------------------------
 
-Kind = Literal[
-    "cancelled",
-    "timed_out",
-    "not_started",
-    "unknown_command",
-    "command_failed",
-    "auth",
-    "billing",
-    "rate_limited",
-    "overloaded",
-    "context_exhausted",
-    "limit_reached",
-    "refused",
-    "bad_output",
-    "permission_denied",
-    "truncated",
-    "no_verdict",
-    "failed",
-    "success",
-]
-
 # `host`: we ended the process because the reader reported `AuthFailed`.
 Cut = CutBy | Literal["host"]
 
@@ -229,29 +210,6 @@ class Ended(NamedTuple):
     signal: int | None = None
     stderr_tail: str = ""
     cut_by: Cut = "none"
-
-
-# None: we ended the turn ourselves, and the engine knows why.
-TRANSITIONS: Final[Mapping[Kind, AgentResult | None]] = {
-    "cancelled": None,
-    "timed_out": None,
-    "not_started": "error",
-    "unknown_command": "error",
-    "command_failed": "error",
-    "auth": "auth",
-    "billing": "billing",
-    "rate_limited": "wait",
-    "overloaded": "wait",
-    "context_exhausted": "handoff",
-    "limit_reached": "fail",
-    "refused": "fail",
-    "bad_output": "fail",
-    "permission_denied": "fail",
-    "truncated": "error",
-    "no_verdict": "error",
-    "failed": "fail",
-    "success": "success",
-}
 
 
 class HostVerdict(NamedTuple):

@@ -43,6 +43,9 @@ def loops_of(root: str) -> str:
 
 
 SUFFIXES = (".yaml", ".yml")
+TESTS = "tests"
+"""The directory of test files, inside that of the loops."""
+TEST_SUFFIXES = (".test.yaml", ".test.yml")
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 LOOP_NAME = re.compile(_NAME)
 RUN_NAME = re.compile(f"{_NAME}(@{_NAME})?")

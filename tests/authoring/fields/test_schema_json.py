@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from little_loops.authoring.fields import table
 from little_loops.authoring.fields.schema_json import schema
+from little_loops.authoring.fields.schema_json import test_schema as make_test_schema
 from little_loops.authoring.load import load, load_data
 from little_loops.authoring.yaml.nodes import plain
 from little_loops.authoring.yaml.source import parse
@@ -165,3 +168,31 @@ def test_also_what_only_yaml_can_write(scalar: str) -> None:
     assert load(text, "x", "x").loop is not None
     assert root is not None
     VALIDATOR.validate(plain(root))
+
+
+# ── test files ─────────────────────────────────────────────────────────────────────────────────
+
+TEST_VALIDATOR = jsonschema.Draft202012Validator(make_test_schema())
+EXAMPLE_TESTS = sorted((Path(__file__).parents[3] / "examples/tests").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLE_TESTS, ids=lambda path: path.name)
+def test_the_schema_of_test_files_accepts_the_examples(path: Path) -> None:
+    TEST_VALIDATOR.validate(yaml.safe_load(path.read_text()))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"loop": "a"},
+        {"loop": "a", "tests": []},
+        {"loop": "a", "tests": [{"name": "b"}]},
+        {"loop": "a", "tests": [{"name": "b", "expect": {"staus": "x"}}]},
+        {"loop": "a", "tests": [{"name": "b", "given": {"c": "x"}, "expect": {"exit": 0}}]},
+        {"loop": "a", "tests": [{"name": "b", "given": {"c": []}, "expect": {"exit": 0}}]},
+        {"loop": "a", "tests": [{"name": "b", "kill": "once", "expect": {"exit": 0}}]},
+    ],
+)
+def test_an_editor_would_underline_in_a_test_file(wrong: Any) -> None:
+    jsonschema.Draft7Validator.check_schema(make_test_schema())
+    assert not TEST_VALIDATOR.is_valid(wrong)

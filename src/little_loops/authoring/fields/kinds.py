@@ -168,6 +168,16 @@ class Machine:
     """The states of a loop by their names."""
 
 
+class OtherKind:
+    """The base of kinds that only other files than loops have; each describes itself.
+
+    `words` is for people, `schema` for editors.
+    """
+
+    words = ""
+    schema: Mapping[str, object] = {}
+
+
 Kind = (
     Str
     | Plain
@@ -197,6 +207,7 @@ Kind = (
     | Command
     | Commands
     | Machine
+    | OtherKind
 )
 
 

@@ -10,8 +10,8 @@ one state (`check`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, ClassVar
 
 from little_loops.authoring.fields import read_conditions as conditions
 from little_loops.authoring.fields import read_states as states
@@ -109,6 +109,8 @@ READ: dict[type, Callable[..., Any]] = {
 class Reader:
     """Collects problems; one for each document."""
 
+    kinds: ClassVar[Mapping[type, Callable[..., Any]]] = READ
+
     def __init__(self, source: Source) -> None:
         self.source = source
         self.problems: list[Problem] = []
@@ -121,7 +123,7 @@ class Reader:
 
     def read(self, kind: Kind, node: Node, label: str) -> Any:
         """The value of a node that is to be of this kind, or INVALID."""
-        return READ[type(kind)](self, kind, node, label)
+        return self.kinds[type(kind)](self, kind, node, label)
 
     def record(self, node: Node, table: Table, where: str) -> Any:
         """The fields of a mapping by their names, as far as they can be read; or INVALID."""
@@ -160,7 +162,9 @@ class Reader:
                 given[field.name] = self.nothing(f"`{key.text}`", entry, field)
             else:
                 self._field = field
-                given[field.name] = READ[type(field.kind)](self, field.kind, value, f"`{key.text}`")
+                given[field.name] = self.kinds[type(field.kind)](
+                    self, field.kind, value, f"`{key.text}`"
+                )
         self._field = outer
         self.missing(node, table, given, where)
         # What is broken as YAML was reported before, and is no new problem here.

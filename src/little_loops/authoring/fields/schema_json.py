@@ -37,6 +37,7 @@ from little_loops.authoring.fields.kinds import (
     Name,
     Num,
     OneOf,
+    OtherKind,
     Part,
     Pattern,
     Plain,
@@ -116,6 +117,22 @@ def schema() -> Schema:
             "context": _named({}),
             "env": _named({"type": SCALAR}),
             **{_shared(field): _field(field) for field in _SHARED},
+        },
+    }
+
+
+def test_schema() -> Schema:
+    """The schema of test files."""
+    from little_loops.authoring.loop_tests import FILE, TABLES  # loops need none of it
+
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:little-loops:test:v{VERSION}",
+        "title": "tests of a loop of little-loops",
+        **_record(FILE),
+        "$defs": {
+            **{name: _record(table) for name, table in TABLES.items() if table is not FILE},
+            "duration_or_zero": _duration({"minimum": 0}),
         },
     }
 
@@ -228,6 +245,8 @@ def _named(value: Schema) -> Schema:
 
 
 def _kind(kind: Kind) -> Schema:
+    if isinstance(kind, OtherKind):
+        return dict(kind.schema)
     return _KINDS[type(kind)](kind)
 
 

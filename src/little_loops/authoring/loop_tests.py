@@ -1,0 +1,439 @@
+"""Test files: what the actions of a loop are to do, and how its run is to end.
+
+A test file is read like a loop file, along tables of fields, and all its problems are collected with
+their places. The loop must be known, because tests name its states.
+
+Not here: running a test (`engine.loop_tests`), finding test files (`definitions.test_files`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+from little_loops.authoring.fields.kinds import (
+    LARGEST_CODE,
+    LOOP_NAME,
+    Field,
+    Flag,
+    InProject,
+    ListOf,
+    Name,
+    Num,
+    OneOf,
+    OtherKind,
+    Plain,
+    Str,
+    Time,
+    Whole,
+    table,
+)
+from little_loops.authoring.fields.read_values import INVALID
+from little_loops.authoring.fields.reader import READ, Reader
+from little_loops.authoring.messages import listed, shown
+from little_loops.authoring.yaml.nodes import List, Map, Mark, Node, Text
+from little_loops.authoring.yaml.places import Source
+from little_loops.errors import Place, Problem
+from little_loops.fsm.actions import Action, Shell, action_of
+from little_loops.fsm.agent_outcomes import TRANSITIONS
+from little_loops.fsm.schema import FSMLoop, StateConfig
+from little_loops.fsm.state import Status
+from little_loops.fsm.values import author_context
+from little_loops.records import NamedTuple
+from little_loops.templates.render import TemplateError, Unresolved
+
+ANY_STATES = "..."
+EVERYWHERE = "everywhere"
+AGENT_KINDS = tuple(kind for kind, result in TRANSITIONS.items() if result is not None)
+STATUSES = tuple(status for status in get_args(Status) if status != "running")
+
+
+# ── a test as data ─────────────────────────────────────────────────────────────────────────────
+
+
+class Outcome(NamedTuple):
+    """What an action does in a test; `takes` is in seconds.
+
+    `changes` are the paths it changes; None: whatever such an action usually changes.
+    """
+
+    exit: int | None = None
+    output: str = ""
+    stderr: str = ""
+    signal: int | None = None
+    timeout: bool = False
+    agent: str | None = None
+    verdict: str | None = None
+    cost_usd: float | None = None
+    handoff: str | None = None
+    changes: tuple[str, ...] | None = None
+    takes: float = 0
+
+
+class Expectation(NamedTuple):
+    """How the run is to end; None means that any value will do."""
+
+    status: str | None = None
+    reason: str | None = None
+    exit: int | None = None
+    state: str | None = None
+    path: tuple[str, ...] | None = None
+    iterations: int | None = None
+    visits: Mapping[str, int] | None = None
+    cost_usd: float | None = None
+    captured: Mapping[str, str] | None = None
+    rendered: Mapping[str, str] | None = None
+    tampered: tuple[str, ...] | None = None
+
+
+class LoopTest(NamedTuple):
+    """One test; `place` is where its file defines it."""
+
+    name: str
+    given: Mapping[str, tuple[Outcome, ...]]
+    expect: Expectation
+    kill: bool = False
+    place: Place | None = None
+
+
+class LoopTestFile(NamedTuple):
+    """A test file, read: its tests if nothing is wrong with it, and all problems in file order."""
+
+    loop: FSMLoop | None
+    tests: tuple[LoopTest, ...]
+    problems: tuple[Problem, ...]
+
+
+FindLoop = Callable[[str], "FSMLoop | str"]
+"""Finds a loop by its name; a text says why there is none."""
+
+
+# ── the fields ─────────────────────────────────────────────────────────────────────────────────
+
+
+_OUTCOME_SCHEMAS = ({"type": "integer", "minimum": 0, "maximum": 255}, {"$ref": "#/$defs/outcome"})
+_OUTCOMES = {"type": "array", "minItems": 1, "items": {"anyOf": _OUTCOME_SCHEMAS}}
+_GIVEN = {"type": "object", "additionalProperties": {"anyOf": (*_OUTCOME_SCHEMAS, _OUTCOMES)}}
+_PATH = {"type": "array", "items": {"type": "string"}}
+_COUNTS = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}}
+_TEXTS = {"type": "object", "additionalProperties": {"type": "string", "pattern": r"\S"}}
+
+
+class Given(OtherKind):
+    """Outcomes by state: one, or a list of them."""
+
+    words = "mapping: state to [outcome](#an-outcome), or a list of them"
+    schema = _GIVEN
+
+
+class Path(OtherKind):
+    """The states of a run in order, or a list with `...` for any states."""
+
+    words = "list of states"
+    schema = _PATH
+
+
+class Counts(OtherKind):
+    """Numbers by state."""
+
+    words = "mapping: state to number"
+    schema = _COUNTS
+
+
+class Texts(OtherKind):
+    """Texts by the name of a state or a capture."""
+
+    words = "mapping: state or capture to text"
+    schema = _TEXTS
+
+
+class OwnTable(OtherKind):
+    """A mapping with the fields of a table of this module."""
+
+    def __init__(self, name: str, words: str) -> None:
+        self.name = name
+        self.words = words
+        self.schema = {"$ref": f"#/$defs/{name}"}
+
+
+OUTCOME = table(
+    "an outcome",
+    Field("exit", Whole(0, LARGEST_CODE), "exit code of the action", "0", "1"),
+    Field("output", Str(), "what it prints", "no output", '"3 errors"'),
+    Field("stderr", Str(), "what it prints on standard error", "no output"),
+    Field("signal", Whole(1, 64), "the signal that ends it", "none", "9"),
+    Field("timeout", Flag(), "whether it exceeds its `timeout`", "false"),
+    Field("agent", OneOf(AGENT_KINDS), "how the turn of an agent ends", "success", "rate_limited"),
+    Field("verdict", Plain(), "the verdict that an agent gives", "pass if one is needed", "fail"),
+    Field("cost_usd", Num(0), "what the turn of an agent costs", "0", "0.4"),
+    Field("handoff", Str(), "notes with which the action hands off", "none", "half done"),
+    Field(
+        "changes",
+        ListOf(InProject()),
+        "paths that it changes",
+        "one of its own; none for a check",
+        "[src/a.py]",
+    ),
+    Field("takes", Time(zero=True), "how long it runs", "0", "90s"),
+)
+EXPECT = table(
+    "`expect`",
+    Field("status", OneOf(STATUSES), "status of the run", example="completed"),
+    Field("reason", Plain(), "reason of its ending", example="max_iterations"),
+    Field("exit", Whole(0, LARGEST_CODE), "exit code of `ll-loop run`", example="0"),
+    Field("state", Plain(), "the last state", example="done"),
+    Field("path", Path(), "all states in order; `...` is any states", example="[check, ..., done]"),
+    Field("iterations", Whole(0), "number of iterations", example="2"),
+    Field("visits", Counts(), "how often states are entered", example="{fix: 2}"),
+    Field("cost_usd", Num(0), "cost of the run", example="0.8"),
+    Field("captured", Texts(), "outputs at the end", example='{check: "3 errors"}'),
+    Field(
+        "rendered",
+        Texts(),
+        "actions as they ran last, with their values; `...` is any text",
+        example='{fix: "Fix ... in src/"}',
+    ),
+    Field("tampered", ListOf(InProject()), "protected paths that were changed", example="[]"),
+)
+TEST = table(
+    "a test",
+    Field("name", Str(), "what the test shows", required=True, example="two rounds are enough"),
+    Field(
+        "given",
+        Given(),
+        "what the actions do, by state, in order; the last outcome repeats",
+        "{}",
+        "{check: [1, 0], fix: {agent: success}}",
+    ),
+    Field(
+        "expect",
+        OwnTable("expect", "[mapping](#what-to-expect)"),
+        "how the run ends",
+        required=True,
+        example="{status: completed}",
+    ),
+    Field(
+        "kill", OneOf((EVERYWHERE,)), "kill the run after each event and resume it", "not at all"
+    ),
+)
+FILE = table(
+    "a test file",
+    Field("loop", Name("loop", LOOP_NAME), "the loop to test", required=True, example="fix-types"),
+    Field(
+        "tests",
+        ListOf(OwnTable("test", "[test](#a-test)"), 1),
+        "the tests",
+        required=True,
+        example="[{name: …, given: {…}, expect: {…}}]",
+    ),
+)
+TABLES = {"outcome": OUTCOME, "expect": EXPECT, "test": TEST, "file": FILE}
+
+
+# ── reading ────────────────────────────────────────────────────────────────────────────────────
+
+
+def load_tests(text: str | bytes, file: str, find: FindLoop) -> LoopTestFile:
+    """Read a test file; nothing in it makes this raise."""
+    from little_loops.authoring.yaml.source import parse  # only here is YAML read
+
+    document = parse(text, file)
+    reader = LoopTestReader(document.source)
+    reader.problems.extend(document.problems)
+    root = document.root
+    if not isinstance(root, Map):
+        message = "a test file is a mapping with `loop` and `tests`"
+        mark = Mark(0, 0, 1) if root is None else root.mark
+        reader.note("LL501", message, mark, "see `ll-loop help tests`")
+        return LoopTestFile(None, (), tuple(reader.problems))
+    reader.loop = _loop(reader, root, find)
+    given = reader.record(root, FILE, "the test file")
+    tests = tuple(each for each in given.get("tests", ()) if isinstance(each, LoopTest))
+    _check_names(reader, tests)
+    return LoopTestFile(reader.loop, () if reader.problems else tests, in_order(reader.problems))
+
+
+class LoopTestReader(Reader):
+    """Reads a test file. `loop` is None if it is unknown: then nothing is said about states."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.loop: FSMLoop | None = None
+
+    def check_state(self, key: Text, known: Mapping[str, Any], what: str) -> bool:
+        """Return whether the loop has a state of that name; note a problem if not."""
+        if self.loop is None or key.text in known:
+            return True
+        message = f"loop `{self.loop.name}` has no {what} `{shown(key.text)}`"
+        self.note("LL502", message, key.mark, self.meant(key.text, known) or _known(known))
+        return False
+
+
+def _loop(reader: LoopTestReader, root: Map, find: FindLoop) -> FSMLoop | None:
+    name = root.get("loop")
+    if not isinstance(name, Text) or name.kind != "str":
+        return None
+    found = find(name.text)
+    if isinstance(found, str):
+        reader.note("LL503", found, name.mark, "`ll-loop list` shows the loops of this project")
+        return None
+    return found
+
+
+def _check_names(reader: Reader, tests: tuple[LoopTest, ...]) -> None:
+    seen: set[str] = set()
+    for test in tests:
+        if test.name in seen:
+            message = f"two tests are named `{shown(test.name)}`"
+            reader.problems.append(Problem("LL504", message, test.place, "rename one of them"))
+        seen.add(test.name)
+
+
+def _own_table(reader: LoopTestReader, kind: OwnTable, node: Node, label: str) -> Any:
+    given = reader.record(node, TABLES[kind.name], label if kind.name != "test" else "the test")
+    if given is INVALID:
+        return INVALID
+    if kind.name == "expect":
+        return _expectation(reader, node, given)
+    if "name" not in given or "expect" not in given:
+        return INVALID  # the problem has been noted
+    place = reader.source.place(node.mark)
+    return LoopTest(given["name"], given.get("given", {}), given["expect"], "kill" in given, place)
+
+
+def _expectation(reader: LoopTestReader, node: Node, given: dict[str, Any]) -> Any:
+    assert isinstance(node, Map)
+    if not node.entries:
+        message = "`expect` is empty, so the test cannot fail"
+        return reader.note("LL111", message, node.mark, "add `status: completed`")
+    state = node.get("state")
+    if isinstance(state, Text) and "state" in given:
+        reader.check_state(state, _states(reader), "state")
+    if "tampered" in given:
+        given["tampered"] = tuple(given["tampered"])
+    return Expectation(**given)
+
+
+def _given(reader: LoopTestReader, kind: Given, node: Node, label: str) -> Any:
+    if not isinstance(node, Map):
+        return reader.wrong(label, "a mapping of states and outcomes", node)
+    found: dict[str, tuple[Outcome, ...]] = {}
+    for key, value in node.entries:
+        if reader.check_state(key, _acting(reader), "state with an action named"):
+            found[key.text] = _outcomes(reader, key.text, value)
+    return found
+
+
+def _outcomes(reader: LoopTestReader, state: str, node: Node) -> tuple[Outcome, ...]:
+    items = node.items if isinstance(node, List) else (node,)
+    if not items:
+        reader.note("LL111", f"`{shown(state)}` is empty", node.mark, f"write `{shown(state)}: 0`")
+    outcomes = [_outcome(reader, state, item) for item in items]
+    return tuple(each for each in outcomes if each is not INVALID)
+
+
+def _outcome(reader: LoopTestReader, state: str, node: Node) -> Any:
+    label = f"`{shown(state)}`"
+    if isinstance(node, Text) and node.kind == "int":
+        code = reader.read(OUTCOME.by_name["exit"].kind, node, label)
+        return code if code is INVALID else Outcome(code)
+    if not isinstance(node, Map):
+        return reader.wrong(label, "an exit code, or a mapping such as `{exit: 1}`", node)
+    given = reader.record(node, OUTCOME, "an outcome")
+    if "changes" in given:
+        given["changes"] = tuple(given["changes"])
+    _check_outcome(reader, state, node, given)
+    return Outcome(**given)
+
+
+ENDS = ("exit", "signal", "timeout", "agent")
+"""The ways an action can end; each excludes the others."""
+FOR_AGENTS = ("agent", "verdict", "cost_usd")
+
+
+def _check_outcome(reader: LoopTestReader, state: str, node: Map, given: dict[str, Any]) -> None:
+    ends = [name for name in ENDS if name in given]
+    if len(ends) > 1:
+        message = f"an action ends in one way: {' and '.join(f'`{name}`' for name in ends)}"
+        reader.note("LL505", message, node.mark, "keep one of them")
+    config = _states(reader).get(state)
+    if config is None or not isinstance(action_in(reader.loop, config), Shell):
+        return
+    for key, _ in node.entries:
+        if key.text in FOR_AGENTS:
+            message = f"`{key.text}` is for agents, and `{shown(state)}` runs none"
+            reader.note("LL505", message, key.mark, "write `exit: 0` or `exit: 1`")
+
+
+def action_in(loop: FSMLoop | None, state: StateConfig) -> Action | None:
+    """Return the action of a state, or None if it is unknown until it runs."""
+    context = {} if loop is None else loop.context
+    try:
+        return action_of(state, author_context(context, state))
+    except (TemplateError, Unresolved):
+        return None
+
+
+def _path(reader: LoopTestReader, kind: Path, node: Node, label: str) -> Any:
+    if not isinstance(node, List):
+        return reader.wrong(label, "a list of states", node)
+    names = [item for item in node.items if isinstance(item, Text)]
+    if len(names) < len(node.items):
+        return reader.wrong(label, "a list of states", node)
+    for name in names:
+        if name.text != ANY_STATES:
+            reader.check_state(name, _states(reader), "state")
+    return tuple(name.text for name in names)
+
+
+def _counts(reader: LoopTestReader, kind: Counts, node: Node, label: str) -> Any:
+    return _by_name(reader, node, label, Whole(0), _states(reader))
+
+
+def _texts(reader: LoopTestReader, kind: Texts, node: Node, label: str) -> Any:
+    captures = {state.capture for state in _states(reader).values() if state.capture}
+    return _by_name(reader, node, label, Str(), {**_states(reader), **dict.fromkeys(captures)})
+
+
+def _by_name(
+    reader: LoopTestReader, node: Node, label: str, kind: Whole | Str, known: Mapping[str, Any]
+) -> Any:
+    if not isinstance(node, Map):
+        return reader.wrong(label, "a mapping of states", node)
+    found = {
+        key.text: reader.read(kind, value, f"`{shown(key.text)}`")
+        for key, value in node.entries
+        if reader.check_state(key, known, "state")
+    }
+    return {name: value for name, value in found.items() if value is not INVALID}
+
+
+LoopTestReader.kinds = {
+    **READ,
+    Given: _given,
+    Path: _path,
+    Counts: _counts,
+    Texts: _texts,
+    OwnTable: _own_table,
+}
+
+
+def _states(reader: LoopTestReader) -> Mapping[str, StateConfig]:
+    return {} if reader.loop is None else reader.loop.states
+
+
+def _acting(reader: LoopTestReader) -> Mapping[str, StateConfig]:
+    return {name: state for name, state in _states(reader).items() if state.action is not None}
+
+
+def _known(names: Mapping[str, Any]) -> str:
+    return f"known: {listed(names)}" if names else "it has none"
+
+
+def in_order(problems: list[Problem]) -> tuple[Problem, ...]:
+    """Return problems by their place; those without a place come first."""
+
+    def position(problem: Problem) -> tuple[int, int]:
+        return (0, 0) if problem.place is None else (problem.place.line, problem.place.column)
+
+    return tuple(sorted(dict.fromkeys(problems), key=position))

@@ -1,0 +1,117 @@
+"""`ll-loop test`: run the tests of loops, without running any of their actions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from little_loops.cli.options import OutputArgs, flag, operand, value
+from little_loops.definitions.loading import find_loop, read_definition, shown_path
+from little_loops.definitions.test_files import ReadTestFile, read_tests, tests_of
+from little_loops.engine.loop_tests import never_taken, run_tests
+from little_loops.errors import FAILED, OK, DefinitionError, UsageError
+from little_loops.runs.project import TESTS, find_project, loops_of
+from little_loops.system.plain_files import writing
+from little_loops.terminal.console import print_json, say
+from little_loops.terminal.tables import style_for
+from little_loops.terminal.test_report import (
+    FileReport,
+    Results,
+    coverage,
+    document,
+    dots,
+    failures,
+    junit,
+    summary,
+)
+
+
+class TestArgs(
+    OutputArgs,
+    verb="test",
+    summary="Run the tests of loops: `.loops/tests/*.test.yaml`.\n"
+    "The machine is real; the results of its actions come from the test.\n"
+    "Nothing is started or written, and no time passes.",
+    examples=[
+        ("ll-loop test", "all tests of this project"),
+        ("ll-loop test fix-types -k auth", "those of one loop with `auth` in their names"),
+        ("ll-loop test --junit tests.xml", "for a CI system"),
+    ],
+):
+    loops: Sequence[str] = operand(
+        "names or files of loops; default: all of them", many=True, default=(), metavar="LOOP"
+    )
+    all: bool = flag("test all loops, which is the default")
+    word: str | None = value("only tests with WORD in their names", "-k", metavar="WORD")
+    junit: str | None = value("also write the results as JUnit XML", metavar="FILE")
+    require_coverage: bool = flag("fail if there is a transition that no test takes")
+
+
+def main(argv: Sequence[str]) -> int:
+    args = TestArgs.read(argv)
+    root = find_project(os.getcwd())
+    results = _run(_read(args, root), args.word, os.environ)
+    if args.junit is not None:
+        with writing(args.junit) as stream:
+            stream.write(junit(results).encode())
+    if args.json:
+        print_json(document(results))
+    elif args.quiet < 2:
+        _show(results, args)
+    lacks = args.require_coverage and bool(results.never_taken)
+    return FAILED if results.failed or lacks else OK
+
+
+def _read(args: TestArgs, root: str) -> list[ReadTestFile]:
+    """Return the test files of the loops that were asked for. Raises `DefinitionError`."""
+    names = {_name(each, root) for each in args.loops}
+    files = read_tests(tests_of(root), root, os.environ)
+    if problems := [problem for file in files for problem in file.content.problems]:
+        raise DefinitionError(problems)
+    found = [file for file in files if not names or _loop_name(file) in names]
+    missing = names - {_loop_name(file) for file in found}
+    if not found or missing:
+        where = shown_path(os.path.join(root, loops_of(root), TESTS))
+        what = f"`{min(missing)}` has no tests" if missing else "this project has no tests"
+        raise UsageError(what, f"write them to `{where}/NAME.test.yaml`")
+    return found
+
+
+def _name(argument: str, root: str) -> str:
+    loop = read_definition(find_loop(argument, root)).loop
+    return argument if loop is None else loop.name
+
+
+def _loop_name(file: ReadTestFile) -> str:
+    return "" if file.content.loop is None else file.content.loop.name
+
+
+def _run(files: Sequence[ReadTestFile], word: str | None, environ: Mapping[str, str]) -> Results:
+    reports = []
+    for path, content in files:
+        assert content.loop is not None, "a test file without problems has a loop"
+        tests = [each for each in content.tests if word is None or word in each.name]
+        reports.append(FileReport(path, content.loop, run_tests(content.loop, tests, environ)))
+    loops = {file.loop.name: file.loop for file in reports}
+    missed = [
+        (name, each)
+        for name, loop in loops.items()
+        for each in never_taken(loop, [r for f in reports if f.loop is loop for r in f.reports])
+    ]
+    return Results(tuple(reports), tuple(missed if word is None else ()))
+
+
+def _show(results: Results, args: TestArgs) -> None:
+    style = style_for(sys.stdout, args.color)
+    width = max((len(file.path) for file in results.files if file.reports), default=0)
+    if not args.quiet:
+        for file in results.files:
+            if file.reports:
+                say(dots(file, width))
+    for line in failures(results, style):
+        say(line)
+    if not args.quiet or args.require_coverage:
+        for line in coverage(results, style):
+            say(line)
+    say(f"\n{summary(results)}" if not args.quiet else summary(results))

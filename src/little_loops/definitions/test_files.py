@@ -1,0 +1,62 @@
+"""The test files of a project: `.loops/tests/*.test.yaml`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from little_loops.authoring.loop_tests import LoopTestFile, load_tests
+from little_loops.definitions.loading import find_loop, read_definition, shown_path
+from little_loops.definitions.settings import LARGEST, settled
+from little_loops.errors import UsageError
+from little_loops.fsm.schema import FSMLoop
+from little_loops.records import NamedTuple
+from little_loops.runs.project import TEST_SUFFIXES, TESTS, loops_of
+from little_loops.system.plain_files import read_plain
+
+
+class ReadTestFile(NamedTuple):
+    path: str
+    content: LoopTestFile
+
+
+def tests_of(root: str) -> list[str]:
+    """Return the test files of a project, sorted by name."""
+    directory = os.path.join(root, loops_of(root), TESTS)
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        return []
+    return [os.path.join(directory, name) for name in names if name.endswith(TEST_SUFFIXES)]
+
+
+def read_tests(paths: Iterable[str], root: str, environ: Mapping[str, str]) -> list[ReadTestFile]:
+    """Read test files. Problems are in the result; raises `UsageError` if one cannot be read."""
+
+    @cache  # several files may test one loop
+    def find(name: str) -> FSMLoop | str:
+        return _find(name, root, environ)
+
+    return [
+        ReadTestFile(shown_path(path), load_tests(_read(path), shown_path(path), find))
+        for path in paths
+    ]
+
+
+def _read(path: str) -> bytes:
+    try:
+        return read_plain(path, LARGEST + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read `{shown_path(path)}`: {error.strerror}") from error
+
+
+def _find(name: str, root: str, environ: Mapping[str, str]) -> FSMLoop | str:
+    """Return the loop of that name with the project's settings, or why there is none."""
+    try:
+        definition = read_definition(find_loop(name, root))
+    except UsageError as error:
+        return error.message
+    if definition.loop is None:
+        return f"loop `{name}` has errors; `ll-loop validate {name}` shows them"
+    return settled(definition, root, environ)

@@ -1,0 +1,320 @@
+"""Run the tests of a loop: the real machine with the outcomes that a test gives.
+
+Not here: reading test files (`authoring.loop_tests`), printing (`terminal.test_report`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from little_loops.authoring.loop_tests import ANY_STATES, Expectation, LoopTest, Outcome
+from little_loops.engine.scripted import Answer, Ran, ScriptedWorld, resume_after, start
+from little_loops.engine.scripted_trees import ScriptedTrees
+from little_loops.errors import LittleLoopsError
+from little_loops.fsm.agent_outcomes import TRANSITIONS, agent_exit_code
+from little_loops.fsm.commands import RunAction, RunAgent, RunBuiltin, RunShell
+from little_loops.fsm.conditions import VERDICT_MARK
+from little_loops.fsm.events import (
+    KINDS,
+    ActionComplete,
+    ActionStart,
+    Entry,
+    StateEnter,
+    Tampered,
+    TransitionTaken,
+)
+from little_loops.fsm.schema import FSMLoop, transitions
+from little_loops.fsm.signal_detector import HANDOFF_SIGNAL, SignalDetector
+from little_loops.fsm.state import LoopState, Result, SignalLine
+from little_loops.fsm.waits import to_ms
+from little_loops.records import NamedTuple
+
+FAILED_EXIT = "failed"
+PREPARED = {
+    "resume_phase": 1,
+    "phases_total": "",
+    "handoff_path": "",
+    "iteration": 1,
+    "session_id": "sess_test",
+    "plan_path": "plan.md",
+    "metadata_path": ".return-meta.json",
+    "check_output": "",
+    "check_log": "",
+    "started_ns": 0,
+}
+"""What a relay tells each turn of a test."""
+_NAME_OF = {kind: name for name, kind in KINDS.items()}
+
+
+class TakenTransition(NamedTuple):
+    """A transition of a loop: from which state, by which field, to which state."""
+
+    state: str
+    field: str
+    target: str
+
+
+class Difference(NamedTuple):
+    """What a test expected of a run, and what it got; `what` is the field of `expect`."""
+
+    what: str
+    expected: object
+    got: object
+
+
+class Report(NamedTuple):
+    """The result of one test.
+
+    `problem` says why it could not run to its end, `message` is that of the run's ending.
+    """
+
+    test: LoopTest
+    differences: tuple[Difference, ...] = ()
+    problem: str | None = None
+    message: str = ""
+    taken: frozenset[TakenTransition] = frozenset()
+
+    @property
+    def passed(self) -> bool:
+        return not self.differences and self.problem is None
+
+
+class NoOutcome(LittleLoopsError):
+    """A state runs its action, and the test does not say what happens."""
+
+
+# ── outcomes ───────────────────────────────────────────────────────────────────────────────────
+
+
+class GivenScript:
+    """The outcomes of a test. Each state has its own list, whose last item repeats.
+
+    A check that runs again in a clean copy gives the same result there.
+    """
+
+    def __init__(self, given: Mapping[str, Sequence[Outcome]], log: Iterable[Entry] = ()) -> None:
+        self.given = given
+        self.rendered: dict[str, str] = {}
+        self._used = Counter(_used_in(log))
+
+    def answer(self, run: LoopState, command: RunAction, text: str) -> Answer:
+        state = run.current_state
+        self.rendered[state] = text
+        outcomes = self.given.get(state)
+        if not outcomes:
+            return _default(state, command)
+        if isinstance(command, RunShell) and command.copy is not None:
+            return _answer(command, _nth(outcomes, self._used[state] - 1))
+        self._used[state] += 1
+        return _answer(command, _nth(outcomes, self._used[state] - 1))
+
+
+def _default(state: str, command: RunAction) -> Answer:
+    """Return what a built-in action does; of others a test has to say it."""
+    match command:
+        case RunBuiltin(name="relay.prepare"):
+            return Answer(Result(0, 0, f"{VERDICT_MARK} ready", structured=PREPARED))
+        case RunBuiltin(name="relay.report"):
+            return Answer(Result(0, 0))
+        case RunBuiltin():
+            outcome = "{verdict: implemented}"
+        case _:
+            outcome = "0"
+    raise NoOutcome(f"`{state}` runs its action", f"add `{state}: {outcome}` to `given`")
+
+
+def _nth(outcomes: Sequence[Outcome], index: int) -> Outcome:
+    return outcomes[max(0, min(index, len(outcomes) - 1))]
+
+
+def _used_in(log: Iterable[Entry]) -> Iterator[str]:
+    """Yield the state of each outcome that a log has used up."""
+    place = "here"
+    for entry in log:
+        match entry.event:
+            case ActionStart():
+                place = entry.event.place
+            case ActionComplete() if place == "here":
+                yield entry.event.state
+
+
+def _answer(command: RunAction, outcome: Outcome) -> Answer:
+    takes_ms = to_ms(outcome.takes)
+    line = _signal_line(outcome)
+    if outcome.timeout:
+        result = Result(None, command.job.deadline_ms or takes_ms, cut_by="action")
+    elif outcome.signal is not None:
+        result = Result(None, takes_ms, signal=outcome.signal)
+    elif isinstance(command, RunAgent):
+        result = _agent_result(command, outcome, takes_ms)
+        if result.agent == "handoff" and line is None:
+            line = SignalLine(HANDOFF_SIGNAL.name, "")
+    else:
+        result = Result(outcome.exit or 0, takes_ms)
+    output = outcome.output
+    if isinstance(command, RunBuiltin) and outcome.verdict is not None:
+        output = f"{VERDICT_MARK} {outcome.verdict}"
+    texts = result._replace(output=output, stderr=outcome.stderr)
+    return Answer(texts, line, outcome.changes)
+
+
+def _agent_result(command: RunAgent, outcome: Outcome, takes_ms: int) -> Result:
+    kind = outcome.agent or (FAILED_EXIT if outcome.exit else "success")
+    agent = TRANSITIONS[kind] or "error"  # type: ignore[index]
+    verdict = outcome.verdict
+    if verdict is None and agent == "success" and command.words is not None:
+        verdict = command.words[0]
+    return Result(
+        agent_exit_code(agent, verdict),
+        takes_ms,
+        agent=agent,
+        kind=kind,
+        reason=f"the test says `{kind}`",
+        verdict=verdict,
+        session_id=command.session_id,
+        cost_usd=outcome.cost_usd or 0.0,
+    )
+
+
+def _signal_line(outcome: Outcome) -> SignalLine | None:
+    if outcome.handoff is not None:
+        return SignalLine(HANDOFF_SIGNAL.name, outcome.handoff)
+    found = SignalDetector().detect_first(outcome.output)
+    return None if found is None else SignalLine(found.signal_type, found.payload or "")
+
+
+# ── a test ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def run_tests(
+    loop: FSMLoop, tests: Iterable[LoopTest], environ: Mapping[str, str]
+) -> tuple[Report, ...]:
+    """Run tests. A loop that starts over (`maintain`) is tested up to the end of its first cycle."""
+    loop = loop._replace(maintain=False)
+    trees = ScriptedTrees.of(loop)
+    return tuple(_run_test(ScriptedWorld(loop, environ, trees), test) for test in tests)
+
+
+def _run_test(world: ScriptedWorld, test: LoopTest) -> Report:
+    script = GivenScript(test.given)
+    try:
+        ran = start(world, script)
+        found = tuple(_differences(test.expect, ran, script.rendered))
+        problem = _killed_everywhere(ran, test) if test.kill and not found else None
+    except NoOutcome as missing:
+        return Report(test, problem=f"{missing.message}; {missing.help}", taken=_taken(world.log))
+    return Report(test, found, problem, ran.ending.message, _taken(world.log))
+
+
+def _killed_everywhere(ran: Ran, test: LoopTest) -> str | None:
+    """Kill the run after each event but the last, and resume it. Return the first difference."""
+    log = ran.world.log
+    for count in range(1, len(log)):
+        again = resume_after(ran, count, GivenScript(test.given, log[:count]))
+        if _ending_text(again) != _ending_text(ran):
+            at = _NAME_OF[type(log[count - 1].event)]
+            return (
+                f"killed after event {count} (`{at}`) and resumed, the run ends "
+                f"{_ending_text(again)}, not {_ending_text(ran)}"
+            )
+    return None
+
+
+def _ending_text(ran: Ran) -> str:
+    return f"as {ran.ending.status} ({ran.ending.reason}) in `{ran.run.current_state}`"
+
+
+def _differences(
+    expect: Expectation, ran: Ran, rendered: Mapping[str, str]
+) -> Iterator[Difference]:
+    path = path_of(ran.world.log)
+    got = {
+        "status": ran.ending.status,
+        "reason": ran.ending.reason,
+        "exit": ran.ending.exit_code,
+        "state": ran.run.current_state,
+        "iterations": ran.run.iteration,
+        "cost_usd": round(sum(cost.cost_usd for cost in ran.run.costs.values()), 6),
+        "tampered": _tampered(ran.world.log),
+    }
+    for what, value in got.items():
+        expected = getattr(expect, what)
+        if expected is not None and expected != value:
+            yield Difference(what, expected, value)
+    if expect.path is not None and not follows(path, expect.path):
+        yield Difference("path", expect.path, path)
+    yield from _by_name("visits", expect.visits, Counter(path), 0)
+    outputs = {name: result.output for name, result in ran.run.captured.items()}
+    yield from _by_name("captured", expect.captured, outputs, None)
+    for name, text in (expect.rendered or {}).items():
+        if not _reads(rendered.get(name), text):
+            yield Difference(f"rendered.{name}", text, rendered.get(name))
+
+
+def _by_name(
+    what: str, expected: Mapping[str, object] | None, got: Mapping[str, object], none: object
+) -> Iterator[Difference]:
+    for name, value in (expected or {}).items():
+        if got.get(name, none) != value:
+            yield Difference(f"{what}.{name}", value, got.get(name, none))
+
+
+def _reads(text: str | None, expected: str) -> bool:
+    """Return whether a text is as expected, where `...` stands for anything."""
+    pattern = ".*".join(map(re.escape, expected.split(ANY_STATES)))
+    return text is not None and re.fullmatch(pattern, text, re.DOTALL) is not None
+
+
+def follows(path: Sequence[str], expected: Sequence[str]) -> bool:
+    """Return whether a path is as expected, where `...` stands for any states, or none."""
+    reached = {0}  # positions in `expected` that the path so far can be at
+    for state in (*path, None):
+        reached = _past_gaps(reached, expected)
+        if state is None:
+            break
+        reached = {
+            at if expected[at] == ANY_STATES else at + 1
+            for at in reached
+            if at < len(expected) and expected[at] in (state, ANY_STATES)
+        }
+    return len(expected) in reached
+
+
+def _past_gaps(reached: set[int], expected: Sequence[str]) -> set[int]:
+    found = set(reached)
+    for at in range(len(expected)):
+        if at in found and expected[at] == ANY_STATES:
+            found.add(at + 1)
+    return found
+
+
+# ── what a run did ─────────────────────────────────────────────────────────────────────────────
+
+
+def path_of(log: Iterable[Entry]) -> tuple[str, ...]:
+    """Return the states that a run entered, in order."""
+    return tuple(entry.event.state for entry in log if isinstance(entry.event, StateEnter))
+
+
+def _tampered(log: Iterable[Entry]) -> tuple[str, ...]:
+    found = (entry.event for entry in log if isinstance(entry.event, Tampered))
+    return tuple(dict.fromkeys(path for event in found for path in event.paths))
+
+
+def _taken(log: Iterable[Entry]) -> frozenset[TakenTransition]:
+    found = (entry.event for entry in log if isinstance(entry.event, TransitionTaken))
+    return frozenset(TakenTransition(event.from_, event.reason, event.to) for event in found)
+
+
+def never_taken(loop: FSMLoop, reports: Iterable[Report]) -> list[TakenTransition]:
+    """Return the transitions of a loop that no test takes, in the order of its states."""
+    taken = frozenset[TakenTransition]().union(*(report.taken for report in reports))
+    every = (
+        TakenTransition(name, each.reason, name if each.target == "$current" else each.target)
+        for name, state in loop.states.items()
+        if not state.terminal  # what follows is for a resume, after a person's review
+        for each in transitions(state).values()
+    )
+    return [each for each in dict.fromkeys(every) if each not in taken]

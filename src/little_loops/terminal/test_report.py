@@ -1,0 +1,183 @@
+"""What `ll-loop test` prints: a dot per test, each failure, and transitions that no test takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from little_loops.engine.loop_tests import Difference, Report, TakenTransition
+from little_loops.fsm.schema import FSMLoop
+from little_loops.records import NamedTuple
+from little_loops.reporting.escape import visible
+from little_loops.terminal.tables import Style
+
+ANY_STATES = "..."
+CONTEXT = 3
+"""How many states of a long path are shown before the first difference."""
+
+
+class FileReport(NamedTuple):
+    """The results of one test file."""
+
+    path: str
+    loop: FSMLoop
+    reports: tuple[Report, ...]
+
+
+class Results(NamedTuple):
+    """The results of all test files, and each loop's transitions that no test takes."""
+
+    files: tuple[FileReport, ...]
+    never_taken: tuple[tuple[str, TakenTransition], ...]
+
+    @property
+    def reports(self) -> list[Report]:
+        return [report for file in self.files for report in file.reports]
+
+    @property
+    def failed(self) -> int:
+        return sum(not report.passed for report in self.reports)
+
+
+def dots(file: FileReport, width: int) -> str:
+    """Return the line of a file: its name, and a character for each test."""
+    marks = "".join("." if report.passed else "F" for report in file.reports)
+    return f"{visible(file.path):<{width}}  {marks}"
+
+
+def failures(results: Results, style: Style) -> Iterator[str]:
+    for file in results.files:
+        for report in file.reports:
+            if not report.passed:
+                yield ""
+                yield from _failure(file, report, style)
+
+
+def _failure(file: FileReport, report: Report, style: Style) -> Iterator[str]:
+    title = f"{file.loop.name}: {visible(report.test.name, newlines=False)}"
+    yield style.tinted(f"{style.signs.bad} {title}")
+    line = report.test.place.line if report.test.place is not None else 1
+    yield f"  --> {visible(file.path)}:{line}"
+    for difference in report.differences:
+        yield from _difference(difference, style)
+    for text in (report.problem, report.differences and report.message):
+        if text:
+            yield f"  {visible(text, newlines=False)}"
+
+
+def _difference(difference: Difference, style: Style) -> Iterator[str]:
+    what, expected, got = difference
+    if what == "path":
+        yield from _paths(expected, got, style)  # type: ignore[arg-type]
+        return
+    yield f"  {what}: expected {_value(expected)}, got {_value(got)}"
+
+
+def _paths(expected: Sequence[str], got: Sequence[str], style: Style) -> Iterator[str]:
+    """Both paths, from shortly before their first difference."""
+    at = _first_difference(expected, got)
+    begin = max(0, at - CONTEXT)
+    arrow = f" {style.signs.to} "
+    yield f"  path: expected {_path_text(expected, begin, arrow)}"
+    yield f"             got {_path_text(got, begin, arrow)}"
+    before = arrow.join([*(["..."] if begin else []), *got[begin:at], ""])
+    yield f"                 {' ' * len(before)}^"
+
+
+def _first_difference(expected: Sequence[str], got: Sequence[str]) -> int:
+    for at, (wanted, state) in enumerate(zip_longest(expected, got)):
+        if wanted != state:
+            return at
+    return len(got)
+
+
+def _path_text(path: Sequence[str], begin: int, arrow: str) -> str:
+    return arrow.join([*(["..."] if begin else []), *path[begin:]]) or "nothing"
+
+
+def _value(value: object) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case str():
+            return f"`{visible(value, newlines=False)}`"
+        case tuple():
+            return ", ".join(map(_value, value)) or "none"
+        case _:
+            return str(value)
+
+
+def coverage(results: Results, style: Style) -> Iterator[str]:
+    if results.never_taken:
+        yield ""
+        yield "Transitions that no test takes:"
+    for loop, (state, field, target) in results.never_taken:
+        yield f"  {loop}: {state} {style.signs.to} {target} ({field})"
+
+
+def summary(results: Results) -> str:
+    count, failed = len(results.reports), results.failed
+    tests = f"{count} {'test' if count == 1 else 'tests'}"
+    return f"{tests}: {count - failed} passed" + (f", {failed} failed" if failed else "")
+
+
+# ── for programs ───────────────────────────────────────────────────────────────────────────────
+
+
+def document(results: Results) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "passed": len(results.reports) - results.failed,
+        "failed": results.failed,
+        "tests": [_as_dict(file, report) for file in results.files for report in file.reports],
+        "never_taken": [
+            {"loop": loop, "state": each.state, "field": each.field, "target": each.target}
+            for loop, each in results.never_taken
+        ],
+    }
+
+
+def _as_dict(file: FileReport, report: Report) -> dict[str, Any]:
+    place = report.test.place
+    return {
+        "loop": file.loop.name,
+        "name": report.test.name,
+        "file": file.path,
+        "line": 1 if place is None else place.line,
+        "passed": report.passed,
+        "differences": [each._asdict() for each in report.differences],
+        "problem": report.problem,
+    }
+
+
+def junit(results: Results) -> str:
+    """Return the results as JUnit's XML, which CI systems read."""
+    count, failed = len(results.reports), results.failed
+    lines = [
+        '<?xml version="1.0" encoding="utf-8"?>',
+        f'<testsuites tests="{count}" failures="{failed}">',
+    ]
+    for file in results.files:
+        bad = sum(not report.passed for report in file.reports)
+        name = quoteattr(_xml(file.path))
+        lines.append(f'  <testsuite name={name} tests="{len(file.reports)}" failures="{bad}">')
+        lines += [_case(file, report) for report in file.reports]
+        lines.append("  </testsuite>")
+    return "\n".join([*lines, "</testsuites>", ""])
+
+
+def _case(file: FileReport, report: Report) -> str:
+    name, loop = quoteattr(_xml(report.test.name)), quoteattr(_xml(file.loop.name))
+    case = f"    <testcase classname={loop} name={name}"
+    if report.passed:
+        return f"{case}/>"
+    why = [line for each in report.differences for line in _difference(each, Style())]
+    text = "\n".join([*why, *([report.problem] if report.problem else [])])
+    return f"{case}>\n      <failure>{escape(_xml(text))}</failure>\n    </testcase>"
+
+
+def _xml(text: str) -> str:
+    """Escape what XML cannot contain at all."""
+    return visible(text)

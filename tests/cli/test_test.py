@@ -1,0 +1,273 @@
+"""`ll-loop test`: what it prints, its exit codes, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.project import Project
+
+LOOP = """\
+    name: fix
+    initial: check
+    states:
+      check: {action: mypy src, on_pass: done, on_fail: fix}
+      fix: {action: "Fix it", action_type: prompt, next: check, on_error: give_up}
+      give_up: {terminal: true}
+      done: {terminal: true}
+    """
+GOOD = """\
+    loop: fix
+    tests:
+      - {name: it is right, given: {check: 0}, expect: {status: completed}}
+      - {name: it is fixed, given: {check: [1, 0], fix: 0}, expect: {path: [..., done]}}
+    """
+BAD = """\
+    loop: fix
+    tests:
+      - name: <never> & "odd"
+        given: {check: 1, fix: {agent: truncated}}
+        expect: {status: completed, path: [check, fix, check, fix, done], captured: {fix: done}}
+      - {name: nothing given, expect: {status: completed}}
+    """
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path)
+    made.loop("fix", LOOP)
+    return made
+
+
+def write_tests(project: Project, name: str, text: str) -> Path:
+    folder = project.root / ".loops/tests"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.test.yaml"
+    path.write_text(dedent(text))
+    return path
+
+
+def test_tests_that_pass_are_dots(project):
+    write_tests(project, "fix", GOOD)
+    done = project.ll("test")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == dedent("""\
+        .loops/tests/fix.test.yaml  ..
+
+        Transitions that no test takes:
+          fix: fix → give_up (on_error)
+
+        2 tests: 2 passed
+        """)
+    assert project.ll("test", "--require-coverage").returncode == 1
+    assert project.ll("test", "-q").stdout == "2 tests: 2 passed\n"
+    assert project.ll("test", "-qq").stdout == ""
+
+
+def test_each_failure_says_what_was_expected(project):
+    write_tests(project, "fix", BAD)
+    done = project.ll("test", "fix", "--all")
+    assert done.returncode == 1
+    assert done.stdout == dedent("""\
+        .loops/tests/fix.test.yaml  FF
+
+        ✗ fix: <never> & "odd"
+          --> .loops/tests/fix.test.yaml:3
+          status: expected `completed`, got `failed`
+          path: expected check → fix → check → fix → done
+                     got check → fix → give_up
+                                       ^
+          captured.fix: expected `done`, got ``
+          entered by `on_error`
+
+        ✗ fix: nothing given
+          --> .loops/tests/fix.test.yaml:6
+          `check` runs its action; add `check: 0` to `given`
+
+        Transitions that no test takes:
+          fix: check → done (on_pass)
+          fix: fix → check (next)
+
+        2 tests: 0 passed, 2 failed
+        """)
+
+
+def test_the_message_of_an_ending_helps_with_a_failure(project):
+    text = "loop: fix\ntests: [{name: a, given: {check: 127}, expect: {status: completed}}]\n"
+    write_tests(project, "fix", text)
+    assert project.ll("test", "-q").stdout == dedent("""\
+
+        ✗ fix: a
+          --> .loops/tests/fix.test.yaml:2
+          status: expected `completed`, got `failed`
+          exit 127: not found
+        1 test: 0 passed, 1 failed
+        """)
+
+
+def test_a_long_path_is_shown_from_shortly_before_the_difference(project):
+    states = ", ".join(["check", "fix"] * 4)
+    given = "{check: [1, 1, 1, 1, 0], fix: 0}"
+    text = f"loop: fix\ntests: [{{name: a, given: {given}, expect: {{path: [{states}]}}}}]\n"
+    write_tests(project, "fix", text)
+    assert project.ll("test", "-q").stdout == dedent("""\
+
+        ✗ fix: a
+          --> .loops/tests/fix.test.yaml:2
+          path: expected ... → fix → check → fix
+                     got ... → fix → check → fix → check → done
+                                                   ^
+        1 test: 0 passed, 1 failed
+        """)
+
+
+def test_tests_are_chosen_by_loop_and_word(project):
+    write_tests(project, "fix", GOOD)
+    project.loop("other", LOOP.replace("name: fix", "name: other"))
+    assert project.ll("test", "fix", "-k", "fixed").stdout == (
+        ".loops/tests/fix.test.yaml  .\n\n1 test: 1 passed\n"
+    )
+    assert project.ll("test", "-k", "nobody").stdout == "\n0 tests: 0 passed\n"
+    assert project.ll("test", "other").stderr == (
+        "error: `other` has no tests\n   = help: write them to `.loops/tests/NAME.test.yaml`\n"
+    )
+
+
+def test_a_project_without_tests_is_an_error_with_a_way_out(project):
+    done = project.ll("test")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: this project has no tests\n   = help: write them to `.loops/tests/NAME.test.yaml`\n"
+    )
+    assert project.ll("test", "gone").returncode == 2
+
+
+def test_a_wrong_test_file_is_shown_with_its_place(project):
+    write_tests(
+        project, "fix", "loop: fix\ntests: [{name: a, given: {chek: 1}, expect: {exit: 0}}]\n"
+    )
+    done = project.ll("test")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == dedent("""\
+        error[LL502]: loop `fix` has no state with an action named `chek`
+          --> .loops/tests/fix.test.yaml:2:27
+           |
+         2 | tests: [{name: a, given: {chek: 1}, expect: {exit: 0}}]
+           |                           ^^^^
+           = help: did you mean `check`?
+        """)
+
+
+@pytest.mark.parametrize(
+    ("loop", "why"),
+    [
+        ("gone", "no loop named `gone`"),
+        ("broken", "loop `broken` has errors; `ll-loop validate broken` shows them"),
+    ],
+)
+def test_a_loop_that_cannot_be_used_is_named(loop, why, project):
+    project.loop("broken", "name: broken\nstates: 3\n")
+    write_tests(project, "fix", f"loop: {loop}\ntests: [{{name: a, expect: {{exit: 0}}}}]\n")
+    done = project.ll("test")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == f"error[LL503]: {why}"
+
+
+def test_a_test_file_among_the_loops_is_sent_to_its_place(project):
+    project.loop("fix.test", GOOD)
+    done = project.ll("validate")
+    assert done.returncode == 2
+    assert done.stdout.splitlines()[:2] == [
+        "error[LL506]: `.loops/fix.test.yaml` is a test file, not a loop",
+        "   = help: move it to `.loops/tests/fix.test.yaml`",
+    ]
+
+
+def test_a_test_file_that_cannot_be_read_is_named(project):
+    folder = project.root / ".loops/tests/fix.test.yaml"
+    folder.mkdir(parents=True)
+    done = project.ll("test")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot read `.loops/tests/fix.test.yaml`: ")
+
+
+def test_results_for_programs(project):
+    write_tests(project, "fix", BAD)
+    found = json.loads(project.ll("test", "--json").stdout)
+    assert found == {
+        "schema": 1,
+        "passed": 0,
+        "failed": 2,
+        "tests": [
+            {
+                "loop": "fix",
+                "name": '<never> & "odd"',
+                "file": ".loops/tests/fix.test.yaml",
+                "line": 3,
+                "passed": False,
+                "differences": [
+                    {"what": "status", "expected": "completed", "got": "failed"},
+                    {
+                        "what": "path",
+                        "expected": ["check", "fix", "check", "fix", "done"],
+                        "got": ["check", "fix", "give_up"],
+                    },
+                    {"what": "captured.fix", "expected": "done", "got": ""},
+                ],
+                "problem": None,
+            },
+            {
+                "loop": "fix",
+                "name": "nothing given",
+                "file": ".loops/tests/fix.test.yaml",
+                "line": 6,
+                "passed": False,
+                "differences": [],
+                "problem": "`check` runs its action; add `check: 0` to `given`",
+            },
+        ],
+        "never_taken": [
+            {"loop": "fix", "state": "check", "field": "on_pass", "target": "done"},
+            {"loop": "fix", "state": "fix", "field": "next", "target": "check"},
+        ],
+    }
+
+
+def test_results_for_a_ci_system(project):
+    write_tests(project, "a", GOOD)
+    write_tests(project, "b", BAD)
+    project.ll("test", "--junit", "out.xml")
+    assert (project.root / "out.xml").read_text() == dedent("""\
+        <?xml version="1.0" encoding="utf-8"?>
+        <testsuites tests="4" failures="2">
+          <testsuite name=".loops/tests/a.test.yaml" tests="2" failures="0">
+            <testcase classname="fix" name="it is right"/>
+            <testcase classname="fix" name="it is fixed"/>
+          </testsuite>
+          <testsuite name=".loops/tests/b.test.yaml" tests="2" failures="2">
+            <testcase classname="fix" name='&lt;never&gt; &amp; "odd"'>
+              <failure>  status: expected `completed`, got `failed`
+          path: expected check → fix → check → fix → done
+                     got check → fix → give_up
+                                       ^
+          captured.fix: expected `done`, got ``</failure>
+            </testcase>
+            <testcase classname="fix" name="nothing given">
+              <failure>`check` runs its action; add `check: 0` to `given`</failure>
+            </testcase>
+          </testsuite>
+        </testsuites>
+        """)
+
+
+def test_nothing_is_started_and_nothing_is_written(project, tmp_path):
+    """Every action of the loop would leave a file."""
+    project.loop("fix", LOOP.replace("mypy src", "touch started"))
+    write_tests(project, "fix", GOOD)
+    before = sorted(project.root.rglob("*"))
+    done = project.ll("test", env={"PATH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert sorted(project.root.rglob("*")) == before

@@ -1,0 +1,278 @@
+"""Tests of loops: the real machine with given outcomes; nothing is started, no time passes."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from little_loops.authoring.load import load
+from little_loops.authoring.loop_tests import load_tests
+from little_loops.engine.loop_tests import Difference, Report, follows, never_taken, run_tests
+from little_loops.fsm.schema import FSMLoop
+
+FIX = """\
+    name: fix
+    evidence: {protect: [tests/], clean: true}
+    scope: [src]
+    max_iterations: 4
+    initial: check
+    states:
+      check: {action: mypy src, check: true, timeout: 60, on_pass: done, on_fail: fix, on_timeout: slow}
+      fix:
+        action: "Fix ${prev.output}"
+        action_type: prompt
+        next: check
+        on_error: give_up
+      slow: {terminal: true, outcome: failure}
+      give_up: {terminal: true}
+      done: {terminal: true}
+    """
+ASKS = """\
+    name: ask
+    initial: judge
+    states:
+      judge:
+        action: Is it good?
+        action_type: prompt
+        condition: {type: verdict, words: [good, bad]}
+        on_good: done
+        on_bad: again
+      again: {action: "echo ${captured.judge.file}", next: judge}
+      done: {terminal: true}
+    """
+
+
+def loop_of(text: str) -> FSMLoop:
+    found = load(dedent(text), "x.yaml", "x")
+    assert found.loop is not None, found.problems
+    return found.loop
+
+
+def run(loop: FSMLoop, given: str, expect: str, more: str = "") -> Report:
+    text = f"loop: x\ntests: [{{name: a, given: {given}, expect: {expect}{more}}}]"
+    file = load_tests(text, "x.test.yaml", lambda _: loop)
+    assert file.problems == ()
+    [report] = run_tests(loop, file.tests, {})
+    return report
+
+
+def differences(report: Report) -> list[tuple[object, ...]]:
+    return [tuple(each) for each in report.differences]
+
+
+@pytest.mark.parametrize(
+    ("given", "expect"),
+    [
+        ("{check: 0}", "{status: completed, path: [check, done], iterations: 1, exit: 0}"),
+        (
+            "{check: [1, 0], fix: {agent: success, cost_usd: 0.4}}",
+            "{status: completed, path: [check, fix, check, done], visits: {fix: 1}, cost_usd: 0.4}",
+        ),
+        ("{check: 1, fix: {agent: auth}}", "{status: failed, reason: auth, exit: 1, state: fix}"),
+        ("{check: 1, fix: 1}", "{status: failed, state: give_up}"),
+        ("{check: 1, fix: 0}", "{status: failed, reason: max_iterations, exit: 3}"),
+        ("{check: 1, fix: {changes: []}}", "{status: failed, reason: max_iterations}"),
+        ("{check: [1, 0], fix: {changes: []}}", "{status: completed, iterations: 2}"),
+        ("{check: [1, 0, 1], fix: {changes: []}}", "{status: failed, reason: max_iterations}"),
+        ("{check: {timeout: true}}", "{status: failed, path: [check, slow]}"),
+        ("{check: {takes: 2m}}", "{status: failed, path: [check, slow]}"),
+        ("{check: {signal: 9}}", "{status: failed, reason: error}"),
+        (
+            "{check: [1, 0], fix: {changes: [tests/a.py, src/b]}}",
+            "{status: completed, tampered: [tests/a.py]}",
+        ),
+        (
+            "{check: [1, 0], fix: {changes: [doc/a.md, src/b]}}",
+            "{status: completed, tampered: []}",
+        ),
+        (
+            "{check: [{exit: 1, output: '3 errors'}, 0], fix: 0}",
+            "{rendered: {fix: Fix 3 errors, check: mypy src}}",
+        ),
+        ("{check: 1, fix: {handoff: half done}}", "{status: awaiting_continuation, exit: 4}"),
+        (
+            "{check: 1, fix: {agent: context_exhausted}}",
+            "{status: awaiting_continuation, reason: handoff}",
+        ),
+        ("{check: 1, fix: {output: 'LOOP_STOP: enough'}}", "{status: stopped, exit: 6}"),
+        ("{check: [1, 0], fix: [{agent: rate_limited}, 0]}", "{status: completed}"),
+    ],
+)
+def test_a_run_ends_as_its_outcomes_say(given, expect):
+    report = run(loop_of(FIX), given, expect)
+    assert (differences(report), report.problem) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expect"),
+    [
+        ("[src/a]", "{status: completed}"),
+        ("[doc/a, src/a]", "{status: failed, reason: out_of_scope, tampered: []}"),
+        ("[tests/a]", "{status: failed, reason: out_of_scope, tampered: [tests/a]}"),
+    ],
+)
+def test_changes_outside_the_scope_count(changes, expect):
+    loop = loop_of(FIX)._replace(scope_writes="enforce")
+    report = run(loop, f"{{check: [1, 0], fix: {{changes: {changes}}}}}", expect)
+    assert differences(report) == []
+
+
+@pytest.mark.parametrize(
+    ("expect", "found"),
+    [
+        ("{status: failed}", [("status", "failed", "completed")]),
+        ("{reason: auth, exit: 1}", [("reason", "auth", "terminal"), ("exit", 1, 0)]),
+        ("{state: fix, iterations: 3}", [("state", "fix", "done"), ("iterations", 3, 2)]),
+        ("{cost_usd: 1}", [("cost_usd", 1, 0)]),
+        ("{tampered: [tests/a]}", [("tampered", ("tests/a",), ())]),
+        (
+            "{path: [check, done]}",
+            [("path", ("check", "done"), ("check", "fix", "check", "done"))],
+        ),
+        ("{visits: {fix: 2, slow: 1}}", [("visits.fix", 2, 1), ("visits.slow", 1, 0)]),
+        (
+            "{captured: {check: all, give_up: x}}",
+            [("captured.check", "all", ""), ("captured.give_up", "x", None)],
+        ),
+        (
+            "{rendered: {fix: Mend ..., give_up: x}}",
+            [("rendered.fix", "Mend ...", "Fix "), ("rendered.give_up", "x", None)],
+        ),
+    ],
+)
+def test_each_difference_is_reported(expect, found):
+    report = run(loop_of(FIX), "{check: [1, 0], fix: 0}", expect)
+    assert differences(report) == found
+    assert not report.passed
+
+
+def test_a_state_without_an_outcome_fails_the_test_with_the_line_to_add():
+    report = run(loop_of(FIX), "{check: 1}", "{status: completed}")
+    assert report.problem == "`fix` runs its action; add `fix: 0` to `given`"
+
+
+def test_a_verdict_of_an_agent_is_given_in_words():
+    loop = loop_of(ASKS)
+    assert run(loop, "{judge: {verdict: good}}", "{path: [judge, done]}").passed
+    assert run(loop, "{judge: 0}", "{path: [judge, done]}").passed
+    report = run(
+        loop,
+        "{judge: [{verdict: bad}, {verdict: good}], again: 0}",
+        "{path: [judge, again, judge, done], rendered: {again: '... is judge.file'}}",
+    )
+    assert differences(report) == []
+
+
+def test_an_action_that_cannot_be_filled_in_fails_as_in_a_run():
+    loop = loop_of(ASKS)
+    again = loop.states["again"]._replace(action="echo ${captured.gone.output}")
+    loop = loop._replace(states={**loop.states, "again": again})
+    report = run(loop, "{judge: {verdict: bad}}", "{status: failed, reason: error, state: again}")
+    assert report.passed
+
+
+WAITS = """\
+    name: wait
+    timeout: 1h
+    initial: check
+    states:
+      check: {action: make, on_pass: done, on_fail: wait}
+      wait: {action: sleep 3000, next: check}
+      done: {terminal: true}
+    """
+
+
+def test_waits_pass_at_once_and_count():
+    loop = loop_of(WAITS)._replace(backoff=3000.0)
+    report = run(loop, "{check: 1, wait: 0}", "{reason: loop_timeout, exit: 3, iterations: 3}")
+    assert differences(report) == []
+
+
+PATTERN = """\
+    name: pattern
+    initial: check
+    states:
+      check:
+        action: make
+        condition: {type: output_contains, pattern: "^ok$", regex: true}
+        on_pass: done
+        on_fail: $current
+      done: {terminal: true}
+    """
+
+
+def test_a_condition_judges_the_given_output():
+    report = run(
+        loop_of(PATTERN), "{check: [{output: not yet}, {output: ok}]}", "{visits: {check: 2}}"
+    )
+    assert report.passed
+
+
+# ── kills ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_run_that_is_killed_anywhere_ends_the_same():
+    given = "{check: [1, 1, 0], fix: [{changes: [tests/a, src/b]}, {changes: [doc/c, src/b]}]}"
+    report = run(loop_of(FIX), given, "{status: completed}", ", kill: everywhere")
+    assert (report.problem, report.differences) == (None, ())
+
+
+FRAGILE = """\
+    name: fragile
+    on_interrupt: broken
+    initial: work
+    states:
+      work: {action: make, next: done}
+      broken: {terminal: true, outcome: failure}
+      done: {terminal: true}
+    """
+
+
+def test_a_loop_that_does_not_survive_a_kill_is_told_where():
+    report = run(loop_of(FRAGILE), "{work: 0}", "{status: completed}", ", kill: everywhere")
+    assert report.problem == (
+        "killed after event 3 (`action_start`) and resumed, the run ends as failed (terminal) "
+        "in `broken`, not as completed (terminal) in `done`"
+    )
+
+
+# ── coverage and paths ─────────────────────────────────────────────────────────────────────────
+
+
+def test_transitions_that_no_test_takes_are_listed():
+    loop = loop_of(FIX)
+    reports = [run(loop, "{check: [1, 0], fix: 0}", "{status: completed}")]
+    assert [tuple(each) for each in never_taken(loop, reports)] == [
+        ("check", "on_timeout", "slow"),
+        ("fix", "on_error", "give_up"),
+    ]
+    retries = loop_of(PATTERN)
+    once = [run(retries, "{check: {output: ok}}", "{status: completed}")]
+    assert [tuple(each) for each in never_taken(retries, once)] == [("check", "on_fail", "check")]
+    assert len(never_taken(retries, [])) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "expected", "fits"),
+    [
+        ("a b c", "a b c", True),
+        ("a b c", "a b", False),
+        ("a b", "a b c", False),
+        ("a b c", "...", True),
+        ("", "...", True),
+        ("", "", True),
+        ("a b c d", "a ... d", True),
+        ("a d", "a ... d", True),
+        ("a b c", "a ... d", False),
+        ("a b a b c", "... a b c", True),
+        ("a b a b c", "a ... b ...", True),
+        ("a b", "... b a", False),
+    ],
+)
+def test_dots_in_a_path_stand_for_any_states(path, expected, fits):
+    assert follows(path.split(), expected.split()) is fits
+
+
+def test_a_difference_has_a_name():
+    assert Difference("status", "a", "b").what == "status"
