@@ -37,7 +37,6 @@ from little_loops.fsm.happenings import (
     Happening,
     Judged,
     LeftoversEnded,
-    Moment,
     PathsRestored,
     Resumed,
     Started,
@@ -46,6 +45,7 @@ from little_loops.fsm.happenings import (
 from little_loops.fsm.machine import Step
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
+from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.waits import left_ms
 from little_loops.records import NamedTuple
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from little_loops.fsm.commands import TakeSnapshot
-from little_loops.fsm.happenings import Moment, PathChange, SnapshotTaken
+from little_loops.fsm.happenings import PathChange, SnapshotTaken
 from little_loops.fsm.protection import protected_by, watched_by
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.scope import contains, normalise
 from little_loops.fsm.state import Changed
+from little_loops.fsm.timestamps import Moment
 from little_loops.trees.patterns import Patterns
 
 Files = Mapping[str, int]
