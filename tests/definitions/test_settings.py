@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from little_loops.authoring.load import load
-from little_loops.definitions.settings import settled
+from little_loops.definitions.settings import with_settings
 from little_loops.fsm.schema import Evidence
 from tests.project import Project
 
@@ -104,11 +104,11 @@ def test_evidence_counts_key_by_key(tmp_path, own, of_project, of_user, expected
         (tmp_path / place).parent.mkdir(parents=True)
         (tmp_path / place).write_text(f"evidence: {text}\n" if text else "")
     environ = {"XDG_CONFIG_HOME": str(tmp_path / "c")}
-    assert settled(definition, str(tmp_path / "p"), environ).evidence == expected
+    assert with_settings(definition, str(tmp_path / "p"), environ).evidence == expected
 
 
 def test_evidence_in_a_config_file_is_for_loops_with_agents(tmp_path):
     (tmp_path / ".loops").mkdir()
     (tmp_path / ".loops" / ".config.yaml").write_text("evidence: {clean: true}\n")
     definition = load(LOOP.format(own=""), "round.yaml", "round")
-    assert settled(definition, str(tmp_path), {"HOME": str(tmp_path)}).evidence == Evidence()
+    assert with_settings(definition, str(tmp_path), {"HOME": str(tmp_path)}).evidence == Evidence()

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from little_loops.cli.check import checked_now, page
 from little_loops.cli.options import OutputArgs
 from little_loops.definitions.loading import load_loop
-from little_loops.definitions.refusals import forget_refusals, refused_again
+from little_loops.definitions.refusals import count_refusal, forget_refusals
 from little_loops.engine.checking import Checked
 from little_loops.errors import OK, LittleLoopsError
 from little_loops.fsm.values import written_env
@@ -66,7 +66,7 @@ def answer_to(asked: Mapping[str, object], wanted: str) -> dict[str, str]:
     if checked.answer == "error":
         why = masker.mask(checked.reason)
         return {"systemMessage": f"ll-loop check {wanted} could not judge: {why}"}
-    if refused_again(session, os.environ) > MOST_REFUSALS:
+    if count_refusal(session, os.environ) > MOST_REFUSALS:
         forget_refusals(session, os.environ)
         return {"systemMessage": f"ll-loop check {wanted} still fails; the session ends anyway"}
     return {"decision": "block", "reason": _reason(wanted, checked, masker)}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from little_loops.cli.consent import actions_needing_consent, described
 from little_loops.cli.options import OutputArgs, flag, operand
 from little_loops.definitions.loading import load_loop, read_definition
-from little_loops.definitions.settings import settled
+from little_loops.definitions.settings import with_settings
 from little_loops.definitions.trust import agree, revoke, trust_of
 from little_loops.errors import OK
 from little_loops.fsm.schema import FSMLoop
@@ -59,7 +59,7 @@ def _loops(argument: str | None, root: str) -> list[FSMLoop]:
     if argument is not None:
         return [load_loop(argument, root).loop]
     found = (read_definition(path) for path in loop_files(root))
-    return [settled(each, root, os.environ) for each in found if each.loop is not None]
+    return [with_settings(each, root, os.environ) for each in found if each.loop is not None]
 
 
 def _show(root: str, *, json: bool) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from little_loops.cli.options import OutputArgs, flag, operand, value
 from little_loops.definitions.loading import find_loop, load_document, read_definition
-from little_loops.definitions.settings import settled
+from little_loops.definitions.settings import with_settings
 from little_loops.engine.checking import Checked, run_checks_in_copy
 from little_loops.errors import OK, StoreError, UsageError
 from little_loops.fsm.check_machine import decided_by, shell_checks_of
@@ -126,7 +126,7 @@ def _not_of_loop(loop: FSMLoop, root: str) -> str | None:
         missing = f"the loop `{loop.name}` is not here, so its checks cannot be compared: no rerun"
         is_until = loop.name.startswith(UNTIL)
         return f"{missing}; give its check with `--check`" if is_until else missing
-    here = None if definition.loop is None else settled(definition, root, os.environ)
+    here = None if definition.loop is None else with_settings(definition, root, os.environ)
     if here is not None and decided_by(here) == decided_by(loop):
         return None
     return f"the checks of the loop `{loop.name}` are different here: no rerun"

@@ -1,1 +1,1 @@
-"""From the name of a loop to a loop that is loaded, checked and settled."""
+"""Find a loop by its name, load and check it, and apply settings."""

@@ -1,6 +1,6 @@
-"""What can be wrong with a loop's agent actions: options of hosts, data in slash commands.
+"""Check a loop's agent actions: options of hosts, and data in slash commands.
 
-These checks look at hosts and at command files, which the pure checks of a definition cannot.
+These checks read host modules and command files, which the pure checks of a definition cannot.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 
 def agent_problems(definition: Definition, root: str) -> tuple[Problem, ...]:
+    """Return the problems with all agent actions of a valid loop."""
     loop = definition.loop
     assert loop is not None, "only a valid loop has agents"
     filling = Filling(loop)
     found: list[Problem] = []
     for name in loop.states:
         if name in filling.agents:
-            found += _of_options(definition, filling, name)
-            found += _of_command(definition, filling, name, root)
+            found += _check_options(definition, filling, name)
+            found += _check_command(definition, filling, name, root)
     return tuple(dict.fromkeys(found))
 
 
@@ -36,7 +37,8 @@ def _place(definition: Definition, *path: str) -> Place | None:
     return definition.places.at(*path)
 
 
-def _of_options(definition: Definition, filling: Filling, name: str) -> Iterator[Problem]:
+def _check_options(definition: Definition, filling: Filling, name: str) -> Iterator[Problem]:
+    """Yield the problems with the host options of a state, and with limits its host cannot enforce."""
     from little_loops.hosts.base import check_options, host_named  # only where agents act
 
     loop = filling.loop
@@ -63,7 +65,7 @@ def _of_options(definition: Definition, filling: Filling, name: str) -> Iterator
             _place(definition, "states", name, "action"),
             "write a prompt with `action_type: prompt`, or use `host: claude`",
         )
-    yield from _of_limits(definition, loop, host)
+    yield from _check_limits(definition, loop, host)
 
 
 def _is_slash(filling: Filling, name: str) -> bool:
@@ -75,7 +77,7 @@ def _is_slash(filling: Filling, name: str) -> bool:
 
 
 def _place_of_option(definition: Definition, name: str, message: str) -> Place | None:
-    """Where the option stands that the message names, else the host it is about."""
+    """Return where the option is written that the message names, or else its `host`."""
     hosts = [path for path in (("states", name, "host"), ("host",)) if definition.places.has(*path)]
     for option in message.split("`")[1::2]:
         for path in hosts:
@@ -84,8 +86,8 @@ def _place_of_option(definition: Definition, name: str, message: str) -> Place |
     return _place(definition, *(hosts[0] if hosts else ("host",)))
 
 
-def _of_limits(definition: Definition, loop: FSMLoop, host: Host) -> Iterator[Problem]:
-    """A limit on what agents spend, and a host that never says what it has spent."""
+def _check_limits(definition: Definition, loop: FSMLoop, host: Host) -> Iterator[Problem]:
+    """Yield a warning for each spending limit for which the host reports no spending."""
     for limit, what in (("max_cost_usd", "cost"), ("max_tokens", "tokens")):
         if getattr(loop, limit) is not None and limit not in host.counts:
             others = (*host.counts, "max_iterations", "timeout")
@@ -98,10 +100,10 @@ def _of_limits(definition: Definition, loop: FSMLoop, host: Host) -> Iterator[Pr
             )
 
 
-def _of_command(
+def _check_command(
     definition: Definition, filling: Filling, name: str, root: str
 ) -> Iterator[Problem]:
-    """A slash command whose file nobody can read, or would run a shell on the data it is given."""
+    """Yield the problem with a slash command whose file is unreadable, or passes data to a shell."""
     from little_loops.hosts.command_files import (  # only where data meets an agent
         command_name,
         find_command_file,
@@ -115,7 +117,7 @@ def _of_command(
     place = _place(definition, "states", name, "action")
     if command is None:
         return
-    path = find_command_file(command, root, os.environ.get("HOME"), _plugin(command))
+    path = find_command_file(command, root, os.environ.get("HOME"), _plugin_dirs(command))
     if path is not None and read_command(path) is None:
         shown = os.path.relpath(path, root) if path.startswith(os.path.join(root, "")) else path
         yield Problem(
@@ -144,14 +146,15 @@ def _of_command(
 
 
 def has_data(filling: Filling, name: str) -> bool:
-    """Is an agent's action given anything but the author's own text?"""
+    """Return whether an agent's action contains anything but the author's own text."""
     state = filling.loop.states[name]
     texts = [state.action or "", *(v for v in state.context.values() if isinstance(v, str))]
     filled = (filling.filled(name, text) for text in texts)
     return any(is_data(piece) for each in filled if isinstance(each, tuple) for piece in each)
 
 
-def _plugin(command: str) -> tuple[str, ...]:
+def _plugin_dirs(command: str) -> tuple[str, ...]:
+    """Return the directory of our own plugin, if the command is one of its commands."""
     if not command.startswith("ll:"):
         return ()
     from little_loops.hosts.plugin import plugin_directory  # our own commands

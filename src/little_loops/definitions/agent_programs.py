@@ -1,7 +1,7 @@
-"""Which programs the agents of a loop need, and which of them cannot be run here.
+"""Find the agent programs that a loop needs and that cannot be run here.
 
-Looked for before anything is run: a check that takes half an hour is no way to find out that there
-is nobody to fix what it finds.
+This happens before anything is run: nobody should wait half an hour for a check, only to learn that
+there is no agent to fix what it finds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from little_loops.records import NamedTuple
 from little_loops.templates.render import TemplateError, Unresolved
 
 NEEDED_BY = ("goal", "convergence", "invariants", "relay")
-"""Paradigms whose agents are sure to be asked, unless there is nothing to do."""
+"""Paradigms that certainly run their agents, unless there is nothing to do."""
 
 
 class MissingAgent(NamedTuple):
@@ -28,7 +28,7 @@ class MissingAgent(NamedTuple):
 def missing_agent(
     loop: FSMLoop, context: Mapping[str, Any], root: str, path: str | None
 ) -> MissingAgent | None:
-    """The first state with an agent that cannot be run."""
+    """Return the first state whose agent program cannot be run; None if all can."""
     for name, options in _agents(loop, {**loop.context, **context}):
         from little_loops.hosts.programs import find_program  # only agents pay for it
 
@@ -39,7 +39,7 @@ def missing_agent(
 
 
 def refusal(loop: FSMLoop, missing: MissingAgent) -> UsageError | None:
-    """The error for a run that needs the agent; None where it may end without it."""
+    """Return the error for a run that needs the agent; None if it may complete without it."""
     if loop.paradigm not in NEEDED_BY:
         return None
     return UsageError(
@@ -50,15 +50,20 @@ def refusal(loop: FSMLoop, missing: MissingAgent) -> UsageError | None:
 
 
 def _agents(loop: FSMLoop, context: Mapping[str, Any]) -> Iterator[tuple[str, HostOptions]]:
+    """Yield the states that run an agent, with their host options.
+
+    States with their own PATH are left out, because that is filled in only when the action is run.
+    """
     for name, state in loop.states.items():
         options = loop.host.under(state.host)
-        # A PATH of its own is filled in when the action is run.
+        # Such a PATH is filled in when the action is run.
         own_path = any("PATH" in env for env in (loop.env, state.env, options.env or {}))
         if not own_path and _runs_agent(state, context):
             yield name, options
 
 
 def _runs_agent(state: StateConfig, context: Mapping[str, Any]) -> bool:
+    """Return whether a state's action is for an agent."""
     if state.action is None:
         return False
     try:

@@ -1,7 +1,7 @@
-"""Everything an agent is sent besides its text, as consent is given to it.
+"""Everything that an agent gets besides its text, for the user's consent.
 
-The author's own values are spliced in, data stays a reference, and the caller's environment is no
-part of it: what is compared is what the files say, whichever file says it.
+The author's own values are filled in, data stays a reference, and the caller's environment is not
+part of it: consent is compared with what the files say, in whichever file it is written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Settings = tuple[tuple[str, str], ...]
 def settings_of(
     loop: FSMLoop, state: StateConfig, context: Mapping[str, Any], text: str, root: str
 ) -> Settings:
-    """The settings an agent's action is run with, by name; those that are not set are left out."""
+    """Return the settings of an agent's action, as sorted pairs of name and text; without unset
+    ones."""
     options = loop.host.under(state.host)
     own = author_context(context, state)
     env = {**loop.env, **state.env, **(options.env or {})}
@@ -52,7 +53,7 @@ def _spliced(value: Any, context: Mapping[str, Any]) -> Any:
 
 
 def _command_file(text: str, root: str) -> str | None:
-    """The hash of the project's own command file, if the text is a slash command that has one."""
+    """Return the hash of the project's own file for a slash command; None if it has none."""
     name = command_name(text)
     path = find_command_file(name, root, home=None) if name is not None else None
     content = read_command(path) if path is not None else None

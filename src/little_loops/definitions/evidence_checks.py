@@ -1,6 +1,6 @@
-"""What can be wrong with a loop's evidence: no git repository, settings without an effect.
+"""Check a loop's evidence settings: no git repository, or settings without an effect.
 
-These checks look at the project and at config files, which the pure checks of a definition cannot.
+These checks read the project and config files, which the pure checks of a definition cannot.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from little_loops.authoring.load import Definition
-from little_loops.definitions.settings import settled
+from little_loops.definitions.settings import with_settings
 from little_loops.errors import LittleLoopsError, Problem
 from little_loops.fsm.schema import PROOF_VERDICTS, FSMLoop
 
@@ -22,25 +22,26 @@ MARK_IT = "mark the shell state that decides with `check: true`"
 def evidence_problems(
     definition: Definition, root: str, environ: Mapping[str, str]
 ) -> tuple[Problem, ...]:
-    """What is written down about evidence and cannot be done, or changes nothing."""
+    """Return the problems with evidence settings that cannot work here or have no effect."""
     loop = definition.loop
     assert loop is not None, "only a valid loop has evidence"
-    if not _mentions_it(definition, loop):
+    if not _mentions_evidence(definition, loop):
         return ()
     if repository_of(root) is None:
         return tuple(_without_git(definition, loop))
     with suppress(LittleLoopsError):  # a broken config file is reported where it is read
-        loop = settled(definition, root, environ)
+        loop = with_settings(definition, root, environ)
     return tuple(_without_effect(definition, loop))
 
 
-def _mentions_it(definition: Definition, loop: FSMLoop) -> bool:
+def _mentions_evidence(definition: Definition, loop: FSMLoop) -> bool:
+    """Return whether the loop's file has any setting that depends on evidence."""
     routed = any(getattr(state, field) for state in loop.states.values() for field in TRANSITIONS)
     return definition.places.has("evidence") or loop.scope_writes == "enforce" or routed
 
 
 def repository_of(root: str) -> str | None:
-    """The top of the git repository that a directory is in."""
+    """Return the top of the git repository that contains a directory; None without one."""
     here = os.path.realpath(root)
     while not os.path.lexists(os.path.join(here, ".git")):
         above = os.path.dirname(here)
@@ -51,6 +52,7 @@ def repository_of(root: str) -> str | None:
 
 
 def _without_git(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
+    """Yield an error for each setting that needs a git repository."""
     if definition.places.has("evidence") and loop.evidence.enabled:
         yield Problem(
             "LL234",
@@ -68,13 +70,14 @@ def _without_git(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
 
 
 def _without_effect(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
-    from little_loops.fsm.check_machine import shell_checks_of  # few loops say anything about it
+    """Yield a warning for each evidence setting that has no effect."""
+    from little_loops.fsm.check_machine import shell_checks_of  # few loops have such settings
     from little_loops.fsm.evidence import wants_evidence
 
     if not wants_evidence(loop):
         if loop.scope_writes == "enforce":
             why = "no evidence is recorded, so nothing is known about what agents write"
-            yield _idle(
+            yield _no_effect(
                 definition, ("scope_writes",), why, "add `evidence: true`, or remove `scope_writes`"
             )
         return
@@ -85,17 +88,19 @@ def _without_effect(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
         yield _warning(definition, ("evidence", "tampering"), message, "add `protect: [tests/]`")
     if evidence.setup is not None and not evidence.clean:
         why = "it runs in the clean copy, but `clean` is not true"
-        yield _idle(definition, ("evidence", "setup"), why, "add `clean: true`, or remove `setup`")
+        yield _no_effect(
+            definition, ("evidence", "setup"), why, "add `clean: true`, or remove `setup`"
+        )
     if not shell_checks_of(loop):
         for name, is_asked in (("clean", evidence.clean), ("confirm", evidence.confirm > 1)):
             if is_asked:
                 why = "only shell checks are run again, but the loop has none"
-                yield _idle(definition, ("evidence", name), why, MARK_IT)
+                yield _no_effect(definition, ("evidence", name), why, MARK_IT)
     yield from _never_taken(definition, loop)
 
 
 def _never_taken(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
-    """Transitions for verdicts that the settings rule out."""
+    """Yield a warning for each transition whose verdict the settings rule out."""
     evidence = loop.evidence
     is_default = evidence.stall_after is None and loop.paradigm == "fsm"
     never = {
@@ -118,7 +123,7 @@ def _never_taken(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
                 )
 
 
-def _idle(definition: Definition, path: tuple[str, ...], why: str, help: str) -> Problem:
+def _no_effect(definition: Definition, path: tuple[str, ...], why: str, help: str) -> Problem:
     return _warning(definition, path, f"`{path[-1]}` has no effect: {why}", help)
 
 

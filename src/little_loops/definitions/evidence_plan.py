@@ -1,4 +1,4 @@
-"""What a run of a loop would prove, and with what: for `show`, `run --dry-run` and `run`."""
+"""What evidence a run of a loop would record, for `show`, `run --dry-run` and `run`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from little_loops.trees.copies import place_of
 from little_loops.trees.patterns import Patterns, compile_patterns
 from little_loops.trees.rules import plain_scope
 
-MOST_LOOKED_AT = 100_000
+MAX_PATHS = 100_000
 SKIPPED = frozenset({".git", "node_modules", ".venv", "__pycache__"})
-"""Large, and nobody protects only what is in there."""
+"""Large directories that rarely contain a protected file, so they are not searched."""
 
 
 class EvidencePlan(NamedTuple):
-    """`kept` is `on`, or why not; None where nobody would expect any.
+    """What a run would record.
 
-    `unmatched` are patterns of `protect` that no path of the project fits; `copy` is where the clean
-    copy would be.
+    `kept` is `on`, or why not; None if the loop needs no evidence. `unmatched` are patterns of
+    `protect` that match no path of the project; `copy` is the path of the clean copy.
     """
 
     kept: str | None
@@ -43,6 +43,7 @@ class EvidencePlan(NamedTuple):
 def evidence_plan(
     found: LoopFile, root: str, environ: Mapping[str, str], *, wanted: bool = True
 ) -> EvidencePlan:
+    """Return the plan for a run of this loop; `wanted` is false if the user switched evidence off."""
     loop = found.loop
     kept = evidence_for(loop, root, environ, wanted=wanted)
     plan = EvidencePlan(kept, checks_of(loop))
@@ -55,11 +56,12 @@ def evidence_plan(
         existing_only=evidence.existing_only,
         tampering=tampering_of(evidence),
         unmatched=unmatched(root, evidence.protect or ()),
-        copy=_copy(loop, root, environ) if evidence.clean else None,
+        copy=_copy_path(loop, root, environ) if evidence.clean else None,
     )
 
 
-def _copy(loop: FSMLoop, root: str, environ: Mapping[str, str]) -> str:
+def _copy_path(loop: FSMLoop, root: str, environ: Mapping[str, str]) -> str:
+    """Return where the clean copy of the project would be."""
     project = os.path.realpath(root)
     prefix = os.path.relpath(project, repository_of(root) or project)
     scope = plain_scope(loop.scope, project)
@@ -68,14 +70,14 @@ def _copy(loop: FSMLoop, root: str, environ: Mapping[str, str]) -> str:
 
 
 def unmatched(root: str, patterns: Sequence[str]) -> tuple[str, ...]:
-    """The patterns that protect nothing: most likely misspelt.  Not looked for for ever."""
+    """Return the patterns that match no path, probably misspelt; none if the project is too large."""
     left = {
         pattern: compile_patterns([(b"", [os.fsencode(pattern)])])
         for pattern in patterns
         if not pattern.startswith("!")
     }
     for number, (path, is_dir) in enumerate(_paths(root, left)):
-        if number > MOST_LOOKED_AT:
+        if number > MAX_PATHS:
             return ()
         for pattern in [each for each in left if left[each].match(path, is_dir)]:
             del left[pattern]
@@ -85,7 +87,7 @@ def unmatched(root: str, patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _paths(root: str, left: Mapping[str, Patterns]) -> Iterator[tuple[bytes, bool]]:
-    """The paths of a project, as far as one of the patterns could match them."""
+    """Yield the paths of a project, except directories in which none of the patterns could match."""
     folders = [b""]
     while folders:
         folder = folders.pop()

@@ -1,4 +1,4 @@
-"""From the word a user typed to a loop that is valid, or to every reason why not."""
+"""Load the loop that the user named: a valid loop, or all problems with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from little_loops.authoring.messages import shown
 from little_loops.authoring.yaml.places import Places, Source
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.evidence_checks import evidence_problems
-from little_loops.definitions.settings import LARGEST, host_given, settled
+from little_loops.definitions.settings import LARGEST, host_given, with_settings
 from little_loops.errors import DefinitionError, Problem, UnknownLoop, UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
@@ -42,9 +42,9 @@ class LoopFile(NamedTuple):
 
 
 def read_definition(path: str) -> Definition:
-    """Read and check one file; problems are inside, only a missing file is an exception."""
+    """Read and check one file. Problems are in the result; raise `UsageError` if it is unreadable."""
     try:
-        raw = read_plain(path, LARGEST + 1)  # one byte more tells that it is too large
+        raw = read_plain(path, LARGEST + 1)  # one byte more, to detect a file that is too large
     except OSError as error:
         raise UsageError(f"cannot read `{shown_path(path)}`: {error.strerror}") from error
     if path.endswith(TEST_SUFFIXES):
@@ -62,15 +62,16 @@ def _misplaced_test(path: str) -> Definition:
 
 
 def shown_path(path: str) -> str:
-    """The way people would type it from here."""
+    """Return the path relative to the current directory, unless that would start with `..`."""
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
 
 
 def load_loop(argument: str, root: str, *, evidence: bool = True) -> LoopFile:
-    """The loop that an argument names; raises `UsageError` or `DefinitionError`.
+    """Load the loop that an argument names; raise `UsageError` or `DefinitionError` if it is
+    invalid.
 
-    Without `evidence` it does not matter that some cannot be recorded here.
+    Without `evidence`, problems with recording evidence are ignored.
     """
     path = find_loop(argument, root)
     found = _valid(read_definition(path), path, root, evidence=evidence)
@@ -79,7 +80,7 @@ def load_loop(argument: str, root: str, *, evidence: bool = True) -> LoopFile:
 
 
 def load_document(data: Mapping[str, Any], root: str, *, evidence: bool = True) -> LoopFile:
-    """A loop without a file, checked and settled like one with a file."""
+    """Load a loop from data instead of a file, with the same checks and settings."""
     return _valid(load_data(data, "loop"), "", root, evidence=evidence)
 
 
@@ -91,11 +92,14 @@ def _valid(definition: Definition, path: str, root: str, *, evidence: bool) -> L
             problems += evidence_problems(definition, root, os.environ)
     if definition.loop is None or any(problem.severity == "error" for problem in problems):
         raise DefinitionError(problems)
-    return LoopFile(settled(definition, root, os.environ), path, definition, problems)
+    return LoopFile(with_settings(definition, root, os.environ), path, definition, problems)
 
 
 def with_host(found: LoopFile, given: Mapping[str, str], root: str) -> LoopFile:
-    """The loop with another agent program (`name`) or `model`; a state's own `host` stays."""
+    """Return the loop with another agent program (`name`) or `model`.
+
+    A state's own `host` is kept. Raises `DefinitionError` if the options do not fit the program.
+    """
     if not given:
         return found
     loop = found.loop._replace(host=host_given(found.loop.host, given))
@@ -107,6 +111,10 @@ def with_host(found: LoopFile, given: Mapping[str, str], root: str) -> LoopFile:
 
 
 def find_loop(argument: str, root: str) -> str:
+    """Return the path of the loop that an argument names.
+
+    Raises `UnknownLoop` if there is none, `UsageError` if there are several.
+    """
     paths = resolve(argument, root, name_of, cwd=os.getcwd())
     if not paths:
         raise UnknownLoop(f"no loop named `{argument}`", _available(argument, root))
@@ -116,22 +124,23 @@ def find_loop(argument: str, root: str) -> str:
 
 
 def name_of(path: str) -> str | None:
-    """The name a file gives its loop; None where it cannot be read."""
+    """Return the name of the loop in a file; None if the file is invalid."""
     loop = read_definition(path).loop
     return None if loop is None else loop.name
 
 
 def _check_only_one(name: str, path: str, root: str) -> None:
+    """Raise `UsageError` if another file has a loop of the same name."""
     others = namesakes(name, path, root)
     if others:
         raise _ambiguous(name, [path, *others])
 
 
 def namesakes(name: str, path: str, root: str) -> tuple[str, ...]:
-    """The other files of the project whose loop has this name; a compiled form is none."""
+    """Return the other files whose loop has this name, except its compiled form."""
 
     def name_if_mentioned(other: str) -> str | None:
-        """The name in another file; None, without parsing it, if its text cannot give that name."""
+        """Return the loop name in another file; None, without parsing, if it cannot be `name`."""
         if os.path.samefile(other, path) or not _mentions(other, name):
             return None
         return name_of(other)
@@ -141,17 +150,19 @@ def namesakes(name: str, path: str, root: str) -> tuple[str, ...]:
 
 
 def _mentions(path: str, name: str) -> bool:
+    """Return whether a file may contain a loop of this name, by its text alone."""
     if os.path.splitext(os.path.basename(path))[0] == name:
         return True
     try:
         text = read_plain(path, LARGEST)
     except OSError:
         return False
-    # The name of a goal is made of its words, so it stands nowhere in its file.
+    # A goal without a name is named after its words, so the name is not in the file.
     return name.encode() in text or b"goal:" in text
 
 
 def _one_is_compiled(paths: Sequence[str]) -> bool:
+    """Return whether one of two files is the compiled form of the other."""
     return len(paths) == 2 and any(_is_compiled(path) for path in paths)
 
 
@@ -168,6 +179,7 @@ def _ambiguous(name: str, paths: Sequence[str]) -> UsageError:
 
 
 def _available(argument: str, root: str) -> str:
+    """Return a hint: the nearest loop name, or the available ones."""
     stems = [os.path.splitext(os.path.basename(path))[0] for path in loop_files(root)]
     if not stems:
         return f"no loops found in `{shown_path(os.path.join(root, LOOPS))}`; try `ll-loop init`"
@@ -182,9 +194,10 @@ def _available(argument: str, root: str) -> str:
 def context_overrides(
     pairs: Sequence[str], loop: FSMLoop, places: Places | None = None
 ) -> dict[str, Any]:
-    """`--context k=v`, as often as given; a key the loop does not have is an error.
+    """Parse `--context k=v` options into a dict of values.
 
-    So is a value that the loop cannot work with; `places` say where in its file.
+    Raises `UsageError` for an unknown variable, and `DefinitionError` if the loop is invalid with
+    these values; `places` say where in its file.
     """
     overrides = {}
     for pair in pairs:
@@ -201,7 +214,7 @@ def context_overrides(
 
 
 def _check_machine(overrides: Mapping[str, str], loop: FSMLoop, places: Places | None) -> None:
-    """Everything that is wrong with the loop once it has these values."""
+    """Raise `DefinitionError` with all problems that the loop has with these values."""
     from little_loops.authoring.checks.check import check  # only where values are given
 
     changed = loop._replace(context={**loop.context, **overrides})

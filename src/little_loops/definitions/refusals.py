@@ -1,4 +1,4 @@
-"""How often each Claude Code session was kept from ending, counted for this user."""
+"""Count for each Claude Code session how often it was kept from ending."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MAX_BYTES = 1 << 16
 KEPT_SESSIONS = 200
 
 
-def refused_again(session: str, environ: Mapping[str, str]) -> int:
-    """Count one more refusal, and give their number."""
+def count_refusal(session: str, environ: Mapping[str, str]) -> int:
+    """Count one more refusal for the session. Return their number."""
     with _counts(environ) as counts:
         count = counts.pop(session, 0) + 1
-        counts[session] = count  # the newest comes last
+        counts[session] = count  # the newest is last
     return count
 
 
@@ -33,7 +33,7 @@ def forget_refusals(session: str, environ: Mapping[str, str]) -> None:
 
 @contextmanager
 def _counts(environ: Mapping[str, str]) -> Iterator[dict[str, int]]:
-    """The counts by session; written back when the block has ended."""
+    """Yield the counts by session, and write them back when the block ends."""
     path = os.path.join(state_home(environ), FOLDER)
     os.makedirs(path, mode=0o700, exist_ok=True)
     folder = Folder.at(path)

@@ -1,4 +1,4 @@
-"""Which run a word means: a run's name, else the loop in the file of that stem."""
+"""Resolve an argument to a run: by the run's name, or by the file of its loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from little_loops.runs.reading import Runs
 
 
 def run_named(argument: str, root: str) -> str:
-    """The name of a run or of a loop that could have one; raises `UsageError` if there is none."""
+    """Return the name of the run or loop that an argument means; raise `UsageError` if there is
+    none."""
     if is_run_name(argument) and Runs(root).has(argument):
         return argument
     name = loop_name_of(argument, root)
@@ -21,7 +22,7 @@ def run_named(argument: str, root: str) -> str:
 
 
 def only_unfinished(root: str) -> str:
-    """The one run of the project that can be continued; raises `UsageError` if it is not one."""
+    """Return the name of the only unfinished run; raise `UsageError` if there is none, or several."""
     views = Runs(root).list()
     names = [view.name for view in views if view.status in UNFINISHED and not view.is_alive]
     match names:
@@ -35,20 +36,22 @@ def only_unfinished(root: str) -> str:
 
 
 def loop_name_of(argument: str, root: str) -> str | None:
-    from little_loops.definitions.loading import (  # YAML only where a name is unknown
+    """Return the name of the loop in the file that an argument means; None if there is none."""
+    from little_loops.definitions.loading import (  # load YAML only if there is no such run
         find_loop,
         name_of,
     )
 
     try:
         path = find_loop(argument, root)
-        # A file that cannot be read is still a loop, which may have run before.
+        # An invalid file may still be a loop that ran before.
         return name_of(path) or os.path.splitext(os.path.basename(path))[0]
     except UsageError:
         return None
 
 
 def available(root: str) -> str:
+    """Return a hint that lists the runs and loops of the project."""
     runs = [view.name for view in Runs(root).list()]
     stems = [os.path.splitext(os.path.basename(path))[0] for path in loop_files(root)]
     known = ", ".join(f"`{name}`" for name in sorted({*runs, *stems})[:20])

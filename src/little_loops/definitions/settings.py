@@ -1,7 +1,7 @@
-"""Settings from outside a loop file: LL_* variables above it, config files below it.
+"""Settings from outside a loop file: LL_* variables override it, config files give defaults.
 
-flag > LL_* variable > loop file > .loops/.config.yaml > the user's config > default.  Flags are the
-pages' own business; the rest is settled here, once, when a loop is loaded.
+The order is: flag > LL_* variable > loop file > .loops/.config.yaml > the user's config > default.
+Commands handle their flags; everything else is applied here, once, when a loop is loaded.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ SETTINGS = (
     *("on_handoff", "max_continuations", "max_cost_usd", "max_tokens", "maintain_interval"),
 )
 EVIDENCE = "evidence"
-"""A setting of config files alone, and one that counts key by key."""
+"""Only allowed in config files, and merged key by key."""
 CONFIG = ".config.yaml"
 LARGEST = 1 << 20
 
 
-def settled(definition: Definition, root: str, environ: Mapping[str, str]) -> FSMLoop:
-    """The loop with every setting that is given outside of its file."""
+def with_settings(definition: Definition, root: str, environ: Mapping[str, str]) -> FSMLoop:
+    """Return the loop with all settings from LL_* variables and config files applied."""
     loop = definition.loop
-    assert loop is not None, "only a valid loop can be settled"
+    assert loop is not None, "only a valid loop has settings"
     configs = (read_config(user_config(environ)), read_config(project_config(root)))
     defaults = {**configs[0], **configs[1]}
     loop = _with_evidence(loop, definition.places, [each.get(EVIDENCE) for each in configs])
@@ -43,28 +43,28 @@ def settled(definition: Definition, root: str, environ: Mapping[str, str]) -> FS
     }
     if not below and not above:
         return loop
-    values = _values({**below, **above}, "LL_* variables and config files")
+    values = _validated({**below, **above}, "LL_* variables and config files")
     return loop._replace(**values)
 
 
 def _with_evidence(loop: FSMLoop, places: Places, configs: Sequence[Any]) -> FSMLoop:
-    """The loop with the keys of `evidence` that config files have and its own file has not.
+    """Return the loop with the keys of `evidence` that config files set and its own file does not.
 
-    Unchanged if the loop has switched it off, or if it has no agent and nobody set `enabled`.
+    Unchanged if the loop has switched evidence off, or if it has no agent and `enabled` is not set.
     """
     written: dict[str, Any] = {}
     for each in configs:
         written.update({"enabled": each} if isinstance(each, bool) else each or {})
     if not written or loop.evidence.enabled is False:
         return loop
-    from little_loops.fsm.evidence import has_agent  # few projects have such a setting
+    from little_loops.fsm.evidence import has_agent  # few projects have this setting
 
     own = loop.evidence
-    # What a config file says is for loops with agents, unless it or the loop asks for more.
+    # Config files apply to loops with agents, unless `enabled` is set there or in the loop.
     enabled = own.enabled if places.has(EVIDENCE) else written.get("enabled")
     if enabled is None and not has_agent(loop):
         return loop
-    defaults: Evidence = _values({EVIDENCE: written}, "config files")[EVIDENCE]
+    defaults: Evidence = _validated({EVIDENCE: written}, "config files")[EVIDENCE]
     kept = {name: getattr(own, name) for name in own._fields if places.has(EVIDENCE, name)}
     if "protect" in kept:
         kept["existing_only"] = own.existing_only
@@ -72,10 +72,13 @@ def _with_evidence(loop: FSMLoop, places: Places, configs: Sequence[Any]) -> FSM
 
 
 def host_given(host: HostOptions, given: Mapping[str, str]) -> HostOptions:
-    """The options of another program are not those of this one: only the same one keeps them."""
+    """Return the host options with the given `name` or `model`.
+
+    With another program, all other options are dropped, because they belong to the old one.
+    """
     if given.get("name", host.host) == host.host:
         return host.under(HostOptions(given.get("name"), given.get("model")))
-    other: HostOptions = _values({"host": dict(given)}, "`--host`")["host"]
+    other: HostOptions = _validated({"host": dict(given)}, "`--host`")["host"]
     return other
 
 
@@ -98,9 +101,12 @@ def user_config(environ: Mapping[str, str]) -> str:
 
 
 def read_config(path: str) -> dict[str, Any]:
-    """The settings of a config file, as the author wrote them; unknown ones are an error."""
+    """Return the settings of a config file; {} if there is none.
+
+    Raises `UsageError` or `DefinitionError` for unknown or invalid settings.
+    """
     try:
-        raw = read_plain(path, LARGEST + 1)  # one byte more tells that it is too large
+        raw = read_plain(path, LARGEST + 1)  # one byte more, to detect a file that is too large
     except (FileNotFoundError, NotADirectoryError, PermissionError):  # another user's home
         return {}
     except OSError as error:
@@ -120,12 +126,15 @@ def read_config(path: str) -> dict[str, Any]:
         listed = ", ".join(f"`{name}`" for name in sorted(unknown))
         known = ", ".join(f"`{name}`" for name in (*SETTINGS, EVIDENCE))
         raise UsageError(f"`{path}` has unknown settings: {listed}", f"known: {known}")
-    _values(values, path)
+    _validated(values, path)
     return values
 
 
-def _values(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Checked by the table of fields, like everything else that is written into a loop."""
+def _validated(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the validated values, as if they were written in a loop file.
+
+    Raises `UsageError`, which names `where` they come from.
+    """
     written = {name: _scalar(value) for name, value in settings.items()}
     frame = {"name": "settings", "initial": "a", "states": {"a": {"terminal": True}}}
     read = load_data({**frame, **written}, "settings")
@@ -135,7 +144,7 @@ def _values(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _scalar(value: Any) -> Any:
-    """A variable is text; where it looks like a number it is meant as one."""
+    """Convert the text of a variable to a number if it looks like one."""
     if not isinstance(value, str):
         return value
     try:

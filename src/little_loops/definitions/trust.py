@@ -1,10 +1,10 @@
-"""Which agent actions a user has agreed to run without permission prompts, project by project.
+"""Which agent actions a user has agreed to run without permission prompts, per project.
 
-Kept for this user alone, outside of any repository: a clone must not bring its own consent.  Consent
-is given to an action together with everything else the agent is sent (`agent_terms`); if any of it
+This is kept per user and outside of any repository: a clone must not bring its own consent. Consent
+is given to an action together with everything else the agent gets (`agent_terms`); if any of that
 changes, it is another action.
 
-Not here: when consent is needed and how it is asked for (`cli.consent`).
+Not here: when consent is needed and how to ask for it (`cli.consent`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Projects = dict[str, list[dict[str, Any]]]
 
 
 class AgentAction(NamedTuple):
-    """An action of an agent, and by name the settings it is run with."""
+    """An action of an agent, and the settings it is run with, by name."""
 
     host: str
     action: str
@@ -39,7 +39,7 @@ class AgentAction(NamedTuple):
 
 
 class Trust(NamedTuple):
-    """What a project's user agreed to, and when: action → time."""
+    """What the user agreed to in a project; `actions` maps each action to the time of consent."""
 
     project: str
     actions: Mapping[AgentAction, str]
@@ -48,7 +48,7 @@ class Trust(NamedTuple):
         return all(action in self.actions for action in wanted)
 
     def changes(self, action: AgentAction) -> tuple[str, ...]:
-        """What is different from an action of the same text that was agreed to."""
+        """Return how the settings differ from an action with the same text that was agreed to."""
         same = [kept for kept in self.actions if kept[:2] == action[:2]]
         if not same or action in self.actions:
             return ()
@@ -61,6 +61,7 @@ class Trust(NamedTuple):
 
 
 def trust_of(project: str, environ: Mapping[str, str]) -> Trust:
+    """Return what the user has agreed to in a project."""
     folder = Folder.at(state_home(environ))
     if folder is None:
         return _trust(project, {})
@@ -71,6 +72,7 @@ def trust_of(project: str, environ: Mapping[str, str]) -> Trust:
 def agree(
     project: str, actions: Iterable[AgentAction], since: str, environ: Mapping[str, str]
 ) -> None:
+    """Record the user's consent to these actions, at the time `since`."""
     with _writing(environ) as folder:
         projects = _read(folder)
         trust = _trust(project, projects)
@@ -79,7 +81,7 @@ def agree(
 
 
 def revoke(project: str, environ: Mapping[str, str]) -> int:
-    """Take back everything for a project; how many actions that were."""
+    """Remove all consent for a project. Return the number of actions."""
     with _writing(environ) as folder:
         projects = _read(folder)
         trust = _trust(project, projects)
@@ -90,7 +92,7 @@ def revoke(project: str, environ: Mapping[str, str]) -> int:
 
 @contextmanager
 def _writing(environ: Mapping[str, str]) -> Iterator[Folder]:
-    """One writer at a time: two terminals may both be agreeing to something."""
+    """Yield the state directory, locked: two terminals may record consent at the same time."""
     path = state_home(environ)
     os.makedirs(path, mode=0o700, exist_ok=True)
     folder = Folder.at(path)
@@ -112,6 +114,7 @@ def _action(one: Mapping[str, Any]) -> AgentAction:
 
 
 def _read(folder: Folder) -> Projects:
+    """Read the consent of all projects; raise `StorageError` if the file is damaged."""
     _check_owner(folder)
     raw = folder.read(FILE, MAX_TRUST_BYTES)
     try:
@@ -127,6 +130,7 @@ def _read(folder: Folder) -> Projects:
 
 
 def _check_shape(projects: Any) -> None:
+    """Raise `TypeError` or `KeyError` if the data does not have the expected form."""
     for actions in projects.values():
         for one in actions:
             texts = [one[name] for name in ("host", "action", "since")]
@@ -136,7 +140,7 @@ def _check_shape(projects: Any) -> None:
 
 
 def _check_owner(folder: Folder) -> None:
-    """What somebody else could write is nobody's consent."""
+    """Raise `StorageError` if other users can write to the directory."""
     seen = os.fstat(folder.fd)
     if seen.st_uid != os.geteuid() or seen.st_mode & 0o022:
         raise StorageError(
@@ -148,6 +152,7 @@ def _check_owner(folder: Folder) -> None:
 def _write(
     folder: Folder, projects: Projects, project: str, actions: Mapping[AgentAction, str]
 ) -> None:
+    """Replace the consent of one project, and write the file atomically."""
     projects[project] = [
         {**action._asdict(), "settings": dict(action.settings), "since": since}
         for action, since in actions.items()

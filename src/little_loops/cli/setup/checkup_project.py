@@ -21,7 +21,7 @@ from little_loops.cli.setup.python_sources import (
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.evidence_checks import evidence_problems
 from little_loops.definitions.loading import read_definition
-from little_loops.definitions.settings import SETTINGS, project_config, settled, user_config
+from little_loops.definitions.settings import SETTINGS, project_config, user_config, with_settings
 from little_loops.definitions.trust import trust_of
 from little_loops.errors import UsageError
 from little_loops.fsm.actions import action_of, is_agents
@@ -61,7 +61,7 @@ def _valid(path: str, patient: CheckupInputs) -> FSMLoop | None:
     if any(problem.severity == "error" for problem in problems):
         return None
     try:
-        return settled(definition, patient.root, patient.environ)
+        return with_settings(definition, patient.root, patient.environ)
     except UsageError:  # `settings` says what is wrong with them
         return definition.loop
 
@@ -144,7 +144,7 @@ def _runs(loop: FSMLoop, words: str) -> bool:
 
 def settings(patient: CheckupInputs) -> Iterator[Finding]:
     """Where settings come from besides loop files; a mistake there stops every run."""
-    settled(load_data(ANY_LOOP, "any"), patient.root, patient.environ)
+    with_settings(load_data(ANY_LOOP, "any"), patient.root, patient.environ)
     files = (user_config(patient.environ), project_config(patient.root))
     given = [path for path in files if os.path.exists(path)]
     given += [f"LL_{name.upper()}" for name in SETTINGS if f"LL_{name.upper()}" in patient.environ]
