@@ -1,15 +1,15 @@
-"""Parse `${namespace.path}`: what is a reference, and what is only text.
+"""Parse `${namespace.path}` references in a text.
 
-One parser serves run, validate, compile and dry-run.  Only `${word.` is ours; a shell's own
-`${HOME}`, `${F%.txt}` and `${x:-y}` are text.  `$${` is an escape: it comes out as `${`.
+`run`, `validate`, `compile` and `--dry-run` all use this parser. Only `${word.` is a reference; the
+shell's own `${HOME}`, `${F%.txt}` and `${x:-y}` are plain text. `$${` is an escape for `${`.
 
     ${captured.n.output}         a value
-    ${captured.n.output:-none}   with a fallback: literal text up to the closing brace; pairs of
-                                 braces may stand in it, line ends and `${` may not
+    ${captured.n.output:-none}   with a fallback: literal text up to the closing brace; it may
+                                 contain pairs of braces, but no line breaks and no `${`
     ${captured.n.output:q}       with a modifier: `:int`, `:number`, `:raw`, `:q` or `:words`
     ${captured.n.output:q:-none} with both, in this order
 
-Not here: where values come from and how they are written into text (`render`).
+Not here: where values come from and how they are inserted (`render`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from little_loops.records import NamedTuple
 NAMESPACES = ("context", "captured", "prev", "state", "loop", "env")
 MODIFIERS = ("int", "number", "raw", "q", "words")
 NUMBERS = ("int", "number")
-"""The modifiers that check a value when it is used, and so make it inert."""
+"""Modifiers that check a value when it is used, which makes it inert."""
 NUMBER_NAMES = {"int": "a whole number", "number": "a number"}
 
 SLASH_COMMAND = r"/[\w-]+(:[\w-]+)*(\s|$)"
-"""How a slash command begins; `/usr/bin/make` does not."""
+"""The start of a slash command; `/usr/bin/make` does not match."""
 
 RESULT_FIELDS = (
     *("output", "stderr", "exit_code", "duration_ms"),
@@ -42,7 +42,7 @@ FIELDS = {
     ),
     "prev": (*RESULT_FIELDS, "state"),
 }
-"""What the namespaces hold that do not depend on the loop; `captured.<name>` holds RESULT_FIELDS."""
+"""Fields of the fixed namespaces; `captured.<name>` has RESULT_FIELDS."""
 
 Kind: TypeAlias = Literal["code", "inert", "data"]
 
@@ -54,7 +54,7 @@ _PATH = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 _MODIFIER = re.compile(r":([A-Za-z]\w*)")
 _SHOWN = 80
 _IN_FALLBACK = re.compile(r"\$?\{|\}|\n")
-# Patterns as texts: few loops have such a modifier.
+# As strings, compiled on use: few loops have such a modifier.
 _FORMATS = {
     "int": r"[+-]?[0-9]+",
     "number": r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?",
@@ -86,7 +86,7 @@ Piece: TypeAlias = str | Escape | Reference
 
 
 class TemplateError(Exception):
-    """A text that cannot be read as a template; `start` and `end` are offsets in it."""
+    """The text is not a valid template; `start` and `end` are offsets in it."""
 
     def __init__(self, message: str, start: int, end: int, help: str = "") -> None:
         super().__init__(message)
@@ -94,7 +94,10 @@ class TemplateError(Exception):
 
 
 def parse(text: str) -> tuple[Piece, ...]:
-    """Split a text into plain text, escapes and references; joined they give it back."""
+    """Split a text into plain text, escapes and references; joined, they give the text again.
+
+    Raises `TemplateError` at the first mistake.
+    """
     if "${" not in text:
         return (text,) if text else ()
     pieces = []
@@ -110,12 +113,12 @@ def references(text: str) -> tuple[Reference, ...]:
 
 
 def template_errors(text: str) -> list[TemplateError]:
-    """Every problem of a text, where `parse` stops at the first."""
+    """Return all errors of a text; `parse` stops at the first."""
     return [piece for piece in _scan(text) if isinstance(piece, TemplateError)]
 
 
 def number(text: str, modifier: str) -> str | None:
-    """The text of a number without blanks around it, or None if it is none."""
+    """Return the text of a number without surrounding blanks; None if it is not a number."""
     text = text.strip(" \t\r\n")
     if len(text) > _LONGEST_NUMBER or not re.fullmatch(_FORMATS[modifier], text):
         return None
@@ -123,7 +126,7 @@ def number(text: str, modifier: str) -> str | None:
 
 
 def classify(reference: Reference) -> Kind:
-    """Say how far a value is trusted: the author's text, the engine's own, or anybody's."""
+    """Return how far a value is trusted: `code` of the author, `inert`, or `data` from anybody."""
     if reference.modifier in NUMBERS:
         return "inert"
     match reference.namespace, reference.path:
@@ -142,22 +145,24 @@ def classify(reference: Reference) -> Kind:
 
 
 def nearest_first(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Sort names by how much they look like one that is not among them."""
+    """Sort the known names by their similarity to `name`."""
     wanted = _pairs(name)
 
-    def unlikeness(other: str) -> float:
+    def distance(other: str) -> float:
         pairs = _pairs(other)
         return -len(wanted & pairs) / (len(wanted) + len(pairs))
 
-    return tuple(sorted(known, key=unlikeness))
+    return tuple(sorted(known, key=distance))
 
 
 def _pairs(name: str) -> set[str]:
+    """Return the pairs of adjacent letters in a name, with its start and end."""
     framed = f" {name.lower()} "
     return {framed[at : at + 2] for at in range(len(framed) - 1)}
 
 
 def _scan(text: str) -> Iterator[Piece | TemplateError]:
+    """Yield the pieces of a text, with a `TemplateError` in place of each invalid reference."""
     done = 0
     while opening := _OPENING.search(text, done):
         start = opening.start()
@@ -168,7 +173,7 @@ def _scan(text: str) -> Iterator[Piece | TemplateError]:
             done = opening.end()
         else:
             piece = _reference(text, opening)
-            # After a mistake go on right behind its opening, to find the next one too.
+            # After a mistake, continue right behind its opening, to find the next one, too.
             done = piece.end if isinstance(piece, Reference) else opening.end()
         yield piece
     if done < len(text):
@@ -176,10 +181,11 @@ def _scan(text: str) -> Iterator[Piece | TemplateError]:
 
 
 def _reference(text: str, opening: re.Match[str]) -> Reference | TemplateError:
+    """Parse the reference at an opening; return a `TemplateError` if it is invalid."""
     start, namespace = opening.start(), opening[1]
     path = _PATH.match(text, opening.end())
     if path is None:
-        return _misfit(text, start, opening.end())
+        return _syntax_error(text, start, opening.end())
     at, modifier, fallback = path.end(), None, None
     if named := _MODIFIER.match(text, at):
         at, modifier = named.end(), named[1]
@@ -187,7 +193,7 @@ def _reference(text: str, opening: re.Match[str]) -> Reference | TemplateError:
         end = _fallback_end(text, at + 2)
         at, fallback = end, text[at + 2 : end]
     if not text.startswith("}", at):
-        return _misfit(text, start, at)
+        return _syntax_error(text, start, at)
     end = at + 1
     if namespace not in NAMESPACES:
         return _unknown_namespace(namespace, start, end)
@@ -200,7 +206,7 @@ def _reference(text: str, opening: re.Match[str]) -> Reference | TemplateError:
 
 
 def _fallback_end(text: str, at: int) -> int:
-    """Find the brace that closes a fallback, or what cannot stand in it."""
+    """Return the position of the brace that closes a fallback, or of something not allowed in it."""
     depth = 0
     for mark in _IN_FALLBACK.finditer(text, at):
         match mark[0]:
@@ -213,8 +219,8 @@ def _fallback_end(text: str, at: int) -> int:
     return len(text)
 
 
-def _misfit(text: str, start: int, at: int) -> TemplateError:
-    """Say what is wrong with a reference that cannot be read beyond `at`."""
+def _syntax_error(text: str, start: int, at: int) -> TemplateError:
+    """Return the error for a reference that cannot be parsed beyond `at`."""
     shown = text[start : min(at, start + _SHOWN)]
     if text.startswith(("${", ".${"), at):
         return TemplateError(

@@ -1,21 +1,22 @@
-"""Fill in `${namespace.path}`: which values there are, and how they are written into a text.
+"""Fill in `${namespace.path}` references: look up values and insert them into a text.
 
-Three kinds of values.  Code is the author's own text (`context`): it is spliced in first, and
-references inside it stay references.  Inert values are made by the engine and hold nothing a shell
-could mistake.  Data is everything else: what commands printed, the environment.  In a shell action
-data never enters the script; it travels in a variable, and the script gets a reference to that.
+There are three kinds of values. Code is the author's own text (`context`): it is inserted first,
+and references inside it stay references. Inert values come from the engine and contain nothing
+special to a shell. Data is everything else: the output of commands, the environment. In a shell
+action, data never becomes part of the script: it is passed in a variable, and the script gets a
+reference to that variable.
 
-What is inserted is never scanned again.  Values come without the trailing newline a command
-printed: the capture dropped it, nothing here drops another.  NUL is dropped from data.
+Inserted text is never scanned again. Values come without the trailing newline that a command
+printed: the capture dropped it, and no other is dropped here. NUL is dropped from data.
 
-A fallback (`${captured.n.output:-0}`) stands in for a value that is missing, null or empty, as in a
-shell.  Modifiers: `:int` and `:number` check a value when it is used, and make it inert; `:raw`
-inserts data as it is, `:q` makes any value one word, `:words` makes each word (or each element of a
-list) one argument.  Outside a shell `:q` puts the text in shell quotes, and `:words` puts one blank
-between words.
+A fallback (`${captured.n.output:-0}`) replaces a value that is missing, null or empty, as in a
+shell. Modifiers: `:int` and `:number` check a value when it is used, and make it inert; `:raw`
+inserts data unchanged, `:q` makes any value one word, `:words` makes each word (or each element of
+a list) one argument. Outside a shell, `:q` puts the text in shell quotes, and `:words` puts one
+space between words.
 
-Not here: the parser (`parse`), the author's values (`splice`), reading a script
-(`shell.reader`), files and the environment (the caller passes in a `Lookup`).
+Not here: the parser (`parse`), the author's values (`splice`), reading a script (`shell.reader`),
+files and the environment (the caller passes in a `Lookup`).
 """
 
 from __future__ import annotations
@@ -91,19 +92,19 @@ __all__ = [
 ]
 
 Lookup: TypeAlias = Callable[[Reference], object]
-"""Gives the value of a reference, or raises `Unresolved`."""
+"""Returns the value of a reference, or raises `Unresolved`."""
 
 LARGEST = 128 * 1024
-"""What the kernel takes as one string: a variable's name, `=`, its value and a NUL."""
+"""The kernel's limit for one string: a variable's name, `=`, its value and a NUL."""
 
 _BLANKS = re.compile(r"[ \t\n]+")
-# Halves of characters that no encoding can write; a byte that was not UTF-8 is not among them.
+# Lone surrogates that cannot be encoded, except those that stand for bytes that are not UTF-8.
 _UNWRITABLE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 _SLASH_COMMAND = re.compile(rf"\s*{SLASH_COMMAND}")
 
 
 class Script(NamedTuple):
-    """A shell script, and the variables its data travels in."""
+    """A shell script, and the variables that contain its data."""
 
     text: str
     env: dict[str, str]
@@ -132,7 +133,7 @@ class TooLarge(LittleLoopsError):
 
 
 def lookup_in(values: Mapping[str, Mapping[str, object]]) -> Lookup:
-    """Look references up in one mapping per namespace; what the environment lacks is empty."""
+    """Return a lookup in one mapping per namespace; missing environment variables are empty."""
 
     def lookup(reference: Reference) -> object:
         names = values.get(reference.namespace, {})
@@ -146,14 +147,14 @@ def lookup_in(values: Mapping[str, Mapping[str, object]]) -> Lookup:
 def unknown(
     reference: Reference, context: Mapping[str, object], captures: Collection[str]
 ) -> Unresolved | None:
-    """Say if a reference can never have a value, as far as that is known without a run."""
+    """Return the error for a reference that can never have a value, as far as known without a run."""
     names: dict[str, Mapping[str, object]] = {
         **{namespace: dict.fromkeys(fields) for namespace, fields in FIELDS.items()},
         "captured": {name: dict.fromkeys(RESULT_FIELDS) for name in captures},
         "context": context,
     }
     path = reference.path
-    if "structured" in path:  # what is inside an agent's answer is not known before it is given
+    if "structured" in path:  # the fields of an agent's answer are not known in advance
         path = path[: path.index("structured") + 1]
     try:
         lookup_in(names)(reference._replace(path=path))
@@ -166,12 +167,13 @@ def unknown(
 
 
 def splice(text: str, context: Mapping[str, object]) -> str:
-    """Put the author's own values in; the result is a template with references to the rest."""
+    """Insert the author's own values; the result is a template with references to the rest."""
     return "".join(written(piece) for piece in spliced(text, context))
 
 
 def render_text(text: str, lookup: Lookup, context: Mapping[str, object]) -> str:
-    """Fill in conditions, `env` and `context` values, and whatever else no shell and no agent reads."""
+    """Fill in a text that neither a shell nor an agent reads: conditions, `env` and `context`
+    values."""
     return _joined(spliced(text, context), lookup)
 
 
@@ -182,7 +184,7 @@ def render_agent_text(text: str, lookup: Lookup, context: Mapping[str, object]) 
         part = _text_of(piece, lookup)
         data = is_data(piece) and not _is_raw(piece)
         if data:
-            part = _without_attachments(part, before=result[-1:])
+            part = _escape_attachments(part, before=result[-1:])
             data_first = data_first or (not result.strip() and bool(part.strip()))
         elif after_data and part.startswith("@") and _begins_word(result[-1:]):
             part = "\\" + part
@@ -194,16 +196,17 @@ def render_agent_text(text: str, lookup: Lookup, context: Mapping[str, object]) 
 
 
 def show(text: str, lookup_inert: Lookup, context: Mapping[str, object]) -> str:
-    """Fill in for people what is known and harmless; data, and what is missing, stay references."""
+    """Fill in what is known and harmless, for display; data and missing values stay references."""
     pieces: Sequence[Spliced]
     try:
         pieces = spliced(text, context)
     except Unresolved:
         pieces = parse(text)
-    return "".join(_shown(piece, lookup_inert) for piece in pieces)
+    return "".join(_show_piece(piece, lookup_inert) for piece in pieces)
 
 
-def _shown(piece: Spliced, lookup: Lookup) -> str:
+def _show_piece(piece: Spliced, lookup: Lookup) -> str:
+    """Return a piece filled in, or as a reference if it is data or has no value."""
     try:
         return written(piece) if is_data(piece) else _text_of(piece, lookup)
     except (Unresolved, NotANumber):
@@ -215,6 +218,7 @@ def _joined(pieces: Sequence[Spliced], lookup: Lookup) -> str:
 
 
 def _text_of(piece: Spliced, lookup: Lookup) -> str:
+    """Return the text of a piece, filled in, with its modifier applied."""
     if isinstance(piece, str):
         return piece
     if isinstance(piece, Escape):
@@ -230,7 +234,7 @@ def _text_of(piece: Spliced, lookup: Lookup) -> str:
 
 
 def _words_of(piece: Reference | AuthorValue, lookup: Lookup) -> list[str]:
-    """The words a value is to become: as many as it has with `:words`, else one."""
+    """Return the words that a value becomes: several with `:words`, else one."""
     modifier = _reference(piece).modifier
     if isinstance(piece, AuthorValue):
         words = [_joined(part, lookup) for part in piece.parts]
@@ -242,7 +246,7 @@ def _words_of(piece: Reference | AuthorValue, lookup: Lookup) -> list[str]:
     words = [word.replace("\0", "") for word in words]
     if modifier in NUMBERS:
         (word,) = words
-        return [_checked(_reference(piece), word)]
+        return [_checked_number(_reference(piece), word)]
     if modifier == "words" and not is_list:
         (word,) = words
         return [each for each in _BLANKS.split(word) if each]
@@ -250,6 +254,7 @@ def _words_of(piece: Reference | AuthorValue, lookup: Lookup) -> list[str]:
 
 
 def _value(reference: Reference, lookup: Lookup) -> object:
+    """Look up a reference, and apply its fallback."""
     if reference.fallback is None:
         return lookup(reference)
     try:
@@ -259,7 +264,8 @@ def _value(reference: Reference, lookup: Lookup) -> object:
     return reference.fallback if value in (None, "") else value
 
 
-def _checked(reference: Reference, text: str) -> str:
+def _checked_number(reference: Reference, text: str) -> str:
+    """Return the text of a number; raise `NotANumber` if it is something else."""
     found = number(text, reference.modifier or "number")
     if found is None:
         raise NotANumber(reference, text)
@@ -271,7 +277,7 @@ def _reference(piece: Reference | AuthorValue) -> Reference:
 
 
 def _is_inert(piece: Reference | AuthorValue) -> bool:
-    """Whether a value is inserted as it is, wherever it stands."""
+    """Return whether a value can be inserted unchanged anywhere in a script."""
     return not is_data(piece) and _reference(piece).modifier in (None, *NUMBERS)
 
 
@@ -280,12 +286,12 @@ def _is_raw(piece: Spliced) -> bool:
 
 
 def _begins_word(before: str) -> bool:
-    """A word begins at the start, after a blank, and after what cannot be seen."""
+    """Return whether a word begins after this character: at the start, or after a space or control."""
     return before in ("", " ") or not before.isprintable()
 
 
-def _without_attachments(text: str, before: str) -> str:
-    """Agents attach the file `name` where a word begins with `@name`."""
+def _escape_attachments(text: str, before: str) -> str:
+    """Escape each `@` at the start of a word, because agents attach the file `name` for `@name`."""
     parts = text.split("@")
     result = parts[0]
     for part in parts[1:]:
@@ -304,7 +310,7 @@ _FORMS = {
     "document": "${%s}",
 }
 _ESCAPES = {
-    "bare": "'${'",  # bash would take a comma after `\${` for a list of words
+    "bare": "'${'",  # in bash, a comma after `\${` would make a list of words
     "double": "\\${",
     "single": "${",
     "document": "\\${",
@@ -316,109 +322,123 @@ _ESCAPES = {
 def render_shell(
     text: str, lookup: Lookup, context: Mapping[str, object], shell: str = "sh"
 ) -> Script:
-    """Fill in a shell action.  Raises `Refused`, `TooLarge`, `Unresolved` or `TemplateError`."""
-    if "${" not in text:  # as most scripts, and this is done at every step
+    """Fill in a shell action: data goes into variables.
+
+    Raises `Refused`, `TooLarge`, `Unresolved` or `TemplateError`.
+    """
+    if "${" not in text:  # a shortcut for most scripts, because this runs at every step
         return Script(text, {})
-    standing = _standing(text, context, shell)
-    refused = [each for each in _judged(standing) if not each.warning]
+    located = _locate(text, context, shell)
+    refused = [each for each in _objections(located) if not each.warning]
     if refused:
         raise Refused(refused)
-    cargo = _EnvironmentValues()
+    variables = _EnvironmentValues()
     parts = []
-    for piece, place, following in standing:
+    for piece, place, following in located:
         match piece:
             case str():
                 parts.append(piece)
             case Escape():
                 parts.append(_escape(place))
             case _:
-                parts.append(_in_script(piece, place, following, lookup, cargo))
-    return Script("".join(parts), {name: value for value, name in cargo.names.items()})
+                parts.append(_in_script(piece, place, following, lookup, variables))
+    return Script("".join(parts), {name: value for value, name in variables.names.items()})
 
 
 def check_shell(text: str, context: Mapping[str, object], shell: str = "sh") -> list[Refusal]:
-    """Say what `render_shell` would refuse, and warn of what it would not."""
-    return list(_judged(_standing(text, context, shell)))
+    """Return what `render_shell` would refuse, and warnings about risky places."""
+    return list(_objections(_locate(text, context, shell)))
 
 
 def check_variable(name: str, text: str, context: Mapping[str, object]) -> list[Refusal]:
-    """Say what speaks against a variable of the environment: some hold code for the shell."""
+    """Return the objections to a value in an environment variable that the shell evaluates."""
     if "${" not in text:
         return []
-    from little_loops.templates.shell.rules import EVALUATED  # few variables have values in them
+    from little_loops.templates.shell.rules import EVALUATED  # few variables contain references
 
     if name not in EVALUATED:
         return []
-    from little_loops.templates.shell.refusals import judged
+    from little_loops.templates.shell.refusals import objections_to
 
     pieces = (
         piece for piece in spliced(text, context) if isinstance(piece, Reference | AuthorValue)
     )
     place = Place("bare", "variable", name)
-    return [said for piece in pieces for said in judged(piece, place) if not said.warning]
+    return [said for piece in pieces for said in objections_to(piece, place) if not said.warning]
 
 
 def check_held(
     text: str, held: Mapping[str, Reference], context: Mapping[str, object], shell: str = "sh"
 ) -> dict[str, Refusal]:
-    """Warn of variables that hold data, and that a script names where the shell evaluates them."""
-    from little_loops.templates.shell.reader import read_script  # few variables hold data
+    """Return warnings, by name, for variables with data that a script uses where the shell
+    evaluates them.
+
+    `held` maps the variables to the references they contain.
+    """
+    from little_loops.templates.shell.reader import read_script  # few variables contain data
     from little_loops.templates.shell.refusals import used
 
     uses = read_script("".join(_marks(spliced(text, context))), shell).uses
     return {name: used(reference, uses[name]) for name, reference in held.items() if name in uses}
 
 
-class _Standing(NamedTuple):
+class _Located(NamedTuple):
+    """A piece of a script, its place, and the character that follows it."""
+
     piece: Spliced
     place: Place
-    following: str  # the character that follows
+    following: str  # the next character
 
 
-def _standing(text: str, context: Mapping[str, object], shell: str) -> list[_Standing]:
-    """Each piece of a script with its place; text itself needs none."""
+def _locate(text: str, context: Mapping[str, object], shell: str) -> list[_Located]:
+    """Return each piece of a script with its place. The script is only parsed if places matter."""
     pieces = spliced(text, context)
     marks = _marks(pieces)
     follow = [*(mark[:1] for mark in marks[1:]), ""]
     holes = len(pieces) - sum(isinstance(piece, str) for piece in pieces)
     where: Iterable[Place] = [_NO_PLACE] * holes
     if any(_depends_on_place(*each) for each in zip(pieces, follow, strict=False)):
-        from little_loops.templates.shell.reader import read_script  # few scripts must be read
+        from little_loops.templates.shell.reader import read_script  # few scripts need parsing
 
         where = read_script("".join(marks), shell).places
     left = iter(where)
     return [
-        _Standing(piece, _NO_PLACE if isinstance(piece, str) else next(left), following)
+        _Located(piece, _NO_PLACE if isinstance(piece, str) else next(left), following)
         for piece, following in zip(pieces, follow, strict=False)
     ]
 
 
 def _marks(pieces: Sequence[Spliced]) -> list[str]:
-    """The pieces of a script, with `HOLE` for each value."""
+    """Return the pieces of a script as text, with `HOLE` for each value."""
     return [piece.replace(HOLE, " ") if isinstance(piece, str) else HOLE for piece in pieces]
 
 
 def _depends_on_place(piece: Spliced, following: str) -> bool:
+    """Return whether the way a piece is inserted depends on its place."""
     if isinstance(piece, Reference | AuthorValue) and _is_inert(piece):
         return following in ("<", ">")
     return not isinstance(piece, str)
 
 
-def _judged(standing: Iterable[_Standing]) -> Iterator[Refusal]:
-    for piece, place, _ in standing:
+def _objections(located: Iterable[_Located]) -> Iterator[Refusal]:
+    """Yield the objections to the values of a script in their places."""
+    for piece, place, _ in located:
         if not isinstance(piece, str) and _depends_on_place(piece, ""):
-            from little_loops.templates.shell.refusals import judged  # few values must be judged
+            from little_loops.templates.shell.refusals import (
+                objections_to,  # few values can be refused
+            )
 
-            yield from judged(piece, place)
+            yield from objections_to(piece, place)
 
 
 class _EnvironmentValues:
-    """The values on their way into the environment, each under the name of its variable."""
+    """Collects the values to pass in environment variables, each with its variable's name."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
 
     def take(self, word: str, reference: Reference) -> str:
+        """Return the name of the variable for a value; raise `TooLarge` if it cannot be passed."""
         word = _UNWRITABLE.sub("\ufffd", word)
         if word in self.names:
             return self.names[word]
@@ -435,8 +455,9 @@ def _in_script(
     place: Place,
     following: str,
     lookup: Lookup,
-    cargo: _EnvironmentValues,
+    variables: _EnvironmentValues,
 ) -> str:
+    """Return what to write into the script for a value at its place."""
     reference = _reference(piece)
     if place.quote == "comment":
         return reference.text
@@ -446,7 +467,7 @@ def _in_script(
         return word
     if _is_inert(piece):
         (word,) = words
-        # `echo 3>file` would not print 3.
+        # `echo 3>file` would redirect descriptor 3, not print 3.
         apart = following in ("<", ">") and place.quote == "bare" and not place.refused
         return f'"{word}"' if apart and word.isdecimal() else word
     if place.option_of and any(word.startswith("-") for word in words):
@@ -454,10 +475,11 @@ def _in_script(
 
         raise Refused([taken_for_option(reference, place)])
     form = _FORMS[place.quote]
-    return " ".join(form % cargo.take(word, reference) for word in words)
+    return " ".join(form % variables.take(word, reference) for word in words)
 
 
 def _escape(place: Place) -> str:
+    """Return how to write a literal `${` at this place in a script."""
     match place.refused:
         case "backslash":
             return "${"
@@ -468,6 +490,7 @@ def _escape(place: Place) -> str:
 
 
 def _remedy(reference: Reference) -> str:
+    """Return how to pass a value that is too large: by its file."""
     special = {"stderr": "stderr_file", "structured": "structured_file"}
     file = next((special[name] for name in reference.path if name in special), "file")
     match reference.namespace:

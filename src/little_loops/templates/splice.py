@@ -1,9 +1,9 @@
-"""Put the author's own values into a text, before anything else is looked at.
+"""Insert the author's own values into a text, before anything else.
 
-`context` values may refer to each other and to data.  Text that comes from them counts as written
-by the author; a reference to data inside them stays a reference.  With `:q` or `:words` the value
-is kept apart (`Own`), because how it is written depends on where it stands; with `:int` or
-`:number`, because the whole of it is checked when it is used.
+`context` values may refer to each other and to data. Text that comes from them counts as written by
+the author; a reference to data inside them stays a reference. A value with `:q` or `:words` is kept
+separate (`AuthorValue`), because the way it is written depends on its place; and one with `:int` or
+`:number`, because the whole value is checked when it is used.
 
 Not here: values that are not the author's (`render`).
 """
@@ -34,7 +34,7 @@ MOST_SHOWN = 40
 
 
 class Unresolved(LittleLoopsError):
-    """A reference to a value that is not there; `known` are the names there are beside it."""
+    """A reference to a value that does not exist; `known` are the names that do."""
 
     def __init__(self, name: str, known: tuple[str, ...] = ()) -> None:
         self.name, self.known = name, nearest_first(name, known)
@@ -43,7 +43,7 @@ class Unresolved(LittleLoopsError):
 
 
 class NotANumber(LittleLoopsError):
-    """A value with `:int` or `:number` that is something else."""
+    """A value with `:int` or `:number` that is not a number."""
 
     def __init__(self, reference: Reference, text: str) -> None:
         shown = repr(text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…")
@@ -52,7 +52,7 @@ class NotANumber(LittleLoopsError):
 
 
 class AuthorValue(NamedTuple):
-    """An author's value that is to be one word, words, or a number: each part is spliced by itself."""
+    """An author's value with a modifier, as one or several parts that are spliced separately."""
 
     reference: Reference
     parts: tuple[tuple[Spliced, ...], ...]
@@ -65,7 +65,7 @@ Spliced: TypeAlias = str | Escape | Reference | AuthorValue
 
 
 def as_text(value: object) -> str:
-    """A value as it is written into a text."""
+    """Return a value as it is written into a text."""
     match value:
         case str():
             return value
@@ -82,14 +82,14 @@ def as_text(value: object) -> str:
 
 
 def texts_of(value: object, modifier: str | None) -> list[str]:
-    """The text of a value; with `:words` a list gives one for each element."""
+    """Return the text of a value as a list; with `:words`, a list has one text per element."""
     if modifier == "words" and isinstance(value, list | tuple):
         return [as_text(each) for each in value]
     return [as_text(value)]
 
 
 def value_at(values: object, path: tuple[str, ...], root: str) -> object:
-    """Follow a path into maps and lists; `root` is what `values` is called."""
+    """Follow a path into dicts and lists; raise `Unresolved` with `root` as the name of `values`."""
     name = root
     for key in path:
         match values:
@@ -104,17 +104,21 @@ def value_at(values: object, path: tuple[str, ...], root: str) -> object:
 
 
 def spliced(text: str, context: Mapping[str, object]) -> tuple[Spliced, ...]:
-    """Raises `TemplateError` for a cycle, and `Unresolved` for a key that is not there."""
+    """Return the pieces of a text with the author's values inserted.
+
+    Raises `TemplateError` for a cycle, and `Unresolved` for a missing key.
+    """
     if "${" not in text:
         return parse(text)
     pieces = _Splicer(context).pieces(text, ())
     whole = "".join(written(piece) for piece in pieces)
     if whole != text:
-        _must_read_the_same(whole, pieces)
+        _check_no_new_reference(whole, pieces)
     return pieces
 
 
 def written(piece: Spliced) -> str:
+    """Return the template text of a piece."""
     match piece:
         case str():
             return piece
@@ -125,6 +129,7 @@ def written(piece: Spliced) -> str:
 
 
 def is_data(piece: Spliced) -> bool:
+    """Return whether a piece is, or contains, data."""
     match piece:
         case AuthorValue():
             return piece.is_data
@@ -135,11 +140,12 @@ def is_data(piece: Spliced) -> bool:
 
 
 def _length(piece: Spliced) -> int:
-    """How long a piece is at least; a chain of values must not grow without end."""
+    """Return the minimum length of a piece, to limit the growth of nested values."""
     return piece.length if isinstance(piece, AuthorValue) else len(written(piece))
 
 
 def _names_in(values: object, name: str) -> tuple[str, ...]:
+    """Return the full names of the entries of a dict or list called `name`."""
     match values:
         case Mapping():
             return tuple(f"{name}.{key}" for key in values)
@@ -150,13 +156,17 @@ def _names_in(values: object, name: str) -> tuple[str, ...]:
 
 
 class _Splicer:
+    """Inserts `context` values into texts, recursively; each value is processed once."""
+
     def __init__(self, context: Mapping[str, object]) -> None:
         self.context = context
         self.done: dict[Reference, tuple[tuple[Spliced, ...], ...]] = {}
 
     def pieces(self, text: str, trail: tuple[str, ...]) -> tuple[Spliced, ...]:
+        """Parse a text and insert its `context` values; `trail` are the names of the enclosing
+        ones."""
         pieces: list[Spliced] = []
-        for piece in _parsed(text, trail):
+        for piece in _parse_value(text, trail):
             if isinstance(piece, Reference) and piece.namespace == "context":
                 pieces.extend(self.insert(piece, trail))
             else:
@@ -169,6 +179,7 @@ class _Splicer:
         return tuple(pieces)
 
     def insert(self, reference: Reference, trail: tuple[str, ...]) -> tuple[Spliced, ...]:
+        """Return the pieces of one `context` reference: its value, or its fallback."""
         value: object
         try:
             value = value_at(self.context, reference.path, "context")
@@ -184,17 +195,17 @@ class _Splicer:
     def parts(
         self, reference: Reference, value: object, trail: tuple[str, ...]
     ) -> tuple[tuple[Spliced, ...], ...]:
-        """Splice the value itself; each is done once, so that no chain of them takes for ever."""
+        """Return the pieces of each part of a value; cached, so that chains of values stay fast."""
         key = reference._replace(start=0, end=0)
         if key not in self.done:
-            _must_end(reference, trail)
+            _check_recursion(reference, trail)
             inside = (*trail, reference.name)
             try:
                 self.done[key] = tuple(
                     self.pieces(each, inside) for each in texts_of(value, reference.modifier)
                 )
             except TemplateError as inner:
-                # The caller knows places in its own text only.
+                # The caller only knows positions in its own text.
                 place = reference.start, reference.end
                 raise TemplateError(inner.message, *place, inner.help) from None
         return self.done[key]
@@ -202,6 +213,7 @@ class _Splicer:
     def placed(
         self, reference: Reference, parts: tuple[tuple[Spliced, ...], ...], is_list: bool
     ) -> tuple[Spliced, ...]:
+        """Return the parts as one `AuthorValue` if there is a modifier, else as plain pieces."""
         if reference.modifier not in (None, "raw"):
             pieces = [piece for part in parts for piece in part]
             data = reference.modifier not in NUMBERS and any(is_data(piece) for piece in pieces)
@@ -209,7 +221,8 @@ class _Splicer:
         return tuple(_moved(piece, reference) for piece in parts[0])
 
 
-def _parsed(text: str, trail: tuple[str, ...]) -> tuple[Piece, ...]:
+def _parse_value(text: str, trail: tuple[str, ...]) -> tuple[Piece, ...]:
+    """Parse a text; name the enclosing `context` value in the error."""
     try:
         return parse(text)
     except TemplateError as problem:
@@ -219,7 +232,8 @@ def _parsed(text: str, trail: tuple[str, ...]) -> tuple[Piece, ...]:
         raise
 
 
-def _must_end(reference: Reference, trail: tuple[str, ...]) -> None:
+def _check_recursion(reference: Reference, trail: tuple[str, ...]) -> None:
+    """Raise `TemplateError` if a value refers to itself, or the nesting is too deep."""
     place = reference.start, reference.end
     if reference.name in trail:
         chain = " → ".join(f"`{name}`" for name in (*trail, reference.name))
@@ -231,7 +245,7 @@ def _must_end(reference: Reference, trail: tuple[str, ...]) -> None:
 
 
 def _moved(piece: Spliced, to: Reference) -> Spliced:
-    """What came with a reference is found where that reference is."""
+    """Return a piece with the position of the reference that it came with."""
     match piece:
         case str():
             return piece
@@ -242,8 +256,8 @@ def _moved(piece: Spliced, to: Reference) -> Spliced:
             return piece._replace(start=to.start, end=to.end)
 
 
-def _must_read_the_same(whole: str, pieces: tuple[Spliced, ...]) -> None:
-    """Refuse a `$` that meets a `{`: together they would read as something nobody wrote."""
+def _check_no_new_reference(whole: str, pieces: tuple[Spliced, ...]) -> None:
+    """Raise `TemplateError` if a value and the text around it form a new reference or escape."""
     again: list[str] | None
     try:
         again = [piece.text for piece in parse(whole) if not isinstance(piece, str)]

@@ -1,6 +1,6 @@
-"""The simple commands of a script, in the order of the text, with those of scripts inside it.
+"""List the simple commands of a script in order, including those of scripts nested in it.
 
-Not here: what the words of a command are to it (`rules`).
+Not here: what the words of a command mean to it (`rules`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _RUNS_TEXT = ("sh", "bash", "dash", "eval")
 
 
 def commands_in(script: str, shell: str = "sh", depth: int = 0) -> Iterator[Command]:
-    """As far as the script can be read; values in it are marked by `HOLE`."""
+    """Yield the words of each command, as far as the script can be parsed; `HOLE` marks values."""
     for words in read_script(script, shell).commands:
         yield words
         for at, finding in findings(words).items() if depth < DEEPEST else ():
@@ -27,5 +27,5 @@ def commands_in(script: str, shell: str = "sh", depth: int = 0) -> Iterator[Comm
 
 
 def is_known(word: Word) -> bool:
-    """Whether the script itself says all of this word."""
+    """Return whether the script itself contains all of this word."""
     return HOLE not in word.text and UNKNOWN not in word.text

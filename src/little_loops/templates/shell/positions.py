@@ -1,7 +1,7 @@
-"""Positions of values in a shell script, and the findings about them: the data types.
+"""Data types for the positions of values in a shell script, and the findings about them.
 
-Apart from the code that determines them (`reader`) and explains them (`refusals`), because a loop
-without data in its scripts needs neither.
+They are separate from the code that determines them (`reader`) and explains them (`refusals`),
+because a loop without data in its scripts needs neither.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from little_loops.records import NamedTuple
 from little_loops.templates.parse import Escape, Reference
 
 HOLE = "\0"
-"""Stands in a script where a value will be inserted."""
+"""Marks the places in a script where a value will be inserted."""
 
 Quote: TypeAlias = Literal["bare", "double", "single", "document", "literal", "comment"]
-"""How the shell reads a text.  `document`: a here-document.  `literal`: nothing is expanded."""
+"""How the shell reads a text; `document` is a here-document, `literal` expands nothing."""
 
 Reason: TypeAlias = Literal[
     "",
@@ -41,7 +41,7 @@ Reason: TypeAlias = Literal[
 
 
 class Use(NamedTuple):
-    """A variable, or the output of `$(…)` if `name` is empty, in a place that is evaluated."""
+    """A variable, or the output of `$(…)` if `name` is empty, in a place that the shell evaluates."""
 
     name: str
     reason: Reason
@@ -49,17 +49,19 @@ class Use(NamedTuple):
 
 
 class Place(NamedTuple):
+    """How the shell reads the text at a position, and why a value is not allowed there, if so."""
+
     quote: Quote
     refused: Reason = ""
-    of: str = ""  # the program whose text this is, or what the reader could not follow
-    splits: bool = False  # several words may stand here
+    of: str = ""  # the program whose code this is, or what could not be parsed
+    splits: bool = False  # several words are allowed here
     option_of: str = ""  # the program that would read a leading `-` as an option
     file_of: str = ""  # the program that runs the file named here
     used: Use | None = None  # how the script evaluates the value later
 
 
 class Refusal(NamedTuple):
-    """Why a value may not stand where it does; a warning if it may."""
+    """Why a value is not allowed in its place; or a warning, if it is allowed but risky."""
 
     reference: Reference | Escape
     message: str

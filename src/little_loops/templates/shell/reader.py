@@ -1,16 +1,16 @@
-"""Find out where in a shell script a value would stand.
+"""Parse a shell script to find out in which place each value would be.
 
-The script comes with `HOLE` wherever a value will be inserted, and is read once, as both `dash` and
-`bash` read it.  Each hole gets a `Place`: how the shell reads a text there, and the reason if no
-value may stand there.  Where the two shells read differently, or the reader cannot follow, it does
-not guess: the place is refused.
+The script has `HOLE` wherever a value will be inserted. It is read once, as both `dash` and `bash`
+would. Each hole gets a `Place`: how the shell reads text there, and the reason if no value is
+allowed. If the two shells differ, or the script cannot be parsed, the reader does not guess: the
+place is refused.
 
-A script only ever gets the name of a variable, never a value.  If the reader were wrong about
-quotes, the worst would be a word split in the wrong place.
+Only names of variables are ever written into a script, never values. If the reader were wrong about
+quotes, the worst outcome would be a word that is split in the wrong place.
 
-The second result is a flat look at names: which variables the script names in places that are
-evaluated.  No data flow is followed: what functions, pipes, `read` or a chain of variables make of
-a value is up to the author.
+The second result is a simple search for names: which variables the script uses in places that the
+shell evaluates. Data flow is not followed: what functions, pipes, `read` or a chain of variables do
+with a value is up to the author.
 
 Not here: which words of a command are code (`rules`), messages (`refusals`).
 """
@@ -29,7 +29,7 @@ from little_loops.templates.shell.rules import EVALUATED, declared, findings, ma
 from little_loops.templates.shell.words import UNKNOWN, Finding, Word
 
 LONGEST = 128 * 1024
-"""What a shell can be given with `-c`."""
+"""The longest script that can be passed with `-c`."""
 _DEEPEST = 40
 
 Expanding: TypeAlias = Literal["bare", "double", "document"]
@@ -62,19 +62,19 @@ _IN = re.compile(r"in(?![^ \t\n;&|<>()])")
 _EMPTY_PARENTHESES = re.compile(r"\([ \t]*\)")
 _ARGUMENT = Finding(0, "argument", "")
 _NUMERIC_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
-# What `$(…)` prints there is mostly a count, so a value inside is for a warning only.
+# Here `$(…)` mostly prints a count, so a value inside it is only worth a warning.
 _OFTEN_NUMBERS: tuple[Reason, ...] = ("arithmetic", "test", "operator", "option")
 _NO_WORD = Word("")
 _PROCESS = "/dev/fd"
-"""The text of a word `<(…)`: to the command it is a file."""
+"""The text of a word `<(…)`, which the command sees as a file."""
 
 
 class Reading(NamedTuple):
-    """The place of each hole, and what else a look at the script finds.
+    """The place of each hole, and other facts about the script.
 
-    `uses`: variables named where the shell evaluates them.  `bash_only`: what not every `sh` has:
-    from where to where it stands, and its name.  `negated`: where a `!` decides about the exit code of the script.
-    `commands`: the words of each simple command that was read.
+    `uses`: variables used where the shell evaluates them. `bash_only`: constructs that not every
+    `sh` has, with start, end and name. `negated`: positions of each `!` that affects the script's
+    exit code. `commands`: the words of each simple command.
     """
 
     places: tuple[Place, ...]
@@ -85,41 +85,42 @@ class Reading(NamedTuple):
 
 
 def read_script(script: str, shell: str = "sh") -> Reading:
+    """Parse a script; holes in parts that cannot be parsed get a refused place."""
     reader = _Reader(script, shell)
-    lost = Place("bare", "unclear", "a construct that is not understood")
+    unparsed = Place("bare", "unclear", "a construct that is not understood")
     try:
         if len(script) > LONGEST:
             _unclear(f"more than {LONGEST} characters")
         reader.commands("")
-    except _Lost as problem:
-        lost = Place("bare", problem.reason, problem.what)
+    except _CannotParse as problem:
+        unparsed = Place("bare", problem.reason, problem.what)
         if problem.reason == "unbalanced":
-            return Reading((lost,) * script.count(HOLE))
-    uses = reader.look()
+            return Reading((unparsed,) * script.count(HOLE))
+    uses = reader.find_uses()
     holes = (at for at, char in enumerate(script) if char == HOLE)
-    places = tuple(reader.places.get(at, lost) for at in holes)
+    places = tuple(reader.places.get(at, unparsed) for at in holes)
     return Reading(
         places, uses, tuple(reader.bash_only), tuple(reader.negated), tuple(reader.simple)
     )
 
 
-class _Lost(Exception):
-    """The rest of the script cannot be read."""
+class _CannotParse(Exception):
+    """The rest of the script cannot be parsed."""
 
     def __init__(self, reason: Reason, what: str) -> None:
         self.reason, self.what = reason, what
 
 
 def _unbalanced(what: str) -> NoReturn:
-    raise _Lost("unbalanced", what)
+    raise _CannotParse("unbalanced", what)
 
 
 def _unclear(what: str) -> NoReturn:
-    raise _Lost("unclear", what)
+    raise _CannotParse("unclear", what)
 
 
 class _Part:
-    """A word as far as it has been read."""
+    """A word, as far as it has been read."""
 
     __slots__ = ("bare", "holes", "text")
 
@@ -132,14 +133,14 @@ class _Part:
         return Word("".join(self.text), self.bare, tuple(self.holes), start, stop)
 
     def add(self, inner: _Part, refused: Reason) -> None:
-        """Add the holes of what was read inside an expansion."""
+        """Add the holes inside an expansion, refused for this reason unless they already are."""
         self.text.append(UNKNOWN)
         for at, place in inner.holes:
             self.holes.append((at, place if place.refused else place._replace(refused=refused)))
 
 
 class _Document:
-    """A here-document that was announced; its text begins on the next line."""
+    """A here-document whose text starts on the next line."""
 
     __slots__ = ("delimiter", "literal", "program", "tabs")
 
@@ -148,7 +149,7 @@ class _Document:
 
 
 class _Command:
-    """A simple command as far as it has been read."""
+    """A simple command, as far as it has been read."""
 
     __slots__ = ("begins", "documents", "inputs", "loop", "words")
 
@@ -158,34 +159,37 @@ class _Command:
     def clear(self) -> None:
         self.words: list[Word] = []
         self.documents: list[_Document] = []
-        self.inputs: list[Word] = []  # here-strings, and names of files to read
-        self.begins = True  # a reserved word or the name of a command may follow
-        self.loop = ""  # the variable that gets the words, after `for name in`
+        self.inputs: list[Word] = []  # here-strings, and files to read from
+        self.begins = True  # whether a reserved word or a command name may follow
+        self.loop = ""  # after `for name in`: the loop variable
 
     def add(self, word: Word) -> None:
-        # `time -p if …`: after `time` and its options a command begins again.
+        """Add a word to the command."""
+        # `time -p if …`: a command may begin after `time` and its options.
         timed = word.text.startswith("-") if self.words else word.text == "time"
         self.begins = self.begins and timed
         self.words.append(word)
 
 
 class _Reader:
+    """A recursive-descent parser over the script; `at` is the current position."""
+
     def __init__(self, script: str, shell: str) -> None:
         self.script, self.shell = script, shell
         self.at, self.end, self.depth = 0, len(script), 0
         self.documents: list[_Document] = []
         self.integers = False
         self.places: dict[int, Place] = {}
-        self.code: list[tuple[int, int, Use]] = []  # stretches of the script that are evaluated
+        self.code: list[tuple[int, int, Use]] = []  # start, end and use of each evaluated range
         self.expanded_at: list[int] = []
         self.expanded: list[str] = []
-        self.assigned: dict[str, list[int]] = {}  # the holes that a variable gets
+        self.assigned: dict[str, list[int]] = {}  # the holes in values assigned to each variable
         self.programs: list[str] = []  # literal shell scripts inside this one
         self.bash_only: list[tuple[int, int, str]] = []
         self.negated: list[int] = []
         self.simple: list[tuple[Word, ...]] = []
         self.compound = 0  # how many `if`, `while`, `{` … are open
-        self.joined = self.ended = False  # whether `&&` or `|`, or an end, precedes a command
+        self.joined = self.ended = False  # whether `&&` or `|`, or an end, comes before the command
 
     def peek(self, ahead: int = 0) -> str:
         at = self.at + ahead
@@ -195,6 +199,7 @@ class _Reader:
         return self.script.startswith(text, self.at, self.end)
 
     def deeper(self) -> None:
+        """Enter a nested construct; give up if there are too many levels."""
         self.depth += 1
         if self.depth > _DEEPEST:
             _unclear(f"more than {_DEEPEST} levels of nesting")
@@ -202,7 +207,7 @@ class _Reader:
     # Results
 
     def settle(self, word: Word, refused: Reason = "", of: str = "", splits: bool = False) -> None:
-        """Note the place of each value in a word."""
+        """Record the place of each value in a word; if `refused`, the shell evaluates the word."""
         for at, place in word.holes:
             if not place.refused:
                 place = place._replace(refused=refused, of=of)
@@ -215,7 +220,7 @@ class _Reader:
             self.places[at] = place
 
     def settle_as(self, word: Word, finding: Finding) -> None:
-        """Note the place of each value in a word by the word's role."""
+        """Record the place of each value in a word, according to the word's role."""
         match finding.role:
             case ("command" | "vanishing" | "program" | "name" | "variable" | "operator") as reason:
                 self.settle(word, reason, finding.of, splits=True)
@@ -230,7 +235,7 @@ class _Reader:
                     self.evaluate(word, "operator", finding.of)
 
     def settle_file(self, word: Word, finding: Finding) -> None:
-        """A word that may be read as an option, or names a file that is run."""
+        """Record for a word that it may be read as an option, or names a file that is run."""
         leading = len(word.text) - len(word.text.lstrip(HOLE)) if finding.role != "file" else 0
         for number, (at, _) in enumerate(word.holes):
             self.places[at] = self.places[at]._replace(
@@ -243,12 +248,12 @@ class _Reader:
             self.evaluate(word, "option", finding.of)
 
     def evaluate(self, word: Word, reason: Reason, of: str = "") -> None:
-        """Note that the shell evaluates a word, and so what a `$(…)` in it prints."""
+        """Record that the shell evaluates a word, and with it the output of each `$(…)` in it."""
         use, own = Use("", reason, of), {at for at, _ in word.holes}
         self.code.append((word.start, word.stop, use))
         inside = (at for at in self.holes_in(word.start, word.stop) if at not in own)
         if reason in _OFTEN_NUMBERS:
-            self.note(inside, use)
+            self.mark_used(inside, use)
             return
         for at in inside:
             place = self.places[at]
@@ -258,8 +263,8 @@ class _Reader:
     def assign(self, name: str, word: Word) -> None:
         self.assigned.setdefault(name, []).extend(at for at, _ in word.holes)
 
-    def look(self) -> Mapping[str, Use]:
-        """Find the variables named in code, and note it at the values assigned to them."""
+    def find_uses(self) -> Mapping[str, Use]:
+        """Return the variables used in evaluated code, and mark the values assigned to them."""
         uses: dict[str, Use] = {}
         for start, stop, use in self.code:
             for name in self.names_in(start, stop, use):
@@ -268,23 +273,25 @@ class _Reader:
             if HOLE not in text and UNKNOWN not in text:
                 uses = {**read_script(text, "bash").uses, **uses}
         for name in uses.keys() & self.assigned.keys():
-            self.note(self.assigned[name], uses[name])
+            self.mark_used(self.assigned[name], uses[name])
         return uses
 
     def names_in(self, start: int, stop: int, use: Use) -> list[str]:
-        """The variables named in a stretch: in arithmetic also those without a dollar sign."""
+        """Return the variables used in a range; in arithmetic, also those without a dollar sign."""
         if use.reason in ("arithmetic", "test") or use.of == "let":
             return _NAMES.findall(self.script, start, stop)
         first, last = bisect_left(self.expanded_at, start), bisect_left(self.expanded_at, stop)
         return self.expanded[first:last]
 
     def holes_in(self, start: int, stop: int) -> Iterator[int]:
+        """Yield the positions of the holes in a range."""
         at = self.script.find(HOLE, start, stop)
         while at >= 0:
             yield at
             at = self.script.find(HOLE, at + 1, stop)
 
-    def note(self, holes: Iterable[int], use: Use) -> None:
+    def mark_used(self, holes: Iterable[int], use: Use) -> None:
+        """Record how the script evaluates the values in these holes later, unless that is known."""
         for at in holes:
             if self.places[at].used is None:
                 self.places[at] = self.places[at]._replace(used=use)
@@ -311,6 +318,7 @@ class _Reader:
             self.blanks()
 
     def newline(self) -> None:
+        """Skip a line ending and read the here-documents that start after it."""
         self.at += 1
         documents, self.documents = self.documents, []
         for document in documents:
@@ -319,6 +327,7 @@ class _Reader:
     # Words
 
     def word(self) -> Word:
+        """Read a word up to the next blank or operator."""
         part, start = _Part(), self.at
         while (char := self.peek()) and char not in WORD_ENDS:
             if char == HOLE:
@@ -336,17 +345,20 @@ class _Reader:
         return part.word(start, self.at)
 
     def hole(self, part: _Part, place: Place) -> None:
+        """Read a hole: add it to the part, with its place."""
         part.text.append(HOLE)
         part.holes.append((self.at, place))
         self.at += 1
 
     def plain(self, part: _Part, pattern: re.Pattern[str]) -> None:
+        """Read characters without special meaning, which match the pattern."""
         found = pattern.match(self.script, self.at, self.end)
         assert found, "called at a plain character"
         part.text.append(found[0])
         self.at = found.end()
 
     def quotes(self, part: _Part, char: str) -> None:
+        """Read a quoted string or backticks, starting at the opening character."""
         if char == "'":
             self.single(part)
         elif char == '"':
@@ -356,6 +368,7 @@ class _Reader:
             self.backticks(part)
 
     def single(self, part: _Part) -> None:
+        """Read a single-quoted string."""
         stop = self.script.find("'", self.at + 1, self.end)
         if stop < 0:
             _unbalanced("a `'` that is not closed")
@@ -364,7 +377,7 @@ class _Reader:
         self.at = stop + 1
 
     def expanding(self, part: _Part, quote: Literal["double", "document"]) -> None:
-        """Read what is in double quotes, or the text of a here-document."""
+        """Read the content of double quotes, or of a here-document with expansions."""
         while char := self.peek():
             if char == '"' and quote == "double":
                 self.at += 1
@@ -383,6 +396,7 @@ class _Reader:
             _unbalanced('a `"` that is not closed')
 
     def backslash(self, part: _Part, quote: Expanding) -> None:
+        """Read a backslash and the character that it escapes."""
         self.at += 1
         char = self.peek()
         if char == HOLE:
@@ -393,6 +407,7 @@ class _Reader:
         self.at += len(char)
 
     def backticks(self, part: _Part) -> None:
+        """Read backticks; no value is allowed in them."""
         found = _BACKTICKS.match(self.script, self.at, self.end)
         if not found:
             _unbalanced("a backtick that is not closed")
@@ -408,6 +423,7 @@ class _Reader:
     # After a dollar sign
 
     def dollar(self, part: _Part, quote: Expanding) -> None:
+        """Read an expansion, starting at its dollar sign."""
         following = self.peek(1)
         if self.sees("$(("):
             self.arithmetic(part, "$((")
@@ -447,7 +463,7 @@ class _Reader:
         self.expanded.append(name)
 
     def substitution(self) -> None:
-        """Read the commands of `$(…)`, after the parenthesis."""
+        """Read the commands of `$(…)`, starting after the parenthesis."""
         start, outer = self.at, self.documents
         self.documents = []
         self.commands(")")
@@ -456,7 +472,7 @@ class _Reader:
         self.documents = outer
 
     def parameter(self, part: _Part, quote: Expanding) -> None:
-        """Read the shell's own `${…}`: no value may stand in it."""
+        """Read the shell's own `${…}`; no value is allowed in it."""
         self.deeper()
         self.at += 2
         if self.peek() in (" ", "\t", "\n", "|"):
@@ -484,7 +500,7 @@ class _Reader:
         part.add(inner, "parameter")
 
     def arithmetic(self, part: _Part, opening: Literal["$((", "((", "$["]) -> None:
-        """Read shell arithmetic: bash runs commands that stand in the values it works on."""
+        """Read shell arithmetic; bash runs commands that it finds in the values there."""
         self.deeper()
         start = self.at
         opens, closes, end = ("[", "]", "]") if opening == "$[" else ("(", ")", "))")
@@ -497,13 +513,14 @@ class _Reader:
             if char == closes and not depth:
                 _unclear(f"`{opening}` that may be a subshell")
             depth += (char == opens) - (char == closes)
-            self.in_arithmetic(inner, char)
+            self.arithmetic_piece(inner, char)
         self.at += len(end)
         self.depth -= 1
         self.evaluate(inner.word(start, self.at), "arithmetic")
         part.add(inner, "arithmetic")
 
-    def in_arithmetic(self, inner: _Part, char: str) -> None:
+    def arithmetic_piece(self, inner: _Part, char: str) -> None:
+        """Read one piece inside arithmetic: a hole, an expansion or a character."""
         if char == HOLE:
             self.hole(inner, Place("bare", "arithmetic"))
         elif char == "$":
@@ -518,13 +535,14 @@ class _Reader:
             self.at += 1
 
     def harmless_quotes(self, what: str) -> None:
+        """Skip quoted text that has the same end whether or not the quotes count; else give up."""
         found = _HARMLESS_QUOTES.match(self.script, self.at, self.end)
         if not found:
             _unclear(what)
         self.at = found.end()
 
     def dollar_quotes(self, part: _Part) -> None:
-        """Read `$'…'`: to dash this is a dollar sign and plain quotes."""
+        """Read `$'…'`, which dash treats as a dollar sign and plain quotes."""
         found = _DOLLAR_QUOTES.match(self.script, self.at, self.end)
         if not found:
             _unbalanced("a `$'` that is not closed")
@@ -539,8 +557,8 @@ class _Reader:
 
     # Here-documents
 
-    def announce(self, tabs: bool) -> _Document:
-        """Read the delimiter of a here-document."""
+    def delimiter(self, tabs: bool) -> _Document:
+        """Read the delimiter of a here-document, whose text follows on the next line."""
         start = self.at
         word = self.word()
         self.settle(word, "delimiter")
@@ -552,6 +570,7 @@ class _Reader:
         return document
 
     def document(self, document: _Document) -> None:
+        """Read the text of a here-document."""
         start = self.at
         stop, after = self.document_end(document)
         if document.literal:
@@ -566,7 +585,7 @@ class _Reader:
         self.at = after
 
     def document_end(self, document: _Document) -> tuple[int, int]:
-        """Find the line that ends a here-document: where it begins, and where the next does."""
+        """Return where the closing line of a here-document starts, and where the next line starts."""
         at, joined = self.at, ""
         while at < self.end:
             stop = self.script.find("\n", at, self.end)
@@ -578,7 +597,7 @@ class _Reader:
                 if joined:
                     _unclear("the delimiter of a here-document over two lines")
                 return at, after
-            # A backslash joins two lines, so the second is not looked at on its own.
+            # A backslash joins two lines, so the second one alone is not the delimiter.
             backslashes = len(line) - len(line.rstrip("\\"))
             joins = backslashes % 2 and not document.literal
             joined = (joined + line[:-1])[: len(document.delimiter) + 1] if joins else ""
@@ -588,11 +607,13 @@ class _Reader:
     # Commands
 
     def only_bash(self, start: int, stop: int, name: str) -> None:
+        """Record a construct that not every `sh` has, unless the shell is bash."""
         if self.shell != "bash":
             self.bash_only.append((start, stop, name))
 
     def commands(self, closer: str) -> str:
-        """Read commands up to `closer`: `)`, `esac`, or nothing for the end of the script."""
+        """Read commands up to `closer`: `)`, `esac`, or the end of the script if empty. Return what
+        ended them."""
         self.deeper()
         command = _Command()
         ended = ""
@@ -600,7 +621,7 @@ class _Reader:
             self.blanks()
             char = self.peek()
             if char and char not in WORD_ENDS:
-                ended = self.word_of(command, closer)
+                ended = self.command_word(command, closer)
             elif char in ("<", ">") or self.sees("&>"):
                 self.redirection(command)
             elif char == "(":
@@ -612,6 +633,7 @@ class _Reader:
         return ended
 
     def operator(self, char: str, closer: str) -> str:
+        """Read an operator between commands. Return the closer if it was one, else an empty string."""
         if not char:
             if closer or self.documents:
                 _unbalanced(f"no `{closer}`" if closer else "a here-document without its text")
@@ -628,10 +650,14 @@ class _Reader:
         self.at = branch.end() if branch else self.at + (2 if self.sees("&&") else 1)
         return ";;" if branch else char if char == ")" else ""
 
-    def word_of(self, command: _Command, closer: str) -> str:
+    def command_word(self, command: _Command, closer: str) -> str:
+        """Read a word of a command: a reserved word, an assignment or an argument.
+
+        Return `esac` if that ends the commands, else an empty string.
+        """
         start = self.at
         if self.ended:
-            self.negated.clear()  # another command decides
+            self.negated.clear()  # another command decides the exit code
         self.joined = self.ended = False
         word = self.word()
         if self.peek() in ("<", ">") and _DESCRIPTOR.fullmatch(self.script, start, self.at):
@@ -649,7 +675,7 @@ class _Reader:
         return ""
 
     def finish(self, command: _Command) -> None:
-        """Settle the words of a command that has been read to its end."""
+        """Record the places of all values in a command that has been read to its end."""
         if command.words:
             self.simple.append(tuple(command.words))
         found = findings(command.words)
@@ -669,7 +695,7 @@ class _Reader:
         command.clear()
 
     def bash_command(self, words: list[Word]) -> None:
-        """Note a builtin, or an option of `set`, that not every `sh` has."""
+        """Record a builtin, or an option of `set`, that not every `sh` has."""
         name = words[0].text if words else ""
         if name in _BASH_COMMANDS:
             self.only_bash(words[0].start, words[0].stop, name)
@@ -678,6 +704,7 @@ class _Reader:
                 self.only_bash(word.start, word.stop, "set -o pipefail")
 
     def assignment(self, name: str, word: Word) -> None:
+        """Record the places of the values in `name=word`."""
         if name in EVALUATED:
             self.settle(word, "variable", name)
         else:
@@ -702,6 +729,7 @@ class _Reader:
         self.at += 1
 
     def redirection(self, command: _Command) -> None:
+        """Read a redirection and its target."""
         found = _REDIRECTION.match(self.script, self.at, self.end)
         assert found, "called at a redirection"
         operator = found[0]
@@ -717,27 +745,29 @@ class _Reader:
             return
         self.blanks()
         if operator in ("<<", "<<-"):
-            command.documents.append(self.announce(tabs=operator == "<<-"))
+            command.documents.append(self.delimiter(tabs=operator == "<<-"))
             return
-        word = self.target()
+        word = self.redirection_target()
         if operator in ("<<<", "<"):
             command.inputs.append(word)
         else:
             self.settle(word)
 
-    def target(self) -> Word:
+    def redirection_target(self) -> Word:
+        """Read the word after a redirection operator."""
         if self.sees("<(") or self.sees(">("):
             self.at += 2
             return self.process()
         return self.word()
 
     def process(self) -> Word:
-        """Read the commands of `<(…)` or `>(…)`, after the parenthesis."""
+        """Read the commands of `<(…)` or `>(…)`, starting after the parenthesis."""
         start = self.at
         self.substitution()
         return Word(_PROCESS, False, (), start, self.at)
 
     def parenthesis(self, command: _Command) -> None:
+        """Read a subshell, an arithmetic command, or the `()` of a function."""
         function = _EMPTY_PARENTHESES.match(self.script, self.at, self.end)
         begins = command.begins
         if not begins and not function:
@@ -754,6 +784,7 @@ class _Reader:
     # Compound commands
 
     def reserved(self, word: Word, command: _Command, closer: str) -> str:
+        """Handle a reserved word. Return `esac` if it ends the commands, else an empty string."""
         self.compound += (word.text in _OPENS) - (word.text in _CLOSES)
         if word.text in ("[[", "function", "select"):
             self.only_bash(word.start, word.stop, word.text)
@@ -783,6 +814,7 @@ class _Reader:
             self.at = parentheses.end()
 
     def loop(self, command: _Command) -> None:
+        """Read the head of `for` or `select`, up to its `in`."""
         self.blanks()
         if self.sees("(("):
             return
@@ -795,6 +827,7 @@ class _Reader:
             command.loop = name.text
 
     def case(self) -> None:
+        """Read a `case` command, starting after the word `case`."""
         self.blanks()
         self.settle(self.word())
         self.lines()
@@ -810,7 +843,7 @@ class _Reader:
             ended = self.patterns() or self.commands("esac")
 
     def patterns(self) -> str:
-        """Read `a | b)`, or the `esac` that stands there instead."""
+        """Read the patterns `a | b)`. Return `esac` if that is there instead."""
         while True:
             self.blanks()
             word = self.word()
@@ -826,7 +859,7 @@ class _Reader:
                 return ""
 
     def test(self) -> None:
-        """Read `[[ … ]]`: bash evaluates the operands of its numeric comparisons, and of `-v`."""
+        """Read `[[ … ]]`; bash evaluates the operands of numeric comparisons and of `-v`."""
         words = [_NO_WORD]
         while not (words[-1].bare and words[-1].text == "]]"):
             self.lines()
@@ -846,10 +879,11 @@ class _Reader:
                 self.settle(word)
 
     def arithmetic_command(self) -> None:
+        """Read `((…))`."""
         start, part = self.at, _Part()
         self.only_bash(start, start + 2, "((")
         self.arithmetic(part, "((")
-        # To dash this is a subshell in a subshell, where `<<` begins a here-document.
+        # In dash, this is a subshell in a subshell, where `<<` starts a here-document.
         if "<<" in self.script[start : self.at]:
             _unclear("`<<` inside `((`")
         self.settle(part.word(start, self.at))

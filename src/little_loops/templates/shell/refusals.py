@@ -1,9 +1,9 @@
-"""Say why a value may not stand where it does in a script, and what to write instead.
+"""Explain why a value is not allowed in its place in a script, and what to write instead.
 
-To refuse a new place: `reader` (syntax) or `rules` (commands) recognises it, `positions.Reason` names
-it, and here it gets its words.
+To refuse a new kind of place: `reader` (syntax) or `rules` (commands) recognises it,
+`positions.Reason` names it, and the message goes here.
 
-Not here: finding out where it stands (`reader`), writing it there (`render`).
+Not here: finding the place (`reader`), inserting the value (`render`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _VARIABLE = "assign it to a variable on a line of its own first: `value={text}`"
 
 _WHOLE_NUMBER = "write `{number}` if it is a whole number"
 
-# What is wrong with a value, and the remedy; `{text}` is the reference, `{number}` the same with
-# `:int`, `{of}` the program or whatever else the place knows.
+# The problem and the remedy; `{text}` is the reference, `{number}` the same with `:int`, and
+# `{of}` the program, or whatever else the place says.
 _WORDS: Mapping[Reason, tuple[str, str]] = {
     "command": (
         "is used as the name of a command, and would be run",
@@ -112,7 +112,7 @@ _PROGRAM_HELP: Mapping[str, str] = {
 _KNOWN_ONLY = "accept only known values first: `case ${name} in build|test) … esac`"
 _PRINTED = 'compare with `[ "$(…)" -gt 1 ]`, and calculate with `expr`'
 
-# The author's own words may stand here, but no data.
+# Places for the author's own words, but not for data.
 _NOT_DATA: tuple[Reason, ...] = (
     *("command", "vanishing", "program", "name", "variable", "option", "operator", "test"),
 )
@@ -121,8 +121,8 @@ _NOT_EVEN_ESCAPES: tuple[Reason, ...] = (
 )
 
 
-def judged(piece: Escape | Reference | AuthorValue, place: Place) -> Iterator[Refusal]:
-    """The objections to a piece in its place."""
+def objections_to(piece: Escape | Reference | AuthorValue, place: Place) -> Iterator[Refusal]:
+    """Yield the objections to a piece in its place."""
     if isinstance(piece, Escape):
         if place.refused in _NOT_EVEN_ESCAPES:
             yield Refusal(piece, *why(place, piece))
@@ -137,7 +137,7 @@ def judged(piece: Escape | Reference | AuthorValue, place: Place) -> Iterator[Re
         yield _raw(reference)
     elif place.refused and (data or place.refused not in _NOT_DATA):
         yield Refusal(reference, *why(place, reference))
-    elif place.file_of and _holds_output(reference):
+    elif place.file_of and _is_output_file(reference):
         yield _run_as_file(reference, place)
     elif modifier == "words" and not place.splits:
         yield Refusal(
@@ -150,6 +150,7 @@ def judged(piece: Escape | Reference | AuthorValue, place: Place) -> Iterator[Re
 
 
 def taken_for_option(reference: Reference, place: Place, warning: bool = False) -> Refusal:
+    """Return the refusal of a value that starts with `-`; or the warning that it may."""
     return Refusal(
         reference,
         f"`{reference.text}` is refused if it begins with `-`: "
@@ -160,6 +161,7 @@ def taken_for_option(reference: Reference, place: Place, warning: bool = False) 
 
 
 def _warnings(reference: Reference, place: Place) -> Iterator[Refusal]:
+    """Yield warnings for data that is allowed, but risky."""
     path_of_ours = reference.name == "loop.run_dir" or reference.path[-1] == "file"
     if place.option_of and not path_of_ours:
         yield taken_for_option(reference, place, warning=True)
@@ -168,14 +170,15 @@ def _warnings(reference: Reference, place: Place) -> Iterator[Refusal]:
 
 
 def used(reference: Reference, use: Use) -> Refusal:
-    """A value that a variable or `$(…)` carries to where it is evaluated."""
+    """Return a warning about a value that reaches an evaluated place through a variable or `$(…)`."""
     it = f"`{use.name}` holds" if use.name else "`$(…)` may print"
-    said = f"{it} `{reference.text}`, and {_WORDS[use.reason][0].format(of=use.of)}"
+    values = f"{it} `{reference.text}`, and {_WORDS[use.reason][0].format(of=use.of)}"
     help = _used_help(use).format(name=use.name, number=_as_int(reference))
-    return Refusal(reference, said, help, warning=True)
+    return Refusal(reference, values, help, warning=True)
 
 
 def _used_help(use: Use) -> str:
+    """Return the remedy for a variable, or for `$(…)`, in an evaluated place."""
     match use.reason:
         case "arithmetic" | "test":
             return _WHOLE_NUMBER if use.name else _PRINTED
@@ -192,11 +195,13 @@ def _as_int(reference: Reference | Escape) -> str:
     return f"${{{name}:int}}"
 
 
-def _holds_output(reference: Reference) -> bool:
+def _is_output_file(reference: Reference) -> bool:
+    """Return whether a reference is the path of a file with a command's output."""
     return reference.namespace in ("captured", "prev") and reference.path[-1] == "file"
 
 
 def _run_as_file(reference: Reference, place: Place) -> Refusal:
+    """Return the refusal of an output file that a program would run."""
     return Refusal(
         reference,
         f"`{reference.text}` is the file with the output of a command, "
@@ -206,6 +211,7 @@ def _run_as_file(reference: Reference, place: Place) -> Refusal:
 
 
 def _escape(escape: Escape, place: Place) -> Refusal:
+    """Return a warning about an escape after a backslash or a dollar sign."""
     before = "\\" if place.refused == "backslash" else "$"
     return Refusal(
         escape,
@@ -216,6 +222,7 @@ def _escape(escape: Escape, place: Place) -> Refusal:
 
 
 def _raw(reference: Reference) -> Refusal:
+    """Return a warning about data with `:raw`."""
     return Refusal(
         reference,
         f"`{reference.text}` is inserted into the script unquoted, so its content runs as code",
@@ -225,12 +232,12 @@ def _raw(reference: Reference) -> Refusal:
 
 
 def why(place: Place, reference: Reference | Escape) -> tuple[str, str]:
-    """The message and the remedy for a reference in a refused place."""
+    """Return the message and the remedy for a reference in a refused place."""
     reason: Reason = (
         "program" if place.refused == "literal document" and place.of else place.refused
     )
     message, help = _WORDS[reason]
     if reason == "program":
         help = _PROGRAM_HELP.get(place.of, help)
-    said = {"text": reference.text, "of": place.of, "number": _as_int(reference)}
-    return f"`{reference.text}` {message.format(**said)}", help.format(**said)
+    values = {"text": reference.text, "of": place.of, "number": _as_int(reference)}
+    return f"`{reference.text}` {message.format(**values)}", help.format(**values)

@@ -1,10 +1,10 @@
-"""Which words of a command are code: its name, and the program text some commands take.
+"""Which words of a command are code: its name, and program text among its arguments.
 
-The list of programs is closed: eval, sh, bash and dash -c, python -c, perl -e, awk, sed, jq, and
-the builtins whose operands bash evaluates (`let`, `trap`, names like `a[$(id)]`, `test -v`).  What
-other programs do with their arguments is up to the author.
+The list of programs is fixed: eval, sh, bash and dash -c, python -c, perl -e, awk, sed, jq, and the
+builtins whose operands bash evaluates (`let`, `trap`, names like `a[$(id)]`, `test -v`). What other
+programs do with their arguments is up to the author.
 
-Not here: reading a script (`reader`), messages (`refusals`).
+Not here: parsing a script (`reader`), messages (`refusals`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from little_loops.templates.shell.words import UNKNOWN, Finding, Role, Word
 
 Option: TypeAlias = Literal[
     "program",  # its value is program text
-    "final",  # the same, and whatever follows is an argument
-    "module",  # its value names a program, and whatever follows is an argument
+    "final",  # the same, and all following words are arguments
+    "module",  # its value names a program, and all following words are arguments
     "file",  # its value names a file with the program
     "value",  # its value is something else
     "glued",  # its value, if any, is in the same word
@@ -30,15 +30,15 @@ Option: TypeAlias = Literal[
 
 
 class Grammar(NamedTuple):
-    """The options of a program, as far as they decide where its program text is."""
+    """The options of a program, as far as they determine where its program text is."""
 
     letters: Mapping[str, Option]
     long: Mapping[str, Option] = {}
     long_values: Mapping[str, int] = {}
     operand: bool = False  # the first operand is the program unless an option gave it
     permutes: bool = False  # options may follow operands
-    options_run: bool = True  # an option can bring a program along
-    reads_input: bool = False  # without operand and program it runs its standard input
+    options_run: bool = True  # an option can contain a program
+    reads_input: bool = False  # without an operand or a program, it runs its standard input
     signs: tuple[str, ...] = ("-",)
 
 
@@ -83,7 +83,7 @@ GRAMMARS: Mapping[str, Grammar] = {
     "python": _PYTHON,
     "perl": _PERL,
 }
-# Their option says plainly that code follows, so they are also found behind any other program:
+# Their option clearly means that code follows, so they are also searched after other programs:
 # `docker run image sh -c …`, `find . -exec sh -c … \;`.
 _FOUND_ANYWHERE = ("sh", "bash", "dash", "python", "perl")
 _NEAR = 100
@@ -146,7 +146,10 @@ _NEARLY_OPERATOR = ("", "-", "v", "-v", "R", "-R")
 
 
 def findings(words: Sequence[Word]) -> dict[int, Finding]:
-    """What is special about the words of one simple command; the first finding counts."""
+    """Return what is special about the words of one simple command, by index.
+
+    Of several findings for one word, the first counts.
+    """
     found: dict[int, Finding] = {}
     for finding in _all_findings(words):
         found.setdefault(finding.at, finding)
@@ -154,7 +157,7 @@ def findings(words: Sequence[Word]) -> dict[int, Finding]:
 
 
 def declared(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
-    """The assignments among the arguments of `export`, `local` and the like."""
+    """Yield the assignments among the arguments of `export`, `local` and the like."""
     if words and words[0].text in _DECLARES:
         for word in words[1:]:
             if found := _ASSIGNMENT.match(word.text):
@@ -162,12 +165,13 @@ def declared(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
 
 
 def makes_integers(words: Sequence[Word]) -> bool:
-    """Whether some variables evaluate what is assigned to them from here on."""
+    """Return whether a command makes variables evaluate what is assigned to them from then on."""
     declares = any(word.text in _DECLARES for word in words[:2])
     return declares and any(re.match(r"-\w*[in]", word.text) for word in words)
 
 
 def _all_findings(words: Sequence[Word]) -> Iterator[Finding]:
+    """Yield all findings for the words of one simple command."""
     first = yield from _prefixes(words)
     if first >= len(words):
         return
@@ -175,9 +179,9 @@ def _all_findings(words: Sequence[Word]) -> Iterator[Finding]:
     yield Finding(first, "command", "")
     yield from _builtin(name, words, first + 1)
     if name in GRAMMARS:
-        yield from _operands(words, first + 1, name)
+        yield from _program_text(words, first + 1, name)
     for start, end, other in _inner_commands(words, first + 1):
-        for each in _operands(words[start:end], 0, other):
+        for each in _program_text(words[start:end], 0, other):
             if each.role in ("program", "value"):
                 yield each._replace(at=start + each.at)
             elif each.role == "input" and name in _CARRIES_INPUT:
@@ -185,7 +189,8 @@ def _all_findings(words: Sequence[Word]) -> Iterator[Finding]:
 
 
 def _inner_commands(words: Sequence[Word], at: int) -> Iterator[tuple[int, int, str]]:
-    """Commands among the arguments of another: where their arguments begin and end."""
+    """Yield commands among the arguments of another: start and end of their arguments, and the
+    name."""
     taken = at
     for each in range(at, len(words)):
         name = _name(words[each].text)
@@ -198,6 +203,7 @@ def _inner_commands(words: Sequence[Word], at: int) -> Iterator[tuple[int, int, 
 
 
 def _name(text: str) -> str:
+    """Return the name of a program without its directory; `source` for `.`, `python` for `python3`."""
     base = text.rpartition("/")[2]
     if base == ".":
         return "source"
@@ -208,7 +214,7 @@ def _name(text: str) -> str:
 
 
 def _prefixes(words: Sequence[Word]) -> Generator[Finding, None, int]:
-    """Skip `sudo -u me env A=b` and the like; returns the index of the command they run."""
+    """Skip prefixes such as `sudo -u me env A=b`. Return the index of the command that they run."""
     at = 0
     while at < len(words):
         name = _name(words[at].text)
@@ -227,7 +233,10 @@ def _prefixes(words: Sequence[Word]) -> Generator[Finding, None, int]:
 
 
 def _after_expansions(words: Sequence[Word], at: int) -> int:
-    """Unquoted, `$SUDO $TIME` may be empty: then the word after them is the command."""
+    """Return the index of the word after unquoted expansions, if that could be the command; else 0.
+
+    In `$SUDO $TIME sh -c …`, both may be empty.
+    """
     after = at
     while after < len(words) and _is_expansion(words[after]):
         after += 1
@@ -236,16 +245,18 @@ def _after_expansions(words: Sequence[Word], at: int) -> int:
 
 
 def _is_expansion(word: Word) -> bool:
+    """Return whether a word is nothing but an unquoted expansion."""
     return word.bare and bool(word.text) and set(word.text) == {UNKNOWN}
 
 
 def _only_looks_up(words: Sequence[Word], at: int) -> bool:
-    """`command -v name` runs nothing."""
+    """Return whether this is `command -v name`, which runs nothing."""
     following = words[at + 1].text if at + 1 < len(words) else ""
     return words[at].text == "command" and following in ("-v", "-V")
 
 
 def _prefix_options(words: Sequence[Word], at: int, name: str) -> Generator[Finding, None, int]:
+    """Skip the options and assignments of a prefix. Return the index of the word after them."""
     while at < len(words):
         text = words[at].text
         if text == "--":
@@ -269,7 +280,7 @@ def _prefix_options(words: Sequence[Word], at: int, name: str) -> Generator[Find
 
 
 def _builtin(name: str, words: Sequence[Word], at: int) -> Iterator[Finding]:
-    """The operands of a builtin that bash evaluates."""
+    """Yield the operands of a builtin that bash evaluates."""
     if name in _DECLARES:
         yield from _declared(name, words, at)
         return
@@ -290,7 +301,8 @@ def _builtin(name: str, words: Sequence[Word], at: int) -> Iterator[Finding]:
 
 
 def _may_be_operation(words: Sequence[Word], first: int, at: int) -> bool:
-    """Whether two values in a row may be an operator and its operand; bash evaluates that of `-v`."""
+    """Return whether two adjacent values may be an operator and its operand, which bash evaluates
+    for `-v`."""
     after = at > first and _may_be_operator(words[at - 1]) and HOLE in words[at].text
     before = at + 1 < len(words) and _may_be_operator(words[at]) and HOLE in words[at + 1].text
     return after or before
@@ -301,8 +313,9 @@ def _may_be_operator(word: Word) -> bool:
 
 
 def _declared(name: str, words: Sequence[Word], at: int) -> Iterator[Finding]:
+    """Yield findings for the arguments of `export`, `local` and the like."""
     rest = range(at, len(words))
-    # With -a, -A, -i or -n bash evaluates the value as well; export never evaluates a name.
+    # With -a, -A, -i or -n, bash also evaluates the value; `export` never evaluates a name.
     evaluates = any(re.match(r"-\w*[aAin]", words[each].text) for each in rest)
     for each in rest:
         plain = name == "export" or _ASSIGNMENT.match(words[each].text)
@@ -313,7 +326,7 @@ def _declared(name: str, words: Sequence[Word], at: int) -> Iterator[Finding]:
 
 
 def _assigned(at: int, text: str, of: str) -> Finding:
-    """`NAME=value` as an argument; some names make code of it."""
+    """Return the finding for `NAME=value` as an argument; the shell runs the value of some names."""
     name = text.partition("=")[0].rstrip("+")
     return Finding(at, "variable", name) if name in EVALUATED else Finding(at, "value", of)
 
@@ -321,8 +334,8 @@ def _assigned(at: int, text: str, of: str) -> Finding:
 # Programs with a program among their arguments
 
 
-def _operands(words: Sequence[Word], at: int, name: str) -> Iterator[Finding]:
-    """Walk over a program's options to the words that are its program."""
+def _program_text(words: Sequence[Word], at: int, name: str) -> Iterator[Finding]:
+    """Walk over a program's options, and yield the words that are its program."""
     grammar = GRAMMARS[name]
     wanted, given, reads = grammar.operand, False, False
     while at < len(words):
@@ -347,7 +360,7 @@ def _operands(words: Sequence[Word], at: int, name: str) -> Iterator[Finding]:
             step = _option(word.text, at, name, grammar)
             yield from step.findings
             wanted = (wanted or step.asks) and not step.given
-            given, reads = given or step.given, reads or step.reads or _reads(step, words)
+            given, reads = given or step.given, reads or step.reads or _reads_input(step, words)
             at = step.next
             if step.last:
                 break
@@ -355,15 +368,16 @@ def _operands(words: Sequence[Word], at: int, name: str) -> Iterator[Finding]:
         yield Finding(-1, "input", name)
 
 
-def _reads(step: _Step, words: Sequence[Word]) -> bool:
-    """`awk -f -`: the program is on the standard input."""
+def _reads_input(step: _Step, words: Sequence[Word]) -> bool:
+    """Return whether an option reads the program from the standard input, as in `awk -f -`."""
     files = (each.at for each in step.findings if each.role == "file" and each.at < len(words))
     return any(_INPUT_FILE.fullmatch(words[at].text) for at in files)
 
 
 def _operand(word: Word, at: int, name: str, wanted: bool, given: bool) -> Iterator[Finding]:
+    """Yield the finding for an operand: a program, a script, or possibly an option."""
     grammar = GRAMMARS[name]
-    if wanted and word.text:  # `sed -i '' …`: there the empty word is a suffix
+    if wanted and word.text:  # in `sed -i '' …`, the empty word is a suffix
         yield Finding(at, "program", name)
     elif grammar.reads_input and not given:
         yield Finding(at, "script", name)
@@ -372,7 +386,7 @@ def _operand(word: Word, at: int, name: str, wanted: bool, given: bool) -> Itera
 
 
 class _Step(NamedTuple):
-    """The effect of one option, and the index of the next word to read."""
+    """The effect of one option, and the index of the next word."""
 
     next: int
     findings: tuple[Finding, ...] = ()
@@ -383,6 +397,7 @@ class _Step(NamedTuple):
 
 
 def _option(text: str, at: int, name: str, grammar: Grammar) -> _Step:
+    """Return the effect of an option word, which may combine several letters."""
     if text.startswith("--"):
         return _long_option(text, at, name, grammar)
     asks = reads = False
@@ -399,6 +414,7 @@ def _option(text: str, at: int, name: str, grammar: Grammar) -> _Step:
 
 
 def _long_option(text: str, at: int, name: str, grammar: Grammar) -> _Step:
+    """Return the effect of an option with two dashes; GNU programs accept abbreviations."""
     option, glued, _ = text.partition("=")
     if HOLE in option or UNKNOWN in option:
         return _Step(at + 1, (Finding(at, "program", name),))
@@ -411,7 +427,7 @@ def _long_option(text: str, at: int, name: str, grammar: Grammar) -> _Step:
 
 
 def _valued(option: Option | None, at: int, name: str) -> _Step:
-    """An option with a value, which is in the word `at`."""
+    """Return the effect of an option whose value is in the word `at`."""
     roles: Mapping[Option | None, Role] = {"program": "program", "final": "program", "file": "file"}
     role = roles.get(option, "value")
     return _Step(

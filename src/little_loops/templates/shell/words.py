@@ -1,6 +1,6 @@
-"""The words of a command, and what each can be to the shell or to the program it starts.
+"""The words of a command, and the roles they can have for the shell or the program.
 
-Not here: reading words out of a script (`reader`), deciding what a word is (`rules`).
+Not here: reading words from a script (`reader`), determining roles (`rules`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from little_loops.records import NamedTuple
 from little_loops.templates.shell.positions import Place
 
 UNKNOWN = "\1"
-"""Stands in a word's text for what the shell will expand there."""
+"""Stands for an expansion of the shell in a word's text."""
 
 Role: TypeAlias = Literal[
     "command",
@@ -21,7 +21,7 @@ Role: TypeAlias = Literal[
     "variable",  # assigned to a variable that the shell evaluates
     "operator",  # could be an operator of `[ … ]`, or its operand
     "value",  # exactly one word belongs here
-    "option",  # could be read as an option that brings a program along
+    "option",  # could be read as an option that contains a program
     "file",  # names a file that is run
     "script",  # the same, or an option
     "input",  # not a word, but the program's standard input
@@ -30,7 +30,7 @@ Role: TypeAlias = Literal[
 
 
 class Word(NamedTuple):
-    """A word as far as the script shows it; `bare`: nothing in it is quoted."""
+    """A word, as far as the script shows it; `bare` if nothing in it is quoted."""
 
     text: str
     bare: bool = True
@@ -40,7 +40,7 @@ class Word(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The word at index `at` has this role for the program `of`; -1 is the standard input."""
+    """The word at index `at` has this role for the program `of`; -1 means the standard input."""
 
     at: int
     role: Role
