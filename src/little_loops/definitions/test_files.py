@@ -8,7 +8,7 @@ from functools import cache
 
 from little_loops.authoring.loop_tests import LoopTestFile, load_tests
 from little_loops.definitions.loading import find_loop, read_definition, shown_path
-from little_loops.definitions.settings import LARGEST, settled
+from little_loops.definitions.settings import LARGEST, with_settings
 from little_loops.errors import UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
@@ -59,4 +59,4 @@ def _find(name: str, root: str, environ: Mapping[str, str]) -> FSMLoop | str:
         return error.message
     if definition.loop is None:
         return f"loop `{name}` has errors; `ll-loop validate {name}` shows them"
-    return settled(definition, root, environ)
+    return with_settings(definition, root, environ)
