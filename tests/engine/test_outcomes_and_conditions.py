@@ -55,6 +55,7 @@ NEW = "The build is fixed.\nRESULT: 0 errors"
 ROWS = {
     "output_contains": Row(contains(), NEW, OLD),
     "a pattern": Row(contains(pattern="^RESULT: 0 errors$", regex=True), NEW, OLD),
+    "a loose pattern": Row(contains(pattern="RESULT: 0 +errors", regex=True), NEW, OLD),
     "negated": Row(contains(negate=True), OLD, NEW),
     "output_json": Row(
         {"type": "output_json", "path": ".errors", "target": 0}, '{"errors": 0}', '{"errors": 7}'

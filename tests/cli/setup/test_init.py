@@ -260,9 +260,23 @@ def test_without_a_terminal_it_names_the_flags(project: Project):
     assert list((project.root / ".loops").iterdir()) == []
 
 
-def test_an_unknown_template_is_a_mistake(project: Project):
+def test_an_unknown_template_gets_the_names_that_the_help_lists(project: Project):
     done = project.ll("init", "--template", "nope")
-    assert (done.returncode, "invalid choice: 'nope'" in done.stderr) == (2, True)
+    names = "tests, lint, types, relay, deploy, empty"
+    assert done.returncode == 2
+    # Whether argparse quotes the names depends on the version of Python.
+    assert done.stderr.replace("'", "") == (
+        f"error: argument --template: invalid choice: nope (choose from {names})\n"
+        "   = help: see `ll-loop init --help`\n"
+    )
+    told = " ".join(project.ll("init", "--help").stdout.split())
+    assert f"which loop to write: {names} -y" in told
+
+
+@pytest.mark.parametrize("name", ["deploy", "safe-deploy"])
+def test_a_template_may_be_called_by_the_name_of_its_loop(project: Project, name: str):
+    assert project.ll("init", "--template", name).returncode == 0
+    assert (project.root / ".loops/safe-deploy.yaml").exists()
 
 
 def asked(project: Project, *answers: str, **environ: str) -> tuple[int | None, str]:

@@ -67,11 +67,19 @@ ALSO = {
 }
 
 
+def _template(word: str) -> str:
+    """The name of a template, which is what help and errors list, for any of its names."""
+    return ALSO.get(word, word)
+
+
 class InitArgs(
     Args, verb="init", summary="Create a first loop for this project.", examples=EXAMPLES
 ):
     template: str | None = value(
-        f"which loop to write: {', '.join(TEMPLATES)}", metavar="NAME", choices=(*TEMPLATES, *ALSO)
+        f"which loop to write: {', '.join(TEMPLATES)}",
+        metavar="NAME",
+        convert=_template,
+        choices=tuple(TEMPLATES),
     )
     yes: bool = flag("do not ask; write the loop that fits best", "-y")
     quiet: int = count("print only the files written", "-q")
@@ -83,8 +91,7 @@ def main(argv: Sequence[str]) -> int:
     found = read_environment(root, shutil.which, has_module)
     if not args.quiet:
         _show_found(found)
-    wanted = args.template or _chosen(found, root, yes=args.yes)
-    name = ALSO.get(wanted, wanted)
+    name = args.template or _chosen(found, root, yes=args.yes)
     template = TEMPLATES[name]
     _check_free(template.loop, root)
     written, warnings = NOTHING, list[str]()
