@@ -396,3 +396,45 @@ def without_agents(project: Project) -> dict[str, str]:
     for name in ("sh", "touch", "git"):
         (programs / name).symlink_to(shutil.which(name) or name)
     return {"PATH": str(programs), "IS_SANDBOX": "1"}
+
+
+# ── while a loop is being edited ───────────────────────────────────────────────────────────────
+
+
+def test_while_editing_a_changed_prompt_needs_no_new_consent(stage: Project):
+    env = environ(stage)
+    told = stage.ll("trust", "mend", "--while-editing", env=env)
+    first, second = told.stdout.splitlines()
+    assert (told.returncode, first) == (0, f"trusted in {stage.root}:")
+    assert second.startswith("  while editing  mend, until its next completed run, at most until ")
+    stage.loop("mend", LOOP.format(mode="").replace("/mend it", "/mend all of it"))
+    assert stage.ll("run", "mend", env=env).returncode == 0
+    again = stage.ll("run", "mend", env=env)
+    assert again.returncode == 2, "it ended with the completed run"
+    assert "`claude: /mend all of it`" in again.stderr
+
+
+def test_while_editing_ends_if_an_agent_changes_the_loop(stage: Project):
+    env = environ(stage)
+    agent = stage.home / "bin" / "claude"
+    agent.write_text("#!/bin/sh\ncat >/dev/null\nsed -i s/it/more/ .loops/mend.yaml\nexit 1\n")
+    assert stage.ll("trust", "mend", "--while-editing", env=env).returncode == 0
+    assert stage.ll("run", "mend", env=env).returncode == 1
+    assert stage.ll("run", "mend", env=env).returncode == 2
+    assert stage.ll("trust", "--list", env=env).stdout == "nothing is trusted in this project\n"
+
+
+def test_while_editing_needs_a_loop_and_can_be_revoked(stage: Project):
+    env = environ(stage)
+    none = stage.ll("trust", "--while-editing", env=env)
+    assert (none.returncode, none.stderr) == (
+        2,
+        "error: `--while-editing` needs a loop\n   = help: `ll-loop trust LOOP --while-editing`\n",
+    )
+    stage.ll("trust", "mend", "--while-editing", env=env)
+    (kept,) = json.loads(stage.ll("trust", "--list", "--json", env=env).stdout)["while_editing"]
+    assert kept["loop"] == "mend"
+    assert (
+        stage.ll("trust", "--revoke", env=env).stdout
+        == "revoked: 0 actions, 1 loop while editing\n"
+    )

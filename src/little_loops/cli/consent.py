@@ -19,6 +19,7 @@ from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.values import author_context
 from little_loops.reporting.escape import visible
+from little_loops.runs.editing import is_allowed
 from little_loops.system.clock import wall_ms
 from little_loops.templates.render import TemplateError, Unresolved
 from little_loops.terminal.console import talk
@@ -39,6 +40,8 @@ def skip_permissions(
     check_root_user(wanted)
     trust = trust_of(root, os.environ)
     if allowed or os.environ.get(ALLOW) == "1" or trust.covers(wanted):
+        return True
+    if has_file and is_allowed(root, loop.name, wall_ms(), os.environ):
         return True
     if not is_there:
         return False  # no question about an agent that is not there

@@ -19,7 +19,7 @@ from little_loops.errors import StorageError
 from little_loops.records import NamedTuple
 from little_loops.system.files import Folder, to_json
 from little_loops.system.lock_files import guarded
-from little_loops.system.user_state import state_home
+from little_loops.system.user_state import check_owner, state_home
 
 FILE = "trust.json"
 MAX_TRUST_BYTES = 16 << 20
@@ -98,7 +98,7 @@ def _writing(environ: Mapping[str, str]) -> Iterator[Folder]:
     folder = Folder.at(path)
     assert folder is not None, "it was just made"
     with folder:
-        _check_owner(folder)
+        check_owner(folder)
         with guarded(folder):
             yield folder
 
@@ -115,7 +115,7 @@ def _action(one: Mapping[str, Any]) -> AgentAction:
 
 def _read(folder: Folder) -> Projects:
     """Read the consent of all projects; raise `StorageError` if the file is damaged."""
-    _check_owner(folder)
+    check_owner(folder)
     raw = folder.read(FILE, MAX_TRUST_BYTES)
     try:
         kept = json.loads(raw) if raw else {}
@@ -137,16 +137,6 @@ def _check_shape(projects: Any) -> None:
             texts += [text for pair in one.get("settings", {}).items() for text in pair]
             if not all(isinstance(text, str) for text in texts):
                 raise TypeError("an action is not text")
-
-
-def _check_owner(folder: Folder) -> None:
-    """Raise `StorageError` if other users can write to the directory."""
-    seen = os.fstat(folder.fd)
-    if seen.st_uid != os.geteuid() or seen.st_mode & 0o022:
-        raise StorageError(
-            f"`{folder.path}` is writable by other users",
-            f"chown it to yourself and `chmod 700 {folder.path}`",
-        )
 
 
 def _write(

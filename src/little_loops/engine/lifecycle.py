@@ -35,6 +35,8 @@ from little_loops.reporting.observers import Observers
 from little_loops.reporting.reporter import Reporter
 from little_loops.runs import storage
 from little_loops.runs.claims import Claim, alive, claim, nested_in, nesting
+from little_loops.runs.editing import begin as begin_beside_edits
+from little_loops.runs.editing import end as end_beside_edits
 from little_loops.runs.history import archive
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.leftovers import end_leftovers
@@ -418,6 +420,7 @@ def _carry_out(
             stack.callback(output.close)
             return _workplace(run.run, request, services, writer, onlookers, output, session)
 
+        begin_beside_edits(request.root, run.run, services.environ)
         if run.seq:
             rescue(writer.data, run.step, run.attempt)
 
@@ -449,6 +452,8 @@ def _carry_out(
 
         record_pass(loop, run, ending, request.root, services.environ)
     writer.save(run, sync=True)
+    completed = loop.name if ending.status == "completed" else None
+    end_beside_edits(request.root, run.run, completed, services.environ)
     past = _archive_run(request, services, writer) if run.status in ARCHIVED else None
     return RunOutcome(run, ending, past or writer.files)
 

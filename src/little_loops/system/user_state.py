@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from little_loops.errors import StorageError
+
+if TYPE_CHECKING:
+    from little_loops.system.files import Folder
 
 SHOWN_NAME = 40
 
@@ -16,6 +22,16 @@ def state_home(environ: Mapping[str, str]) -> str:
         return os.path.join(given, "little-loops")
     home = environ.get("HOME") or os.path.expanduser("~")
     return os.path.join(home, ".local", "state", "little-loops")
+
+
+def check_owner(folder: Folder) -> None:
+    """What somebody else could write is nobody's consent."""
+    seen = os.fstat(folder.fd)
+    if seen.st_uid != os.geteuid() or seen.st_mode & 0o022:
+        raise StorageError(
+            f"`{folder.path}` is writable by other users",
+            f"chown it to yourself and `chmod 700 {folder.path}`",
+        )
 
 
 def key_of(project: str) -> str:

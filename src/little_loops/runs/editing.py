@@ -1,0 +1,200 @@
+"""Consent to whatever a loop's agents are told, while its user is editing the loop.
+
+It holds for one loop, until its next completed run, for a few hours at most.  It ends at once if
+the loop file changes while any run of the project is under way, because then an agent may have
+changed it.  So each run notes the file's hash when it begins, and compares it when it ends; a run
+that was killed leaves its note behind, and the next look compares that.
+
+Kept for this user alone, outside of any repository, like all consent.
+
+Not here: consent to actions as they are (`definitions.trust`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from little_loops.errors import StorageError
+from little_loops.records import NamedTuple
+from little_loops.system.files import Folder, to_json
+from little_loops.system.lock_files import guarded
+from little_loops.system.plain_files import read_plain
+from little_loops.system.user_state import check_owner, state_home
+
+FILE = "editing.json"
+LONGEST_MS = 8 * 3_600_000
+MAX_BYTES = 1 << 20
+MAX_LOOP_BYTES = 1 << 20
+
+
+class Editing(NamedTuple):
+    """A loop that is being edited; `runs` are those under way, with the hash they began with."""
+
+    project: str
+    loop: str
+    file: str
+    until_ms: int
+    runs: Mapping[str, str] = {}
+
+    def is_touched(self, by: Iterable[str]) -> bool:
+        """Whether the file is another one than when these runs began."""
+        now = _digest(self.file)
+        return any(self.runs[run] != now for run in by)
+
+
+def allow(
+    project: str,
+    loop: str,
+    file: str,
+    until_ms: int,
+    under_way: Sequence[str],
+    environ: Mapping[str, str],
+) -> None:
+    """Consent from now on; `under_way` are the runs of the project that have begun already."""
+    file = os.path.realpath(file)
+    new = Editing(
+        os.path.realpath(project), loop, file, until_ms, dict.fromkeys(under_way, _digest(file))
+    )
+    os.makedirs(state_home(environ), mode=0o700, exist_ok=True)
+    with _changing(environ) as change:
+        change(lambda kept: [each for each in kept if not _is_same(each, new)] + [new])
+
+
+def is_allowed(project: str, loop: str, now_ms: int, environ: Mapping[str, str]) -> bool:
+    """Whether consent holds; one that has ended is forgotten."""
+    return any(each.loop == loop for each in allowed(project, now_ms, environ))
+
+
+def allowed(project: str, now_ms: int, environ: Mapping[str, str]) -> list[Editing]:
+    """The loops of a project that are being edited."""
+    if not _exists(environ):
+        return []
+    path = os.path.realpath(project)
+
+    def holds(each: Editing) -> bool:
+        is_over = now_ms >= each.until_ms or now_ms < each.until_ms - LONGEST_MS
+        return each.project != path or not (is_over or each.is_touched(each.runs))
+
+    with _changing(environ) as change:
+        kept = change(lambda kept: [each for each in kept if holds(each)])
+    return [each for each in kept if each.project == path]
+
+
+def revoke(project: str, environ: Mapping[str, str]) -> int:
+    """Take it back for a project; how many loops that were."""
+    if not _exists(environ):
+        return 0
+    path = os.path.realpath(project)
+    gone: list[Editing] = []
+
+    def others(kept: list[Editing]) -> list[Editing]:
+        gone.extend(each for each in kept if each.project == path)
+        return [each for each in kept if each.project != path]
+
+    with _changing(environ) as change:
+        change(others)
+    return len(gone)
+
+
+# ── runs ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def begin(project: str, run: str, environ: Mapping[str, str]) -> None:
+    """Note how the files of edited loops are when a run begins."""
+    if not _exists(environ):
+        return
+    path = os.path.realpath(project)
+
+    def noted(each: Editing) -> Editing:
+        if each.project != path:
+            return each
+        # A run that is resumed has begun earlier.
+        return each._replace(runs={run: _digest(each.file), **each.runs})
+
+    with _changing(environ) as change:
+        change(lambda kept: [noted(each) for each in kept])
+
+
+def end(project: str, run: str, completed: str | None, environ: Mapping[str, str]) -> None:
+    """End consent to a loop that has `completed`, or whose file changed during this run.
+
+    If that cannot be written, the note of the run stays, and is compared later.
+    """
+    if not _exists(environ):
+        return
+    path = os.path.realpath(project)
+
+    def left(kept: list[Editing]) -> Iterator[Editing]:
+        for each in kept:
+            if each.project != path:
+                yield each
+            elif each.loop != completed and not each.is_touched({run} & each.runs.keys()):
+                rest = {other: digest for other, digest in each.runs.items() if other != run}
+                yield each._replace(runs=rest)
+
+    with suppress(StorageError), _changing(environ) as change:
+        change(lambda kept: list(left(kept)))
+
+
+# ── the file ───────────────────────────────────────────────────────────────────────────────────
+
+Change = Callable[[list[Editing]], list[Editing]]
+
+
+def _exists(environ: Mapping[str, str]) -> bool:
+    return os.path.exists(os.path.join(state_home(environ), FILE))
+
+
+@contextmanager
+def _changing(environ: Mapping[str, str]) -> Iterator[Callable[[Change], list[Editing]]]:
+    """One writer at a time; yields a function that replaces what is kept."""
+    folder = Folder.at(state_home(environ))
+    if folder is None:
+        raise StorageError(f"`{state_home(environ)}` does not exist")
+    with folder:
+        check_owner(folder)
+        with guarded(folder):
+
+            def change(by: Change) -> list[Editing]:
+                before = _read(folder)
+                after = by(before)
+                if after != before:
+                    document = {"schema": 1, "loops": [each._asdict() for each in after]}
+                    name = f".{FILE}.{os.urandom(8).hex()}"
+                    folder.replace(FILE, to_json(document) + b"\n", name, sync=True)
+                return after
+
+            yield change
+
+
+def _read(folder: Folder) -> list[Editing]:
+    """What is kept; nothing if it cannot be read, which is no consent."""
+    raw = folder.read(FILE, MAX_BYTES)
+    try:
+        return [_entry(each) for each in json.loads(raw)["loops"]] if raw else []
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []
+
+
+def _entry(data: Mapping[str, Any]) -> Editing:
+    runs = {str(run): str(digest) for run, digest in data["runs"].items()}
+    return Editing(
+        str(data["project"]), str(data["loop"]), str(data["file"]), int(data["until_ms"]), runs
+    )
+
+
+def _is_same(one: Editing, other: Editing) -> bool:
+    return (one.project, one.loop) == (other.project, other.loop)
+
+
+def _digest(path: str) -> str:
+    from hashlib import sha256  # only where a loop is being edited
+
+    try:
+        return sha256(read_plain(path, MAX_LOOP_BYTES)).hexdigest()
+    except OSError:
+        return "missing"
