@@ -91,7 +91,7 @@ clean: ## remove everything that make created
 # $(call make_venv,DIRECTORY): a new virtual environment.
 define make_venv
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "make: little-loops needs Python 3.11 or newer, \`$(PYTHON)\` is $$($(PYTHON) --version 2>&1)" >&2; \
+	  echo "make: ll-loop needs Python 3.11 or newer, \`$(PYTHON)\` is $$($(PYTHON) --version 2>&1)" >&2; \
 	  echo "      select another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "creating $(1) with $$($(PYTHON) --version 2>&1)"
 	@$(PYTHON) -m venv --clear $(1) || { \

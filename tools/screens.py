@@ -91,7 +91,7 @@ NORMAL: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "10:30:00"),
     (re.compile(r"\bpid(\s+)\d+"), r"pid\g<1>4242"),
     (re.compile(r"\bpython \d+\.\d+\.\d+"), "python 3.12.1"),
-    (re.compile(r"\blittle-loops \d[\w.]*"), "little-loops 1.0.0"),
+    (re.compile(r"\bll-loop \d[\w.]*"), "ll-loop 1.0.0"),
     (re.compile(r"\btree(\s+)[0-9a-f]{6,}"), r"tree\g<1>5eaf1e"),
     (re.compile(r"[\d.]+ GB"), "76.8 GB"),
     (re.compile(r"locks work on \w+"), "locks work on ext4"),

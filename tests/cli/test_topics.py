@@ -17,6 +17,7 @@ from little_loops.definitions.settings import SETTINGS
 from little_loops.templates.parse import FIELDS, MODIFIERS, NAMESPACES
 from tests.project import Project
 
+LOOPS_PAGE = Path(__file__).parents[2] / "docs" / "llms.txt"
 SOURCE = Path(__file__).parents[2] / "src" / "little_loops"
 # Between our own processes.
 INTERNAL = {"LL_DETACHED", "LL_DRAIN"}
@@ -25,17 +26,25 @@ INTERNAL = {"LL_DETACHED", "LL_DRAIN"}
 # ── topics ─────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("topic", TOPICS)
+LAID_OUT = [topic for topic in TOPICS if topic != "loops"]
+
+
+@pytest.mark.parametrize("topic", LAID_OUT)
 def test_a_topic_fits_the_screen(topic):
     lines = page(topic)
     assert [line for line in lines if len(line) > WIDTH] == []
     assert [line for line in lines if line != line.rstrip()] == []
 
 
-@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("topic", LAID_OUT)
 def test_help_shows_a_topic(project: Project, topic):
     done = project.ll("help", topic, env={"PYTHONIOENCODING": "utf-8"})
     assert (done.returncode, done.stdout.splitlines()) == (0, page(topic))
+
+
+def test_help_on_loops_is_the_page_for_whoever_writes_one(project: Project):
+    done = project.ll("help", "loops", env={"PYTHONIOENCODING": "utf-8"})
+    assert (done.returncode, done.stdout) == (0, LOOPS_PAGE.read_text(encoding="utf-8"))
 
 
 def test_help_on_something_else(project: Project):
@@ -132,7 +141,7 @@ def test_every_option_says_what_it_does(verb):
     assert [action.dest for action in actions if not (action.help or "").strip()] == []
 
 
-SHOW_MORE = {"run", "check", "resume", "attach", "history", "list", "status", "validate"}
+SHOW_MORE = {"until", "run", "check", "resume", "attach", "history", "list", "status", "validate"}
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from little_loops.authoring.fields.table import (
     CONDITIONS,
@@ -17,6 +18,7 @@ from little_loops.authoring.fields.table import (
     TASK,
 )
 from little_loops.authoring.load import load
+from little_loops.cli.options import args_of
 from little_loops.errors import CONFLICT, FAILED, LIMIT, OK, PAUSED, USAGE
 from little_loops.templates.parse import FIELDS, MODIFIERS, NAMESPACES, RESULT_FIELDS
 from tools.pages import read_page
@@ -28,7 +30,19 @@ WORDS = set(re.findall(r"[\w$]+", PAGE.text))
 
 def test_there_is_a_valid_loop_of_each_paradigm() -> None:
     assert [each.problems for each in LOOPS] == [()] * len(LOOPS)
-    assert sorted(each.loop.paradigm for each in LOOPS if each.loop) == sorted(PARADIGMS)
+    assert {each.loop.paradigm for each in LOOPS if each.loop} == {*PARADIGMS}
+
+
+def test_each_command_on_the_page_can_be_typed() -> None:
+    typed = re.findall(r"^ll-loop .*|`(ll-loop [a-z]+ [^`|]*)`", PAGE.text, re.MULTILINE)
+    shell = [
+        line for block in PAGE.blocks if block.language == "sh" for line in block.text.splitlines()
+    ]
+    commands = [shlex.split(each, comments=True) for each in [*filter(None, typed), *shell]]
+    assert len(commands) > 10
+    for _, verb, *words in commands:
+        if verb != "help":
+            args_of(verb).read(words)
 
 
 def test_it_stays_short() -> None:

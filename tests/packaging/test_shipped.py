@@ -69,7 +69,9 @@ def test_a_run_behind_starts_from_it(project: Project, installed):
     assert "chain" in project.file("listed")
 
 
-@pytest.mark.parametrize("words", [("schema",), ("explain", "LL104"), ("doctor",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [("schema",), ("explain", "LL104"), ("help", "loops"), ("doctor",)], ids=" ".join
+)
 def test_what_it_reads_of_itself_is_there(project: Project, installed, words):
     said = ll(project, installed, *words)
     assert said.returncode in (0, 1), said

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import venv
@@ -40,7 +41,7 @@ class Installed:
         self.environment = place / "environment"
         venv.create(self.environment, with_pip=False, symlinks=True)
         self._install(wheel)
-        self._lend(needed("little-loops"))
+        self._lend(needed("ll-loop"))
 
     def _install(self, wheel: Path) -> None:
         # With the pip of this environment: one of its own takes seconds to set up.
@@ -128,10 +129,44 @@ def test_the_schema_is_there(installed: Installed, anywhere: Path):
     assert (done.returncode, json.loads(done.stdout)) == (0, schema())
 
 
+def test_the_page_about_loops_is_there(installed: Installed, anywhere: Path):
+    done = installed.ll("help", "loops", cwd=anywhere)
+    page = ROOT / "docs" / "llms.txt"
+    assert (done.returncode, done.stdout) == (0, page.read_text(encoding="utf-8"))
+
+
+def test_another_program_of_the_old_name_is_reported(installed: Installed, tmp_path: Path):
+    """`little-loops` on the package index is another project with the same import and command."""
+    (site,) = installed.environment.glob("lib/python*/site-packages")
+    other = site / "little_loops-9.9.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: little-loops\nVersion: 9.9\n")
+    try:
+        version = installed.ll("--version", cwd=tmp_path)
+        doctor = installed.ll("doctor", cwd=tmp_path)
+    finally:
+        shutil.rmtree(other)
+    assert (version.returncode, version.stderr) == (0, OTHER)
+    assert OTHER_IN_DOCTOR in doctor.stdout
+    assert installed.ll("--version", cwd=tmp_path).stderr == ""
+
+
+OTHER = (
+    "warning: the distribution `little-loops` 9.9 is installed in the same environment, and it is "
+    "another program with the same command\n"
+    "   = help: uninstall both, then run `pipx install .` in a clone of this one\n"
+)
+OTHER_IN_DOCTOR = (
+    "! the distribution little-loops 9.9 is installed in the same environment: "
+    "another program with the same command\n"
+    "    fix: uninstall both, then pipx install . in a clone of this one\n"
+)
+
+
 def test_the_doctor_finds_all_it_needs(installed: Installed, anywhere: Path):
     checks = json.loads(installed.ll("doctor", "--json", cwd=anywhere).stdout)["checks"]
     found = {check["text"].split()[0] for check in checks if check["level"] == "ok"}
-    assert found >= {"little-loops", "python", "jq", "re2", "psutil", "YAML"}
+    assert found >= {"ll-loop", "python", "jq", "re2", "psutil", "YAML"}
 
 
 def test_the_first_loop_is_written_and_runs(installed: Installed, tmp_path: Path):
@@ -147,7 +182,7 @@ def test_the_first_loop_is_written_and_runs(installed: Installed, tmp_path: Path
 
 def test_it_carries_the_plugin_the_types_and_nothing_of_the_tests(installed: Installed):
     names = zipfile.ZipFile(installed.wheel).namelist()
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"little_loops"}
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"little_loops", "ll_loop"}
     assert {"little_loops/py.typed", "little_loops/plugin/.claude-plugin/plugin.json"} <= {*names}
     assert not [name for name in names if re.search(r"(^|/)(tests|bench|tools|docs)/", name)]
 
@@ -158,7 +193,7 @@ BUDGET = 15 << 20
 
 def test_it_is_small(installed: Installed):
     wheel = sum(each.file_size for each in zipfile.ZipFile(installed.wheel).infolist())
-    files = [one.locate_file(file) for one in needed("little-loops") for file in one.files or ()]
+    files = [one.locate_file(file) for one in needed("ll-loop") for file in one.files or ()]
     sizes = [Path(str(file)).stat().st_size for file in files if not str(file).endswith(".pyc")]
     assert wheel + sum(sizes) < BUDGET
 

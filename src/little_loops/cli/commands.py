@@ -76,6 +76,6 @@ def help_page() -> str:
     lines += [
         "",
         "Each verb has its own page: ll-loop VERB --help",
-        "More: ll-loop help exit-codes | environment | interpolation | conditions",
+        "More: ll-loop help loops | exit-codes | environment | interpolation | conditions",
     ]
     return "\n".join(lines) + "\n"

@@ -84,12 +84,24 @@ def dispatch(words: list[str]) -> int:
         from little_loops import __version__
 
         sys.stdout.write(f"ll-loop {__version__}\n")
+        _warn_of_impostor()
         return OK
     if first in ALIASES:
         words = [*ALIASES[first], *words[1:]]
     elif first == "help":
         words = ["topics", *words[1:]] if words[1] not in VERBS else [words[1], "--help"]
     return _page(words)
+
+
+def _warn_of_impostor() -> None:
+    from little_loops.cli.setup.impostor import impostor_version  # only where versions are shown
+
+    if (version := impostor_version()) is not None:
+        _talk(
+            f"warning: the distribution `little-loops` {version} is installed in the same environment,"
+            " and it is another program with the same command\n"
+            "   = help: uninstall both, then run `pipx install .` in a clone of this one"
+        )
 
 
 def _print_help() -> None:

@@ -5,6 +5,7 @@ A topic is at most 80 columns wide, like every page of help, and no wider than i
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
@@ -22,6 +23,7 @@ from little_loops.errors import (
     UsageError,
 )
 from little_loops.fsm.variables import ACTION_VARIABLES, SESSION_VARIABLES
+from little_loops.system.plain_files import read_plain
 from little_loops.terminal import paint
 from little_loops.terminal.console import columns_of, say
 from little_loops.terminal.tables import ASCII, Column, Style, table
@@ -31,6 +33,7 @@ INDENT = 2
 SIGINT, SIGTERM = 2, 15
 
 TOPICS = {
+    "loops": "how to write a loop: the whole format on one page",
     "exit-codes": "the exit codes of `ll-loop`, and what can be resumed",
     "environment": "variables it reads, and those it sets for actions",
     "interpolation": "`${namespace.name}` in a loop file",
@@ -46,6 +49,9 @@ def main(argv: Sequence[str]) -> int:
     topic = argv[0]
     if topic not in TOPICS:
         raise UsageError(f"unknown help topic `{topic}`", f"topics: {', '.join(TOPICS)}")
+    if topic == "loops":
+        sys.stdout.write(loops_page())  # for agents and pagers: as it is, whatever the width
+        return OK
     say("\n".join(page(topic, width)), paint.help_page)
     return OK
 
@@ -66,6 +72,15 @@ def page(topic: str, width: int = WIDTH) -> list[str]:
         "conditions": conditions,
     }
     return list(makers[topic](width))
+
+
+def loops_page() -> str:
+    """The page for whoever writes a loop: in the package, or in `docs` of the source tree."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    tree = os.path.dirname(os.path.dirname(package))
+    places = [os.path.join(package, "llms.txt"), os.path.join(tree, "docs", "llms.txt")]
+    path = next((at for at in places if os.path.isfile(at)), places[0])
+    return read_plain(path).decode()
 
 
 # ── laying out ─────────────────────────────────────────────────────────────────────────────────

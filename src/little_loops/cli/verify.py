@@ -34,8 +34,8 @@ class VerifyArgs(
     "Exit 0 verified, 1 contradicted, 3 stale, 2 not a receipt.",
     examples=[
         ("ll-loop verify receipt.json", "check the files here"),
-        ("ll-loop verify receipt.json --rerun", "also run the checks again (for CI)"),
-        ("ll-loop verify receipt.json --rerun --check 'pytest -q'", "of a run without a file"),
+        ("ll-loop verify receipt.json --rerun", "also run the checks again"),
+        ("ll-loop verify r.json --rerun --check 'make test'", "of a run of `until`"),
     ],
 ):
     file: str = operand("a receipt")

@@ -78,7 +78,7 @@ def test_a_healthy_project(project: Project):
     lines = page(examine(one), Style())
     version = ".".join(map(str, sys.version_info[:3]))
     assert [line for line in lines if "file system" not in line] == [
-        f"✓ little-loops {__version__} · python {version} · jq · re2 · psutil · YAML",
+        f"✓ ll-loop {__version__} · python {version} · jq · re2 · psutil · YAML",
         f"✓ project: {project.root} · 1 loop · git",
         "✓ claude 2.1.303 on PATH",
         "– codex not found: only needed for host: codex",

@@ -60,6 +60,7 @@ class CheckupInputs(NamedTuple):
     euid: int
     encoding: str
     loops: Loops = Loops()
+    impostor: str | None = None  # the version of another program of our old name
 
 
 Check = Callable[[CheckupInputs], Iterator[Finding]]
@@ -93,7 +94,7 @@ def _carefully(check: Check, patient: CheckupInputs) -> Iterator[Finding]:
 
 def installation(patient: CheckupInputs) -> Iterator[Finding]:
     here = "installation"
-    yield Finding("version", "ok", f"little-loops {__version__}", together=here)
+    yield Finding("version", "ok", f"ll-loop {__version__}", together=here)
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info[:2] < OLDEST_PYTHON:
         needed = ".".join(map(str, OLDEST_PYTHON))
@@ -106,6 +107,17 @@ def installation(patient: CheckupInputs) -> Iterator[Finding]:
     yield from _library("re2", _try_re2, here)
     yield from _library("psutil", _try_psutil, here)
     yield from _yaml(here)
+    if patient.impostor is not None:
+        other = (
+            f"the distribution little-loops {patient.impostor} is installed in the same environment"
+        )
+        yield Finding(
+            "distribution",
+            "warning",
+            other,
+            "another program with the same command",
+            "uninstall both, then pipx install . in a clone of this one",
+        )
 
 
 def _library(name: str, attempt: Callable[[], object], here: str) -> Iterator[Finding]:

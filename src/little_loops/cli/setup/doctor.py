@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from little_loops.cli.options import OutputArgs
 from little_loops.cli.setup.checkup import PROBE_S, CheckupInputs, Finding, Level, examine
+from little_loops.cli.setup.impostor import impostor_version
 from little_loops.errors import FAILED, OK
 from little_loops.hosts.programs import find_program
 from little_loops.reporting.escape import visible
@@ -45,6 +46,7 @@ def main(argv: Sequence[str]) -> int:
         run=version_of,
         euid=os.geteuid(),
         encoding=sys.stdout.encoding or "ascii",
+        impostor=impostor_version(),
     )
     findings = examine(patient)
     if args.json:
