@@ -1,4 +1,4 @@
-"""The catalogue of error codes: what each means, a file that has the mistake, and one without it.
+"""The catalogue of error codes: what each means, with an invalid and a corrected file.
 
 The entries are data (`codes.toml` beside this module), read only to explain one of them.
 """
@@ -11,7 +11,7 @@ from little_loops.records import NamedTuple
 
 
 class Code(NamedTuple):
-    """One entry; `wrong` and `right` are whole files, empty where one cannot be shown."""
+    """One entry; `wrong` and `right` are whole files, empty if there is no example."""
 
     code: str
     title: str
@@ -21,7 +21,7 @@ class Code(NamedTuple):
 
 
 def catalogue() -> Mapping[str, Code]:
-    """All codes, in order."""
+    """Return all codes, in order."""
     import tomllib  # only to explain a code
     from pkgutil import get_data
 
@@ -35,5 +35,5 @@ def _entry(code: str, title: str, text: str, example: str = "") -> Code:
 
 
 def _side(example: str, signs: str) -> str:
-    """One side of a diff."""
+    """Return the lines of one side of a diff."""
     return "".join(f"{line[1:]}\n" for line in example.splitlines() if line[0] in signs)

@@ -1,7 +1,7 @@
-"""Write a machine as YAML that people like to read and that reads back as the same machine.
+"""Write a machine as readable YAML that parses back to the same machine.
 
-Text over several lines becomes a block, text that YAML would take for something else is quoted,
-nothing is shared by reference.
+Multi-line text becomes a block, text that YAML would read as another type is quoted, and nothing is
+shared by reference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def dump(loop: FSMLoop, header: Sequence[str] = ()) -> str:
-    """The loop in its native form; the lines of the header come first, as comments."""
+    """Return the loop in its native form as YAML, with the header lines first, as comments."""
     plain = loop.to_dict()
     order = [name for name in _ORDER if name in plain]
     rest = [name for name in plain if name not in order and name != "states"]
@@ -39,11 +39,13 @@ def dump_document(data: Mapping[str, Any], header: Sequence[str] = ()) -> str:
 
 
 def _mapping(data: Mapping[str, Any], indent: int) -> Iterator[str]:
+    """Yield the lines of a mapping."""
     for key, value in data.items():
         yield from _entry(f"{' ' * indent}{_scalar(key)}:", value, indent)
 
 
 def _sequence(items: Sequence[Any], indent: int) -> Iterator[str]:
+    """Yield the lines of a list."""
     for item in items:
         if isinstance(item, Mapping) and item:
             first, *rest = _mapping(item, indent + 2)
@@ -54,7 +56,7 @@ def _sequence(items: Sequence[Any], indent: int) -> Iterator[str]:
 
 
 def _entry(start: str, value: Any, indent: int) -> Iterator[str]:
-    """What stands behind a key or a dash: on the same line if it can."""
+    """Yield the lines for a value after a key or dash, on the same line if possible."""
     flow = _flow(value, len(start))
     if flow is not None:
         yield f"{start} {flow}"
@@ -69,7 +71,7 @@ def _entry(start: str, value: Any, indent: int) -> Iterator[str]:
 
 
 def _flow(value: Any, used: int) -> str | None:
-    """The value on one line; None if it is better written below."""
+    """Return the value on one line; None if it is better written below."""
     if isinstance(value, str):
         return None if _makes_a_block(value) else _scalar(value)
     if isinstance(value, Mapping):
@@ -83,13 +85,14 @@ def _flow(value: Any, used: int) -> str | None:
 
 
 def _makes_a_block(text: str) -> bool:
-    """Several lines that a literal block gives back unchanged."""
+    """Return whether a multi-line text can be written as a literal block without loss."""
     if "\n" not in text or text[0] in " \n\t" or not text.strip():
         return False
     return _NOT_SHOWN.search(text) is None
 
 
 def _block(start: str, text: str, indent: int) -> Iterator[str]:
+    """Yield the lines of a literal block."""
     body = text.rstrip("\n")
     keep = {0: "-", 1: ""}.get(len(text) - len(body), "+")
     yield f"{start} |{keep}"
@@ -108,6 +111,7 @@ def _scalar(value: Any) -> str:
 
 
 def _text(text: str) -> str:
+    """Return a text as a scalar: plain if that is unambiguous, else quoted."""
     if text.isprintable() and _PLAIN.fullmatch(text) and _is_text(text):
         return text
     if "\\" in text and "'" not in text and _NOT_SHOWN.search(text) is None and "\n" not in text:
@@ -117,7 +121,7 @@ def _text(text: str) -> str:
 
 
 def _is_text(text: str) -> bool:
-    """To us and to other readers of YAML."""
+    """Return whether all YAML parsers read this as text."""
     return resolve(text)[0] == "str" and notation(text) is None
 
 

@@ -1,7 +1,7 @@
-"""The texts of a loop with the author's own values put in, and what kinds of action they make.
+"""Fill in the author's own values in a loop's texts, and determine the kinds of its actions.
 
-Values may refer to each other, so a small file can stand for a very large text.  What is put in is
-bounded, far beyond any loop; whatever lies behind that is found out by running, in the same words.
+Values may refer to each other, so a small file can stand for a very large text. The work is
+bounded, far beyond any real loop; mistakes beyond that are reported by a run, in the same words.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from little_loops.templates.splice import LONGEST, Spliced, spliced, written
 
 MOST_SPLICED = 2_000_000
 MOST_REFERENCES = 25_000
-"""Each costs some microseconds, however short it is."""
+"""Each reference takes a few microseconds, however short it is."""
 
 Filled = tuple[Spliced, ...] | TemplateError | Unresolved | None
-"""A text with the author's values in it, or why that cannot be; None: not looked at."""
+"""A text with the author's values filled in, or the error; None if a limit was reached."""
 
 
 class Filling:
@@ -37,25 +37,26 @@ class Filling:
         self._filled: dict[tuple[str, str], Filled] = {}
 
     def filled(self, name: str, text: str) -> Filled:
-        """A text of a state with the author's own values put in, data still as references."""
+        """Return a text of the state `name` with the author's values filled in, or the error."""
         key = (text, name if self.loop.states[name].context else "")
         if key not in self._filled:
             self._filled[key] = self._fill(text, self.context_of(name))
         return self._filled[key]
 
     def as_text(self, name: str, text: str) -> str:
-        """The same as one text; as it stands where it cannot be filled in."""
+        """Return a text with the author's values filled in; unchanged if that fails."""
         found = self.filled(name, text)
         return "".join(map(written, found)) if isinstance(found, tuple) else text
 
     def context_of(self, name: str) -> Mapping[str, Any]:
-        """What `context` holds in a state; nothing is copied, for there may be much of it."""
+        """Return the variables that a state sees: its own, and the loop's."""
         own = self.loop.states[name].context
         if not own:
             return self.loop.context
         return ChainMap(own, self.loop.context)  # type: ignore[arg-type] # it is only read
 
     def _fill(self, text: str, context: Mapping[str, Any]) -> Filled:
+        """Fill in a text, unless the limits for the whole loop are exceeded."""
         self._references += text.count("${")
         if "${context." in text:
             self._references += self._in_context
@@ -75,18 +76,18 @@ class Filling:
         return found
 
     def stop_at(self, most: int, of_what: str) -> None:
-        """Remember that a limit ended a check early."""
+        """Record that a limit stopped a check early."""
         self.unchecked[f"more than {most:,} {of_what}"] = None
 
     @cached_property
     def _in_context(self) -> int:
-        """How many references the loop's variables may bring along, if they are very many."""
+        """The number of references in the loop's variables if that is very large, else 0."""
         count = sum(each.text.count("${") for each in values(self.loop.context, ()))
         return count if count > MOST_REFERENCES else 0
 
     @cached_property
     def actions(self) -> Mapping[str, Action]:
-        """The action of each state that has one, with the author's values in it."""
+        """The action of each state that has one, with the author's values filled in."""
         return {
             name: parse_action(self._text(name, state.action), state.action_type)
             for name, state in self.loop.states.items()

@@ -1,8 +1,8 @@
-"""A loop drawn: as text for a terminal, as Mermaid, as DOT.
+"""Draw a loop: as text for a terminal, as Mermaid, or as DOT.
 
-One line per state and one per way, in the order of the file; what leads back up has an arrow.  All
-text is the author's, so control characters are shown and never sent, and quotes are escaped as
-each notation wants it.
+There is one line per state and one per transition, in the order of the file; transitions back up
+have an arrow. All text is the author's, so control characters are made visible and quotes are
+escaped for each notation.
 
 Not here: boxes and layout, which other programs do better.
 """
@@ -54,7 +54,7 @@ ASCII = Symbols(">", "#", "|-", "`-", "->", "^", "...", "-")
 
 
 def arrows(state: StateConfig) -> list[Arrow]:
-    """The ways a state has, as its author wrote them."""
+    """Return the transitions of a state, as its author wrote them."""
     written = {name: getattr(state, name) for name in VERDICT_FIELDS}
     found = [Arrow(n.removeprefix("on_"), to) for n, to in written.items() if to is not None]
     words = {**state.on_words, **state.route}
@@ -62,18 +62,19 @@ def arrows(state: StateConfig) -> list[Arrow]:
 
 
 def handlers(loop: FSMLoop) -> list[Arrow]:
-    """The ways that any state has, unless it says otherwise."""
+    """Return the loop's transitions for error, timeout and interrupt, which apply to all states."""
     request = None if loop.on_interrupt == CURRENT else loop.on_interrupt
     all_three = {"error": loop.on_error, "timeout": loop.on_timeout, "interrupt": request}
     return [Arrow(label, to) for label, to in all_three.items() if to is not None]
 
 
 def as_text(loop: FSMLoop, *, ascii_only: bool = False) -> str:
-    """The whole loop for a terminal, without a newline at the end."""
+    """Return the whole loop for a terminal, without a trailing newline."""
     return "\n".join(_lines(loop, ASCII if ascii_only else Symbols()))
 
 
 def _lines(loop: FSMLoop, signs: Symbols) -> Iterator[str]:
+    """Yield the lines of the drawing."""
     width = min(WIDEST, max([NARROWEST, *(len(name) for name in loop.states)])) + 2
     rows = {name: row for row, name in enumerate(loop.states)}
     ends, actions = outcomes(loop), _actions(loop, signs)
@@ -97,6 +98,7 @@ def _lines(loop: FSMLoop, signs: Symbols) -> Iterator[str]:
 def _arrow_lines(
     found: list[Arrow], width: int, rows: Mapping[str, int], row: int, signs: Symbols
 ) -> Iterator[str]:
+    """Yield a line per transition; one to the same or an earlier state is marked."""
     for arrow in found:
         branch = signs.last if arrow is found[-1] else signs.more
         back = f" {signs.back}" if rows.get(arrow.target, row + 1) <= row else ""
@@ -104,12 +106,13 @@ def _arrow_lines(
 
 
 def _actions(loop: FSMLoop, signs: Symbols) -> dict[str, str]:
-    """What each state does, in a few words, with the author's own values in it."""
+    """Return a short description of each state's action, with the author's values filled in."""
     filling = Filling(loop)
     return {name: _action(loop, name, action, signs) for name, action in filling.actions.items()}
 
 
 def _action(loop: FSMLoop, name: str, action: Action, signs: Symbols) -> str:
+    """Return the first line of an action, shortened, with a sign for who runs it."""
     lines = (loop.states[name].label or text_of(action)).strip().splitlines() or [""]
     text = visible(lines[0][: LONGEST_ACTION + 1])
     if len(lines) > 1 or len(text) > LONGEST_ACTION:
@@ -119,18 +122,18 @@ def _action(loop: FSMLoop, name: str, action: Action, signs: Symbols) -> str:
 
 
 def visible(text: str) -> str:
-    """The text on one line, with what would move a terminal's cursor shown instead."""
+    """Return the text on one line, with control characters made visible."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def as_mermaid(loop: FSMLoop) -> str:
-    """A `stateDiagram-v2`; the states have ids of ours, since some words are Mermaid's own."""
+    """Return a `stateDiagram-v2`; states get generated ids, because some names are keywords."""
     ids = _ids(loop)
     lines = ["stateDiagram-v2"]
     actions = _actions(loop, Symbols())
     for name in loop.states:
-        said = "\n".join([name, *filter(None, [actions.get(name)])])
-        lines.append(f'    state "{_mermaid(said)}" as {ids[name]}')
+        label = "\n".join([name, *filter(None, [actions.get(name)])])
+        lines.append(f'    state "{_mermaid(label)}" as {ids[name]}')
     lines += [f"    [*] --> {ids[loop.initial]}"] if loop.initial in ids else []
     for source, arrow in _all_arrows(loop):
         target = source if arrow.target == CURRENT else arrow.target
@@ -142,14 +145,14 @@ def as_mermaid(loop: FSMLoop) -> str:
 
 
 def as_dot(loop: FSMLoop) -> str:
-    """A graph for `dot`."""
+    """Return a graph for `dot`."""
     ids = _ids(loop)
     lines = [f"digraph {_dot(loop.name)} {{", "    rankdir=TB;", "    node [shape=box];"]
     ends, actions = outcomes(loop), _actions(loop, Symbols())
     for name, state in loop.states.items():
-        said = [name, *filter(None, [ends.get(name), actions.get(name)])]
+        label = [name, *filter(None, [ends.get(name), actions.get(name)])]
         shape = ", peripheries=2" if state.terminal else ""
-        lines.append(f"    {ids[name]} [label={_dot(*said)}{shape}];")
+        lines.append(f"    {ids[name]} [label={_dot(*label)}{shape}];")
     lines += ["    start [shape=point];"]
     lines += [f"    start -> {ids[loop.initial]};"] if loop.initial in ids else []
     for source, arrow in _all_arrows(loop):
@@ -164,7 +167,7 @@ def _ids(loop: FSMLoop) -> dict[str, str]:
 
 
 def _all_arrows(loop: FSMLoop) -> Iterator[tuple[str, Arrow]]:
-    """Every arrow between two states, the loop's own handlers included."""
+    """Yield every transition between two states, including the loop's own handlers."""
     for name, state in loop.states.items():
         own = arrows(state)
         yield from ((name, arrow) for arrow in own)
@@ -176,7 +179,7 @@ def _all_arrows(loop: FSMLoop) -> Iterator[tuple[str, Arrow]]:
 
 
 def _mermaid(text: str) -> str:
-    """Everything but plain characters as Mermaid's `#code;`."""
+    """Escape everything but plain characters with Mermaid's `#code;`."""
     plain = " .,/_-"
     return "".join(
         char if (char.isalnum() and char.isascii()) or char in plain else _mermaid_code(char)

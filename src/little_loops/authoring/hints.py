@@ -1,4 +1,4 @@
-"""What a valid loop could do better: said by `validate`, never a problem."""
+"""Suggestions for a valid loop, printed by `validate`; they are not problems."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from little_loops.fsm.schema import FAIL, PASS, TARGET, FSMLoop, outcome_of, tra
 
 
 def hints(loop: FSMLoop) -> list[str]:
+    """Return suggestions: states that decide success, but are not marked as a check."""
     filling = Filling(loop)
     if loop.evidence.enabled is False or not (filling.agents or loop.evidence.enabled):
         return []
@@ -26,7 +27,7 @@ def hints(loop: FSMLoop) -> list[str]:
 
 
 def _deciding(loop: FSMLoop) -> Iterator[str]:
-    """The states whose pass leads to success, and whose failure leads elsewhere."""
+    """Yield the states whose pass leads to success and whose failure leads elsewhere."""
     for name, state in loop.states.items():
         table = transitions(state)
         passed, failed = table.get(PASS) or table.get(TARGET), table.get(FAIL)
@@ -39,7 +40,7 @@ def _deciding(loop: FSMLoop) -> Iterator[str]:
 
 
 def _judged_by(loop: FSMLoop, name: str) -> str:
-    """The state itself, or the one whose result it only looks at."""
+    """Return the state itself, or the one whose result its condition judges."""
     condition = loop.states[name].condition
     source = condition.source if condition is not None else None
     return source if source is not None and source in loop.states else name

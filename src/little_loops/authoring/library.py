@@ -1,4 +1,4 @@
-"""The library's two doors to authoring: compile a definition, check a definition."""
+"""The library's two entry points to authoring: compile a definition, and validate it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from little_loops.fsm.schema import FSMLoop
 
 
 def compile_paradigm(definition: Mapping[str, Any]) -> FSMLoop:
-    """The machine a definition in any paradigm compiles to; raises `DefinitionError`."""
+    """Return the machine that a definition in any paradigm compiles to; raise `DefinitionError`."""
     read = load_data(definition, "loop")
     if read.loop is None:
         raise DefinitionError(read.problems)
@@ -19,14 +19,14 @@ def compile_paradigm(definition: Mapping[str, Any]) -> FSMLoop:
 
 
 def checked(loop: FSMLoop) -> FSMLoop:
-    """The machine, if its fields are of their kinds and its transitions lead somewhere.
+    """Return the machine if its fields are valid and its transitions lead to states.
 
-    Raises `ValueError`.  What a value may do in a script is left to the action: an earlier version
-    may have allowed more.
+    Raises `ValueError`. Values in scripts are not checked here but when the action is run, because
+    an earlier version may have allowed more.
     """
     try:
         plain = loop.to_dict()
-    except (AttributeError, TypeError) as error:  # made by hand, of something else
+    except (AttributeError, TypeError) as error:  # built by hand from other types
         raise ValueError(f"loop `{loop.name}` is not built from `StateConfig`: {error}") from error
     problems = load_data(plain, loop.name).problems
     wrong = [p for p in problems if p.severity == "error" and not p.code.startswith("LL4")]
@@ -37,7 +37,7 @@ def checked(loop: FSMLoop) -> FSMLoop:
 
 
 def validate(definition: str | FSMLoop) -> list[Problem]:
-    """Every problem of a loop file's text, or of a machine made by a program."""
+    """Return all problems of a loop file's text, or of a machine built by a program."""
     if isinstance(definition, FSMLoop):
         return list(load_data(definition.to_dict(), definition.name).problems)
     return list(load(definition, "", "loop").problems)

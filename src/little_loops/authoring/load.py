@@ -1,9 +1,9 @@
-"""From a file's text, or plain data, to a checked loop: the whole way, in order.
+"""Load a loop from a file's text or from plain data: parse, compile and check it.
 
-text → nodes → the paradigm's own fields → the native form → `FSMLoop` → checks of the whole
-machine.  Everything that is wrong is collected on the way and told in the order of the file.
+The steps are: text → nodes → the paradigm's own fields → the native form → `FSMLoop` → checks of
+the whole machine. All problems are collected, and reported in the order of the file.
 
-Not here: finding and reading files, showing problems (`cli`).
+Not here: finding and reading files, printing problems (`cli`).
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ STATES_MADE_OF = {
     "imperative": ("steps",),
     "invariants": ("constraints",),
 }
-"""The fields that decide which states there are; the other paradigms have always the same."""
+"""The fields that determine which states exist; other paradigms have fixed states."""
 _FOLLOW_UP_CODES = ("LL101", "LL107", "LL119")
 
 
 class Definition(NamedTuple):
-    """A loop file, read: the loop if nothing is wrong with it, and all problems in file order."""
+    """A loop file: the loop, if it has no errors, and all problems in file order."""
 
     loop: FSMLoop | None
     problems: tuple[Problem, ...]
@@ -62,7 +62,10 @@ class Definition(NamedTuple):
 
 
 def load(text: str | bytes, file: str, stem: str) -> Definition:
-    """Read a loop file; nothing in it makes this raise."""
+    """Load a loop file; problems are returned, never raised.
+
+    `stem` is the name for a loop without one.
+    """
     from little_loops.authoring.yaml.source import parse  # a program's data needs no YAML
 
     document = parse(text, file)
@@ -73,7 +76,7 @@ def load(text: str | bytes, file: str, stem: str) -> Definition:
 
 
 def load_data(data: Any, stem: str) -> Definition:
-    """Read a loop from plain data, as a program has it; problems then have no place."""
+    """Load a loop from plain data, as a program has it; its problems have no place."""
     source = Source("", ())
     refused = _too_large(data)
     if refused is not None:
@@ -82,21 +85,22 @@ def load_data(data: Any, stem: str) -> Definition:
 
 
 def _define(root: Node, source: Source, problems: Iterable[Problem], stem: str) -> Definition:
+    """Compile and check a document."""
     reader = Reader(source)
     reader.problems.extend(problems)
     if not isinstance(root, Map):
         message = "a loop file is a mapping of fields, such as `name: …` and `states: …`"
-        reader.note("LL013", message, root.mark, "`ll-loop init` creates a first loop")
+        reader.report("LL013", message, root.mark, "`ll-loop init` creates a first loop")
         return Definition(None, _in_order(reader.problems), Places(source, None))
-    read = _compiled(root, reader, stem)
+    read = _compile(root, reader, stem)
     if read.loop is not None:
-        reader.problems.extend(_checked(read, reader))
+        reader.problems.extend(_check(read, reader))
     sound = all(each.severity != "error" for each in reader.problems)
     return Definition(read.loop if sound else None, _in_order(reader.problems), read.places)
 
 
-def _compiled(root: Map, reader: Reader, stem: str) -> native.Native:
-    """The machine of a document, whatever paradigm it is written in."""
+def _compile(root: Map, reader: Reader, stem: str) -> native.Native:
+    """Compile a document to a machine, whatever its paradigm."""
     name = _usable_name(root, reader, stem)
     paradigm = _paradigm(root, reader)
     if paradigm == "fsm":
@@ -110,28 +114,28 @@ def _compiled(root: Map, reader: Reader, stem: str) -> native.Native:
     expanded = _expand(paradigm, canonical(root, rows), name)
     again = Reader(reader.source)
     found = native.read(expanded, again, name)._replace(compiled=True)
-    # What the author wrote has been looked at; only what was made of it is new.
-    reader.problems += _new(again.problems, reader.problems)
+    # The author's fields were checked above; only problems of generated ones are new.
+    reader.problems += _not_reported(again.problems, reader.problems)
     if paradigm == "convergence" and "toward" not in given:
-        # It says where the target is missing; the machine need not say it again.
+        # The missing field was reported, so the machine must not report the variable again.
         found = found._replace(gaps=found.gaps._replace(loop=found.gaps.loop | {"context.target"}))
     decide = STATES_MADE_OF.get(paradigm, ())
     if all(field in given and not reader.hidden(field) for field in decide):
         return found
-    # Which states there would be cannot be said.
+    # It is not known which states there would be.
     return found._replace(gaps=found.gaps._replace(loop=found.gaps.loop | {"states"}))
 
 
-def _new(found: Iterable[Problem], told: Sequence[Problem]) -> list[Problem]:
-    """What has not been told about the same place before, nor only follows from it."""
-    if not told:
+def _not_reported(found: Iterable[Problem], reported: Sequence[Problem]) -> list[Problem]:
+    """Return the problems whose place has no problem yet, and that are not follow-up problems."""
+    if not reported:
         return list(found)
-    known = {each.place for each in told}
+    known = {each.place for each in reported}
     return [each for each in found if each.place not in known and each.code not in _FOLLOW_UP_CODES]
 
 
 def _variables_given_twice(root: Map, reader: Reader) -> None:
-    """Variables that the paradigm makes of its own fields are not also written by hand."""
+    """Report `context` variables that the paradigm sets from its own fields."""
     from little_loops.authoring.paradigms.convergence import GIVEN_BY  # only for its own loops
 
     written = root.get("context")
@@ -139,23 +143,24 @@ def _variables_given_twice(root: Map, reader: Reader) -> None:
         field = GIVEN_BY.get(entry.key.text)
         if field is not None:
             message = f"`{field}` and `context` both set `{entry.key.text}`"
-            reader.note("LL012", message, entry.key.mark, f"set it only with `{field}`")
+            reader.report("LL012", message, entry.key.mark, f"set it only with `{field}`")
 
 
 def _expand(paradigm: str, root: Map, name: str) -> Map:
-    # Imported when a file is written in it; most files need one of five.
+    """Rewrite a document into the native form, using the paradigm's module."""
+    # Imported on demand, because a file needs only one of them.
     module = import_module(f"little_loops.authoring.paradigms.{paradigm}")
     expanded: Map = module.expand(root, name)
     return expanded
 
 
 def canonical(node: Map, rows: Table) -> Map:
-    """The same mapping with every field under its main name, so that paradigms know only that."""
+    """Return the mapping with every field under its main name, so that paradigms need no aliases."""
     entries = []
     for key, value in node.entries:
         field = rows.by_name.get(key.text)
         if is_command(rows) and key.text in TRANSITIONS:
-            continue  # it cannot stand here; the reader has said so
+            continue  # not allowed here; the reader has reported it
         if field is None:
             entries.append(Entry(key, value))
         elif key.text == field.name or field.name not in node:
@@ -164,6 +169,7 @@ def canonical(node: Map, rows: Table) -> Map:
 
 
 def _canonical(node: Node, field: Field) -> Node:
+    """Apply `canonical` to the mappings inside a field's value."""
     match field.kind, node:
         case Command(), Map():
             return canonical(node, COMMANDS[field.kind.table])
@@ -179,12 +185,12 @@ def _canonical(node: Node, field: Field) -> Node:
 
 
 def _paradigm(root: Map, reader: Reader) -> str | None:
-    """How the document is written; None if that cannot be said."""
+    """Return the paradigm of a document; None if it is invalid."""
     if "states" in root:
         return "fsm"
     written = root.get("paradigm")
     if written is None:
-        return _untold(root, reader)
+        return _implied_paradigm(root, reader)
     if isinstance(written, Text) and written.text in PARADIGMS:
         return written.text
     alone = Map(tuple(entry for entry in root.entries if entry.key.text == "paradigm"))
@@ -192,8 +198,8 @@ def _paradigm(root: Map, reader: Reader) -> str | None:
     return None
 
 
-def _untold(root: Map, reader: Reader) -> str:
-    """Without `paradigm` it is `fsm`, unless its fields are another one's."""
+def _implied_paradigm(root: Map, reader: Reader) -> str:
+    """Return the paradigm of a document that names none, by its fields; `fsm` by default."""
     written = {entry.key.text for entry in root.entries}
     own = {
         name: {each for field in fields for each in (field.name, *field.aliases)} & written
@@ -208,24 +214,24 @@ def _untold(root: Map, reader: Reader) -> str:
         return "fsm"
     key = next(entry.key for entry in root.entries if entry.key.text in own[likely])
     message = f"`{key.text}` belongs to paradigm `{likely}`, which this file does not name"
-    reader.note("LL113", message, key.mark, f"add `paradigm: {likely}`")
+    reader.report("LL113", message, key.mark, f"add `paradigm: {likely}`")
     return likely
 
 
 def _usable_name(root: Map, reader: Reader, stem: str) -> str:
-    """The name a loop has that gives itself none: the file's, if it can be one."""
+    """Return the name for a loop without one: that of the file, if it is valid."""
     if "name" in root or fits(stem, LOOP_NAME):
         return stem
-    # A goal names itself; the rest would be called as the file is.
+    # A goal is named after its words; other loops after the file.
     written = root.get("paradigm")
     if not (isinstance(written, Text) and written.text == "goal" and "states" not in root):
         message = f"the file name `{shown(stem)}` cannot be used as the loop's name"
-        reader.note("LL106", message, root.mark, "add `name: …`, or rename the file")
+        reader.report("LL106", message, root.mark, "add `name: …`, or rename the file")
     return "loop"
 
 
-def _checked(read: native.Native, reader: Reader) -> list[Problem]:
-    """What is wrong with the machine as a whole, less what only follows from earlier problems."""
+def _check(read: native.Native, reader: Reader) -> list[Problem]:
+    """Return the problems of the machine as a whole, except at places that already have one."""
     from little_loops.authoring.checks.check import check  # needs interpolation, patterns and more
 
     assert read.loop is not None
@@ -235,7 +241,7 @@ def _checked(read: native.Native, reader: Reader) -> list[Problem]:
 
 
 def _in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """By place; what stands nowhere comes first."""
+    """Sort problems by place; those without one come first."""
 
     def position(problem: Problem) -> tuple[int, int]:
         place = problem.place
@@ -250,7 +256,7 @@ def _empty(source: Source) -> Problem:
 
 
 def _too_large(data: Any) -> Problem | None:
-    """Data that is too large or too deep to be a loop; also data that contains itself."""
+    """Return a problem if data is too large or too deep for a loop, or contains itself."""
     count = 0
     rest: list[tuple[Any, int]] = [(data, 1)]
     while rest:

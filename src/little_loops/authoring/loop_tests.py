@@ -244,7 +244,7 @@ def load_tests(text: str | bytes, file: str, find: FindLoop) -> LoopTestFile:
     if not isinstance(root, Map):
         message = "a test file is a mapping with `loop` and `tests`"
         mark = Mark(0, 0, 1) if root is None else root.mark
-        reader.note("LL501", message, mark, "see `ll-loop help tests`")
+        reader.report("LL501", message, mark, "see `ll-loop help tests`")
         return LoopTestFile(None, (), tuple(reader.problems))
     reader.loop = _loop(reader, root, find)
     given = reader.record(root, FILE, "the test file")
@@ -265,7 +265,7 @@ class LoopTestReader(Reader):
         if self.loop is None or key.text in known:
             return True
         message = f"loop `{self.loop.name}` has no {what} `{shown(key.text)}`"
-        self.note("LL502", message, key.mark, self.meant(key.text, known) or _known(known))
+        self.report("LL502", message, key.mark, self.suggest(key.text, known) or _known(known))
         return False
 
 
@@ -275,7 +275,7 @@ def _loop(reader: LoopTestReader, root: Map, find: FindLoop) -> FSMLoop | None:
         return None
     found = find(name.text)
     if isinstance(found, str):
-        reader.note("LL503", found, name.mark, "`ll-loop list` shows the loops of this project")
+        reader.report("LL503", found, name.mark, "`ll-loop list` shows the loops of this project")
         return None
     return found
 
@@ -305,7 +305,7 @@ def _expectation(reader: LoopTestReader, node: Node, given: dict[str, Any]) -> A
     assert isinstance(node, Map)
     if not node.entries:
         message = "`expect` is empty, so the test cannot fail"
-        return reader.note("LL111", message, node.mark, "add `status: completed`")
+        return reader.report("LL111", message, node.mark, "add `status: completed`")
     state = node.get("state")
     if isinstance(state, Text) and "state" in given:
         reader.check_state(state, _states(reader), "state")
@@ -327,7 +327,9 @@ def _given(reader: LoopTestReader, kind: Given, node: Node, label: str) -> Any:
 def _outcomes(reader: LoopTestReader, state: str, node: Node) -> tuple[Outcome, ...]:
     items = node.items if isinstance(node, List) else (node,)
     if not items:
-        reader.note("LL111", f"`{shown(state)}` is empty", node.mark, f"write `{shown(state)}: 0`")
+        reader.report(
+            "LL111", f"`{shown(state)}` is empty", node.mark, f"write `{shown(state)}: 0`"
+        )
     outcomes = [_outcome(reader, state, item) for item in items]
     return tuple(each for each in outcomes if each is not INVALID)
 
@@ -355,14 +357,14 @@ def _check_outcome(reader: LoopTestReader, state: str, node: Map, given: dict[st
     ends = [name for name in ENDS if name in given]
     if len(ends) > 1:
         message = f"an action ends in one way: {' and '.join(f'`{name}`' for name in ends)}"
-        reader.note("LL505", message, node.mark, "keep one of them")
+        reader.report("LL505", message, node.mark, "keep one of them")
     config = _states(reader).get(state)
     if config is None or not isinstance(action_in(reader.loop, config), Shell):
         return
     for key, _ in node.entries:
         if key.text in FOR_AGENTS:
             message = f"`{key.text}` is for agents, and `{shown(state)}` runs none"
-            reader.note("LL505", message, key.mark, "write `exit: 0` or `exit: 1`")
+            reader.report("LL505", message, key.mark, "write `exit: 0` or `exit: 1`")
 
 
 def action_in(loop: FSMLoop | None, state: StateConfig) -> Action | None:

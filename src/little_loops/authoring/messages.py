@@ -1,4 +1,4 @@
-"""Pieces of messages: the author's text made showable, and the name that was probably meant."""
+"""Parts of messages: the author's text in displayable form, and suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SHORTEST_MISSPELT = 3
 
 
 def shown(text: str, longest: int = _LONGEST) -> str:
-    """A piece of the author's text inside a message: on one line, visible, not too long."""
+    """Return a piece of the author's text for a message: on one line, printable, shortened."""
     cut = text if len(text) <= longest else text[: longest - 1] + "…"
     if cut.isprintable():
         return cut
@@ -17,7 +17,7 @@ def shown(text: str, longest: int = _LONGEST) -> str:
 
 
 def quoted(text: str) -> str:
-    """How the author would write this text in quotes."""
+    """Return the text in quotes, as the author would write it in YAML."""
     bare = shown(text.strip())
     if '"' in bare or "\\" in bare:
         return "'" + bare.replace("'", "''") + "'"
@@ -25,10 +25,10 @@ def quoted(text: str) -> str:
 
 
 def suggest(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that `name` was probably meant to be.
+    """Return the one of `names` that `name` was probably meant to be; None if none is similar.
 
-    People drop, double and swap letters, but hardly ever miss the first one; and a short name is
-    near to any other.
+    People drop, double and swap letters, but rarely get the first one wrong; and short names are
+    similar to many others.
     """
     wanted = name.lower().replace("-", "_")
     most = max(1, len(wanted) // 4) if len(wanted) >= SHORTEST_MISSPELT else 0
@@ -44,12 +44,14 @@ def suggest(name: str, names: Iterable[str]) -> str | None:
 
 
 def _begin_differently(a: str, b: str) -> bool:
+    """Return whether two names start with different letters, unless two were swapped or one
+    dropped."""
     swapped = a[:2] == b[1::-1]
     return a[:1] != b[:1] and not swapped and a[1:] != b and b[1:] != a
 
 
 def distance(a: str, b: str, most: int) -> int:
-    """Letters to change, add, drop or swap with a neighbour; more than `most` is only `most` + 1."""
+    """Return the number of letters to change, add, drop or swap; at most `most` + 1."""
     before: list[int] = []
     row = list(range(len(b) + 1))
     for i, char in enumerate(a, 1):
@@ -66,13 +68,13 @@ def distance(a: str, b: str, most: int) -> int:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str | None:
-    """The help line for a name that does not exist."""
+    """Return the help line for a name that does not exist; None without a suggestion."""
     meant = suggest(name, names)
     return f"did you mean `{meant}`?" if meant is not None else None
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names in backticks, as a sentence has them."""
+    """Return the names in backticks, joined by commas and `or`."""
     quoted_names = [f"`{name}`" for name in names]
     if len(quoted_names) < 2:
         return "".join(quoted_names)

@@ -1,4 +1,4 @@
-"""The texts of a loop: those in which templates are filled in, and those taken as they stand."""
+"""The texts of a loop: those in which templates are filled in, and those that are used literally."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ TRANSITIONS = (
     "on_timeout",
     *(f"on_{verdict}" for verdict in PROOF_VERDICTS),
 )
-"""The fields of a state that a verdict may take."""
+"""The fields of a state that are transitions for a verdict."""
 
 
 class Text(NamedTuple):
-    """A text, the way to it, and the state it belongs to (None: the loop).
+    """A text, its path in the loop, and the state it belongs to (None for the loop).
 
-    `after`: it is read when the state's own action has run.
+    `after` says that it is used after the state's own action has run.
     """
 
     text: str
@@ -47,7 +47,7 @@ class Text(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A condition, or one inside it, and the way to it."""
+    """A condition, or one inside another, and its path in the loop."""
 
     state: str
     path: Path
@@ -55,7 +55,7 @@ class Part(NamedTuple):
 
 
 def conditions(loop: FSMLoop) -> Iterator[Part]:
-    """Every condition that is written, with all it is made of."""
+    """Yield every condition, including those inside other conditions."""
     for name, state in loop.states.items():
         if state.condition is not None:
             yield from _parts(Part(name, ("states", name, "condition"), state.condition))
@@ -74,7 +74,7 @@ def _parts(part: Part) -> Iterator[Part]:
 
 
 def templates(loop: FSMLoop) -> Iterator[Text]:
-    """Every text that may hold a template."""
+    """Yield every text that may contain a template."""
     yield from values(loop.context, ("context",))
     yield from values(loop.env, ("env",))
     for name, state in loop.states.items():
@@ -90,7 +90,7 @@ def templates(loop: FSMLoop) -> Iterator[Text]:
 
 
 def values(named: Mapping[str, Any], path: Path, state: str | None = None) -> Iterator[Text]:
-    """Every text in a mapping of values, however deep."""
+    """Yield every text in a mapping of values, at any depth."""
     for name, value in named.items():
         yield from _strings(value, (*path, name), state)
 
@@ -109,7 +109,7 @@ def _strings(value: Any, path: Path, state: str | None = None) -> Iterator[Text]
 
 
 def plain_texts(loop: FSMLoop) -> Iterator[Text]:
-    """Every text that is taken as it stands."""
+    """Yield every text that is used literally."""
     for field in ("description", "initial", "on_error", "on_timeout", "on_interrupt", "cwd"):
         yield from _strings(getattr(loop, field), (field,))
     yield from _strings(loop.scope, ("scope",))

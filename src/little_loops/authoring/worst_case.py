@@ -1,4 +1,4 @@
-"""What to expect of a loop: how long it can go on, how it ends, and how its patterns are read."""
+"""What to expect of a loop: its limits, its outcomes, and how its patterns are interpreted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _READ_AS = {"regex": "a regular expression", "substring": "plain text"}
 
 
 def worst_case(loop: FSMLoop) -> str:
-    """How far a run can go: `3 states, at most 50 iterations, no time limit`."""
+    """Return how far a run can go: `3 states, at most 50 iterations, no time limit`."""
     cycle = " in each cycle" if loop.maintain else ""
     rounds = _count(loop.max_iterations, "iteration")
     limits = [_count(len(loop.states), "state"), f"at most {rounds}{cycle}"]
@@ -34,9 +34,9 @@ def worst_case(loop: FSMLoop) -> str:
 
 
 def outcomes(loop: FSMLoop) -> dict[str, str]:
-    """For each terminal state how a run that ends there has ended, and when it is otherwise."""
+    """Return for each terminal state the outcome of a run that ends there, with its exceptions."""
     entered: defaultdict[str, set[str]] = defaultdict(set)
-    # Who runs an action makes no difference to what counts as a failure.
+    # It makes no difference here who runs an action.
     for edges in flow_of(loop, frozenset()).edges.values():
         for edge in edges:
             entered[edge.target].add(edge.reason)
@@ -51,7 +51,7 @@ def outcomes(loop: FSMLoop) -> dict[str, str]:
 
 
 def pattern_readings(loop: FSMLoop) -> list[str]:
-    """How each pattern is read whose author left that open; of very many only the first."""
+    """Return how each pattern is interpreted that does not say; only the first of very many."""
     patterns = (
         (part.state, _with_own_values(loop, part.state, part.condition))
         for part in conditions(loop)
@@ -60,7 +60,7 @@ def pattern_readings(loop: FSMLoop) -> list[str]:
     return [
         f"state `{state}` looks for `{shown(condition.pattern)}` as {_READ_AS[reading(condition)]}"
         for state, condition in islice(patterns, MOST_PATTERNS)
-        if "${" not in condition.pattern  # data, which nobody knows yet
+        if "${" not in condition.pattern  # data is not known yet
     ]
 
 

@@ -1,9 +1,10 @@
-"""Check a whole loop: an ordered tuple of small checks, each of which says what it found.
+"""Check a whole loop with an ordered tuple of small checks, each of which yields its problems.
 
-Errors are what makes a loop wrong, warnings what makes it doubtful.  Nothing here raises, and
-nothing takes long, whatever the loop: a thousand states are checked in a fraction of a second.
+Errors make a loop invalid, warnings make it doubtful. Nothing here raises or takes long, whatever
+the loop: a thousand states are checked in a fraction of a second.
 
-Not here: reading fields (`reader`), what hosts say about their options (`definitions.agent_checks`).
+Not here: reading fields (`reader`), what hosts require of their options
+(`definitions.agent_checks`).
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from little_loops.authoring.checks.check_results import check_results
 from little_loops.authoring.checks.check_transitions import (
     check_effects,
     check_later,
-    check_made,
     check_outcomes,
+    check_paradigm_conditions,
     check_reachable,
     check_verdicts,
 )
@@ -53,7 +54,7 @@ SKELETON: tuple[Check, ...] = (
     check_targets,
     check_plain_texts,
     check_endings,
-    check_made,
+    check_paradigm_conditions,
     check_later,
 )
 CHECKS: tuple[Check, ...] = (
@@ -73,15 +74,16 @@ CHECKS: tuple[Check, ...] = (
     check_deploys,
 )
 PATHS: tuple[Check, ...] = (check_reachable, check_outcomes, check_results)
-"""What follows from where ways lead: of no use while one of them leads nowhere."""
+"""Checks of paths through the loop, which are useless while a transition has no target."""
 
 
 def check(
     loop: FSMLoop, places: Places, gaps: Gaps = NO_GAPS, *, compiled: bool = False
 ) -> list[Problem]:
-    """Everything that is wrong or doubtful, in the order of the file.
+    """Return all errors and warnings of a loop, in the order of the file.
 
-    Of a loop with gaps, what does not rest on them.  One that is `compiled` was made by a paradigm.
+    For a loop with gaps, only problems that do not depend on them. `compiled` says that a paradigm
+    produced its states.
     """
     of = Inspection(loop, places, gaps, compiled=compiled)
     found = [problem for one in SKELETON for problem in one(of)]
@@ -92,7 +94,7 @@ def check(
 
 
 def _unchecked(of: Inspection) -> list[Problem]:
-    """A warning for each limit that ended a check early."""
+    """Return a warning for each limit that stopped a check early."""
     help = "the rest is checked at run time; move long texts into files that actions read"
     return [
         of.warning("LL314", f"not everything was checked: the loop has {much}", "states", help=help)

@@ -1,6 +1,6 @@
-"""Warn of actions that would not do what they look like, or would do it twice.
+"""Warn about actions that do not do what they look like, or must not run twice.
 
-Not here: what hosts say about their options and commands; that takes more than a text.
+Not here: checks of hosts' options and commands, which need more than a text.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from little_loops.fsm.actions import BUILTINS, Agent, Builtin, Shell, is_shells
 from little_loops.fsm.schema import CURRENT, ExitCode, StateConfig
 from little_loops.templates.shell.positions import HOLE
 
-# Texts, not compiled: `re` compiles them when a loop has something to look at.
-# A whole word where a command begins; a longer path is a program, not a slash command.
+# As strings: `re` compiles them when they are first needed.
+# A whole word at the start of a command; a longer path is a program, not a slash command.
 _SLASH_IN_SCRIPT = (
     r"(?m)(?:(?<!\\\n)^|[;&|({]|\b(?:then|else|do)\s)[ \t]*(/[\w-]+(?::[\w-]+)*)(?=[\s;&|)]|$)"
 )
-# How a sentence begins and hardly any command: a name in capitals, then plain words.
+# The start of a sentence, and hardly of a command: a capitalised word, then plain words.
 _PROSE = r"[A-Z][a-z]+,? [a-z]+,? [\w$`\"']"
 # Options (`--release`), directories (`target/release/`) and longer words do not deploy anything.
 _LOOKS_LIKE_A_DEPLOY = (
@@ -36,27 +36,27 @@ _ONLY_LOOK = (
     r"(?:echo|printf|grep|rg|cat|ls|find|test|\[|pytest|git (?:stash|commit|log|diff|grep))\s"
 )
 _HARMLESS = r"--dry-run\b|--check\b|--help\b"
-# Where a script may negate a command, or use what only bash has.
+# Scripts that may negate a command, or use features of bash.
 _NEGATION = r"!\s"
 _OF_BASH = (
     r"\[\[|\(\(|<<<|[<>]\(|&>|=\(|\b(?:pipefail|function|select|declare|let|mapfile|readarray"
     r"|shopt|source|typeset)\b"
 )
-# Negated, these give no error that would be taken for an answer.
+# When these are negated, an error cannot be mistaken for an answer.
 _ONLY_ANSWERS = r"!\s+(?:test\b|\[|\(|\{|command\s+-v|type\b|which\b|true\b|false\b)"
 MOST_READ = 20_000
-"""Characters of a script that is read to tell a slash command from a path."""
+"""The longest script that is parsed to tell a slash command from a path."""
 MOST_IN_ALL = 50_000
 
 
 def check_scripts(of: Inspection) -> Iterator[Problem]:
-    """A slash command inside a script is no command to any shell."""
+    """Warn about slash commands inside a script, which a shell cannot run."""
     for name, what in of.actions.items():
         action = of.loop.states[name].action or ""
         unsure = of.gaps.in_state(name, "action_type")
         if is_shells(what) and "/" in action and not unsure:
             shell = of.loop.states[name].shell or of.loop.shell
-            seen = {found[1]: found for found in reversed(_commands(action, shell))}
+            seen = {found[1]: found for found in reversed(_slash_commands(action, shell))}
             for command, found in reversed(seen.items()):
                 yield of.inside(
                     "LL305",
@@ -68,8 +68,8 @@ def check_scripts(of: Inspection) -> Iterator[Problem]:
                 )
 
 
-def _commands(script: str, shell: str) -> list[re.Match[str]]:
-    """What looks like a slash command where a shell expects a command."""
+def _slash_commands(script: str, shell: str) -> list[re.Match[str]]:
+    """Return the words that look like slash commands where a shell expects a command."""
     found = list(re.finditer(_SLASH_IN_SCRIPT, script))
     if not found or len(script) > MOST_READ:
         return []
@@ -83,7 +83,7 @@ def _commands(script: str, shell: str) -> list[re.Match[str]]:
 
 
 def check_shell_features(of: Inspection) -> Iterator[Problem]:
-    """A script for `sh` uses what every `sh` has, and its exit code tells an error from an answer."""
+    """Warn about bash features in a script for `sh`, and about `!` hiding errors of a command."""
     read = 0
     for name, action, shell in _scripts_worth_reading(of):
         state = of.loop.states[name]
@@ -100,11 +100,13 @@ def check_shell_features(of: Inspection) -> Iterator[Problem]:
             help = "add `shell: bash`"
             yield of.inside("LL315", message, text, (start, stop), help, "warning")
         if _is_judged_by_exit_code(state):
-            yield from (_negated(of, text, at) for at in found.negated if _may_err(action, at))
+            yield from (
+                _negated(of, text, at) for at in found.negated if _can_fail_with_error(action, at)
+            )
 
 
 def _scripts_worth_reading(of: Inspection) -> Iterator[tuple[str, str, str]]:
-    """The states whose action may negate a command or need bash, with their scripts and shells."""
+    """Yield name, script and shell of the states that may negate a command or need bash."""
     for name, action in of.actions.items():
         state = of.loop.states[name]
         script, shell = state.action or "", state.shell or of.loop.shell
@@ -115,21 +117,25 @@ def _scripts_worth_reading(of: Inspection) -> Iterator[tuple[str, str, str]]:
 
 
 def _references(of: Inspection, action: str) -> list[tuple[int, int]]:
+    """Return the spans of all references and template errors in an action."""
     found = of.read(action)
     spans = [(each.start, each.end) for each in found.references]
     return spans + [(each.start, each.end) for each in found.errors]
 
 
 def _is_judged_by_exit_code(state: StateConfig) -> bool:
+    """Return whether the state branches on its action's exit code."""
     branches = state.on_pass is not None or state.on_fail is not None
     return branches and isinstance(state.condition, ExitCode | None)
 
 
-def _may_err(action: str, at: int) -> bool:
+def _can_fail_with_error(action: str, at: int) -> bool:
+    """Return whether the command negated at `at` can fail with an error, unlike `test` or `true`."""
     return re.match(_ONLY_ANSWERS, action[at:]) is None
 
 
 def _negated(of: Inspection, text: Text, at: int) -> Problem:
+    """Return the warning about a negated command."""
     command = text.text[at:].removeprefix("!").split()[0]
     return of.inside(
         "LL316",
@@ -142,7 +148,7 @@ def _negated(of: Inspection, text: Text, at: int) -> Problem:
 
 
 def check_builtins(of: Inspection) -> Iterator[Problem]:
-    """Actions of our own are written by `compile`, for the paradigm that has them."""
+    """Report built-in actions outside a relay, and unknown ones."""
     for name, action in of.actions.items():
         match action:
             case Builtin() if of.loop.paradigm != "relay":
@@ -155,7 +161,7 @@ def check_builtins(of: Inspection) -> Iterator[Problem]:
             case Builtin() if action.name not in BUILTINS:
                 message = f"unknown built-in action `{shown(action.name)}`"
                 path = ("states", name, "action")
-                yield of.error("LL216", message, *path, help=of.meant(action.name, BUILTINS))
+                yield of.error("LL216", message, *path, help=of.suggest_name(action.name, BUILTINS))
             case Shell() | Agent() | Builtin():
                 pass
             case _:
@@ -163,11 +169,11 @@ def check_builtins(of: Inspection) -> Iterator[Problem]:
 
 
 def check_prose(of: Inspection) -> Iterator[Problem]:
-    """What is meant for an agent is not given to a shell."""
+    """Warn about a prompt for an agent that a shell would run."""
     for name, what in of.actions.items():
         state = of.loop.states[name]
-        said = state.action_type is not None or of.gaps.in_state(name, "action_type")
-        if is_shells(what) and not said and re.match(_PROSE, state.action or ""):
+        declared = state.action_type is not None or of.gaps.in_state(name, "action_type")
+        if is_shells(what) and not declared and re.match(_PROSE, state.action or ""):
             a_mapping = "write it as `{action: …, action_type: prompt}`"
             yield of.warning(
                 "LL313",
@@ -179,7 +185,7 @@ def check_prose(of: Inspection) -> Iterator[Problem]:
 
 
 def check_deploys(of: Inspection) -> Iterator[Problem]:
-    """What must not run twice says what is to happen when it is cut short."""
+    """Warn about actions that must not run twice, if nothing says what to do after an interruption."""
     loop = of.loop
     if loop.on_interrupt != CURRENT or loop.on_error is not None:
         return
@@ -199,6 +205,7 @@ def check_deploys(of: Inspection) -> Iterator[Problem]:
 
 
 def looks_like_a_deploy(name: str, state: StateConfig) -> bool:
+    """Return whether a state deploys something, by its name or by a command in its action."""
     if not _DEPLOY_WORDS.isdisjoint(re.split(r"[-_]", name.lower())):
         return True
     action = (state.action or "").lower()
@@ -209,6 +216,7 @@ def looks_like_a_deploy(name: str, state: StateConfig) -> bool:
 
 
 def _deploys(command: str) -> bool:
+    """Return whether a single command deploys something."""
     if re.match(_ONLY_LOOK, command) or re.search(_HARMLESS, command):
         return False
     return re.search(_LOOKS_LIKE_A_DEPLOY, command) is not None

@@ -1,4 +1,4 @@
-"""Check conditions: that each can judge what it is given, as far as that can be known now.
+"""Check that each condition can judge what it is given, as far as that is known before a run.
 
 Not here: the fields of each type (`conditions`), what a verdict leads to (`check_transitions`).
 """
@@ -25,32 +25,34 @@ from little_loops.templates.render import Escape, Reference
 from little_loops.templates.splice import AuthorValue, written
 
 MOST_FILTERS = 100
-"""A jq filter takes 2 ms to compile; a loop with more of them finds out about the rest by running."""
+"""A jq filter takes 2 ms to compile; beyond this number, errors show only in a run."""
 LONGEST_FILTER = 10_000
 MOST_INSTRUCTIONS = 400_000
-"""Of all compiled patterns together: at most about a third of a second."""
+"""The limit for all compiled patterns together: about a third of a second."""
 LARGE_PATTERN = 130_000
 LONGEST_REASON = 200
 
 
 def check_conditions(of: Inspection) -> Iterator[Problem]:
+    """Report sources that do not exist, invalid numbers, patterns and jq filters."""
     compiler = Compiler()
     for part in conditions(of.loop):
-        yield from _source(of, part)
+        yield from _check_source(of, part)
         if of.gaps.in_state(part.state, "condition"):
             continue  # perhaps another type was meant
-        yield from _numbers(of, part.state, part.condition, part.path)
+        yield from _check_numbers(of, part.state, part.condition, part.path)
         match part.condition:
             case OutputContains():
-                yield from _pattern(of, part, part.condition, compiler)
+                yield from _check_pattern(of, part, part.condition, compiler)
             case OutputJson():
-                yield from _filter(of, part, part.condition, compiler)
+                yield from _check_filter(of, part, part.condition, compiler)
             case _:
                 pass
-    yield from _implied(of)
+    yield from _check_implied(of)
 
 
-def _source(of: Inspection, part: Part) -> Iterator[Problem]:
+def _check_source(of: Inspection, part: Part) -> Iterator[Problem]:
+    """Report a `source` that names no state with an action and no capture."""
     source = part.condition.source
     if source is None or "${" in source or source in of.results or of.may_be_captured(source):
         return
@@ -60,24 +62,26 @@ def _source(of: Inspection, part: Part) -> Iterator[Problem]:
         yield of.error("LL207", message, *path, help="name a state with an action, or a capture")
     else:
         message = f"`source` does not name a state or capture: `{shown(source)}`"
-        yield of.error("LL207", message, *path, help=of.meant(source, of.results))
+        yield of.error("LL207", message, *path, help=of.suggest_name(source, of.results))
 
 
-def _numbers(of: Inspection, state: str, condition: Condition, path: Path) -> Iterator[Problem]:
-    """A template that needs no run to be filled in must give a number."""
+def _check_numbers(
+    of: Inspection, state: str, condition: Condition, path: Path
+) -> Iterator[Problem]:
+    """Report a template for a number that, filled in, is not a number."""
     if isinstance(condition, OutputJson):
         return
     for field in ("target", "tolerance"):
         value = getattr(condition, field, None)
-        text = _settled(of, state, value) if isinstance(value, str) else None
+        text = _filled_in(of, state, value) if isinstance(value, str) else None
         message = _not_a_number(condition, field, text) if text is not None else None
         if message is not None:
             help = "write a number, or a template that gives one"
             yield of.error("LL208", message, *(*path, field), help=help)
 
 
-def _settled(of: Inspection, state: str, text: str) -> str | None:
-    """The text with the author's values in it, if nothing is missing then."""
+def _filled_in(of: Inspection, state: str, text: str) -> str | None:
+    """Return a text with the author's values filled in; None if it depends on a run."""
     if "${" not in text:
         return text
     found = of.filled(state, text)
@@ -89,7 +93,7 @@ def _settled(of: Inspection, state: str, text: str) -> str | None:
 
 
 def _not_a_number(condition: Condition, field: str, text: str) -> str | None:
-    """Why a text cannot be what the field wants, if it cannot."""
+    """Return why a text is not valid for the field; None if it is."""
     try:
         number = as_number(text, field)
     except CannotJudge:
@@ -101,8 +105,8 @@ def _not_a_number(condition: Condition, field: str, text: str) -> str | None:
     return None
 
 
-def _implied(of: Inspection) -> Iterator[Problem]:
-    """`on_target` without a condition takes its numbers from the context."""
+def _check_implied(of: Inspection) -> Iterator[Problem]:
+    """Check states with `on_target` but no condition, which take their numbers from the context."""
     for name, state in of.loop.states.items():
         condition = effective_condition(state)
         if condition is None or state.condition is not None:
@@ -120,11 +124,11 @@ def _implied(of: Inspection) -> Iterator[Problem]:
             continue
         own = "target" in state.context or "tolerance" in state.context
         path: Path = ("states", name, "context") if own else ("context",)
-        yield from _numbers(of, name, condition, path)
+        yield from _check_numbers(of, name, condition, path)
 
 
 class Compiler:
-    """Compiles patterns and filters, once each, and no more than a hostile file may ask for."""
+    """Compiles each pattern and filter once, up to limits that protect against hostile files."""
 
     def __init__(self) -> None:
         self._filters: dict[str, str | None] = {}
@@ -132,8 +136,8 @@ class Compiler:
         self._instructions = 0
 
     def filter_error(self, path: str) -> str | None:
-        """Why this is no jq filter, as far as it is looked at."""
-        # jq works out `"x" * 1000000000` while compiling, which takes seconds and a gigabyte.
+        """Return why this is not a jq filter; None if it is, or if a limit was reached."""
+        # jq evaluates `"x" * 1000000000` while compiling, which takes seconds and a gigabyte.
         unbounded = "*" in path and '"' in path
         if unbounded or len(path) > LONGEST_FILTER or len(self._filters) >= MOST_FILTERS:
             return None
@@ -142,7 +146,7 @@ class Compiler:
         return self._filters[path]
 
     def pattern_error(self, pattern: str) -> str | None:
-        """Why this is no pattern, as far as it is looked at."""
+        """Return why this is not a valid pattern; None if it is, or if a limit was reached."""
         if pattern not in self._patterns and self._instructions < MOST_INSTRUCTIONS:
             self._patterns[pattern], instructions = _pattern_error(pattern)
             self._instructions += instructions
@@ -161,16 +165,18 @@ def _jq_error(path: str) -> str | None:
 
 
 def _pattern_error(pattern: str) -> tuple[str | None, int]:
+    """Return the error of a pattern, if any, and the size of its program."""
     try:
         return None, compiled(pattern).programsize
     except CannotJudge as error:
         return str(error), LARGE_PATTERN if "too large" in str(error) else len(pattern)
 
 
-def _pattern(
+def _check_pattern(
     of: Inspection, part: Part, condition: OutputContains, compiler: Compiler
 ) -> Iterator[Problem]:
-    pattern = _settled(of, part.state, condition.pattern)
+    """Report a regular expression that is not valid."""
+    pattern = _filled_in(of, part.state, condition.pattern)
     if pattern is None:
         return
     filled = condition._replace(pattern=pattern)
@@ -184,11 +190,12 @@ def _pattern(
         )
 
 
-def _filter(
+def _check_filter(
     of: Inspection, part: Part, condition: OutputJson, compiler: Compiler
 ) -> Iterator[Problem]:
-    path = _settled(of, part.state, condition.path)
-    error = compiler.filter_error(path) if path else None  # an empty one is told elsewhere
+    """Report a `path` that is not a valid jq filter."""
+    path = _filled_in(of, part.state, condition.path)
+    error = compiler.filter_error(path) if path else None  # an empty one is reported elsewhere
     if error is not None:
         yield of.error(
             "LL210",

@@ -1,7 +1,7 @@
-"""Check the variables that an action finds in its environment: `env`, and a state's own `context`.
+"""Check the variables in an action's environment: `env`, and a state's own `context`.
 
-Their values may be data.  Some variables hold code for the shell, so no data goes there; the others
-are the author's to use, and a flat look at the script finds those it names where the shell
+Their values may be data. Some variables contain code for the shell, so they must not contain data.
+The author may use the others freely; a simple search of the script finds those used where the shell
 evaluates them.
 
 Not here: reading scripts (`templates.render`).
@@ -27,13 +27,14 @@ from little_loops.templates.splice import AuthorValue, is_data
 
 
 def check_environment(of: Inspection) -> Iterator[Problem]:
-    """Some variables of the environment hold code for the shell: no data goes there."""
+    """Report data in environment variables that the shell evaluates."""
     for each in templates(of.loop):
         if each.path[-2] == "env":
-            yield from _evaluated(of, each)
+            yield from _check_variable(of, each)
 
 
-def _evaluated(of: Inspection, each: Text) -> Iterator[Problem]:
+def _check_variable(of: Inspection, each: Text) -> Iterator[Problem]:
+    """Report the problems with one variable of `env`."""
     context = of.loop.context if each.state is None else of.context_of(each.state)
     try:
         refusals = check_variable(str(each.path[-1]), each.text, context)
@@ -45,8 +46,8 @@ def _evaluated(of: Inspection, each: Text) -> Iterator[Problem]:
 
 
 def check_variables_in_code(of: Inspection) -> Iterator[Problem]:
-    """A variable that holds data should not be named where the shell evaluates it."""
-    lexed, reported = 0, set[Path]()
+    """Warn about variables with data that a script uses where the shell evaluates them."""
+    characters, reported = 0, set[Path]()
     for name in of.actions:
         state = of.loop.states[name]
         action = Text(state.action or "", ("states", name, "action"), name)
@@ -55,13 +56,13 @@ def check_variables_in_code(of: Inspection) -> Iterator[Problem]:
         texts = _environment(of, name, action.text)
         held = {variable: _data_in(of, name, texts[variable]) for variable in texts}
         known = {variable: reference for variable, reference in held.items() if reference}
-        lexed += len(action.text) if known else 0
-        if known and lexed > MOST_LEXED:
+        characters += len(action.text) if known else 0
+        if known and characters > MOST_LEXED:
             of.stop_at(MOST_LEXED, LEXED)
         elif known:
             shell = state.shell or of.loop.shell
-            said = check_held(action.text, known, of.context_of(name), shell)
-            for variable, refusal in said.items():
+            refusals = check_held(action.text, known, of.context_of(name), shell)
+            for variable, refusal in refusals.items():
                 each, span = texts[variable], (known[variable].start, known[variable].end)
                 if each.path not in reported:
                     reported.add(each.path)
@@ -69,7 +70,7 @@ def check_variables_in_code(of: Inspection) -> Iterator[Problem]:
 
 
 def _environment(of: Inspection, name: str, script: str) -> Mapping[str, Text]:
-    """The variables of a state's environment that its script names."""
+    """Return the variables of a state's environment that its script names, with their values."""
     loop, state, at = of.loop, of.loop.states[name], ("states", name)
     own = {f"LL_CONTEXT_{key.upper()}": key for key in state.context}
     found = {}
@@ -85,6 +86,7 @@ def _environment(of: Inspection, name: str, script: str) -> Mapping[str, Text]:
 
 
 def _data_in(of: Inspection, name: str, each: Text) -> Reference | None:
+    """Return the first reference to data in a text; None if there is none."""
     filled = of.filled(name, each.text) if "${" in each.text else None
     for piece in filled if isinstance(filled, tuple) else ():
         if isinstance(piece, AuthorValue | Reference) and is_data(piece):

@@ -1,9 +1,9 @@
-"""Check what the texts of a state become once the author's own values are put in.
+"""Check the texts of a state with the author's own values filled in.
 
-Only then can be said where data stands in a script, and only there does it show when a value needs
-another one that this state does not have.
+Only then is it clear where data is in a script, and whether a value depends on another one that
+this state does not have.
 
-Not here: the shell rule itself (`templates.render`).
+Not here: the rules for shell scripts (`templates.render`).
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from little_loops.templates.splice import AuthorValue, Spliced, is_data, value_a
 
 NEVER_EMPTY = ("action", "source", "pattern", "path")
 MOST_LEXED = 150_000
-"""Characters of shell text in all: the lexer takes 3 µs for one.  A run refuses what is beyond."""
+"""The limit for all shell text, at 3 µs per character; beyond it, only a run refuses."""
 LEXED = "characters of shell scripts with values in them"
 
 
 def check_filled(of: Inspection) -> Iterator[Problem]:
-    """What the texts of a state become, and whether a shell may have the data in them."""
+    """Report texts that cannot be filled in or become empty, and data in unsafe places of scripts."""
     lexed = 0
-    sound = _is_sound(of)
+    sound = _variables_are_valid(of)
     for each in templates(of.loop):
         if each.state is None or "${" not in each.text:
             continue
         found = of.filled(each.state, each.text)
         if isinstance(found, Unresolved):
-            yield from _not_here(of, each, found)
+            yield from _undefined_in_state(of, each, found)
         elif isinstance(found, TemplateError) and sound and not of.read(each.text).errors:
             yield unreadable(of, "LL401", found, each)
         elif isinstance(found, tuple) and each.path[-1] in NEVER_EMPTY and _is_blank(found):
@@ -48,13 +48,13 @@ def check_filled(of: Inspection) -> Iterator[Problem]:
             help = "give the variable a value, or the template a fallback: `${context.x:-…}`"
             yield of.inside("LL213", message, each, (0, 0), help)
         if is_script(of, each):
-            script = each.text if isinstance(found, tuple) else _without_mistakes(of, each)
+            script = each.text if isinstance(found, tuple) else _cover_errors(of, each)
             length = _to_lex(of, each, script)
             lexed += length
             if length and lexed > MOST_LEXED:
                 of.stop_at(MOST_LEXED, LEXED)
             elif length:
-                yield from _shell(of, each, script)
+                yield from _check_shell(of, each, script)
 
 
 def _is_blank(pieces: tuple[Spliced, ...]) -> bool:
@@ -62,25 +62,29 @@ def _is_blank(pieces: tuple[Spliced, ...]) -> bool:
 
 
 def _to_lex(of: Inspection, each: Text, script: str) -> int:
-    """How much of a script has to be read: nothing of one without anything delicate in it."""
+    """Return the length of a script that must be parsed; 0 if it contains no data or escapes."""
     found = of.filled(str(each.state), script)
-    if not isinstance(found, tuple) or not any(map(_is_delicate, found)):
+    if not isinstance(found, tuple) or not any(map(_needs_parsing, found)):
         return 0
     return sum(len(written(piece)) for piece in found)
 
 
-def _without_mistakes(of: Inspection, each: Text) -> str:
-    """The text with a plain word for each reference that is a mistake, to look at the others."""
+def _cover_errors(of: Inspection, each: Text) -> str:
+    """Return the text with invalid references replaced by letters, to check the others.
+
+    Empty if the text may have been meant as a slash command.
+    """
     found = of.read(each.text)
     wrong = [(error.start, error.end) for error in found.errors]
-    wrong += [(one.start, one.end) for one in found.references if _leads_nowhere(of, each, one)]
+    wrong += [(one.start, one.end) for one in found.references if _is_undefined(of, each, one)]
     first = len(each.text) - len(each.text.lstrip())
     if any(start == first for start, _ in wrong):
-        return ""  # perhaps it was a slash command, which no shell reads
+        return ""  # it may be a slash command, which no shell runs
     return covered(each.text, wrong)
 
 
-def _leads_nowhere(of: Inspection, each: Text, reference: Reference) -> bool:
+def _is_undefined(of: Inspection, each: Text, reference: Reference) -> bool:
+    """Return whether a reference is to a `context` value that does not exist."""
     if reference.namespace != "context" or reference.fallback is not None:
         return False
     context = of.context_of(str(each.state))
@@ -93,25 +97,27 @@ def _leads_nowhere(of: Inspection, each: Text, reference: Reference) -> bool:
     return False
 
 
-def _is_sound(of: Inspection) -> bool:
-    """Nothing is wrong with the loop's variables themselves."""
+def _variables_are_valid(of: Inspection) -> bool:
+    """Return whether the loop's variables can be parsed and have no circular references."""
     readable = all(not of.read(each.text).errors for each in of.variables)
     return readable and not any(circles(of.refers_to))
 
 
 def is_script(of: Inspection, each: Text) -> bool:
-    """A text that a shell reads, as far as that can be said."""
+    """Return whether a text is a shell action, unless a gap makes that uncertain."""
     name = str(each.state)
     if each.path[2:] != ("action",) or not is_shells(of.actions[name]):
         return False
     return not (of.gaps.in_loop("shell") or of.gaps.in_state(name, "shell", "action_type"))
 
 
-def _is_delicate(piece: Spliced) -> bool:
+def _needs_parsing(piece: Spliced) -> bool:
+    """Return whether a piece's handling depends on its place in the script."""
     return isinstance(piece, AuthorValue | Escape) or is_data(piece)
 
 
-def _shell(of: Inspection, each: Text, script: str) -> Iterator[Problem]:
+def _check_shell(of: Inspection, each: Text, script: str) -> Iterator[Problem]:
+    """Report values in unsafe places of a script."""
     name = str(each.state)
     shell = of.loop.states[name].shell or of.loop.shell
     for refusal in check_shell(script, of.context_of(name), shell):
@@ -123,8 +129,8 @@ def _shell(of: Inspection, each: Text, script: str) -> Iterator[Problem]:
             yield of.inside(code, refusal.message, each, span, refusal.help, "warning")
 
 
-def _not_here(of: Inspection, each: Text, problem: Unresolved) -> Iterator[Problem]:
-    """A variable of the loop's refers to one that only other states have."""
+def _undefined_in_state(of: Inspection, each: Text, problem: Unresolved) -> Iterator[Problem]:
+    """Report a loop variable that refers to a variable which only other states have."""
     key = problem.name.split(".")[1]
     own = {reference.path[0] for reference in of.read(each.text).references}
     if key in of.all_context and key not in own:

@@ -1,6 +1,6 @@
-"""Check the machine's skeleton: every target exists, and each state's fields fit together.
+"""Check the structure of a machine: every target exists, and each state's fields are consistent.
 
-Not here: what can be seen in one state alone while it is read (`read_states`).
+Not here: checks of a single state while it is read (`read_states`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from little_loops.fsm.schema import AS_ERROR, CURRENT, StateConfig
 
 
 def check_targets(of: Inspection) -> Iterator[Problem]:
-    """Every target is a state."""
+    """Report transitions to states that do not exist."""
     loop = of.loop
     if of.gaps.in_loop("states"):
         return
@@ -38,16 +38,17 @@ def check_targets(of: Inspection) -> Iterator[Problem]:
 def _target(
     of: Inspection, target: str | None, where: str, path: tuple[str, ...], code: str = "LL202"
 ) -> Iterator[Problem]:
+    """Report a target that is not a state."""
     if target is None or target in of.loop.states or target in (CURRENT, AS_ERROR):
         return
     if "${" in target:
-        return  # `check_plain_texts` says that nothing is filled in there
+        return  # `check_plain_texts` reports templates there
     message = f"{where} names a state that does not exist: `{shown(target)}`"
-    yield of.error(code, message, *path, help=of.meant(target, of.loop.states.keys()))
+    yield of.error(code, message, *path, help=of.suggest_name(target, of.loop.states.keys()))
 
 
 def check_endings(of: Inspection) -> Iterator[Problem]:
-    """What belongs to terminal states stands there and nowhere else."""
+    """Report terminal states with transitions, and other states with fields of terminal ones."""
     for name, state in of.loop.states.items():
         if state.terminal:
             yield from _transitions_of_terminal(of, name, state)
@@ -73,6 +74,7 @@ def check_endings(of: Inspection) -> Iterator[Problem]:
 
 
 def _transitions_of_terminal(of: Inspection, name: str, state: StateConfig) -> Iterator[Problem]:
+    """Report each transition of a terminal state, which is never taken."""
     written = [field for field in TRANSITIONS if getattr(state, field) is not None]
     written += [f"on_{word}" for word in state.on_words]
     written += ["route"] if state.route else []
@@ -92,7 +94,7 @@ def _transitions_of_terminal(of: Inspection, name: str, state: StateConfig) -> I
 
 
 def check_capture_names(of: Inspection) -> Iterator[Problem]:
-    """A result has one name, and a name one result."""
+    """Report a capture with the name of another state."""
     for name, state in of.loop.states.items():
         if state.capture is not None and state.capture != name and state.capture in of.loop.states:
             yield of.error(

@@ -1,7 +1,7 @@
-"""Check that a result is there when it is asked for: a capture that some path skips.
+"""Check that a result exists when it is used: find paths that skip its capture.
 
-What the texts of a state ask for, with the author's values put in, is held against what every way
-to that state has captured by then.
+The results that a state's texts use, with the author's values filled in, are compared with those
+that every path to the state has captured.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from little_loops.templates.render import Reference
 from little_loops.templates.splice import AuthorValue, Spliced
 
 PREV = ".prev"
-"""Stands for `prev`, which any action sets; no capture can be called that."""
+"""Stands for `prev`, which every action sets; it is not a valid capture name."""
 MOST_PATHS = 20
-"""Each path is looked for anew; so many are shown."""
+"""The number of problems for which an example path is searched."""
 
 
 class Wanted(NamedTuple):
-    """A result that a text asks for: its name, and where the reference to it stands."""
+    """A result that a text uses: its name, and where the reference to it is."""
 
     name: str
     text: Text
@@ -32,13 +32,13 @@ class Wanted(NamedTuple):
 
 
 def check_results(of: Inspection) -> Iterator[Problem]:
-    """Every result is captured on every way to where it is used."""
-    sets = _sets(of)
+    """Warn about results that may not have been captured where they are used."""
+    sets = _results_of_states(of)
     missing = may_be_missing(of.flow, sets)
     setters = _setters(sets)
     found = 0
     for wanted in wanted_results(of):
-        state = _without(of, missing, sets, wanted)
+        state = _state_lacking(of, missing, sets, wanted)
         if state is not None:
             found += 1
             path = (
@@ -47,14 +47,15 @@ def check_results(of: Inspection) -> Iterator[Problem]:
             yield _skipped(of, wanted, state, path)
 
 
-def _sets(of: Inspection) -> dict[str, tuple[str, ...]]:
-    """What the action of each state leaves behind."""
+def _results_of_states(of: Inspection) -> dict[str, tuple[str, ...]]:
+    """Return the names of the results that each state's action sets."""
     return {
         name: (name, PREV, *filter(None, (of.loop.states[name].capture,))) for name in of.actions
     }
 
 
 def _setters(sets: Mapping[str, tuple[str, ...]]) -> Mapping[str, frozenset[str]]:
+    """Return the states that set each result."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for state, names in sets.items():
         for name in names:
@@ -63,7 +64,7 @@ def _setters(sets: Mapping[str, tuple[str, ...]]) -> Mapping[str, frozenset[str]
 
 
 def wanted_results(of: Inspection) -> Iterator[Wanted]:
-    """Every result that is asked for without a fallback, once in a text."""
+    """Yield every result that is used without a fallback, once per text."""
     for each in templates(of.loop):
         asked = dict[str, Wanted]()
         if each.path[-1] == "source" and each.text in of.results:
@@ -76,10 +77,10 @@ def wanted_results(of: Inspection) -> Iterator[Wanted]:
 
 
 def _references(of: Inspection, each: Text) -> Iterator[Reference]:
-    """References to results without a fallback; the loop's variables count where they are used."""
+    """Yield references to results without a fallback; loop variables count where they are used."""
     if "${" not in each.text or each.path[0] == "context":
         return
-    # The loop's `env` is there in every state; what a state's own variables change does not matter.
+    # The loop's `env` applies in every state; differences in states' variables do not matter.
     state = each.state if each.state is not None else next(iter(of.loop.states))
     found = of.filled(state, each.text)
     for reference in _flat(found) if isinstance(found, tuple) else ():
@@ -88,7 +89,7 @@ def _references(of: Inspection, each: Text) -> Iterator[Reference]:
 
 
 def _flat(pieces: tuple[Spliced, ...]) -> Iterator[Reference]:
-    """All references, each with the place of the one in the text that brought it."""
+    """Yield all references, each with the position of the one in the text that contains it."""
     for piece in pieces:
         if isinstance(piece, Reference):
             yield piece
@@ -99,10 +100,10 @@ def _flat(pieces: tuple[Spliced, ...]) -> Iterator[Reference]:
                     yield inner._replace(start=start, end=end)
 
 
-def _without(
+def _state_lacking(
     of: Inspection, missing: Missing, sets: Mapping[str, tuple[str, ...]], wanted: Wanted
 ) -> str | None:
-    """A state that may get to use the result before it is there."""
+    """Return a state that may use the result before it is captured; None if there is none."""
     each = wanted.text
     if each.state is None:
         return next((name for name in of.actions if missing.lacks(name, wanted.name)), None)
@@ -112,6 +113,7 @@ def _without(
 
 
 def _skipped(of: Inspection, wanted: Wanted, state: str, path: list[str]) -> Problem:
+    """Return the warning about a result that may be missing."""
     if wanted.name == PREV:
         message = f"`prev` may be unset: state `{state}` can be reached before any action has run"
     else:

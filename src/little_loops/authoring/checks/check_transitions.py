@@ -1,4 +1,4 @@
-"""Warn of ways that lead nowhere and of states that nothing leads to."""
+"""Warn about missing and unused transitions, and about states that cannot be reached."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WHEN = {
 
 
 def check_reachable(of: Inspection) -> Iterator[Problem]:
-    """Every state can be reached, and one of them ends the run."""
+    """Warn about states that cannot be reached, and about a loop without a terminal state."""
     loop = of.loop
     found = reachable(of.flow)
     for name in loop.states:
@@ -54,7 +54,7 @@ def check_reachable(of: Inspection) -> Iterator[Problem]:
 
 
 def check_outcomes(of: Inspection) -> Iterator[Problem]:
-    """A state that only a failed check leads to does not end the run as completed by default."""
+    """Warn about a terminal state that only a failed check leads to, but that counts as success."""
     reasons: dict[str, set[str]] = {}
     for edge in (edge for edges in of.flow.edges.values() for edge in edges):
         reasons.setdefault(edge.target, set()).add(edge.reason)
@@ -70,8 +70,8 @@ def check_outcomes(of: Inspection) -> Iterator[Problem]:
             )
 
 
-def check_made(of: Inspection) -> Iterator[Problem]:
-    """A condition inside a paradigm answers what the paradigm has ways for."""
+def check_paradigm_conditions(of: Inspection) -> Iterator[Problem]:
+    """Report a condition in a paradigm whose verdicts do not match the paradigm's transitions."""
     for name, state in of.loop.states.items() if of.compiled else ():
         if state.terminal or of.gaps.unsure(name) or not of.places.has("states", name, "condition"):
             continue
@@ -85,7 +85,7 @@ def check_made(of: Inspection) -> Iterator[Problem]:
 
 
 def _verdict_mismatch(of: Inspection, state: StateConfig, verdicts: tuple[str, ...]) -> str | None:
-    """Return what is wrong if the paradigm has no transitions for these verdicts."""
+    """Return why the paradigm has no transitions for these verdicts; None if it has."""
     own = [verdict for verdict in SOFT_VERDICTS if f"on_{verdict}" in _reasons(state)]
     asked = f"paradigm `{of.loop.paradigm}` expects {_and(own or [PASS, FAIL])} here"
     if any(verdict not in transitions(state) for verdict in verdicts):
@@ -105,7 +105,7 @@ def _and(verdicts: Sequence[str]) -> str:
 
 
 def check_later(of: Inspection) -> Iterator[Problem]:
-    """What is judged later leaves by `next`, whatever its exit code."""
+    """Report `on_pass` or an own judgement on a state whose result is judged later."""
     for name, state in of.loop.states.items():
         later = state.capture_exit and effective_condition(state) is None and not state.terminal
         if not later or name in of.agents or of.gaps.unsure(name):
@@ -121,11 +121,11 @@ def check_later(of: Inspection) -> Iterator[Problem]:
 
 
 def check_verdicts(of: Inspection) -> Iterator[Problem]:
-    """Every verdict has a way, and every way a verdict."""
+    """Warn about verdicts without a transition, and transitions without a verdict."""
     for name, state in of.loop.states.items():
         if not state.terminal and not of.gaps.unsure(name):
             verdicts = possible_verdicts(state, agent=name in of.agents)
-            if not of.compiled:  # what a paradigm made is no author's to mend: `check_made`
+            if not of.compiled:  # what a paradigm generated, the author cannot fix
                 yield from _without_transition(of, name, state, verdicts)
                 yield from _without_verdict(of, name, state, verdicts)
             yield from _without_timeout(of, name, state)
@@ -147,6 +147,7 @@ def _is_bounded(each: FSMLoop | StateConfig) -> bool:
 def _without_transition(
     of: Inspection, name: str, state: StateConfig, verdicts: tuple[str, ...]
 ) -> Iterator[Problem]:
+    """Warn about verdicts that have no transition."""
     table = transitions(state)
     missing = [verdict for verdict in verdicts if verdict not in table]
     if missing == list(verdicts):
@@ -170,6 +171,7 @@ def _without_transition(
 
 
 def _what(state: StateConfig, verdict: str) -> str:
+    """Return the subject of the message about a missing transition."""
     if verdict not in (PASS, FAIL):
         return "its number"
     return "its action" if state.condition is None else "its condition"
@@ -178,15 +180,17 @@ def _what(state: StateConfig, verdict: str) -> str:
 def _without_verdict(
     of: Inspection, name: str, state: StateConfig, verdicts: tuple[str, ...]
 ) -> Iterator[Problem]:
+    """Warn about transitions for verdicts that the state never gives."""
     for verdict in SOFT_VERDICTS:
         if getattr(state, f"on_{verdict}") is not None and verdict not in verdicts:
-            yield _never(of, name, f"on_{verdict}", _instead(state, verdicts))
+            yield _never(of, name, f"on_{verdict}", _explain_verdicts(state, verdicts))
     if state.next is not None and all(_has_own_transition(state, verdict) for verdict in verdicts):
         why = "every verdict has its own transition"
         yield _never(of, name, "next", (why, "remove it"))
 
 
 def _without_timeout(of: Inspection, name: str, state: StateConfig) -> Iterator[Problem]:
+    """Warn about `on_timeout` on a state without a time limit."""
     bounded = _is_bounded(state) or of.loop.idle_timeout is not None
     if state.on_timeout is not None and not bounded:
         why = ("the state has no `timeout`", "add `timeout: <time>`")
@@ -194,15 +198,17 @@ def _without_timeout(of: Inspection, name: str, state: StateConfig) -> Iterator[
 
 
 def _has_own_transition(state: StateConfig, verdict: str) -> bool:
+    """Return whether a verdict never uses `next`."""
     transition = transitions(state._replace(next=None)).get(verdict)
     tries = state.retry.max if state.retry is not None else None
-    # When the retries are used up the verdict goes on by `next`.
+    # When the retries are used up, the verdict takes `next`.
     return verdict not in SOFT_VERDICTS or (
         transition is not None and not (transition.target == CURRENT and tries is not None)
     )
 
 
-def _instead(state: StateConfig, verdicts: tuple[str, ...]) -> tuple[str, str]:
+def _explain_verdicts(state: StateConfig, verdicts: tuple[str, ...]) -> tuple[str, str]:
+    """Return why a verdict is not possible here, and what to use instead."""
     listed = ", ".join(f"`{verdict}`" for verdict in verdicts)
     if verdicts == (PASS,):
         return "with `capture_exit` the result is judged later", "use `next`"
@@ -220,7 +226,7 @@ def _never(of: Inspection, name: str, field: str, why: tuple[str, str]) -> Probl
 
 
 def check_effects(of: Inspection) -> Iterator[Problem]:
-    """What is written has an effect."""
+    """Warn about fields that have no effect."""
     for name, state in of.loop.states.items():
         if of.gaps.unsure(name):
             continue
@@ -253,10 +259,11 @@ def check_effects(of: Inspection) -> Iterator[Problem]:
                         *("states", name, field),
                         help="remove it, or add an `action`",
                     )
-        yield from _too_long(of, name, state)
+        yield from _check_timeout(of, name, state)
 
 
-def _too_long(of: Inspection, name: str, state: StateConfig) -> Iterator[Problem]:
+def _check_timeout(of: Inspection, name: str, state: StateConfig) -> Iterator[Problem]:
+    """Warn about a state's `timeout` that is longer than the loop's."""
     whole = of.loop.timeout
     if whole is not None and state.timeout is not None and state.timeout > whole:
         yield of.warning(

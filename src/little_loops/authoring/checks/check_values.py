@@ -1,7 +1,7 @@
-"""Check templates: that each can be read, and names a value there can be.
+"""Check that each template can be parsed and refers to a value that can exist.
 
-Not here: the parser (`templates.parse`), what a text becomes once the author's values are in it
-(`check_filled`), whether a result is there in time (`check_results`).
+Not here: the parser (`templates.parse`), texts with the author's values filled in (`check_filled`),
+whether a result exists in time (`check_results`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from little_loops.templates.render import (
 from little_loops.templates.splice import value_at
 
 MOST_PROBLEMS = 20_000
-"""A fifth of a second to say where each stands; nobody counts further."""
+"""More problems are not reported: locating this many takes a fifth of a second."""
 
 
 def check_plain_texts(of: Inspection) -> Iterator[Problem]:
-    """Templates stand where they are filled in, and nowhere else."""
+    """Report templates in texts where nothing is filled in."""
     for each in plain_texts(of.loop):
         for reference in of.read(each.text).references[:1]:
             yield of.inside(
@@ -43,11 +43,12 @@ def check_plain_texts(of: Inspection) -> Iterator[Problem]:
 
 
 def check_templates(of: Inspection) -> Iterator[Problem]:
-    """Each template can be read and names something."""
-    return islice(_of_templates(of), MOST_PROBLEMS)
+    """Report templates that cannot be parsed, or that refer to nothing."""
+    return islice(_template_problems(of), MOST_PROBLEMS)
 
 
-def _of_templates(of: Inspection) -> Iterator[Problem]:
+def _template_problems(of: Inspection) -> Iterator[Problem]:
+    """Yield all problems of all templates."""
     for each in templates(of.loop):
         found = of.read(each.text)
         for error in found.errors:
@@ -61,6 +62,7 @@ def _of_templates(of: Inspection) -> Iterator[Problem]:
 
 
 def unreadable(of: Inspection, code: str, error: TemplateError, each: Text) -> Problem:
+    """Return the problem for a template that cannot be parsed."""
     help = error.help or None
     if code == "LL402":
         help = _other_namespace(error.message.split("`")[1])
@@ -76,6 +78,7 @@ def _other_namespace(name: str) -> str:
 
 
 def _reference(of: Inspection, each: Text, reference: Reference) -> Iterator[Problem]:
+    """Report a reference to a value that cannot exist."""
     match reference.namespace:
         case "context":
             yield from _context(of, each, reference)
@@ -88,14 +91,15 @@ def _reference(of: Inspection, each: Text, reference: Reference) -> Iterator[Pro
 
 
 def _context(of: Inspection, each: Text, reference: Reference) -> Iterator[Problem]:
-    # A value of the loop's may be used in any state.
+    """Report a reference to a `context` value that does not exist."""
+    # A loop-wide text may be used in any state.
     context = of.all_context if each.state is None else of.context_of(each.state)
     key = reference.path[0]
     if key not in context:
         if of.gaps.hides_variable(key, each.state):
             return
         message = f"`context` has no `{shown(key)}`"
-        help = of.meant(key, context.keys()) if context else "the loop has no `context`"
+        help = of.suggest_name(key, context.keys()) if context else "the loop has no `context`"
         yield _missing(of, "LL403", message, each, reference, help)
         return
     try:
@@ -107,6 +111,7 @@ def _context(of: Inspection, each: Text, reference: Reference) -> Iterator[Probl
 
 
 def _captured(of: Inspection, each: Text, reference: Reference) -> Iterator[Problem]:
+    """Report a reference to a capture, or to a field of one, that does not exist."""
     name, *path = reference.path
     if name in of.results:
         owner = f"captured.{name}"
@@ -119,7 +124,7 @@ def _captured(of: Inspection, each: Text, reference: Reference) -> Iterator[Prob
         yield _missing(of, "LL404", message, each, reference, help)
     else:
         message = f"there is no capture named `{shown(name)}`"
-        yield _missing(of, "LL404", message, each, reference, of.meant(name, of.results))
+        yield _missing(of, "LL404", message, each, reference, of.suggest_name(name, of.results))
 
 
 def _field(
@@ -130,13 +135,14 @@ def _field(
     path: tuple[str, ...],
     fields: Collection[str],
 ) -> Iterator[Problem]:
+    """Report a reference whose path is not a field of `owner`."""
     help: str | None
     if not path:
         message = f"`{shown(reference.text)}` needs a field"
         help = f"write `${{{owner}.output}}`, or another field"
     elif path[0] not in fields:
         message = f"`{owner}` has no field `{shown(path[0])}`"
-        help = of.meant(path[0], fields)
+        help = of.suggest_name(path[0], fields)
     elif len(path) > 1 and path[0] != "structured":
         message = f"`{owner}.{path[0]}` has no fields of its own"
         help = f"write `${{{owner}.{path[0]}}}`"
@@ -148,7 +154,7 @@ def _field(
 def _missing(
     of: Inspection, code: str, message: str, each: Text, reference: Reference, help: str | None
 ) -> Problem:
-    """What is not there is an error, or, with a fallback, a text that is always the fallback."""
+    """Return an error for a missing value; with a fallback, a warning that it is always used."""
     span = (reference.start, reference.end)
     if reference.fallback is None:
         return of.inside(code, message, each, span, help)
@@ -157,7 +163,7 @@ def _missing(
 
 
 def check_context(of: Inspection) -> Iterator[Problem]:
-    """The loop's variables do not refer to each other in a circle."""
+    """Report `context` values that refer to each other in a circle."""
     for circle in circles(of.refers_to):
         chain = " → ".join(f"`{name}`" for name in circle)
         yield of.error(
@@ -169,7 +175,7 @@ def check_context(of: Inspection) -> Iterator[Problem]:
 
 
 def circles(refers: Mapping[str, Collection[str]]) -> Iterator[list[str]]:
-    """A circle for each group of names that lead back to themselves."""
+    """Yield one circle for each group of names that refer back to themselves."""
     done: set[str] = set()
     for start in list(refers):
         trail, rests = {start: None}, [iter(refers[start])]

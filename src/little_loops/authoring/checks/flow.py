@@ -1,9 +1,9 @@
-"""A loop as a graph: what leads where, what can be reached, and what is surely captured by then.
+"""A loop as a graph: its edges, which states can be reached, and which results may be missing.
 
-Every way is an edge: verdicts, the loop's own handlers, what a resume does after an interruption,
-the next cycle of a `maintain` loop, the way on from a gate for people.
+Every transition is an edge: verdicts, the loop's own handlers, a resume after an interruption, the
+next cycle of a `maintain` loop, and the continuation after a review.
 
-Not here: what any of this is worth saying (`check`), how it looks (`graph`).
+Not here: what to report about it (`check`), how it is drawn (`graph`).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from little_loops.records import NamedTuple
 
 
 class Edge(NamedTuple):
-    """A way from one state to another.
+    """A transition from one state to another.
 
-    `acted` unless the action may not have left a result; `last` where the run ends with the target,
-    whatever ways it has.
+    `acted` is false if the action may not have left a result; `last` is true if the run ends with
+    the target, whatever its transitions.
     """
 
     source: str
@@ -49,14 +49,14 @@ class Edge(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """All edges of a loop, by the state they leave; only between states that exist."""
+    """All edges of a loop, by source state; only between states that exist."""
 
     initial: str
     edges: Mapping[str, tuple[Edge, ...]]
 
 
 class Missing(NamedTuple):
-    """The names that some path to a state does not set, as the bits of one number a state."""
+    """The names that some path to a state does not set, as one bit set per state."""
 
     bit: Mapping[str, int]
     by_state: Mapping[str, int]
@@ -66,7 +66,7 @@ class Missing(NamedTuple):
 
 
 def possible_verdicts(state: StateConfig, *, agent: bool) -> tuple[str, ...]:
-    """What this state's condition can answer, besides error and timeout."""
+    """Return the verdicts that a state's condition can give, besides error and timeout."""
     if state.terminal:
         return ()
     condition = effective_condition(state)
@@ -82,7 +82,7 @@ def possible_verdicts(state: StateConfig, *, agent: bool) -> tuple[str, ...]:
 
 
 def flow_of(loop: FSMLoop, agents: frozenset[str]) -> Flow:
-    """The graph of a loop; `agents` names the states whose action an agent runs."""
+    """Return the graph of a loop; `agents` are the states whose action an agent runs."""
     edges = {
         name: tuple(
             edge
@@ -95,19 +95,21 @@ def flow_of(loop: FSMLoop, agents: frozenset[str]) -> Flow:
 
 
 def _edges(loop: FSMLoop, name: str, state: StateConfig, *, agent: bool) -> Iterator[Edge]:
+    """Yield all edges from a state."""
     if state.terminal:
-        yield from _after_the_end(loop, name, state)
+        yield from _edges_from_terminal(loop, name, state)
     else:
         for verdict in (*possible_verdicts(state, agent=agent), ERROR, TIMEOUT, *PROOF_VERDICTS):
             for transition in _transitions_of(loop, name, state, verdict):
                 yield Edge(name, transition.target, transition.reason)
     if state.action is not None:
-        yield from _interrupts(loop, name, state)
+        yield from _edges_after_interrupt(loop, name, state)
         if loop.timeout is not None and loop.on_timeout is not None:
             yield Edge(name, loop.on_timeout, "on_timeout", acted=False, last=True)
 
 
-def _after_the_end(loop: FSMLoop, name: str, state: StateConfig) -> Iterator[Edge]:
+def _edges_from_terminal(loop: FSMLoop, name: str, state: StateConfig) -> Iterator[Edge]:
+    """Yield the edge after a review, or to the next cycle of a `maintain` loop."""
     if state.outcome == "review":
         yield Edge(name, state.next or loop.initial, "next")
     elif loop.maintain:
@@ -117,7 +119,7 @@ def _after_the_end(loop: FSMLoop, name: str, state: StateConfig) -> Iterator[Edg
 def _transitions_of(
     loop: FSMLoop, name: str, state: StateConfig, verdict: str
 ) -> Iterator[Transition]:
-    """The way of a verdict, and the one behind it once the retries are used up."""
+    """Yield the transition for a verdict, and the one used once its retries are exhausted."""
     transition = transitions(state).get(verdict)
     if transition is not None and transition.target != CURRENT:
         yield transition
@@ -131,7 +133,8 @@ def _transitions_of(
         yield Transition(str(state.next), "next")
 
 
-def _interrupts(loop: FSMLoop, name: str, state: StateConfig) -> Iterator[Edge]:
+def _edges_after_interrupt(loop: FSMLoop, name: str, state: StateConfig) -> Iterator[Edge]:
+    """Yield the edges that a resume takes after an interruption."""
     request = state.on_interrupt or loop.on_interrupt
     if request == AS_ERROR:
         for transition in _transitions_of(loop, name, state, ERROR):
@@ -141,7 +144,7 @@ def _interrupts(loop: FSMLoop, name: str, state: StateConfig) -> Iterator[Edge]:
 
 
 def reachable(flow: Flow) -> set[str]:
-    """The states some run can be in."""
+    """Return the states that some run can be in."""
     if flow.initial not in flow.edges:
         return set()
     found = _in_order(flow)
@@ -150,8 +153,8 @@ def reachable(flow: Flow) -> set[str]:
 
 
 def _in_order(flow: Flow) -> list[str]:
-    """What can be reached and left again, each state before what follows it where there is no
-    circle."""
+    """Return the states that can be reached and left again, in topological order as far as
+    possible."""
     done: list[str] = []
     seen = {flow.initial}
     stack = [(flow.initial, iter(flow.edges[flow.initial]))]
@@ -169,38 +172,40 @@ def _in_order(flow: Flow) -> list[str]:
 
 
 def may_be_missing(flow: Flow, sets: Mapping[str, Iterable[str]]) -> Missing:
-    """What `sets` says the states' actions set, seen from where it may not have been set yet.
+    """Return the names that may not have been set when a state is entered.
 
-    All names travel together, so the cost hardly grows with how many there are.
+    `sets` are the names that each state's action sets. All names are computed together, so their
+    number hardly affects the cost.
     """
     names = sorted({name for each in sets.values() for name in each})
     bit = {name: 1 << index for index, name in enumerate(names)}
     if flow.initial not in flow.edges:
         return Missing(bit, {})
     gives = {state: sum(bit[name] for name in set(each)) for state, each in sets.items()}
-    return Missing(bit, _spread(flow, gives, (1 << len(names)) - 1))
+    return Missing(bit, _propagate(flow, gives, (1 << len(names)) - 1))
 
 
-def _spread(flow: Flow, gives: Mapping[str, int], everything: int) -> dict[str, int]:
+def _propagate(flow: Flow, gives: Mapping[str, int], everything: int) -> dict[str, int]:
+    """Propagate the missing names along the edges until nothing changes."""
     order = _in_order(flow)
     missing = dict.fromkeys(reachable(flow), 0)
     missing[flow.initial] = everything
     changed = True
     while changed:
         changed = False
-        for edge, bits in _carried(flow, order, gives, missing):
+        for edge, bits in _missing_along_edges(flow, order, gives, missing):
             if not edge.last and bits & ~missing[edge.target]:
                 missing[edge.target] |= bits
                 changed = True
-    for edge, bits in list(_carried(flow, order, gives, missing)):
+    for edge, bits in list(_missing_along_edges(flow, order, gives, missing)):
         missing[edge.target] |= bits
     return missing
 
 
-def _carried(
+def _missing_along_edges(
     flow: Flow, order: list[str], gives: Mapping[str, int], missing: Mapping[str, int]
 ) -> Iterator[tuple[Edge, int]]:
-    """Each edge with what is missing at its end, coming this way."""
+    """Yield each edge with the names that are missing after taking it."""
     for state in order:
         for edge in flow.edges[state]:
             given = gives.get(state, 0) if edge.acted else 0
@@ -208,13 +213,13 @@ def _carried(
 
 
 def shortest_path(flow: Flow, target: str, avoid: frozenset[str]) -> list[str]:
-    """The fewest states from the start to `target` on which no state of `avoid` has acted."""
+    """Return the shortest path from the start to `target` on which no state in `avoid` has acted."""
     came_from: dict[str, str | None] = {flow.initial: None}
     queue = deque([flow.initial])
     while queue:
         state = queue.popleft()
         if state == target:
-            return _back(came_from, state)
+            return _path_to(came_from, state)
         for edge in flow.edges.get(state, ()):
             passes = not edge.acted or state not in avoid
             if edge.last and edge.target != target:
@@ -225,7 +230,8 @@ def shortest_path(flow: Flow, target: str, avoid: frozenset[str]) -> list[str]:
     return []
 
 
-def _back(came_from: Mapping[str, str | None], state: str) -> list[str]:
+def _path_to(came_from: Mapping[str, str | None], state: str) -> list[str]:
+    """Return the path to a state, from the predecessors."""
     path = [state]
     while (before := came_from[path[-1]]) is not None:
         path.append(before)

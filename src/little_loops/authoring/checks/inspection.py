@@ -1,4 +1,4 @@
-"""A loop under inspection: what every check looks at, and how it says what it found."""
+"""A loop being checked: what all checks need to know about it, and how they report problems."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from little_loops.errors import Severity
 
 MOST_COMPARED = 1_000_000
-"""Letters with letters: about a fifth of a second."""
+"""The limit for comparisons of characters: about a fifth of a second."""
 MOST_LISTED = 200_000
 SHOWN_NAMES = 8
 
 
 class Inspection(Filling):
-    """One loop, its places, and what several checks need to know of it."""
+    """One loop with its places, and facts that several checks need."""
 
     def __init__(self, loop: FSMLoop, places: Places, gaps: Gaps, *, compiled: bool) -> None:
         super().__init__(loop)
@@ -48,21 +48,21 @@ class Inspection(Filling):
 
     @cached_property
     def results(self) -> Mapping[str, str]:
-        """The names under which results are captured, in order, each with a state that does it."""
+        """The names of all captured results, each with a state that captures it."""
         captures = {name: self.loop.states[name].capture for name in self.actions}
         named = {capture: name for name, capture in captures.items() if capture is not None}
         return {**named, **{name: name for name in self.actions}}
 
     @cached_property
     def all_context(self) -> Mapping[str, Any]:
-        """The loop's variables and those of any state."""
+        """The variables of the loop and of all its states."""
         together: dict[str, Any] = {}
         for state in self.loop.states.values():
             together.update(state.context)
         return {**together, **self.loop.context}
 
     def read(self, text: str) -> Read:
-        """What a text refers to; of very many references only the first."""
+        """Parse a text's references, up to a limit for the whole loop."""
         if text not in self._read:
             left = MOST_REFERENCES - self._references_read
             count = text.count("${")
@@ -74,12 +74,12 @@ class Inspection(Filling):
 
     @cached_property
     def variables(self) -> tuple[Text, ...]:
-        """Every text in the loop's variables, by its way into them."""
+        """Every text in the loop's variables, with its path."""
         return tuple(values(self.loop.context, ()))
 
     @cached_property
     def refers_to(self) -> Mapping[str, Collection[str]]:
-        """For each of the loop's variables the others its texts refer to."""
+        """For each loop variable, the others that its texts refer to."""
         found: defaultdict[str, list[str]] = defaultdict(list)
         for each in self.variables:
             for reference in self.read(each.text).references:
@@ -88,14 +88,14 @@ class Inspection(Filling):
         return found
 
     def may_be_captured(self, name: str) -> bool:
-        """Might there be a result of this name, if everything could be read?"""
+        """Return whether a result of this name may exist, in a part that could not be read."""
         return self.gaps.anywhere("capture") or self.gaps.in_state(name, "action")
 
-    def meant(self, name: str, names: Collection[str]) -> str | None:
-        """The help for a name that is not among `names`: the nearest of them, or all.
+    def suggest_name(self, name: str, names: Collection[str]) -> str | None:
+        """Return the help for an unknown name: the nearest known name, or all.
 
         Comparing every name with every other would let a hostile file take minutes, so after a
-        while there is less help, and then none.
+        limit there is less help, and then none.
         """
         self._listed += len(names)
         if self._listed > MOST_LISTED:
@@ -134,12 +134,12 @@ class Inspection(Filling):
         help: str | None = None,
         severity: Severity = "error",
     ) -> Problem:
-        """A problem of a piece of a text, from where to where in it."""
-        return Problem(code, message, self._spot(text, span), help, severity)
+        """Return a problem with a part of a text, at the given span."""
+        return Problem(code, message, self._place_in_text(text, span), help, severity)
 
-    def _spot(self, text: Text, span: tuple[int, int]) -> Place | None:
-        """Where a piece of a text stands in the file; where the text stands, if it looks different
-        there."""
+    def _place_in_text(self, text: Text, span: tuple[int, int]) -> Place | None:
+        """Return the place of a part of a text in the file, or of the whole text if it is not
+        found."""
         snippet = text.text[span[0] : span[1]]
         places, path = self._near(text.path)
         key = (text.path, snippet)
@@ -151,8 +151,10 @@ class Inspection(Filling):
         return places.source.place(mark) if mark is not None else places.at(*path)
 
     def _near(self, path: Path) -> tuple[Places, Path]:
-        """The places of one state or variable alone, so that it is not looked for among thousands
-        for each of its problems."""
+        """Return places restricted to one state or variable, and the path in it.
+
+        This avoids searching thousands of states for every problem.
+        """
         if len(path) < 2:
             return self.places, path
         entry = self._section(str(path[0])).get(str(path[1]))
@@ -161,6 +163,7 @@ class Inspection(Filling):
         return self.places._replace(root=Map((entry,), entry.value.mark)), path[1:]
 
     def _section(self, name: str) -> Mapping[str, Entry]:
+        """Return the entries of a top-level mapping, by name."""
         if name not in self._entries:
             root = self.places.root
             found = root.get(name) if isinstance(root, Map) else None
@@ -170,7 +173,7 @@ class Inspection(Filling):
 
 
 def known(names: Collection[str]) -> str:
-    """The names there are, or the first of them."""
+    """Return a hint that lists the known names, or the first of them."""
     if not names:
         return "there are none"
     shown = ", ".join(f"`{name}`" for name in sorted(names)[:SHOWN_NAMES])

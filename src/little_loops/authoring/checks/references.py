@@ -1,6 +1,6 @@
-"""What a text refers to, and what in it only tries to: references and mistakes, side by side.
+"""Parse the references in a text together with its mistakes.
 
-Not here: the parser itself (`templates.parse`), whether there is such a value (`check_values`).
+Not here: the parser itself (`templates.parse`), whether a value exists (`check_values`).
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from little_loops.records import NamedTuple
 from little_loops.templates.parse import Reference, TemplateError, references, template_errors
 
 COVER = "é"
-"""A letter to every shell, with which no namespace begins."""
+"""A letter in every shell, and not the start of any namespace."""
 MOST_IN_ONE = 100
-"""Of problems in one text; no more of them are ever shown."""
+"""The maximum number of problems reported for one text."""
 
 
 class Read(NamedTuple):
-    """A text, read: its references and its mistakes."""
+    """The references and the mistakes in a text."""
 
     references: tuple[Reference, ...] = ()
     errors: tuple[TemplateError, ...] = ()
 
 
 def read(text: str) -> Read:
-    """What a text refers to; of one that is full of mistakes only the first is told."""
+    """Parse a text; if it is full of mistakes, return only the first."""
     if "${" not in text:
         return Read()
     try:
@@ -37,7 +37,7 @@ def read(text: str) -> Read:
 
 
 def beginning(text: str, most: int) -> str:
-    """The text before a `${`, with so many of them in it at most."""
+    """Return the start of a text that contains at most `most` occurrences of `${`."""
     at = 0
     for _ in range(most + 1):
         at = text.find("${", at) + 2
@@ -45,7 +45,7 @@ def beginning(text: str, most: int) -> str:
 
 
 def covered(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """The text with plain letters in these places; every other place stays where it is."""
+    """Return the text with these spans replaced by letters, so that other positions stay valid."""
     parts, done = [], 0
     for start, end in sorted(spans):
         parts += [text[done:start], COVER * (end - max(start, done))]

@@ -1,7 +1,7 @@
-"""What of a document could not be read, so that nothing is said that only follows from it.
+"""What could not be read in a document, so that no follow-up problems are reported.
 
-A gap hides what rests on it and nothing else: an action that could not be read hides the question
-whether there is a result of it, never what is wrong with another state.
+A gap only hides what depends on it: an action that could not be read hides whether its result
+exists, but never a problem in another state.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Set as AbstractSet
 from little_loops.records import NamedTuple
 
 ANYTHING = "*"
-"""A gap in which any field may have stood."""
+"""Stands for a gap that may have been any field."""
 
 
 class Gaps(NamedTuple):
-    """The fields that were meant to say something but could not be read.
+    """The fields that were written, but could not be read.
 
-    `states` has every state with a problem in it, also one that left no gap.  A variable is
-    called `context.NAME` here.
+    `states` has every state with a problem, even without a gap. A variable is called `context.NAME`
+    here.
     """
 
     loop: AbstractSet[str] = frozenset()
@@ -29,24 +29,25 @@ class Gaps(NamedTuple):
         return bool(self.loop or self.states)
 
     def in_loop(self, *fields: str) -> bool:
-        """Is one of these fields of the loop a gap?"""
+        """Return whether one of these fields of the loop could not be read."""
         return ANYTHING in self.loop or not self.loop.isdisjoint(fields)
 
     def in_state(self, name: str, *fields: str) -> bool:
-        """Is one of these fields of the state a gap?"""
+        """Return whether one of these fields of the state could not be read."""
         own = self.states.get(name, frozenset())
         return ANYTHING in own or not own.isdisjoint(fields)
 
     def anywhere(self, field: str) -> bool:
-        """Is this field a gap in some state, or may there be states that are not known?"""
+        """Return whether this field could not be read in some state, or states may be missing."""
         return self.in_loop("states") or any(self.in_state(name, field) for name in self.states)
 
     def unsure(self, name: str) -> bool:
-        """Is there anything wrong with this state, or with what states there are?"""
+        """Return whether anything is wrong with this state, or states may be missing."""
         return name in self.states or self.in_loop("states")
 
     def hides_variable(self, name: str, state: str | None) -> bool:
-        """May there be a variable of this name after all?  Without a state: in any of them."""
+        """Return whether a variable of this name may exist after all; without a state, in any of
+        them."""
         wanted = ("context", f"context.{name}")
         if self.in_loop(*wanted):
             return True

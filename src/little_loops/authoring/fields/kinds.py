@@ -1,7 +1,7 @@
-"""The kinds of value a field can have, and what a row and a table of fields are.
+"""The kinds of values that a field can have, and the types of fields and tables.
 
-Not here: the fields themselves (`fields`), how a value of some kind is read (`values`,
-`conditions`, `states`) or described to an editor (`schema_json`).
+Not here: the fields themselves (`fields`), how a value is read (`values`, `conditions`, `states`)
+or described to an editor (`schema_json`).
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ LARGEST_CODE = 255
 CODE_RANGE = r"[0-9]{1,3}-[0-9]{1,3}"
 
 
-# Kinds without fields are bare classes, which cost a tenth of a NamedTuple to define.
+# Kinds without fields are plain classes, which are ten times cheaper to define.
 class Str:
-    """Some text, not empty."""
+    """Non-empty text."""
 
 
 class Plain:
-    """Some text, not empty, that names something: nothing is filled in there."""
+    """Non-empty text without templates."""
 
 
 class Identifier:
-    """A whole number or some text, of which only the text counts; nothing is filled in there."""
+    """A whole number or text, used as text; without templates."""
 
 
 class Code:
@@ -68,28 +68,28 @@ class Num(NamedTuple):
 
 
 class Time(NamedTuple):
-    """Seconds, or text like `90s`, `10m`, `2h`; `least` of them, or more than none."""
+    """Seconds, or text like `90s`, `10m`, `2h`; at least `least`, and positive unless `zero`."""
 
     zero: bool = False
     least: int = 0
 
 
 class OneOf(NamedTuple):
-    """One of these words; `made` are words that only `compile` writes."""
+    """One of these words; only `compile` writes those in `made`."""
 
     words: tuple[str, ...]
     made: tuple[str, ...] = ()
 
 
 class Name(NamedTuple):
-    """A name that fits a pattern; `what` is what it names."""
+    """A name that matches a pattern; `what` says what it names."""
 
     what: str
     pattern: str
 
 
 class Target(NamedTuple):
-    """A state's name, or one of these."""
+    """A state's name, or one of `special`."""
 
     special: tuple[str, ...] = ()
 
@@ -101,23 +101,23 @@ class InProject(NamedTuple):
 
 
 class Pattern:
-    """A gitignore pattern of paths in the project."""
+    """A gitignore pattern for paths in the project."""
 
 
 class Protected:
-    """Patterns of protected paths, or `{existing: […]}` where new files are allowed."""
+    """Patterns of protected paths, or `{existing: […]}` if new files are allowed."""
 
 
 class Proof:
-    """How a pass is proved: true, false, or a mapping of settings."""
+    """Evidence: true, false, or a mapping of settings."""
 
 
 class Words:
-    """The verdicts a condition of its own may give."""
+    """The verdicts that a condition may give."""
 
 
 class Route:
-    """Words of a condition, and the states they lead to."""
+    """The words of a condition, and the states they lead to."""
 
 
 class Variables:
@@ -139,7 +139,7 @@ class ListOf(NamedTuple):
 
 
 class Judge(NamedTuple):
-    """A condition; inside another one only pass and fail make sense."""
+    """A condition; `inside` another one, only pass and fail are allowed."""
 
     inside: bool = False
 
@@ -149,7 +149,7 @@ class Agent:
 
 
 class Part(NamedTuple):
-    """A mapping with fields of its own, by the name of its table."""
+    """A mapping with its own fields, by the name of its table."""
 
     table: str
 
@@ -212,7 +212,7 @@ Kind = (
 
 
 class Field(NamedTuple):
-    """A row: `default` and `example` are YAML, as they would stand behind the colon."""
+    """A row of a table; `default` and `example` are YAML, as written after the colon."""
 
     name: str
     kind: Kind
@@ -224,7 +224,7 @@ class Field(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The fields of one kind of mapping, by every name they have."""
+    """The fields of one kind of mapping, also by every name they have."""
 
     title: str
     fields: tuple[Field, ...]

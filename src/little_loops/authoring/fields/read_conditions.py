@@ -1,4 +1,4 @@
-"""Read conditions: which type, the fields of that type, and what cannot stand together."""
+"""Read conditions: the type, the fields of that type, and contradictions between them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ _STR = Str()
 
 
 def condition(reader: Reader, kind: Judge, node: Node, label: str) -> Any:
-    """A condition as `condition_from_dict` takes it, or what is left of it; INVALID if that is
-    none."""
+    """Read a condition as a dict for `condition_from_dict`, without fields that could not be read.
+
+    Returns INVALID if a required field is missing then.
+    """
     if type(node) is not Map:
         named = node.text if isinstance(node, Text) and node.text in CONDITIONS else "…"
         help = f"write it as a mapping: {{type: {named}}}"
@@ -36,9 +38,9 @@ def condition(reader: Reader, kind: Judge, node: Node, label: str) -> Any:
     outer, reader.spoiled = reader.spoiled, set()
     given = reader.fields(node, table, label)
     whole, reader.spoiled = not reader.spoiled, outer
-    _contradictions(reader, type_name, given, node)
+    _check_contradictions(reader, type_name, given, node)
     if kind.inside:
-        _only_pass_or_fail(reader, type_name, given, node)
+        _check_only_pass_or_fail(reader, type_name, given, node)
     if not whole or len(reader.problems) > before:
         reader.spoiled.add("condition")
         if any(field.required and field.name not in given for field in table.fields):
@@ -47,24 +49,24 @@ def condition(reader: Reader, kind: Judge, node: Node, label: str) -> Any:
 
 
 def words(reader: Reader, kind: Words, node: Node, label: str) -> Any:
-    """The verdicts a condition may give; `pass` and `fail` may be among them."""
+    """Read the verdicts that a condition may give, which may include `pass` and `fail`."""
     if type(node) is not List:
         return reader.wrong(label, "a list of words", node, "write it as a list: [pass, fail]")
     if not node.items:
-        return reader.note("LL111", f"{label} is empty", node.mark)
+        return reader.report("LL111", f"{label} is empty", node.mark)
     if len(node.items) > MOST_WORDS:
         message = f"{label} has {len(node.items):,} items; at most {MOST_WORDS} are allowed"
-        return reader.note("LL123", message, node.items[MOST_WORDS].mark, "leave some out")
+        return reader.report("LL123", message, node.items[MOST_WORDS].mark, "leave some out")
     found: list[str] = []
     for item in node.items:
         word = values.text(reader, _STR, item, f"an item of {label}")
         if word is not INVALID:
-            _word(reader, word, item, found)
+            _add_word(reader, word, item, found)
     return found
 
 
 def written_words(node: Node | None) -> tuple[str, ...] | None:
-    """The words a condition lists; None if that cannot be said.  Nothing is noted."""
+    """Return the words that a condition lists, without reporting problems; None if that is unclear."""
     if node is None:
         return ()
     listed_words = node.get("words") if isinstance(node, Map) else node
@@ -77,7 +79,7 @@ def written_words(node: Node | None) -> tuple[str, ...] | None:
 
 
 def has_source(given: dict[str, Any]) -> bool:
-    """Does this condition say itself what it judges?"""
+    """Return whether a condition, or all conditions inside it, name their source."""
     if "source" in given:
         return True
     of = given.get("of", ())
@@ -86,20 +88,20 @@ def has_source(given: dict[str, Any]) -> bool:
 
 
 def _type_name(reader: Reader, node: Map, label: str) -> Any:
-    """The condition's type: `exit_code` if none is written; INVALID, noted, if it does not exist."""
+    """Return the condition's type, `exit_code` by default; INVALID if there is no such type."""
     written = node.get("type")
     if written is None:
         return _implied(reader, node, label)
     type_name = values.text(reader, _STR, written, "`type`")
     if type_name is INVALID or type_name in CONDITIONS:
         return type_name
-    help = reader.meant(type_name, CONDITIONS) or f"one of {listed(CONDITIONS)}"
+    help = reader.suggest(type_name, CONDITIONS) or f"one of {listed(CONDITIONS)}"
     message = f"unknown condition type `{shown(type_name)}`"
-    return reader.note("LL105", message, written.mark, help)
+    return reader.report("LL105", message, written.mark, help)
 
 
 def _implied(reader: Reader, node: Map, label: str) -> Any:
-    """Without `type` it is an exit code, unless its fields say that it cannot be."""
+    """Return `exit_code` for a condition without `type`; report fields that belong to other types."""
     known = CONDITIONS["exit_code"].by_name
     for entry in node.entries:
         name = entry.key.text
@@ -108,53 +110,56 @@ def _implied(reader: Reader, node: Map, label: str) -> Any:
         types = [each for each, table in CONDITIONS.items() if name in table.by_name]
         if types:
             message = f"{label} has no `type`, and `{name}` does not apply to exit codes"
-            return reader.note("LL101", message, entry.key.mark, f"add `type: {types[0]}`")
+            return reader.report("LL101", message, entry.key.mark, f"add `type: {types[0]}`")
     return "exit_code"
 
 
-def _word(reader: Reader, word: str, item: Node, found: list[str]) -> None:
+def _add_word(reader: Reader, word: str, item: Node, found: list[str]) -> None:
+    """Add a word to `found`, or report why it is not a valid verdict."""
     reserved = [each for each in RESERVED_WORDS if each not in (PASS, FAIL)]
     if not fits(word, STATE_NAME):
         help = "letters, digits, `_` and `-`, beginning with a letter or `_`"
-        reader.note("LL106", f"`{shown(word)}` is not a valid verdict", item.mark, help)
+        reader.report("LL106", f"`{shown(word)}` is not a valid verdict", item.mark, help)
     elif word in reserved or word in _SYNONYMS_OF_PASS_AND_FAIL:
         message = f"`{word}` is reserved and cannot be one of your verdicts"
-        reader.note("LL116", message, item.mark, _other_word(word))
+        reader.report("LL116", message, item.mark, _other_word(word))
     elif word in found:
-        reader.note("LL116", f"the word `{word}` is listed twice", item.mark, "keep one of them")
+        reader.report("LL116", f"the word `{word}` is listed twice", item.mark, "keep one of them")
     else:
         found.append(word)
 
 
 def _other_word(word: str) -> str:
-    """A word that was the author's to use until it got a meaning has a way to be renamed."""
+    """Return the help for a reserved word; say how to rename one that was reserved later."""
     if word not in (*PROOF_VERDICTS, REJECTED):
         return "choose another word"
     return f"rename it here and in `on_{word}` or `route`, for example to `is_{word}`"
 
 
-def _contradictions(reader: Reader, type_name: str, given: dict[str, Any], node: Map) -> None:
-    """Fields that cannot both be meant."""
+def _check_contradictions(reader: Reader, type_name: str, given: dict[str, Any], node: Map) -> None:
+    """Report fields that contradict each other."""
     target = given.get("target", 0)
     fails = given.get("fail", ())
     if type_name == "exit_code" and isinstance(target, int) and is_listed(target, fails):
         message = f"exit code {target} cannot be both a pass and a failure"
         help = "remove it from `fail`, or change `target`"
-        reader.note("LL120", message, _mark_of(node, "fail"), help)
+        reader.report("LL120", message, _mark_of(node, "fail"), help)
     if type_name == "output_json" and given.get("operator") in _ORDER:
         if target is None or isinstance(target, bool):
             word = "null" if target is None else str(target).lower()
             message = f"`{given['operator']}` needs two numbers or two strings, not {word}"
-            reader.note("LL120", message, _mark_of(node, "target"), "use `eq` or `ne`")
+            reader.report("LL120", message, _mark_of(node, "target"), "use `eq` or `ne`")
 
 
-def _only_pass_or_fail(reader: Reader, type_name: str, given: dict[str, Any], node: Map) -> None:
-    """`all`, `any` and `not` combine pass and fail, nothing else."""
+def _check_only_pass_or_fail(
+    reader: Reader, type_name: str, given: dict[str, Any], node: Map
+) -> None:
+    """Report a condition inside `all`, `any` or `not` that gives more than pass and fail."""
     own_words = set(given.get("words", ())) - {PASS, FAIL}
     if type_name == "convergence" or own_words:
         what = "`convergence`" if type_name == "convergence" else "its own `words`"
         message = f"a condition with {what} cannot be combined: it gives more than pass and fail"
-        reader.note("LL120", message, node.mark, "give it a state of its own")
+        reader.report("LL120", message, node.mark, "give it a state of its own")
 
 
 def _mark_of(node: Map, field: str) -> Mark | None:

@@ -1,6 +1,6 @@
-"""Read states and the mappings that stand in them, with the rules that need no other state.
+"""Read states and the mappings in them, and check what needs no other state.
 
-Also commands of paradigms, which are states without their ways.
+It also reads commands of paradigms, which are states without transitions.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ _NAME_HELP = "letters, digits, `_` and `-`, beginning with a letter or `_`; at m
 
 
 def machine(reader: Reader, kind: Machine, node: Node, label: str) -> Any:
-    """All states by their names; one with a broken name is still there under it."""
+    """Read all states by name, including those with an invalid name."""
     if type(node) is not Map:
         help = "write each state as `name:` with its fields below"
         return reader.wrong(label, "a mapping of states", node, help)
     if not node.entries:
-        return reader.note(
+        return reader.report(
             "LL111", f"{label} is empty", node.mark, "a loop needs at least one state"
         )
     if len(node.entries) > MOST_STATES:
         key = node.entries[MOST_STATES].key
         message = f"{len(node.entries):,} states; a loop can have at most {MOST_STATES:,}"
-        return reader.note("LL123", message, key.mark, "split it into several loops")
+        return reader.report("LL123", message, key.mark, "split it into several loops")
     found: dict[str, Any] = {}
     for key, value in node.entries:
         if key.kind == "broken":
@@ -74,16 +74,16 @@ def machine(reader: Reader, kind: Machine, node: Node, label: str) -> Any:
 
 
 def route(reader: Reader, kind: Route, node: Node, label: str) -> Any:
-    """A state for each word; whether the condition has these words is seen with the state."""
+    """Read the target state of each word; `_routes` checks the words themselves."""
     if type(node) is not Map:
         return reader.wrong(label, "a mapping of words and states", node)
     found: dict[str, str] = {}
     for key, value in node.entries:
         if key.kind != "str":
-            reader.trapped("this word", key, STATE_NAME)
+            reader.not_text("this word", key, STATE_NAME)
         elif key.text in found:
             message = f"the key `{shown(key.text)}` is given twice"
-            reader.note("LL012", message, key.mark, "keep one of them")
+            reader.report("LL012", message, key.mark, "keep one of them")
         else:
             to = reader.read(OR_AGAIN, value, f"`{shown(key.text)}`")
             if to is not INVALID:
@@ -92,7 +92,7 @@ def route(reader: Reader, kind: Route, node: Node, label: str) -> Any:
 
 
 def agent(reader: Reader, kind: Agent, node: Node, label: str) -> Any:
-    """The options of a host; a name alone is short for `{name: …}`."""
+    """Read the options of a host; a name alone is short for `{name: …}`."""
     if isinstance(node, Map):
         return reader.record(node, HOST, label)
     name = reader.read(OneOf(HOST_NAMES), node, label)
@@ -104,7 +104,7 @@ def part(reader: Reader, kind: Part, node: Node, label: str) -> Any:
 
 
 def evidence(reader: Reader, kind: Proof, node: Node, label: str) -> Any:
-    """`true` or `false`, or the settings by their names."""
+    """Read `true` or `false`, or a mapping of evidence settings."""
     if isinstance(node, Map):
         return reader.record(node, EVIDENCE, label)
     if isinstance(node, Text) and node.kind == "bool":
@@ -113,7 +113,7 @@ def evidence(reader: Reader, kind: Proof, node: Node, label: str) -> Any:
 
 
 def protected(reader: Reader, kind: Protected, node: Node, label: str) -> Any:
-    """A list of patterns; in a mapping by `existing`, where new files are allowed."""
+    """Read a list of patterns, or a mapping with `existing`."""
     if isinstance(node, Map):
         found = reader.record(node, EXISTING, label)
         return found if "existing" in found else INVALID
@@ -121,7 +121,7 @@ def protected(reader: Reader, kind: Protected, node: Node, label: str) -> Any:
 
 
 def command(reader: Reader, kind: Command, node: Node, label: str) -> Any:
-    """An action of a paradigm; what becomes of it is the paradigm's to say."""
+    """Read an action of a paradigm: text, or a mapping with its fields."""
     if isinstance(node, Map):
         return reader.record(node, COMMANDS[kind.table], label)
     if isinstance(node, Text):
@@ -137,17 +137,21 @@ def commands(reader: Reader, kind: Commands, node: Node, label: str) -> Any:
 
 
 def _state_name(reader: Reader, key: Text, twice: bool) -> None:
+    """Report a state name that is invalid or used twice."""
     if key.kind != "str":
-        reader.trapped("this state's name", key, STATE_NAME)
+        reader.not_text("this state's name", key, STATE_NAME)
     elif twice:
         reader.states.setdefault(key.text, set())
         message = f"two states would be named `{key.text}`"
-        reader.note("LL124", message, key.mark, "rename one of the items they are made from")
+        reader.report("LL124", message, key.mark, "rename one of the items they are made from")
     elif not fits(key.text, STATE_NAME):
-        reader.note("LL106", f"`{shown(key.text)}` is not a valid state name", key.mark, _NAME_HELP)
+        reader.report(
+            "LL106", f"`{shown(key.text)}` is not a valid state name", key.mark, _NAME_HELP
+        )
 
 
 def _state(reader: Reader, key: Text, node: Node) -> Any:
+    """Read the fields of a state, and record which of them could not be read."""
     where = f"state `{shown(key.text)}`"
     if type(node) is not Map:
         return _no_state(reader, key, node, where)
@@ -166,7 +170,7 @@ def _state(reader: Reader, key: Text, node: Node) -> Any:
 
 
 def _judge_of(node: Map) -> Node | None:
-    """The condition of a state, also under a misspelt name if it lists words."""
+    """Return the condition of a state, even under a misspelt key if it lists words."""
     written = node.get("condition") or node.get("check_condition")
     if written is not None:
         return written
@@ -177,10 +181,11 @@ def _judge_of(node: Map) -> Node | None:
 
 
 def _no_state(reader: Reader, key: Text, node: Node, where: str) -> Any:
+    """Report a state that is not a mapping."""
     reader.states[key.text] = {ANYTHING}
     if isinstance(node, Text) and node.kind == "null":
         help = "add `action: …`, or `terminal: true` if the run ends here"
-        return reader.note("LL107", f"{where} has no fields", key.mark, help)
+        return reader.report("LL107", f"{where} has no fields", key.mark, help)
     text = f"`{{action: {shown(node.text)}}}`" if isinstance(node, Text) else "`{action: …}`"
     return reader.wrong(where, "a mapping of fields", node, f"write it as {text}")
 
@@ -188,7 +193,7 @@ def _no_state(reader: Reader, key: Text, node: Node, where: str) -> Any:
 def _routes(
     reader: Reader, node: Map, given: dict[str, Any], words: tuple[str, ...], where: str
 ) -> None:
-    """Every word of `route` is one of the condition's, and has one place only."""
+    """Report words in `route` that the condition does not have, or that have another target, too."""
     written = node.get("route")
     if not isinstance(written, Map):
         return
@@ -197,30 +202,30 @@ def _routes(
     if not words:
         message = f"{where} has a `route` but no condition with `words`"
         help = "add `condition: {type: verdict, words: […]}`"
-        reader.note("LL117", message, written.mark, help)
+        reader.report("LL117", message, written.mark, help)
         return
     for key, _ in written.entries:
         if key.text not in words and key.kind == "str":
             message = f"`{shown(key.text)}` is not one of this condition's words"
-            help = reader.meant(key.text, words) or f"its words: {listed(words)}"
-            reader.note("LL117", message, key.mark, help)
+            help = reader.suggest(key.text, words) or f"its words: {listed(words)}"
+            reader.report("LL117", message, key.mark, help)
         elif f"on_{key.text}" in given:
             message = f"`route` and `on_{shown(key.text)}` both set the target of this word"
-            reader.note("LL117", message, key.mark, "keep one of them")
+            reader.report("LL117", message, key.mark, "keep one of them")
 
 
 def _needs_something_to_judge(reader: Reader, key: Text, given: dict[str, Any], where: str) -> None:
-    """Without an action, a condition must say what it judges."""
+    """Report a state without an action whose condition names no source."""
     if "action" in given or given.get("terminal"):
         return
     condition = given.get("condition")
     if condition is None:
         message = f"{where} has neither an `action` nor a `condition`"
         help = "add `action: …`, or `terminal: true` if the run ends here"
-        reader.note("LL119", message, key.mark, help)
+        reader.report("LL119", message, key.mark, help)
         reader.spoiled.add("action")
     elif not has_source(condition):
         message = f"{where} has no `action`, and its condition no `source`"
         help = "add `action: …`, or `source: …` to judge an earlier result"
-        reader.note("LL119", message, key.mark, help)
+        reader.report("LL119", message, key.mark, help)
         reader.spoiled.add("action")

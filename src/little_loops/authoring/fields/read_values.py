@@ -1,7 +1,7 @@
 """Read one value of a simple kind: text, numbers, times, names, paths, lists, variables.
 
-Each function takes the reader (to note problems), the kind, the node and a label for messages, and
-gives plain data or INVALID.
+Each function takes the reader (to report problems), the kind, the node and a label for messages,
+and returns plain data or INVALID.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from little_loops.authoring.fields.reader import Reader
 
 INVALID: Final = object()
-"""Instead of a value that could not be read; the problem has been noted."""
+"""Returned for a value that could not be read; the problem has been reported."""
 
 _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DECIMAL = "write it as a plain decimal number"
@@ -61,18 +61,20 @@ _NAME_HELP = {
 
 
 def text(reader: Reader, kind: Str, node: Node, label: str) -> Any:
+    """Read non-empty text."""
     if type(node) is not Text:
         return reader.wrong(label, "text", node)
     if node.kind != "str":
-        return reader.trapped(label, node)
+        return reader.not_text(label, node)
     if not node.text or node.text.isspace():
-        return reader.note("LL111", f"{label} is empty", node.mark)
+        return reader.report("LL111", f"{label} is empty", node.mark)
     if "\0" in node.text:
         return no_nul(reader, node, label)
     return node.text
 
 
 def plain_text(reader: Reader, kind: Plain, node: Node, label: str) -> Any:
+    """Read non-empty text without templates."""
     value = text(reader, _STR, node, label)
     if value is INVALID or "${" not in value:
         return value
@@ -87,6 +89,7 @@ def identifier(reader: Reader, kind: Identifier, node: Node, label: str) -> Any:
 
 
 def flag(reader: Reader, kind: Flag, node: Node, label: str) -> Any:
+    """Read true or false."""
     if type(node) is Text and node.kind == "bool":
         return node.value
     help = None
@@ -98,6 +101,7 @@ def flag(reader: Reader, kind: Flag, node: Node, label: str) -> Any:
 
 
 def whole(reader: Reader, kind: Whole, node: Node, label: str) -> Any:
+    """Read a whole number within the kind's limits, or a template if allowed."""
     value = _numeric(reader, node, label, "a whole number", kind.template)
     if value is INVALID or isinstance(value, str):
         return value
@@ -105,17 +109,18 @@ def whole(reader: Reader, kind: Whole, node: Node, label: str) -> Any:
         if not value.is_integer():
             message = f"{label} must be a whole number, not {value:g}"
             help = f"write {math.floor(value)} or {math.ceil(value)}"
-            return reader.note("LL103", message, node.mark, help)
+            return reader.report("LL103", message, node.mark, help)
         value = int(value)
     if value < kind.least:
         return _too_small(reader, node, label, kind.least, False)
     if value > kind.most:
         message = f"{label} must be at most {kind.most:,}"
-        return reader.note("LL104", message, node.mark, f"write {kind.most} or less")
+        return reader.report("LL104", message, node.mark, f"write {kind.most} or less")
     return value
 
 
 def codes(reader: Reader, kind: Codes, node: Node, label: str) -> Any:
+    """Read a list of exit codes and ranges, or one range."""
     if isinstance(node, Text) and node.kind == "str":
         return _code_range(reader, node, label)
     return list_of(reader, _CODES, node, label)
@@ -128,17 +133,19 @@ def code(reader: Reader, kind: Code, node: Node, label: str) -> Any:
 
 
 def _code_range(reader: Reader, node: Text, label: str) -> Any:
+    """Read a range of exit codes such as `1-125`."""
     if re.fullmatch(CODE_RANGE, node.text) is None:
         message = f"{label} must be exit codes, not `{shown(node.text)}`"
-        return reader.note("LL103", message, node.mark, "write a range such as `1-125`")
+        return reader.report("LL103", message, node.mark, "write a range such as `1-125`")
     first, last = map(int, node.text.split("-"))
     if first <= last <= LARGEST_CODE:
         return node.text
     message = f"{label} must be a range from 0 to {LARGEST_CODE}, with the lower code first"
-    return reader.note("LL104", message, node.mark, "write a range such as `1-125`")
+    return reader.report("LL104", message, node.mark, "write a range such as `1-125`")
 
 
 def number(reader: Reader, kind: Num, node: Node, label: str) -> Any:
+    """Read a number within the kind's limits, or a template if allowed."""
     value = _numeric(reader, node, label, "a number", kind.template)
     if value is INVALID or isinstance(value, str) or kind.least is None:
         return value
@@ -148,10 +155,10 @@ def number(reader: Reader, kind: Num, node: Node, label: str) -> Any:
 
 
 def time(reader: Reader, kind: Time, node: Node, label: str) -> Any:
-    """Seconds, whether written as a number or as `90s`."""
+    """Read a time as seconds, whether written as a number or as `90s`."""
     value = seconds(node.text) if type(node) is Text and node.kind == "str" else None
     if value is None:
-        value = _untimed(reader, node, label)
+        value = _time_without_unit(reader, node, label)
     if value is INVALID:
         return value
     if value < 0 or (value == 0 and not kind.zero):
@@ -160,12 +167,12 @@ def time(reader: Reader, kind: Time, node: Node, label: str) -> Any:
         return _too_small(reader, node, label, kind.least, False)
     if value > LONGEST_S:
         message = f"{label} is longer than ten years"
-        return reader.note("LL104", message, node.mark, _TIMES)
+        return reader.report("LL104", message, node.mark, _TIMES)
     return value
 
 
 def seconds(text: str) -> float | None:
-    """The seconds in text like `90s`, `10m`, `2h`, `1h30m`; None if it is no such text."""
+    """Return the seconds in text like `90s`, `10m`, `2h`, `1h30m`; None for other text."""
     if len(text) < 20 and text[:-1].isdigit() and text.isascii() and text[-1] in _SECONDS:
         return int(text[:-1]) * _SECONDS[text[-1]]
     if re.fullmatch(DURATION, text) is None:
@@ -175,8 +182,8 @@ def seconds(text: str) -> float | None:
     return int(total) if total.is_integer() else total
 
 
-def _untimed(reader: Reader, node: Node, label: str) -> Any:
-    """A time that is not written with units: a number of seconds, or a mistake."""
+def _time_without_unit(reader: Reader, node: Node, label: str) -> Any:
+    """Read a time without units: a number of seconds, or a mistake."""
     if not isinstance(node, Text) or node.kind != "str" or notation(node.text):
         return _numeric(reader, node, label, "a time like `90s`", False)
     if "${" in node.text:
@@ -185,10 +192,11 @@ def _untimed(reader: Reader, node: Node, label: str) -> Any:
         help = f"write {node.text}, without quotes, or `{node.text}s`"
     else:
         help = _TIMES
-    return reader.note("LL110", f"{label} is not a time: `{shown(node.text)}`", node.mark, help)
+    return reader.report("LL110", f"{label} is not a time: `{shown(node.text)}`", node.mark, help)
 
 
 def one_of(reader: Reader, kind: OneOf, node: Node, label: str) -> Any:
+    """Read one of the kind's words."""
     plain_scalar = isinstance(node, Text) and node.kind in ("int", "float", "bool")
     value = (
         node.text if isinstance(node, Text) and plain_scalar else text(reader, _STR, node, label)
@@ -196,11 +204,11 @@ def one_of(reader: Reader, kind: OneOf, node: Node, label: str) -> Any:
     if value is INVALID or value in kind.words or value in kind.made:
         return value
     message = f"{label} must be {listed(kind.words)}, not `{shown(value)}`"
-    return reader.note("LL105", message, node.mark, reader.meant(value, kind.words))
+    return reader.report("LL105", message, node.mark, reader.suggest(value, kind.words))
 
 
 def fits(text: str, pattern: str) -> bool:
-    """Does a name fit one of the patterns?  Most are plain words, which need no pattern."""
+    """Return whether a name matches the pattern; plain words are accepted without it."""
     if text.isidentifier() and text.isascii() and len(text) < 100 and text[0] != "_":
         return True
     return re.fullmatch(pattern, text) is not None
@@ -208,7 +216,7 @@ def fits(text: str, pattern: str) -> bool:
 
 def _text_of_name(reader: Reader, node: Node, label: str, pattern: str) -> Any:
     if type(node) is Text and node.kind != "str":
-        return reader.trapped(label, node, pattern)
+        return reader.not_text(label, node, pattern)
     return text(reader, _STR, node, label)
 
 
@@ -217,78 +225,82 @@ def name(reader: Reader, kind: Name, node: Node, label: str) -> Any:
     if value is INVALID or fits(value, kind.pattern):
         return value
     message = f"`{shown(value)}` is not a valid {kind.what} name"
-    return reader.note("LL106", message, node.mark, _NAME_HELP[kind.what])
+    return reader.report("LL106", message, node.mark, _NAME_HELP[kind.what])
 
 
 def target(reader: Reader, kind: Target, node: Node, label: str) -> Any:
-    """A state's name as it is written; whether there is such a state is `check`'s to say."""
+    """Read the name of a target state; `check` reports whether it exists."""
     value = _text_of_name(reader, node, label, STATE_NAME)
     if value is INVALID or not value.startswith("$") or value in kind.special or "${" in value:
         return value
     help = f"name a state, or {listed(kind.special)}" if kind.special else "name a state"
     if value in (CURRENT, AS_ERROR):
-        return reader.note("LL125", f"`{value}` is not allowed in {label}", node.mark, help)
-    help = reader.meant(value, kind.special) or help
-    return reader.note("LL125", f"unknown target `{shown(value)}`", node.mark, help)
+        return reader.report("LL125", f"`{value}` is not allowed in {label}", node.mark, help)
+    help = reader.suggest(value, kind.special) or help
+    return reader.report("LL125", f"unknown target `{shown(value)}`", node.mark, help)
 
 
 def in_project(reader: Reader, kind: InProject, node: Node, label: str) -> Any:
+    """Read a path relative to the project, which must not lead outside it."""
     value = plain_text(reader, _PLAIN, node, label)
     if value is INVALID:
         return value
     if value.startswith(("/", "~")):
         message = f"{label} must be relative to the project, not `{shown(value)}`"
-        return reader.note(
+        return reader.report(
             "LL115", message, node.mark, "write it relative to the project directory"
         )
     if normalise(value).split("/")[0] == "..":
         message = f"{label} is outside the project: `{shown(value)}`"
-        return reader.note("LL115", message, node.mark, "name a path inside the project")
+        return reader.report("LL115", message, node.mark, "name a path inside the project")
     if not kind.globs and any(char in value for char in "*?[]{}"):
         message = f"{label} is a pattern, not a path: `{shown(value)}`"
         help = "name the directory; everything below it is included"
-        return reader.note("LL115", message, node.mark, help)
+        return reader.report("LL115", message, node.mark, help)
     return value
 
 
 def pattern(reader: Reader, kind: Pattern, node: Node, label: str) -> Any:
-    """A line as it may stand in a `.gitignore`, about paths of the project."""
+    """Read a gitignore pattern for paths in the project."""
     value = plain_text(reader, _PLAIN, node, label)
     if value is INVALID:
         return value
     if value.startswith("#") or "\n" in value:
         message = f"{label} is not a gitignore pattern: `{shown(value)}`"
-        return reader.note("LL115", message, node.mark, "write a path or pattern, such as `tests/`")
+        return reader.report(
+            "LL115", message, node.mark, "write a path or pattern, such as `tests/`"
+        )
     if ".." in value.split("/") or value.startswith("~"):
         message = f"{label} is outside the project: `{shown(value)}`"
-        return reader.note("LL115", message, node.mark, "name a path inside the project")
+        return reader.report("LL115", message, node.mark, "name a path inside the project")
     return value
 
 
 def any_scalar(reader: Reader, kind: AnyScalar, node: Node, label: str) -> Any:
+    """Read a number, text, true, false or null."""
     if not isinstance(node, Text) or node.kind in ("broken", "other"):
         return reader.wrong(label, "a number, text, true, false or null", node)
     if node.kind == "null" and not node.text:
-        return reader.note("LL107", f"{label} has no value", node.mark, "write null for null")
+        return reader.report("LL107", f"{label} has no value", node.mark, "write null for null")
     return _finite(reader, node, label)
 
 
 def list_of(reader: Reader, kind: ListOf, node: Node, label: str) -> Any:
-    """The items that could be read; a broken one has been noted."""
+    """Read a list; items that could not be read are left out."""
     if type(node) is not List:
         help = f"write it as a list: [{shown(node.text)}]" if isinstance(node, Text) else None
         return reader.wrong(label, "a list", node, help)
     if len(node.items) < kind.least:
-        return reader.note("LL111", f"{label} is empty", node.mark)
+        return reader.report("LL111", f"{label} is empty", node.mark)
     if len(node.items) > kind.most:
         message = f"{label} has {len(node.items):,} items; at most {kind.most:,} are allowed"
-        return reader.note("LL123", message, node.items[kind.most].mark, "leave some out")
+        return reader.report("LL123", message, node.items[kind.most].mark, "leave some out")
     items = [reader.read(kind.item, item, f"an item of {label}") for item in node.items]
     return [item for item in items if item is not INVALID]
 
 
 def variables(reader: Reader, kind: Variables, node: Node, label: str) -> Any:
-    """Names with plain data; scalars as they stand in the file."""
+    """Read names with plain data; scalars keep the form in which they are written."""
     entries = names(reader, node, label, "a mapping of names and values", "variable")
     if entries is INVALID:
         return INVALID
@@ -306,7 +318,7 @@ def variables(reader: Reader, kind: Variables, node: Node, label: str) -> Any:
 
 
 def environment(reader: Reader, kind: Environment, node: Node, label: str) -> Any:
-    """Names with text; a number or boolean is the text it is written as."""
+    """Read names with text; a number or boolean counts as the text it is written as."""
     entries = names(reader, node, label, "a mapping of names and values", "variable")
     if entries is INVALID:
         return INVALID
@@ -318,33 +330,34 @@ def environment(reader: Reader, kind: Environment, node: Node, label: str) -> An
             found[key.text] = value.text
         elif isinstance(value, Text) and value.kind == "null":
             message = f"`{key.text}` has no value"
-            reader.note("LL107", message, key.mark, 'write "" for an empty one')
+            reader.report("LL107", message, key.mark, 'write "" for an empty one')
         else:
             reader.wrong(f"`{key.text}`", "text", value)
     return found
 
 
 def names(reader: Reader, node: Node, label: str, wants: str, what: str) -> Any:
-    """The entries of a mapping whose keys are the user's names, without those that cannot be."""
+    """Return the entries of a mapping whose keys are valid names, and report the others."""
     if type(node) is not Map:
         return reader.wrong(label, wants, node)
     found: dict[str, Entry] = {}
     for entry in node.entries:
         key = entry.key
         if key.kind != "str":
-            reader.trapped("this name", key, VARIABLE_NAME)
+            reader.not_text("this name", key, VARIABLE_NAME)
         elif not fits(key.text, VARIABLE_NAME):
             message = f"`{shown(key.text)}` is not a valid {what} name"
-            reader.note("LL106", message, key.mark, _NAME_HELP[what])
+            reader.report("LL106", message, key.mark, _NAME_HELP[what])
         elif key.text in found:
             message = f"the key `{key.text}` is given twice"
-            reader.note("LL012", message, key.mark, "keep one of them")
+            reader.report("LL012", message, key.mark, "keep one of them")
         else:
             found[key.text] = entry
     return list(found.values())
 
 
 def _data(reader: Reader, node: Node, label: str) -> Any:
+    """Read plain data: a scalar, a list or a mapping."""
     if isinstance(node, Text):
         return _as_written(reader, node, label)
     texts = [each for each in walk(node) if isinstance(each, Text)]
@@ -353,6 +366,7 @@ def _data(reader: Reader, node: Node, label: str) -> Any:
 
 
 def _plain_data(reader: Reader, node: Text, label: str) -> Any:
+    """Read a scalar as plain data."""
     if node.kind in ("broken", "other"):
         return reader.wrong(label, "plain data", node)
     if "\0" in node.text:
@@ -361,7 +375,7 @@ def _plain_data(reader: Reader, node: Text, label: str) -> Any:
 
 
 def _as_written(reader: Reader, node: Text, label: str) -> Any:
-    """The value if it prints as the author wrote it (`1.10` does not), else the text itself."""
+    """Return the value if it prints as the author wrote it (`1.10` does not), else the text."""
     value = _plain_data(reader, node, label)
     if node.kind == "bool":
         return value if node.text in ("true", "false") else node.text
@@ -371,7 +385,7 @@ def _as_written(reader: Reader, node: Text, label: str) -> Any:
 
 
 def _finite(reader: Reader, node: Text, label: str) -> Any:
-    """The value, unless it is a number that is none."""
+    """Return the value; report a number that is infinite or not a number."""
     if node.kind in ("int", "float") and not isinstance(node.value, str):
         if not math.isfinite(node.value):
             return _not_finite(reader, node, label)
@@ -380,27 +394,30 @@ def _finite(reader: Reader, node: Text, label: str) -> Any:
 
 def _not_finite(reader: Reader, node: Text, label: str) -> Any:
     help = f'if you mean this text, quote it: "{node.text}"' if len(node.text) < 40 else None
-    return reader.note("LL109", f"{label} is not a finite number", node.mark, help)
+    return reader.report("LL109", f"{label} is not a finite number", node.mark, help)
 
 
 def _numeric(reader: Reader, node: Node, label: str, wants: str, template: bool) -> Any:
-    """A finite number, or a template where one may stand."""
+    """Read a finite number, or a template if allowed."""
     if type(node) is not Text:
         return reader.wrong(label, wants, node)
     if node.kind in ("int", "float") and not isinstance(node.value, str):
         if math.isfinite(node.value):
             return node.value
-        return reader.note("LL109", f"{label} is not a finite number", node.mark, _DECIMAL)
+        return reader.report("LL109", f"{label} is not a finite number", node.mark, _DECIMAL)
     if template and node.kind == "str" and "${" in node.text:
         return node.text
     odd = notation(node.text) if not node.quoted else None
     if odd is not None:
         message = f"{label} must be {wants}, but `{shown(node.text)}` is {odd}"
-        return reader.note("LL122", message, node.mark, _DECIMAL if "time" not in wants else _TIMES)
+        return reader.report(
+            "LL122", message, node.mark, _DECIMAL if "time" not in wants else _TIMES
+        )
     return reader.wrong(label, wants, node, _unquote(node))
 
 
 def _unquote(node: Text) -> str | None:
+    """Return the help for a text that was probably meant as a number."""
     if node.kind == "str" and "${" in node.text:
         return "templates are not filled in here; write the number itself"
     if node.kind == "bool" and node.text.lower() not in ("true", "false"):
@@ -410,9 +427,10 @@ def _unquote(node: Text) -> str | None:
 
 
 def _too_small(reader: Reader, node: Node, label: str, least: float, above: bool) -> Any:
+    """Report a number below the minimum."""
     given = f"`{shown(node.text)}`" if isinstance(node, Text) else "this"
     wants = "greater than" if above else "at least"
-    return reader.note("LL104", f"{label} must be {wants} {least:g}, not {given}", node.mark)
+    return reader.report("LL104", f"{label} must be {wants} {least:g}, not {given}", node.mark)
 
 
 _STR = Str()

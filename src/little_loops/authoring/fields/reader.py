@@ -1,11 +1,10 @@
-"""Walk an author's nodes along the table of fields, and collect what is wrong with them.
+"""Read the author's nodes according to the table of fields, and collect all problems.
 
-Nothing stops at the first problem: a value that cannot be read is INVALID, is left out of the
-mapping it stands in, and the walk goes on.  What comes out is plain data with aliases resolved and
-times in seconds.
+Reading never stops at the first problem: a value that cannot be read is INVALID and is left out of
+its mapping. The result is plain data with aliases resolved and times in seconds.
 
-Not here: how a value of one kind is read (`values`, `conditions`, `read_states`), what needs more than
-one state (`check`).
+Not here: how a value of one kind is read (`values`, `conditions`, `read_states`), what needs more
+than one state (`check`).
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ READ: dict[type, Callable[..., Any]] = {
 
 
 class Reader:
-    """Collects problems; one for each document."""
+    """Reads one document and collects its problems."""
 
     kinds: ClassVar[Mapping[type, Callable[..., Any]]] = READ
 
@@ -115,18 +114,18 @@ class Reader:
         self.source = source
         self.problems: list[Problem] = []
         self.spoiled: set[str] = set()
-        """Fields of the mapping being read that were meant to say something but could not."""
+        """Fields of the current mapping that were written, but could not be read."""
         self.states: dict[str, set[str]] = {}
         """The same for each state in which anything is wrong."""
         self._suggested = 0
         self._field: Field | None = None
 
     def read(self, kind: Kind, node: Node, label: str) -> Any:
-        """The value of a node that is to be of this kind, or INVALID."""
+        """Read a node as a value of this kind; return INVALID if that fails."""
         return self.kinds[type(kind)](self, kind, node, label)
 
     def record(self, node: Node, table: Table, where: str) -> Any:
-        """The fields of a mapping by their names, as far as they can be read; or INVALID."""
+        """Read a mapping by its table, and return the fields that could be read; or INVALID."""
         if type(node) is not Map:
             return self.wrong(where, "a mapping of fields", node)
         outer, self.spoiled = self.spoiled, set()
@@ -137,9 +136,9 @@ class Reader:
     def fields(
         self, node: Map, table: Table, where: str, words: Collection[str] | None = ()
     ) -> dict[str, Any]:
-        """As `record`, for who wants to know what of it is `spoiled`.
+        """Like `record`, but leave the names of unreadable fields in `spoiled`.
 
-        `words` may also be written as `on_<word>`; None: which ones there are cannot be said.
+        `words` may also be written as `on_<word>`; None means that they are not known.
         """
         before, outer = len(self.problems), self._field
         given: dict[str, Any] = {}
@@ -159,7 +158,7 @@ class Reader:
             elif field.name in given:
                 self.twice(key, field)
             elif type(value) is Text and value.kind == "null" and type(field.kind) is not AnyScalar:
-                given[field.name] = self.nothing(f"`{key.text}`", entry, field)
+                given[field.name] = self.empty_value(f"`{key.text}`", entry, field)
             else:
                 self._field = field
                 given[field.name] = self.kinds[type(field.kind)](
@@ -167,33 +166,33 @@ class Reader:
                 )
         self._field = outer
         self.missing(node, table, given, where)
-        # What is broken as YAML was reported before, and is no new problem here.
+        # Invalid YAML was reported before, so it adds no problem here.
         broken = any(value is INVALID for value in given.values())
-        return self.sound(given) if broken or len(self.problems) > before else given
+        return self.without_invalid(given) if broken or len(self.problems) > before else given
 
-    def sound(self, given: dict[str, Any]) -> dict[str, Any]:
-        """What could be read of it."""
+    def without_invalid(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields that could be read, and record the others as spoiled."""
         self.spoiled.update(name for name, value in given.items() if value is INVALID)
         return {name: value for name, value in given.items() if value is not INVALID}
 
-    def note(self, code: str, message: str, at: Mark | None, help: str | None = None) -> Any:
-        """Remember a problem; INVALID, for the caller to return."""
+    def report(self, code: str, message: str, at: Mark | None, help: str | None = None) -> Any:
+        """Add a problem. Return INVALID, for the caller to return."""
         if help is None and self._field is not None:
             help = usual(self._field)
         self.problems.append(Problem(code, message, self.source.place(at), help))
         return INVALID
 
     def wrong(self, label: str, wants: str, node: Node, help: str | None = None) -> Any:
-        """Not the type it should be; silent where that has been said already."""
+        """Report a value of the wrong type, unless its YAML was already reported. Return INVALID."""
         if isinstance(node, Text) and node.kind == "broken":
             return INVALID
         if isinstance(node, Text) and node.kind == "null":
-            return self.note("LL107", f"{label} has no value", node.mark, help)
+            return self.report("LL107", f"{label} has no value", node.mark, help)
         found = described(node)
-        return self.note("LL103", f"{label} must be {wants}, not {found}", node.mark, help)
+        return self.report("LL103", f"{label} must be {wants}, not {found}", node.mark, help)
 
-    def trapped(self, label: str, node: Text, pattern: str | None = None) -> Any:
-        """A scalar that YAML takes for something else where text belongs, or such a name."""
+    def not_text(self, label: str, node: Text, pattern: str | None = None) -> Any:
+        """Report a scalar that YAML reads as another type where text or a name is expected."""
         if not node.text or node.mark is None:
             return self.wrong(label, "text", node)
         words = {"bool": str(node.value).lower(), "null": "null"}
@@ -203,17 +202,19 @@ class Reader:
             help = "quote it, and begin it with a letter, because it is a name"
             if values.fits(f"n{node.text}", pattern):
                 help += f': "n{node.text}"'
-        return self.note("LL121", f"YAML reads {label} as {reads}, not as text", node.mark, help)
+        return self.report("LL121", f"YAML reads {label} as {reads}, not as text", node.mark, help)
 
-    def nothing(self, label: str, entry: Entry, field: Field) -> Any:
+    def empty_value(self, label: str, entry: Entry, field: Field) -> Any:
+        """Report a field without a value."""
         example = f", such as `{field.name}: {field.example}`" if field.example else ""
         help = f"write a value{example}, or remove the key"
-        return self.note("LL107", f"{label} has no value", entry.key.mark, help)
+        return self.report("LL107", f"{label} has no value", entry.key.mark, help)
 
     def missing(self, node: Map, table: Table, given: dict[str, Any], where: str) -> None:
+        """Report required fields that are missing."""
         for field in table.fields:
             if field.required and field.name not in given and not self.hidden(field.name):
-                self.note(
+                self.report(
                     "LL101",
                     f"{where} has no `{field.name}`",
                     node.mark,
@@ -221,46 +222,47 @@ class Reader:
                 )
 
     def hidden(self, *names: str) -> bool:
-        """May one of these fields have been meant by something that could not be read?"""
+        """Return whether one of these fields may be among those that could not be read."""
         return ANYTHING in self.spoiled or not self.spoiled.isdisjoint(names)
 
     def twice(self, key: Text, field: Field) -> None:
+        """Report a field that is given twice, by the same name or by an alias."""
         if key.text != field.name or field.aliases:
             names = listed((field.name, *field.aliases)).replace(" or ", " and ")
-            self.note("LL108", f"{names} are the same field", key.mark, "keep one of them")
+            self.report("LL108", f"{names} are the same field", key.mark, "keep one of them")
         else:
             message = f"the key `{shown(key.text)}` is given twice"
-            self.note("LL012", message, key.mark, "keep one of them")
+            self.report("LL012", message, key.mark, "keep one of them")
 
     def unknown(self, key: Text, table: Table, where: str, words: Collection[str]) -> None:
-        """A key that is not in the table: what was meant?"""
+        """Report a key that is not in the table, with the most likely meaning."""
         name = key.text
         if is_command(table) and name in TRANSITIONS:
             help = "the paradigm decides the transitions; to decide them yourself, write `states`"
-            self.note("LL118", f"`{name}` is not allowed in {where}", key.mark, help)
+            self.report("LL118", f"`{name}` is not allowed in {where}", key.mark, help)
             return
         if table is LOOP and name not in STATE.by_name and (paradigm := owner(name)) is not None:
             help = f"remove `states` to have it compiled, or remove `{name}`"
             message = f"`{name}` of paradigm `{paradigm}` cannot be combined with `states`"
-            self.note("LL112", message, key.mark, help)
+            self.report("LL112", message, key.mark, help)
             return
-        self.note(
+        self.report(
             "LL102",
             f"unknown key `{shown(name)}` in {where}",
             key.mark,
-            self._what_else(name, table, words),
+            self._help_for_unknown(name, table, words),
         )
 
-    def meant(self, name: str, names: Iterable[str]) -> str | None:
-        """The help for a word that is not among these, as long as anybody would read it."""
+    def suggest(self, name: str, names: Iterable[str]) -> str | None:
+        """Return the help for an unknown word: the nearest name; None after too many suggestions."""
         self._suggested += 1
         if self._suggested > MOST_SUGGESTIONS:
             return None
         nearest = suggest(name[:LONGEST_NAME], names)
         return f"did you mean `{nearest}`?" if nearest is not None else None
 
-    def _what_else(self, name: str, table: Table, words: Collection[str]) -> str | None:
-        """The help for a key that is not there: a near one, or the place where it belongs."""
+    def _help_for_unknown(self, name: str, table: Table, words: Collection[str]) -> str | None:
+        """Return the help for an unknown key: a similar one, or where it belongs."""
         if self._suggested >= MOST_SUGGESTIONS:
             return None
         if name == "prompt" and "action_type" in table.by_name:
@@ -268,7 +270,7 @@ class Reader:
             return "write `action: …` with `action_type: prompt`"
         usual = OTHER_WORDS.get(name.lower(), "")
         names = [*table.by_name, *(f"on_{word}" for word in words)]
-        if (near := self.meant(usual if usual in names else name, names)) is not None:
+        if (near := self.suggest(usual if usual in names else name, names)) is not None:
             self.spoiled.add(near.split("`")[1])
             return near
         if table is STATE and name.startswith("on_"):
@@ -283,12 +285,12 @@ class Reader:
 
 
 def is_command(table: Table) -> bool:
-    """A mapping that stands for a state, but leaves the transitions to its paradigm."""
+    """Return whether a table is for commands, whose transitions the paradigm decides."""
     return any(table is each for each in COMMANDS.values())
 
 
 def _first_state(node: Map, field: Field) -> str | None:
-    """A state to start in, where `initial` is missing: the first one written."""
+    """Return the first state, as a suggestion for a missing `initial`."""
     states = node.get("states") if field.name == "initial" else None
     if not isinstance(states, Map) or not states.entries:
         return None
@@ -296,7 +298,7 @@ def _first_state(node: Map, field: Field) -> str | None:
 
 
 def usual(field: Field) -> str:
-    """What a field is usually given, as a way out where nothing better is known."""
+    """Return a default help for a field: its example, default or description."""
     if field.example is not None:
         return f"write something like `{field.name}: {field.example}`"
     if field.default is not None:
@@ -308,14 +310,14 @@ _TYPES = {"str": "text", "bool": "a boolean", "int": "a number", "float": "a num
 
 
 def described(node: Node) -> str:
-    """What a node is, for a message."""
+    """Return what a node is, for a message."""
     if isinstance(node, Text):
         return _TYPES.get(node.kind) or f"a value of type `{node.text}`"
     return "a mapping" if isinstance(node, Map) else "a list"
 
 
 def owner(name: str) -> str | None:
-    """The paradigm that has a field of this name for its own."""
+    """Return the paradigm that has a field of this name."""
     for paradigm, own in OWN.items():
         for field in own:
             if name in (field.name, *field.aliases):
@@ -324,7 +326,7 @@ def owner(name: str) -> str | None:
 
 
 def elsewhere(name: str, table: Table) -> str | None:
-    """Another kind of mapping that has a field of this name."""
+    """Return the title of another kind of mapping that has a field of this name."""
     for other in (LOOP, STATE, HOST, RETRY, EVIDENCE, CONSTRAINT, *CONDITIONS.values()):
         if other is not table and name in other.by_name:
             return other.title

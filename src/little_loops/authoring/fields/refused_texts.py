@@ -1,4 +1,4 @@
-"""What may not stand in a text: a NUL character, and templates where nothing is filled in."""
+"""Report what a text must not contain: a NUL character, or templates where they do not work."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ WHERE_TEMPLATES_BELONG = (
     "`source`, `target`, `pattern`, `path` and `tolerance`"
 )
 _NUL = r"\\(?:0|x00|u0000|U00000000)"
-"""The escapes that stand for it in double quotes; the character itself cannot be in a file."""
+"""The escapes for NUL in double quotes; a YAML file cannot contain the character itself."""
 
 
 def no_nul(reader: Reader, node: Text, label: str) -> Any:
-    """INVALID, and a problem, for a text with a NUL: no command, path or variable can hold one."""
+    """Report a text with a NUL character, which no command, path or variable can contain."""
     message = (
         f"{label} contains a NUL character, which is not allowed in commands, paths and variables"
     )
-    return reader.note("LL126", message, _escape_in(reader, node), "remove it")
+    return reader.report("LL126", message, _escape_in(reader, node), "remove it")
 
 
 def no_template(reader: Reader, node: Text) -> Any:
-    """INVALID, and a problem, if there is a template in this text, or half of one; else the text."""
+    """Return the text; if it contains a template or an incomplete one, report that."""
     from little_loops.templates.parse import TemplateError, references  # few texts have a `${`
 
     try:
@@ -40,12 +40,12 @@ def no_template(reader: Reader, node: Text) -> Any:
         spots = Places(reader.source, node).spots(snippet)
         message = f"`{shown(snippet)}` is not filled in here"
         at = spots[0] if spots else node.mark
-        return reader.note("LL406", message, at, WHERE_TEMPLATES_BELONG)
+        return reader.report("LL406", message, at, WHERE_TEMPLATES_BELONG)
     return node.text
 
 
 def _escape_in(reader: Reader, node: Text) -> Mark | None:
-    """Where the escape stands; the text itself if it is not found."""
+    """Return the position of the NUL escape, or of the whole text if it is not found."""
     for number, start, end in Places(reader.source, node).lines():
         if (escape := re.search(_NUL, reader.source.lines[number][start:end])) is not None:
             return Mark(number, start + escape.start(), start + escape.end())

@@ -1,8 +1,8 @@
-"""The format as a JSON Schema, for editors: completion, help under the cursor, red underlines.
+"""The loop format as a JSON Schema, for completion, help and diagnostics in editors.
 
-Made from the table of fields.  It never refuses what the reader accepts; some of what the reader
-refuses (unknown targets, contradictions) no schema can know.  Draft 2020-12, without anything that
-a reader of draft 07 would trip over.
+It is generated from the table of fields. It never rejects what the reader accepts; some of what the
+reader rejects (unknown targets, contradictions) a schema cannot express. It is draft 2020-12, and
+also works with tools that only know draft 07.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ OLD_BOOLEAN: Schema = {
     "type": "string",
     "pattern": "^(?:[yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF)$",
 }
-"""True and false to YAML 1.1 and to us, but text to most editors; a pattern is not offered there."""
+"""Booleans in YAML 1.1 and for us, but text in most editors, which do not suggest patterns."""
 CODE_TEXT: Schema = {"type": "string", "pattern": f"^{CODE_RANGE}$"}
 NOT_BLANK: Schema = {"type": "string", "pattern": r"\S"}
 SCALAR = ["string", "number", "boolean"]
 
 
 def schema() -> Schema:
-    """The whole schema, as plain data."""
+    """Return the whole schema, as plain data."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,
@@ -138,7 +138,7 @@ def test_schema() -> Schema:
 
 
 def _native() -> Schema:
-    """A file with `states` is native, whatever `paradigm` says."""
+    """Return the schema for a file with `states`, whatever its `paradigm`."""
     return {"title": "fsm", **_record(LOOP)}
 
 
@@ -154,7 +154,7 @@ def _paradigm(name: str) -> Schema:
 
 
 def _record(table: Table) -> Schema:
-    """A mapping with the fields of a table, and the user's own `x-` keys."""
+    """Return the schema for a mapping with the fields of a table, and the user's own `x-` keys."""
     properties = {
         name: _ref(_shared(field)) if field in _SHARED else _field(field)
         for field in table.fields
@@ -178,7 +178,10 @@ def _record(table: Table) -> Schema:
 
 
 def _field(field: Field) -> Schema:
-    """One field; what draft 07 would ignore beside a reference is wrapped."""
+    """Return the schema for one field.
+
+    Draft 07 ignores everything beside a `$ref`, so that is wrapped.
+    """
     described: Schema = {"description": _description(field)}
     kind = _kind(field.kind)
     if "$ref" in kind:
@@ -193,7 +196,7 @@ def _description(field: Field) -> str:
 
 
 def _state() -> Schema:
-    """`on_<word>` is for conditions that list words; elsewhere it is a typing mistake."""
+    """Return the schema for a state; `on_<word>` is only allowed if its condition lists words."""
     plain = _record(STATE)
     with_words = {
         **plain,
@@ -210,7 +213,7 @@ def _state() -> Schema:
 
 
 def _conditions() -> Schema:
-    """One kind of condition for each type; without `type` it is an exit code."""
+    """Return the schema for conditions, one alternative per type; `exit_code` needs no `type`."""
     found = []
     for name, table in CONDITIONS.items():
         schema = _record(table)
@@ -301,7 +304,7 @@ def _shared(field: Field) -> str:
     return f"{'loop' if field in COMMON else 'state'}_{field.name}"
 
 
-# Fields that stand in several kinds of mapping, written down once.
+# Fields that occur in several kinds of mapping, defined once.
 _SHARED = (*COMMON, *(field for field in STATE.fields if field not in COMMON))
 _WORD = Name("word", STATE_NAME)
 _KINDS: Mapping[type, Callable[[Any], Schema]] = {

@@ -1,10 +1,10 @@
-"""The table of fields: what may stand where in a loop file.
+"""The table of fields: which fields a loop file can have.
 
-One row per field with its kind of value, its default, help and an example.  The reader, the JSON
-Schema and the reference page are all made from these rows; a field that is not here does not
+There is one row per field, with its kind of value, default, help and example. The reader, the JSON
+Schema and the reference page are all generated from these rows; a field that is not here does not
 exist.
 
-Not here: what kinds of value there are (`kinds`).
+Not here: the kinds of values (`kinds`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ON_RESUME = Target((CURRENT, AS_ERROR))
 ACTION_TYPES = ("shell", "slash", "prompt")
 OPERATORS = OneOf(("eq", "ne", "lt", "le", "gt", "ge"))
 
-# What the loop and a state both say about an action.
+# Settings for actions, allowed in the loop and in a state.
 _ENV = Field("env", Environment(), "environment variables for actions", "{}", "{PYTHONPATH: src}")
 _CWD = Field("cwd", InProject(globs=True), "directory inside the project", "the project", "web")
 _SHELL = Field("shell", OneOf(("sh", "bash")), "the shell that runs shell actions", "sh")
@@ -654,4 +654,4 @@ OTHER_WORDS = {
     "target": "toward",
     "goal_value": "toward",
 }
-"""What people call our fields elsewhere; only ever used to suggest."""
+"""Names for our fields in other tools; only used for suggestions."""

@@ -1,10 +1,10 @@
-"""Put a native document together out of an author's own pieces.
+"""Build a native document from pieces of the author's document.
 
-What all paradigms share: a command becomes a state, and whatever else the author wrote stays as
-it is.  Every piece keeps its mark, so a problem in a compiled state points at the line that was
-written; what a paradigm adds stands where the command stands that made it necessary.
+All paradigms share this: a command becomes a state, and the rest of the document is kept. Every
+piece keeps its position, so a problem in a compiled state points to the author's line; what a
+paradigm adds has the position of the command that made it necessary.
 
-Nothing here fails on an odd shape: the reader has reported it, and the rest is still worth a look.
+Nothing here fails on unexpected input: the reader has reported it, and the rest is still checked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from little_loops.records import NamedTuple
 
 
 class Piece(NamedTuple):
-    """A state to be: its name, its fields, and the author's node it comes from."""
+    """A state to be created: its name, its fields, and the author's node it comes from."""
 
     name: str
     fields: Map
@@ -25,9 +25,9 @@ class Piece(NamedTuple):
 
 
 def document(root: Map, own: Iterable[str], pieces: Sequence[Piece], name: str) -> Map:
-    """The author's document with the paradigm's `own` keys replaced by the machine.
+    """Return the author's document with the paradigm's `own` keys replaced by the machine.
 
-    The first piece is where it starts; `name` is the loop's unless the author gave one.
+    The first piece is the initial state; `name` is used if the author gave none.
     """
     consumed = {*own, "initial", "states"}
     kept = [entry for entry in root.entries if entry.key.text not in consumed]
@@ -42,7 +42,7 @@ def document(root: Map, own: Iterable[str], pieces: Sequence[Piece], name: str) 
 
 
 def step(name: str, command: Node | None, **transitions: str) -> Piece:
-    """A command, as text or as a mapping of state fields, with the ways that lead on from it."""
+    """Return a state for a command, given as text or as a mapping, with these transitions."""
     own = own_fields(command)
     added = mapping(
         [(field, text(target, command)) for field, target in transitions.items()], command
@@ -52,7 +52,7 @@ def step(name: str, command: Node | None, **transitions: str) -> Piece:
 
 
 def chain(names: Sequence[str], commands: Sequence[Node], then: str) -> list[Piece]:
-    """Commands one after the other, the last of them leading on to `then`."""
+    """Return states for commands that run one after the other; the last leads to `then`."""
     return [
         step(name, command, next=after)
         for (name, after), command in zip(pairwise([*names, then]), commands, strict=True)
@@ -60,14 +60,14 @@ def chain(names: Sequence[str], commands: Sequence[Node], then: str) -> list[Pie
 
 
 def finish(name: str, near: Node | None, **transitions: str) -> Piece:
-    """A terminal state, which stands where its reason stands."""
+    """Return a terminal state, with the position of `near`."""
     fields: list[tuple[str, Node]] = [("terminal", true(near))]
     fields += [(field, text(target, near)) for field, target in transitions.items()]
     return Piece(name, mapping(fields, near), near)
 
 
 def own_fields(command: Node | None) -> Map:
-    """What the author said about a command: its state fields."""
+    """Return the state fields that the author wrote for a command."""
     match command:
         case Map():
             return command
@@ -78,7 +78,7 @@ def own_fields(command: Node | None) -> Map:
 
 
 def with_field(piece: Piece, name: str, value: Node) -> Piece:
-    """The piece with one more field; what the author wrote stays."""
+    """Return the piece with one more field, unless the author wrote it."""
     if piece.fields.get(name) is not None:
         return piece
     fields = Map((*piece.fields.entries, _entry(name, value, piece.near)), piece.fields.mark)
@@ -90,7 +90,7 @@ def flag(piece: Piece, name: str) -> Piece:
 
 
 def items(node: Node | None) -> tuple[Node, ...]:
-    """The commands of a list; a single one counts as a list of one."""
+    """Return the commands of a list; a single command counts as a list of one."""
     match node:
         case List():
             return node.items

@@ -1,10 +1,10 @@
 """The short form of a goal: `check` and `fix`, without `paradigm` or `states`.
 
 The checks run in order (`evaluate`, `evaluate_2`, …).  The first that fails leads to `fix`, after
-which all of them run again, so `${prev.*}` in a fix is the check that failed.
+which all of them run again, so `${prev.*}` in a fix is the result of the failed check.
 
 A shell check without a `condition` fails on every exit code from 1 to 125: `make` exits with 2 and
-`cargo` with 101, and a loop that is to fix what they report must not end there as an error.
+`cargo` with 101, and the loop must fix what they report instead of ending with an error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FAILURES = "1-125"
 
 
 def expand(root: Map, stem: str) -> Map:
-    """The native document that `root` stands for."""
+    """Rewrite a document of this form into the native form."""
     checks, fixes = items(root.get("check")), items(root.get("fix"))
     fix_names = list(_names("fix", fixes))
     check_names = list(_names("evaluate", checks))
@@ -51,6 +51,7 @@ def _names(stem: str, commands: Sequence[Node]) -> Iterator[str]:
 
 
 def _check(name: str, command: Node, **transitions: str) -> Piece:
+    """Return the state for a check; a shell check fails on exit codes 1 to 125 by default."""
     piece = flag(step(name, command, **transitions), "check")
     if not _is_shell(piece.fields):
         return piece
@@ -59,6 +60,7 @@ def _check(name: str, command: Node, **transitions: str) -> Piece:
 
 
 def _is_shell(fields: Map) -> bool:
+    """Return whether the state's action is for a shell."""
     action, declared = fields.get("action"), fields.get("action_type")
     kinds: dict[str, ActionType] = {"slash": "slash", "prompt": "prompt"}
     kind = kinds.get(declared.text) if isinstance(declared, Text) else None
@@ -66,5 +68,5 @@ def _is_shell(fields: Map) -> bool:
 
 
 def _paradigm(root: Map) -> Entry:
-    """So that screens call the loop what it is a form of."""
+    """Return the entry `paradigm: goal`, which is displayed for this loop."""
     return Entry(text("paradigm", root), text("goal", root))

@@ -1,7 +1,7 @@
-"""Paradigm `convergence`: drive a number toward a target, and stop where it no longer moves.
+"""Paradigm `convergence`: drive a number towards a target, and stop when it no longer moves.
 
-`measure` takes the number, `apply` tries to better it, and back.  The command and the numbers
-stand in the loop's context, where `--context target=5` can change them for one run.
+`measure` gets the number, `apply` tries to improve it, and so on. The command and the numbers are
+in the loop's context, where `--context target=5` can override them for one run.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from little_loops.authoring.paradigms.assembly import (
 from little_loops.authoring.yaml.nodes import Entry, Map, Node, Text, mapping, text
 
 GIVEN_BY = {"metric_cmd": "check", "target": "toward", "tolerance": "tolerance"}
-"""The variables this paradigm makes, each with the field it takes it from."""
+"""The variables that this paradigm sets, each with the field it comes from."""
 KEYS = ("check", "toward", "using", "tolerance", "patience", "direction", "context")
 
 
 def expand(root: Map, stem: str) -> Map:
-    """The native document that `root` stands for."""
+    """Rewrite a document of this paradigm into the native form."""
     pieces = [
         _measure(root),
         step("apply", root.get("using"), next="measure"),
@@ -35,28 +35,29 @@ def expand(root: Map, stem: str) -> Map:
 
 
 def _measure(root: Map) -> Piece:
+    """Return the state that runs the check."""
     check = root.get("check")
     transitions = {"on_target": "done", "on_progress": "apply", "on_stall": "done"}
-    measure = step("measure", _referring(root, own_fields(check)), **transitions)
+    measure = step("measure", _check_fields(root, own_fields(check)), **transitions)
     measure = with_field(measure, "capture", text("current_value", check))
     return flag(measure, "check")._replace(near=check)
 
 
-def _referring(root: Map, check: Map) -> Map:
-    """The check with its command left to the context, and its condition completed."""
+def _check_fields(root: Map, check: Map) -> Map:
+    """Return the check's fields with `${context.metric_cmd}` as action, and a complete condition."""
     action = check.get("action")
     more = tuple(entry for entry in root.entries if entry.key.text in ("patience", "direction"))
-    others = [_completed(entry, more) for entry in check.entries if entry.key.text != "action"]
+    others = [_with_entries(entry, more) for entry in check.entries if entry.key.text != "action"]
     if more and not any(entry.key.text == "condition" for entry in others):
         others.append(_implied(root, more))
     refers = Entry(text("action", action), text("${context.metric_cmd}", action))
     return Map((refers, *others), check.mark)
 
 
-def _completed(entry: Entry, more: tuple[Entry, ...]) -> Entry:
-    """The author's own condition with `patience` and `direction`.
+def _with_entries(entry: Entry, more: tuple[Entry, ...]) -> Entry:
+    """Return the author's own condition with `patience` and `direction` added.
 
-    One of another type does not know these keys; the reader says so at their place.
+    If its type does not have these keys, the reader reports them at their place.
     """
     if entry.key.text != "condition" or not isinstance(entry.value, Map):
         return entry
@@ -64,7 +65,7 @@ def _completed(entry: Entry, more: tuple[Entry, ...]) -> Entry:
 
 
 def _implied(root: Map, more: tuple[Entry, ...]) -> Entry:
-    """The condition that `on_target` implies, with what was written besides."""
+    """Return the condition that `on_target` implies, with `patience` and `direction`."""
     near, toward = more[0].value, root.get("toward")
     fields: dict[str, Node] = {
         "type": text("convergence", near),
@@ -76,11 +77,11 @@ def _implied(root: Map, more: tuple[Entry, ...]) -> Entry:
 
 
 def _context(root: Map) -> Map:
-    """The paradigm's three values, then the author's own; a name given twice is the reader's."""
+    """Return the paradigm's three variables and the author's own; the reader reports duplicates."""
     toward, tolerance = root.get("toward"), root.get("tolerance")
     check = root.get("check")
     own: dict[str, Node | None] = {
-        "metric_cmd": own_fields(check).get("action") or _unread(check),
+        "metric_cmd": own_fields(check).get("action") or _missing_command(check),
         "target": toward,
         "tolerance": tolerance if tolerance is not None else _zero(toward),
     }
@@ -90,8 +91,8 @@ def _context(root: Map) -> Map:
     return Map((*made, *theirs), root.mark)
 
 
-def _unread(near: Node | None) -> Text:
-    """A command that is not there; the reader has said so."""
+def _missing_command(near: Node | None) -> Text:
+    """Return a placeholder for a missing command, which the reader has reported."""
     return Text("", "broken", None, near.mark if near is not None else None)
 
 

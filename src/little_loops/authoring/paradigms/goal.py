@@ -1,7 +1,7 @@
-"""Paradigm `goal`: what should become true, and the tools that judge it and make it so.
+"""Paradigm `goal`: what should become true, a command that checks it, and commands that fix it.
 
-The first tool judges (`evaluate`); the others run in order when it fails (`fix`, `fix_2`, …) and
-lead back to it.  One tool alone is run again until it passes.
+The first tool is the check (`evaluate`); when it fails, the others run in order (`fix`, `fix_2`, …)
+and lead back to it. A single tool is run again until it passes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_CHARACTERS = 100
 
 
 def expand(root: Map, stem: str) -> Map:
-    """The native document that `root` stands for."""
+    """Rewrite a document of this paradigm into the native form."""
     tools = items(root.get("tools"))
     fixes = [_fix_name(number) for number in range(1, len(tools))]
     judge = tools[0] if tools else None

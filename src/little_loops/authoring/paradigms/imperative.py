@@ -1,7 +1,7 @@
-"""Paradigm `imperative`: do these steps in order, until a condition is met.
+"""Paradigm `imperative`: run these steps in order, until a condition passes.
 
-The condition looks at one of the steps (`source`, default the first); that step is judged later,
-so its own failure does not stop the round (`capture_exit`).
+The condition judges one of the steps (`source`, by default the first). That step is judged later,
+so its own failure does not stop the iteration (`capture_exit`).
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ KEYS = ("steps", "condition")
 
 
 def expand(root: Map, stem: str) -> Map:
-    """The native document that `root` stands for."""
+    """Rewrite a document of this paradigm into the native form."""
     commands = items(root.get("steps"))
     names = [_name(command, number) for number, command in enumerate(commands)]
     steps = chain(names, [_unnamed(command) for command in commands], "evaluate")
     written = root.get("condition")
     source = written.get("source") if isinstance(written, Map) else None
-    judged = _judged(steps, source)
-    pieces = [_kept_for_later(each) if each is judged else each for each in steps]
+    judged = _judged_step(steps, source)
+    pieces = [_judged_later(each) if each is judged else each for each in steps]
     first = names[0] if names else "evaluate"
     pieces += [_evaluate(written, source, first), finish("done", written)]
     return document(root, KEYS, pieces, stem)
 
 
-def _kept_for_later(step: Piece) -> Piece:
+def _judged_later(step: Piece) -> Piece:
+    """Return the step with the fields that leave judging it to `evaluate`."""
     return flag(flag(step, "capture_exit"), "check")
 
 
@@ -36,7 +37,7 @@ def _name(command: Node, number: int) -> str:
 
 
 def _unnamed(command: Node) -> Node:
-    """The step without its name, which is the state's."""
+    """Return the step without its name, which becomes the state's."""
     if not isinstance(command, Map):
         return command
     kept = tuple(entry for entry in command.entries if entry.key.text != "name")
@@ -44,6 +45,7 @@ def _unnamed(command: Node) -> Node:
 
 
 def _evaluate(written: Node | None, source: Node | None, first: str) -> Piece:
+    """Return the state with the condition, which judges the first step by default."""
     condition = written
     if isinstance(written, Map) and source is None:
         default = Entry(text("source", written), text(first, written))
@@ -53,8 +55,8 @@ def _evaluate(written: Node | None, source: Node | None, first: str) -> Piece:
     return Piece("evaluate", mapping(fields, written), written)
 
 
-def _judged(steps: list[Piece], source: Node | None) -> Piece | None:
-    """The step whose result the condition looks at, if it is one of these."""
+def _judged_step(steps: list[Piece], source: Node | None) -> Piece | None:
+    """Return the step whose result the condition judges; None if it is not one of these."""
     if source is None:
         return steps[0] if steps else None
     if not isinstance(source, Text):

@@ -1,11 +1,11 @@
-"""Paradigm `invariants`: constraints that are checked in order and repaired where they fail.
+"""Paradigm `invariants`: constraints that are checked in order, and fixed if they fail.
 
-After a fix the same check runs again; when the last one passes the loop is in `all_valid`.  With
-`recheck: all` every fix leads back to the first check instead, so `all_valid` is only reached by
-one pass over all constraints in which nothing had to be repaired: a later fix that broke an
-earlier constraint is caught, and no state more is needed for it.
+After a fix, the same check runs again; when the last one passes, the loop is in `all_valid`. With
+`recheck: all`, every fix leads back to the first check instead. Then `all_valid` is only reached by
+a pass over all constraints in which nothing was fixed, so a fix that breaks an earlier constraint
+is noticed.
 
-A constraint without a fix ends the run in `violated`, a failure, where it does not hold.
+If a constraint without a fix fails, the run ends in `violated`, a failure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Constraint(NamedTuple):
 
 
 def expand(root: Map, stem: str) -> Map:
-    """The native document that `root` stands for."""
+    """Rewrite a document of this paradigm into the native form."""
     constraints = _constraints(root)
     recheck = root.get("recheck")
     from_the_start = isinstance(recheck, Text) and recheck.text == "all"
@@ -55,6 +55,7 @@ def expand(root: Map, stem: str) -> Map:
 
 
 def _constraints(root: Map) -> list[Constraint]:
+    """Return the constraints that could be read, each with a label for its states."""
     written = [item for item in items(root.get("constraints")) if isinstance(item, Map)]
     labels = state_labels([_name(item) for item in written])
     return [
@@ -64,7 +65,7 @@ def _constraints(root: Map) -> list[Constraint]:
 
 
 def state_labels(names: list[str]) -> list[str]:
-    """The first word of each name where that is unique, else all of it."""
+    """Return the first word of each name if it is unique, else the whole name."""
     words = [re.split(r"[-_\s]", name.strip())[0] for name in names]
     often = Counter(words)
     chosen = [

@@ -1,6 +1,6 @@
-"""Read the native form: the loop's own fields and its states, into an `FSMLoop`.
+"""Read the native form, the loop's own fields and its states, into an `FSMLoop`.
 
-Every paradigm ends here, once it has been rewritten into states.
+Every paradigm is rewritten into states and then read here.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from little_loops.records import NamedTuple
 
 
 class Native(NamedTuple):
-    """The loop as far as it could be read, what could not be, and where its pieces stand.
+    """The loop as far as it could be read, the gaps in it, and the positions of its parts.
 
-    `compiled`: a paradigm made its states.
+    `compiled` says that a paradigm produced its states.
     """
 
     loop: FSMLoop | None
@@ -27,9 +27,9 @@ class Native(NamedTuple):
 
 
 def read(root: Map, reader: Reader, name: str) -> Native:
-    """Read a native document; `name` is the loop's where the document gives none.
+    """Read a native document; `name` is used if the document gives none.
 
-    With gaps the loop is what was left, good for further checks and nothing else.
+    A loop with gaps is incomplete, and only good for further checks.
     """
     given = reader.fields(root, LOOP, "the loop")
     lost = reader.spoiled | {each for each in ("initial", "states") if each not in given}

@@ -1,9 +1,9 @@
 """Paradigm `relay`: one plan, handed to fresh agents until it is implemented.
 
-`prepare` clears the way for a turn and says where the plan is to be taken up, `turn` is the agent,
-`settle` reads the metadata the agent left, commits and decides.  However the turn ended, by an
-error, a timeout or a crash, `settle` looks at what it left: an exit code proves nothing.  Where the
-author wrote a `check`, it decides whether a plan that is reported implemented is.
+`prepare` sets up a turn and determines where to continue the plan, `turn` is the agent, `settle`
+reads the metadata that the agent left, commits and decides. However the turn ended, by an error, a
+timeout or a crash, `settle` reads what it left: an exit code proves nothing. If the author wrote a
+`check`, it decides whether a plan that is reported as implemented really is.
 
 Not here: what these built-in actions do (`relay.turns`), what metadata leads to (`relay.rules`).
 """
@@ -21,9 +21,9 @@ HANDED_OVER = (
     *("resume_phase", "phases_total", "handoff_path", "iteration"),
     *("session_id", "plan_path", "metadata_path"),
 )
-"""What a turn is told: as `key: value` lines for an agent, as `LL_KEY` for a command."""
+"""The values passed to a turn: as `key: value` lines for an agent, as `LL_KEY` for a command."""
 FAILED_CHECK = ("check_output", "check_log")
-"""What a turn is told beside that where the relay has a check."""
+"""The additional values if the relay has a check."""
 LABELS = {
     "prepare": "the preparation of a turn",
     "settle": "the evaluation of the turn",
@@ -40,12 +40,12 @@ WORDS = {
 }
 ENDED = {
     "started_ns": "${captured.prepare.structured.started_ns:-}",
-    # After an interruption `prev` is still `prepare`, and `turn` may never have ended at all.
+    # After an interruption, `prev` is still `prepare`, and `turn` may never have ended.
     "after": "${prev.state}",
     "exit": "${prev.exit_code}",
     "output": "${captured.turn.file:-}",
 }
-"""What `settle` is told of the turn: when it began, and how it ended."""
+"""The inputs of `settle` about the turn: when it started, and how it ended."""
 CONTRACT = (
     "before you end, write one JSON object to the file metadata_path: "
     '{"status": "partial", "requires_user_review": false, "reason": "", "partial_progress": '
@@ -67,9 +67,9 @@ ABOUT_CHECK = (
 
 
 def expand(root: Map, stem: str) -> Map:
-    """The native document that `root` stands for."""
+    """Rewrite a document of this paradigm into the native form."""
     root = _with_default(root, "max_iterations", Text(str(DEFAULT_TURNS), "int", DEFAULT_TURNS))
-    # A relay is there to go on with fresh agents; one that is full in mid-turn is no exception.
+    # A relay continues with fresh agents, also if one runs out of context in the middle of a turn.
     root = _with_default(root, "on_handoff", text("continue", root))
     root = _with_default(root, "metadata", text(_beside(root.get("plan")), root.get("plan")))
     check = root.get("check")
@@ -79,23 +79,25 @@ def expand(root: Map, stem: str) -> Map:
 
 
 def _near(root: Map) -> Node:
-    """Where the states stand that the author did not write."""
+    """Return the node whose position the generated states get."""
     near = root.get("metadata")
     assert near is not None, "it has a default"
     return near
 
 
 def _beside(plan: Node | None) -> str:
+    """Return the default path of the metadata file, in the plan's directory."""
     folder = plan.text.rpartition("/")[0] if isinstance(plan, Text) else ""
     return f"{folder}/{DEFAULT_METADATA}" if folder else DEFAULT_METADATA
 
 
 def _check(command: Node) -> Piece:
-    """What it cannot judge ends the run: only a pass proves something."""
+    """Return the state that confirms a plan; an error ends the run, because only a pass proves it."""
     return flag(step("check", command, on_pass="done", on_fail="prepare"), "check")
 
 
 def _with_default(root: Map, name: str, value: Text) -> Map:
+    """Return the document with a default value for a missing field."""
     if root.get(name) is not None:
         return root
     entry = Entry(text(name, root), value if value.mark else value._replace(mark=root.mark))
@@ -119,6 +121,7 @@ def _settle(root: Map) -> Piece:
 
 
 def _builtin(root: Map, name: str, inputs: dict[str, Node], words: dict[str, str]) -> Piece:
+    """Return a state with a built-in action, its inputs, and a transition for each word."""
     near = _near(root)
     listed = List(tuple(text(word, near) for word in words), near.mark)
     condition = mapping({"type": text("verdict", near), "words": listed}, near)
@@ -134,7 +137,7 @@ def _builtin(root: Map, name: str, inputs: dict[str, Node], words: dict[str, str
 
 
 def _inputs(root: Map) -> dict[str, Node]:
-    """What the actions work with, as the author wrote it; `cwd` is where the agent works."""
+    """Return the inputs of the built-in actions, as the author wrote them; `cwd` is the agent's."""
     agent = root.get("agent")
     own = agent.get("cwd") if isinstance(agent, Map) else None
     written = {name: root.get(name) for name in ("metadata", "plan", "session")}
@@ -158,12 +161,13 @@ def _task_inputs(task: Node | None) -> dict[str, Node]:
 
 
 def _as_template(node: Text) -> Text:
-    """The text as a template that gives it back: `$${` would come out as `${`."""
+    """Escape a text so that it is unchanged when it is filled in as a template."""
     escaped = node.text.replace("$${", "$$${")
     return node if escaped == node.text else node._replace(text=escaped, value=escaped)
 
 
 def _turn(agent: Node | None, has_check: bool) -> Piece:
+    """Return the agent's state, with the values for the turn in its context and environment."""
     timed = isinstance(agent, Map) and "timeout" in agent
     fields = ("next", "on_error", *(["on_timeout"] if timed else []), "on_interrupt")
     transitions = dict.fromkeys(fields, "settle")
@@ -178,7 +182,7 @@ def _turn(agent: Node | None, has_check: bool) -> Piece:
 
 
 def _with_more(piece: Piece, field: str, more: dict[str, str]) -> Piece:
-    """The piece with more in one of its mappings; what the author wrote there comes first."""
+    """Return the piece with more entries in one of its mappings; the author's come first."""
     written = piece.fields.get(field)
     if not isinstance(written, Map | None):
         return piece  # reported by the reader
@@ -194,6 +198,7 @@ def _with_more(piece: Piece, field: str, more: dict[str, str]) -> Piece:
 
 
 def _ends(near: Node | None) -> list[Piece]:
+    """Return the terminal states, which print the report."""
     ends = {
         "done": {"outcome": "success"},
         "review": {"outcome": "review", "next": "prepare"},

@@ -1,7 +1,7 @@
-"""Relays as version one compiled them: their own steps were commands that `ll-loop` runs itself.
+"""Convert relays that version one compiled, whose own steps were `ll-loop` commands.
 
-A run keeps the machine it was started with.  Whether its file has changed since can only be told
-when both machines are written alike.
+A run keeps the machine it was started with. Both machines must have the same form to find out
+whether the loop's file has changed since.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ KEPT = ("metadata", "plan", "session", "cwd")
 
 
 def as_compiled_now(loop: FSMLoop) -> FSMLoop:
-    """The machine that is made now of the file this one was made of."""
+    """Return the machine that the same file would be compiled to now."""
     options = {
         name: _options(state.action)
         for name, state in loop.states.items()
         if state.action is not None and state.action.startswith(COMMAND)
     }
-    # Only `prepare` was told the session; now both are.
+    # Only `prepare` got the session; now both do.
     session = {key: each[key] for each in options.values() for key in each if key == "session"}
     states = {
         name: _state(state, options.get(name), session) for name, state in loop.states.items()
@@ -42,6 +42,7 @@ def as_compiled_now(loop: FSMLoop) -> FSMLoop:
 
 
 def _options(action: str) -> dict[str, str]:
+    """Parse the verb and the options of an `ll-loop relay` command."""
     verb, *words = shlex.split(action)[2:]
     given = (word.removeprefix("--").partition("=") for word in words)
     return {"verb": verb, **{name: value for name, _, value in given}}
@@ -50,6 +51,7 @@ def _options(action: str) -> dict[str, str]:
 def _state(
     state: StateConfig, given: dict[str, str] | None, session: dict[str, str]
 ) -> StateConfig:
+    """Convert one state of version one."""
     if state.action == SHOW_REPORT:
         return _builtin(state, "report")
     if state.context.get("return_metadata") == CONTRACT_V1:

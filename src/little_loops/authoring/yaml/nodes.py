@@ -1,10 +1,9 @@
-"""A YAML document as a tree that remembers where each piece stands.
+"""A YAML document as a tree of nodes that know their positions.
 
-`source` makes it from text, `node_of` from plain data (which stands nowhere), and paradigms make
-new ones out of an author's pieces, so that a problem in a compiled state points at the line the
-author wrote.
+`source` builds it from text, `node_of` from plain data (without positions), and paradigms build new
+trees from an author's nodes, so that a problem in a compiled state points to the author's line.
 
-Not here: YAML itself (`source`), what keys mean (`fields`).
+Not here: YAML itself (`source`), the meaning of keys (`fields`).
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from little_loops.records import NamedTuple
 
 
 class Mark(NamedTuple):
-    """From where to where, counted from 0.
+    """A range in the file, counted from 0.
 
-    `end_column` is a column of `end_line`; without an end line both are of one line.
+    `end_column` is a column of `end_line`; None means the same line.
     """
 
     line: int
@@ -29,12 +28,12 @@ class Mark(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A scalar: its text as written, and what YAML takes it for.
+    """A scalar: its text as written, and its type in YAML.
 
-    `kind` is one of str, int, float, bool, null; `quoted` or block text is always str.  `value`
-    is what it means to us, where that can be said (`yes` is a bool to YAML: value True).  A number
-    in a notation that readers of YAML do not agree on (`0777`, `1_000`) is an int whose value is
-    its text.  Two kinds more: `broken` has been reported already, `other` is no plain data.
+    `kind` is one of str, int, float, bool, null; quoted or block text is always str. `value` is
+    what it means (`yes` is a bool in YAML: value True). A number in a notation that YAML parsers do
+    not agree on (`0777`, `1_000`) is an int whose value is its text. There are two more kinds:
+    `broken` has been reported already, `other` is not plain data.
     """
 
     text: str
@@ -72,19 +71,19 @@ Node = Text | Map | List
 
 
 def text(value: str, near: Node | None = None) -> Text:
-    """A piece of text that stands where `near` stands."""
+    """Return a text with the position of `near`."""
     return Text(value, "str", value, near.mark if near is not None else None, quoted=True)
 
 
 def mapping(pairs: Mapping[str, Node] | Sequence[tuple[str, Node]], near: Node | None) -> Map:
-    """A mapping made by a paradigm; its keys stand where `near` stands."""
+    """Return a mapping whose keys have the position of `near`, for a paradigm."""
     items = pairs.items() if isinstance(pairs, Mapping) else pairs
     mark = near.mark if near is not None else None
     return Map(tuple(Entry(text(key, near), value) for key, value in items), mark)
 
 
 def node_of(data: Any) -> Node:
-    """Plain data (a dict from a program) as nodes without places."""
+    """Convert plain data (a dict from a program) to nodes without positions."""
     match data:
         case Mapping():
             return Map(tuple(Entry(_scalar(key), node_of(item)) for key, item in data.items()))
@@ -97,7 +96,7 @@ def node_of(data: Any) -> Node:
 
 
 def plain(node: Node) -> Any:
-    """Back to plain data."""
+    """Convert a node to plain data."""
     if isinstance(node, Map):
         return {key.text: plain(value) for key, value in node.entries if key.kind != "broken"}
     if isinstance(node, List):
@@ -106,7 +105,7 @@ def plain(node: Node) -> Any:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it, in the order of the text."""
+    """Yield the node and all nodes below it, in the order of the text."""
     yield node
     if isinstance(node, Map):
         for entry in node.entries:
@@ -117,6 +116,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def _scalar(value: Any) -> Text:
+    """Convert a scalar to a node."""
     match value:
         case str():
             return Text(value, "str", value, quoted=True)
@@ -125,7 +125,7 @@ def _scalar(value: Any) -> Text:
         case bool():
             return Text("true" if value else "false", "bool", value)
         case int():
-            # Python refuses to write out a number of more than 4,300 digits.
+            # Python refuses to convert a number of more than 4,300 digits to text.
             small = value.bit_length() < 1024
             return Text(str(value) if small else "∞", "int", value if small else math.inf)
         case float():

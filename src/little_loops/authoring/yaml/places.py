@@ -1,8 +1,8 @@
-"""Where the pieces of a machine stand in the author's file.
+"""Find the position in the author's file for a part of a machine.
 
 A compiled state is made of the author's own nodes, so a path into the machine (`states`, `check`,
-`on_fail`) leads to a mark, and a mark to a place that can be shown.  Nothing is looked up before a
-problem asks for it.
+`on_fail`) leads to a mark, and a mark to a place that can be displayed. Nothing is looked up until
+a problem needs it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ ALIASES = {
     "on_pass": ("on_met",),
     "on_fail": ("on_unmet",),
 }
-"""The other names under which a field may have been written; `fields` holds the same."""
+"""The aliases of fields, the same as in `fields`."""
 
 
 class Source(NamedTuple):
-    """A file and its lines, to make places of marks."""
+    """A file and its lines, to convert marks to places."""
 
     file: str
     lines: Sequence[str]
 
     def place(self, mark: Mark | None) -> Place | None:
+        """Return the place for a mark; None if there is none."""
         if mark is None:
             return None
         line = self.lines[mark.line] if mark.line < len(self.lines) else ""
@@ -47,9 +48,9 @@ class Places(NamedTuple):
     root: Node | None
 
     def at(self, *path: str | int, part: Part = "value") -> Place | None:
-        """The place of what the path leads to, or of the nearest thing around it that exists.
+        """Return the place of the node at the path, or of the nearest existing node above it.
 
-        The last name's key with `part="key"`, else its value.
+        With `part="key"`, the place of its key, else of its value.
         """
         found = self._find(path)
         wanted = found[-1]
@@ -60,13 +61,13 @@ class Places(NamedTuple):
         return self.source.place(wanted_mark)
 
     def has(self, *path: str | int) -> bool:
-        """Is there something at the path, or would `at` have to look around it?"""
+        """Return whether there is a node at the path."""
         return len(self._find(path)) > len(path)
 
     def spots(self, snippet: str, *path: str | int) -> list[Mark]:
-        """Everywhere a piece of the text that the path leads to stands in the file's own lines.
+        """Return all positions of `snippet` in the file's lines of the text at the path.
 
-        Escapes and folding may have changed it there: then some are missing.
+        Some may be missing, because escapes and folding can change the text.
         """
         if not snippet or "\n" in snippet:
             return []
@@ -77,21 +78,21 @@ class Places(NamedTuple):
         ]
 
     def lines(self, *path: str | int) -> Iterator[tuple[int, int, int]]:
-        """The lines of the text that the path leads to, each with its first and last column."""
+        """Yield the lines of the text at the path, each with its first and last column."""
         found = self._find(path)
         mark = found[-1].value.mark
         if len(found) <= len(path) or mark is None:
             return
         lines = self.source.lines
         last = mark.line if mark.end_line is None else mark.end_line
-        # Behind the sign of a block there is nothing but a comment.
+        # After the sign of a block, there can only be a comment.
         sign = lines[mark.line][mark.column : mark.column + 1] if mark.line < len(lines) else ""
         for number in range(mark.line + (sign in _BLOCK), min(last + 1, len(lines))):
             start = mark.column if number == mark.line else 0
             yield number, start, mark.end_column if number == last else len(lines[number])
 
     def _find(self, path: Sequence[str | int]) -> list[Entry]:
-        """The entries along the path, as far as it goes; the document itself is the first."""
+        """Return the entries along the path, as far as it exists; the first is the document itself."""
         document = self.root if self.root is not None else Map(())
         found = [Entry(Text("", "str", "", document.mark), document)]
         for name in path:
@@ -103,7 +104,7 @@ class Places(NamedTuple):
 
 
 def occurrences(snippet: str, text: str, start: int = 0, end: int | None = None) -> list[int]:
-    """Every place where a piece begins in a text."""
+    """Return all positions of `snippet` in a text."""
     found = []
     at = text.find(snippet, start, end)
     while at >= 0:
@@ -113,6 +114,7 @@ def occurrences(snippet: str, text: str, start: int = 0, end: int | None = None)
 
 
 def _child(node: Node, name: str | int) -> Entry | None:
+    """Return the entry with this name or an alias, or the item with this index; None without one."""
     match node:
         case Map():
             by_name = {entry.key.text: entry for entry in reversed(node.entries)}

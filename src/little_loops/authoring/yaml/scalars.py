@@ -1,8 +1,8 @@
-"""What a plain scalar is taken for: text, number, boolean or nothing.
+"""Determine the type of a plain scalar: text, number, boolean or null.
 
-YAML 1.1 and 1.2 read some notations differently (`yes`, `0777`, `12:30:45`).  Where they would
-surprise the author, the kind says what YAML 1.1 makes of it, so that the reader can name the trap;
-where only one of them sees more than text (dates, base 60), text it is.
+YAML 1.1 and 1.2 read some notations differently (`yes`, `0777`, `12:30:45`). If that would surprise
+the author, the kind is that of YAML 1.1, so that the reader can explain it; notations that only one
+of them recognises (dates, base 60) are text.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ WORDS: dict[str, tuple[str, Any]] = {
 }
 _MAY_BE_A_NUMBER = frozenset("0123456789+-.")
 _OF_NUMBERS = "0123456789+-._xXoObBaAcCdDeEfF"
-# Compiled when a scalar first asks for it; a file of words and plain numbers never does.
+# Compiled on first use; a file of words and plain numbers never needs them.
 _INT = r"[-+]?(?:0|[1-9][0-9]*)"
 _FLOAT = r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?"
 _ODD = r"[-+]?(?:0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+|0[0-9_]+|[0-9][0-9_]*_[0-9_]*(?:\.[0-9_]*)?)"
-_MOST_DIGITS = 300  # beyond this no float can hold it, and Python grows slow
+_MOST_DIGITS = 300  # too large for any float, and slow in Python
 
 
 def resolve(text: str) -> tuple[str, Any]:
-    """The kind of a plain scalar and what it means."""
+    """Return the kind and the value of a plain scalar."""
     return WORDS.get(text) or other_than_words(text)
 
 
 def other_than_words(text: str) -> tuple[str, Any]:
-    """As `resolve`, for what is none of the words that mean a boolean or nothing."""
+    """Like `resolve`, for scalars that are not one of `WORDS`."""
     if text[0] not in _MAY_BE_A_NUMBER or text.strip(_OF_NUMBERS):
         return "str", text
     if re.fullmatch(_INT, text):
@@ -60,14 +60,14 @@ def other_than_words(text: str) -> tuple[str, Any]:
 
 
 def notation(text: str) -> str | None:
-    """What a scalar that is no plain decimal number is, if YAML 1.1 takes it for something else."""
+    """Return the name of a notation that YAML 1.1 reads as something unexpected; None for others."""
     for pattern, name in _NOTATIONS.items():
         if re.fullmatch(pattern, text):
             return name
     return None
 
 
-# Only looked at for an error, so compiled then.
+# Only needed for an error, so compiled then.
 _NOTATIONS = {
     r"[-+]?0x[0-9a-fA-F_]+": "hexadecimal notation",
     r"[-+]?0b[01_]+": "binary notation",

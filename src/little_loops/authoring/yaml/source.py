@@ -1,11 +1,11 @@
-"""YAML text to nodes that know where they stand.
+"""Parse YAML text into nodes that know their positions.
 
-The parser's events become nodes one by one, so the limits hold before anything is built: bytes,
-nodes, levels.  Whatever YAML can do beyond plain data (tags, anchors, aliases, merge keys, several
-documents) is refused here, with the place, and the rest of the file is still read.
+The parser's events become nodes one by one, so the limits on bytes, nodes and levels apply before
+anything is built. Everything beyond plain data (tags, anchors, aliases, merge keys, several
+documents) is rejected here with its place, and the rest of the file is still read.
 
-Not here: what a plain scalar means (`scalars`), the parser's complaints in our words (`syntax`),
-what keys are for (`fields`).  Nothing else imports yaml.
+Not here: what a plain scalar means (`scalars`), explaining the parser's errors (`syntax`), what
+keys are for (`fields`). Nothing else imports yaml.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _BROKEN = Text("", "broken", None)
 _TEXT_ONLY = {Text}
 _QUOTE = "if you mean text, quote it"
 _text_of = itemgetter(0)
-_new = tuple.__new__  # half the price of a NamedTuple's own constructor
+_new = tuple.__new__  # twice as fast as a NamedTuple's constructor
 
 
 class Document(NamedTuple):
-    """What a file says, or None where it cannot be read; its problems; its lines."""
+    """The content of a file, or None if it cannot be read; its problems; its lines."""
 
     root: Node | None
     problems: tuple[Problem, ...]
@@ -56,7 +56,7 @@ class Document(NamedTuple):
 
 
 class PureParser(Reader, Scanner, Parser):
-    """PyYAML's own parser, for where the one in C was not built."""
+    """PyYAML's pure Python parser, for systems without the one in C."""
 
     def __init__(self, text: str) -> None:
         Reader.__init__(self, text)
@@ -74,7 +74,7 @@ except ImportError:  # pragma: no cover - every wheel has it
 
 
 def parse(text: str | bytes, file: str, parser: Any = FASTEST) -> Document:
-    """Read a YAML text; whatever is wrong with it is told, never raised."""
+    """Parse a YAML text; problems are returned, never raised."""
     decoded = _decoded(text, file)
     if isinstance(decoded, Problem):
         return Document(None, (decoded,), Source(file, ()))
@@ -97,6 +97,7 @@ def parse(text: str | bytes, file: str, parser: Any = FASTEST) -> Document:
 
 
 def _decoded(text: str | bytes, file: str) -> str | Problem:
+    """Decode a text; return a problem if it is too large or not UTF-8."""
     size = len(text) if isinstance(text, bytes) else len(text.encode(errors="replace"))
     if size > MOST_BYTES:
         return Problem(
@@ -124,6 +125,7 @@ def _decoded(text: str | bytes, file: str) -> str | Problem:
 
 
 def _unreadable(text: str, source: Source) -> Problem | None:
+    """Return a problem for the first character that YAML does not allow; None if there is none."""
     if text.isascii() and not text.encode().translate(None, _PLAIN_BYTES):
         return None
     bad = [char for char in set(text) if not _allowed(char)]
@@ -148,15 +150,15 @@ def _allowed(char: str) -> bool:
 
 
 class _Refused(Exception):
-    """The rest of the file is not worth reading; the problem has been noted."""
+    """The rest of the file is not read; the problem has been reported."""
 
 
 _Opened = tuple[list[Node], bool, Any, Any]
-"""A mapping or list whose end has not come yet: its nodes, is it a mapping, its start, its style."""
+"""An open mapping or list: its nodes, whether it is a mapping, its start, its style."""
 
 
 class _Tree:
-    """Builds the nodes out of the parser's events."""
+    """Builds nodes from the parser's events."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -164,12 +166,12 @@ class _Tree:
         self.top: list[Node] = []
         self.nodes = self.top
         self.opened: list[_Opened] = []
-        self.ended: list[Node] = []  # where nodes go once there is nothing more to read
+        self.ended: list[Node] = []  # receives nodes after the end of the document
 
     def build(self, parser: Any) -> Node | None:
-        """The root of the first document; None for an empty file.
+        """Return the root of the first document; None for an empty file.
 
-        Scalars are most of a file: they are made in place, without the detour of a call.
+        Most events are scalars, which are handled inline, because calls are expensive.
         """
         count = 0
         nodes = self.nodes
@@ -187,8 +189,8 @@ class _Tree:
                     kind, value = WORDS.get(text) or other_than_words(text)
                     nodes.append(_new(Text, (text, kind, value, mark, False)))
                 if event.tag is not None or event.anchor is not None:
-                    self.decorated(event)
-                    if event.tag is not None:  # what it would have been is anyone's guess
+                    self.report_decoration(event)
+                    if event.tag is not None:  # its value is not known
                         nodes[-1] = _BROKEN._replace(mark=mark)
                 count += 1
             else:
@@ -200,7 +202,7 @@ class _Tree:
                 self.too_many(event)
 
     def structure(self, event: Any) -> int:
-        """Take in what is no scalar; how many nodes it is."""
+        """Handle an event that is not a scalar. Return the number of nodes it adds."""
         match event:
             case MappingEndEvent() | SequenceEndEvent():
                 node = self.close(event.end_mark)
@@ -222,21 +224,23 @@ class _Tree:
         return 1
 
     def open(self, event: Any) -> None:
+        """Start a mapping or list."""
         start = event.start_mark
         if len(self.opened) >= MOST_LEVELS:
             mark = Mark(start.line, start.column, start.column + 1)
             self.refuse("LL006", f"more than {MOST_LEVELS} levels deep", mark, "flatten it")
         if event.tag is not None or event.anchor is not None:
-            self.decorated(event)
+            self.report_decoration(event)
         self.nodes = []
         self.opened.append((self.nodes, type(event) is MappingStartEvent, start, event.flow_style))
 
     def close(self, end: Any) -> Node:
+        """Finish a mapping or list and return it."""
         nodes, is_map, start, flow = self.opened.pop()
         if flow:
             mark = Mark(start.line, start.column, end.column, end.line)
         else:
-            # A block has no end of its own on its first line: its first piece is shown.
+            # A block has no end on its first line, so its first node is displayed.
             first = nodes[0].mark if nodes else None
             last = first.end_column if first and first.end_line == start.line else 0
             mark = Mark(start.line, start.column, max(last, start.column + 1), start.line)
@@ -246,23 +250,23 @@ class _Tree:
         names = set(map(_text_of, keys))
         if len(names) == len(keys) and "<<" not in names and set(map(type, keys)) <= _TEXT_ONLY:
             return Map(tuple(map(_new, repeat(Entry), zip(keys, values, strict=True))), mark)
-        return Map(tuple(self.sound(keys, values)), mark)
+        return Map(tuple(self.valid_entries(keys, values)), mark)
 
-    def sound(self, keys: list[Node], values: list[Node]) -> list[Entry]:
-        """The entries that can be kept, where something is wrong with the keys.
+    def valid_entries(self, keys: list[Node], values: list[Node]) -> list[Entry]:
+        """Return the entries of a mapping with invalid or duplicate keys, and report those.
 
-        What stood under a key that cannot be one is left as a gap: a broken key.
+        An entry whose key is invalid becomes a gap: a broken key.
         """
         kept: dict[str, Entry] = {}
         lost: list[Entry] = []
         for key, value in zip(keys, values, strict=True):
             if not isinstance(key, Text):
-                self.note(
+                self.report(
                     "LL011", "a key must be a string, not a list or a mapping", key.mark, _QUOTE
                 )
                 lost.append(Entry(_BROKEN._replace(mark=key.mark), _BROKEN))
             elif key.text == "<<" and not key.quoted:
-                self.note(
+                self.report(
                     "LL010",
                     "merge keys (`<<`) are not allowed",
                     key.mark,
@@ -272,7 +276,7 @@ class _Tree:
             elif key.kind != "broken" and key.text in kept:
                 first = kept[key.text].key.mark
                 where = f"line {first.line + 1}, column {first.column + 1}" if first else "above"
-                self.note(
+                self.report(
                     "LL012",
                     f"the key `{shown(key.text)}` is given twice",
                     key.mark,
@@ -285,8 +289,9 @@ class _Tree:
         return [*kept.values(), *lost]
 
     def alias(self, event: Any) -> Text:
+        """Report an alias, and return a broken node."""
         mark = _mark(event)
-        self.note(
+        self.report(
             "LL008",
             f"aliases are not allowed: `*{shown(event.anchor)}`",
             mark,
@@ -294,12 +299,12 @@ class _Tree:
         )
         return _BROKEN._replace(mark=mark)
 
-    def decorated(self, event: Any) -> None:
-        """An anchor or a tag in front of a node; a text may also have been meant."""
+    def report_decoration(self, event: Any) -> None:
+        """Report an anchor or a tag in front of a node."""
         mark = self._first_word(event)
         word = shown(self.source.lines[mark.line][mark.column : mark.end_column])
         code, what = ("LL009", "tags") if event.anchor is None else ("LL008", "anchors")
-        self.note(
+        self.report(
             code,
             f"{what} are not allowed: `{word}`",
             mark,
@@ -307,9 +312,9 @@ class _Tree:
         )
 
     def begin(self, event: Any) -> None:
-        """A document begins, perhaps one too many."""
+        """Start a document; report it if it is the second one."""
         if self.top:
-            self.note(
+            self.report(
                 "LL007",
                 "a second document begins here; a loop file holds only one",
                 _mark(event),
@@ -317,20 +322,25 @@ class _Tree:
             )
             self.nodes = self.ended
         elif event.tags:
-            self.note("LL009", "tags are not allowed: `%TAG`", self._first_word(event), "remove it")
+            self.report(
+                "LL009", "tags are not allowed: `%TAG`", self._first_word(event), "remove it"
+            )
 
     def too_many(self, event: Any) -> None:
+        """Report that the file has too many nodes, and stop reading."""
         message = f"more than {MOST_NODES:,} nodes (keys, values, items) in one file"
         self.refuse("LL005", message, _mark(event), "move data to files that actions read")
 
-    def note(self, code: str, message: str, mark: Mark | None, help: str | None = None) -> None:
+    def report(self, code: str, message: str, mark: Mark | None, help: str | None = None) -> None:
         self.problems.append(Problem(code, message, self.source.place(mark), help))
 
     def refuse(self, code: str, message: str, mark: Mark, help: str) -> None:
-        self.note(code, message, mark, help)
+        """Report a problem and stop reading."""
+        self.report(code, message, mark, help)
         raise _Refused
 
     def _first_word(self, event: Any) -> Mark:
+        """Return the position of the word at the start of an event."""
         start = event.start_mark
         line = self.source.lines[start.line]
         words = line[start.column :].split(None, 1)

@@ -1,8 +1,8 @@
-"""The YAML parser's complaints in our words, pointing at what the author wrote.
+"""Explain the YAML parser's errors, pointing at what the author wrote.
 
-The parser says where it gave up ("did not find expected key"); people want to know what they did.
-Each rule below looks at the complaint and the lines around it; the first that knows the mistake
-answers.  The words of both of PyYAML's parsers are understood.
+The parser says where it gave up ("did not find expected key"), but people want to know what they
+did wrong. Each rule below examines the error and the lines around it; the first that recognises the
+mistake explains it. The messages of both of PyYAML's parsers are understood.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _QUOTED = re.compile(
 
 
 class Complaint(NamedTuple):
-    """What the parser said: about what it was busy with, and where it gave up."""
+    """The parser's error: what it was parsing, and where it gave up."""
 
     context: str
     began: Mark
@@ -44,7 +44,7 @@ class Finding(NamedTuple):
 
 
 def explain(error: Any, source: Source) -> Problem:
-    """The problem behind an exception of the YAML parser."""
+    """Return the problem for an exception of the YAML parser."""
     at = _mark(getattr(error, "problem_mark", None)) or Mark(0, 0, 1)
     began = _mark(getattr(error, "context_mark", None)) or at
     problem = getattr(error, "problem", None) or str(error)
@@ -61,49 +61,55 @@ def explain(error: Any, source: Source) -> Problem:
 _LOOK_AROUND = "look at this line and the one before: indentation, quotes, brackets, colons"
 
 
-def _tab(said: Complaint) -> Finding | None:
-    line = said.line(said.at)
-    if line[said.at.column : said.at.column + 1] != "\t" or line[: said.at.column].strip():
+def _tab(complaint: Complaint) -> Finding | None:
+    """Recognise a tab in the indentation."""
+    line = complaint.line(complaint.at)
+    if (
+        line[complaint.at.column : complaint.at.column + 1] != "\t"
+        or line[: complaint.at.column].strip()
+    ):
         return None
     blanks = len(line) - len(line.lstrip())
     return Finding(
         "LL021",
         "YAML does not allow tabs for indentation",
-        Mark(said.at.line, said.at.column, blanks),
+        Mark(complaint.at.line, complaint.at.column, blanks),
         "indent with spaces",
     )
 
 
-def _unclosed_quote(said: Complaint) -> Finding | None:
-    ended = "end of stream" in said.problem or "unexpected document" in said.problem
-    if "quoted scalar" not in said.context or not ended:
+def _unclosed_quote(complaint: Complaint) -> Finding | None:
+    """Recognise a quote that is never closed."""
+    ended = "end of stream" in complaint.problem or "unexpected document" in complaint.problem
+    if "quoted scalar" not in complaint.context or not ended:
         return None
-    quote = said.line(said.began)[said.began.column : said.began.column + 1]
+    quote = complaint.line(complaint.began)[complaint.began.column : complaint.began.column + 1]
     return Finding(
         "LL022",
         "this quote is never closed",
-        _to_end(said, said.began),
+        _to_end(complaint, complaint.began),
         f"add a {quote} at the end of the text",
     )
 
 
-def _escape(said: Complaint) -> Finding | None:
-    if "quoted scalar" not in said.context:
+def _escape(complaint: Complaint) -> Finding | None:
+    """Recognise an invalid escape in double quotes."""
+    if "quoted scalar" not in complaint.context:
         return None
-    line = said.line(said.at)
-    column = max(0, line.rfind("\\", 0, said.at.column + 1))
+    line = complaint.line(complaint.at)
+    column = max(0, line.rfind("\\", 0, complaint.at.column + 1))
     return Finding(
         "LL028",
         f"`{shown(line[column : column + 2])}` is not a YAML escape sequence",
-        Mark(said.at.line, column, column + 2),
+        Mark(complaint.at.line, column, column + 2),
         "in double quotes write \\\\ for a backslash, or use single quotes",
     )
 
 
-def _template_in_brackets(said: Complaint) -> Finding | None:
-    """`{action: ${context.x}}`: to YAML the second brace begins a mapping."""
-    line, at = said.line(said.at), said.at.column
-    if "flow" not in said.context or line[max(0, at - 1) : at + 1] != "${":
+def _template_in_brackets(complaint: Complaint) -> Finding | None:
+    """Recognise `{action: ${context.x}}`, where the second brace starts a mapping in YAML."""
+    line, at = complaint.line(complaint.at), complaint.at.column
+    if "flow" not in complaint.context or line[max(0, at - 1) : at + 1] != "${":
         return None
     before = re.match(r"(?:.*(?:[\[{,]|:[ \t]))?[ \t]*", line[: at - 1])
     assert before is not None, "every part of the pattern is optional"
@@ -112,13 +118,13 @@ def _template_in_brackets(said: Complaint) -> Finding | None:
     return Finding(
         "LL030",
         "inside brackets and braces, text with `${` must be quoted",
-        Mark(said.at.line, start, end),
+        Mark(complaint.at.line, start, end),
         f"quote it: {quoted(line[start:end])}",
     )
 
 
 def _end_of_item(line: str, at: int) -> int:
-    """Where the item ends that has this brace in it."""
+    """Return where the item that contains this brace ends."""
     depth = 0
     for column in range(at, len(line)):
         depth += (line[column] in "{[") - (line[column] in "}]")
@@ -127,40 +133,43 @@ def _end_of_item(line: str, at: int) -> int:
     return len(line.rstrip())
 
 
-def _unclosed_bracket(said: Complaint) -> Finding | None:
-    if "flow sequence" not in said.context and "flow mapping" not in said.context:
+def _unclosed_bracket(complaint: Complaint) -> Finding | None:
+    """Recognise a bracket or brace that is never closed."""
+    if "flow sequence" not in complaint.context and "flow mapping" not in complaint.context:
         return None
-    bracket, end = ("[", "]") if "sequence" in said.context else ("{", "}")
+    bracket, end = ("[", "]") if "sequence" in complaint.context else ("{", "}")
     return Finding(
         "LL023",
         f"this `{bracket}` is not closed",
-        said.began,
+        complaint.began,
         f"close it with `{end}`, and separate the items with commas",
     )
 
 
-def _colon_in_value(said: Complaint) -> Finding | None:
-    if "mapping values are not allowed" not in said.problem:
+def _colon_in_value(complaint: Complaint) -> Finding | None:
+    """Recognise an unquoted value that contains a colon, or a line indented too far."""
+    if "mapping values are not allowed" not in complaint.problem:
         return None
-    line = said.line(said.at)
+    line = complaint.line(complaint.at)
     key = _KEY.match(line)
-    if key is not None and key.end() <= said.at.column:
-        mark = Mark(said.at.line, key.end() + _blanks(line[key.end() :]), len(line.rstrip()))
+    if key is not None and key.end() <= complaint.at.column:
+        mark = Mark(complaint.at.line, key.end() + _blanks(line[key.end() :]), len(line.rstrip()))
         return Finding(
             "LL024",
             "a value that contains `: ` must be quoted",
             mark,
             f"quote it: {quoted(line[mark.column : mark.end_column])}",
         )
-    return _indented_too_far(said, line)
+    return _indented_too_far(complaint, line)
 
 
-def _indented_too_far(said: Complaint, line: str) -> Finding:
-    above = _line_above(said)
-    text = said.line(above).strip()
+def _indented_too_far(complaint: Complaint, line: str) -> Finding:
+    """Return the finding for a line that is indented too far, or follows a key without a colon."""
+    above = _line_above(complaint)
+    text = complaint.line(above).strip()
     if text and _KEY.match(text) is None and not text.startswith("- "):
-        return _without_colon(said, above)
-    mark = Mark(said.at.line, _blanks(line), said.at.column)
+        return _without_colon(complaint, above)
+    mark = Mark(complaint.at.line, _blanks(line), complaint.at.column)
     return Finding(
         "LL025",
         "this line is indented too far",
@@ -169,12 +178,14 @@ def _indented_too_far(said: Complaint, line: str) -> Finding:
     )
 
 
-def _missing_colon(said: Complaint) -> Finding | None:
-    return _without_colon(said, said.began) if "simple key" in said.context else None
+def _missing_colon(complaint: Complaint) -> Finding | None:
+    """Recognise a key without a colon."""
+    return _without_colon(complaint, complaint.began) if "simple key" in complaint.context else None
 
 
-def _without_colon(said: Complaint, mark: Mark) -> Finding:
-    line = said.line(mark)
+def _without_colon(complaint: Complaint, mark: Mark) -> Finding:
+    """Return the finding for a key without a colon."""
+    line = complaint.line(mark)
     word = line.strip().split(":")[0].split(" ")[0]
     return Finding(
         "LL026",
@@ -184,45 +195,53 @@ def _without_colon(said: Complaint, mark: Mark) -> Finding:
     )
 
 
-def _first_character(said: Complaint) -> Finding | None:
-    starts = "cannot start any token" in said.problem
-    if not starts and "scanning an alias" not in said.context and "an anchor" not in said.context:
+def _first_character(complaint: Complaint) -> Finding | None:
+    """Recognise unquoted text that begins with a special character."""
+    starts = "cannot start any token" in complaint.problem
+    if (
+        not starts
+        and "scanning an alias" not in complaint.context
+        and "an anchor" not in complaint.context
+    ):
         return None
-    mark = said.at if starts else said.began
-    text = said.line(mark)[mark.column :].rstrip()
+    mark = complaint.at if starts else complaint.began
+    text = complaint.line(mark)[mark.column :].rstrip()
     sign = "a backtick" if text.startswith("`") else f"`{shown(text[:1])}`"
     return Finding(
         "LL027",
         f"text that begins with {sign} must be quoted",
-        _to_end(said, mark),
+        _to_end(complaint, mark),
         f"quote it: {quoted(text)}",
     )
 
 
-def _block_header(said: Complaint) -> Finding | None:
-    if "block scalar" not in said.context:
+def _block_header(complaint: Complaint) -> Finding | None:
+    """Recognise text after `|` or `>`."""
+    if "block scalar" not in complaint.context:
         return None
     return Finding(
         "LL029",
         "unexpected text after `|` or `>`",
-        _to_end(said, said.began),
+        _to_end(complaint, complaint.began),
         "begin the text on the next line, or quote all of it",
     )
 
 
-def _list_beside_key(said: Complaint) -> Finding | None:
-    if "sequence entries are not allowed" not in said.problem:
+def _list_beside_key(complaint: Complaint) -> Finding | None:
+    """Recognise a list that starts on the line of its key."""
+    if "sequence entries are not allowed" not in complaint.problem:
         return None
     return Finding(
         "LL025",
         "a list cannot begin on the same line as its key",
-        said.at,
+        complaint.at,
         "begin it on the next line, or write `[a, b]`",
     )
 
 
-def _after_quote(said: Complaint) -> Finding | None:
-    line, column = said.line(said.at), said.at.column
+def _after_quote(complaint: Complaint) -> Finding | None:
+    """Recognise text after a closing quote."""
+    line, column = complaint.line(complaint.at), complaint.at.column
     quotes = (found.span(1) for found in _QUOTED.finditer(line) if found.end() >= column)
     start, _ = next(quotes, (column, column))
     if start >= column:
@@ -230,37 +249,43 @@ def _after_quote(said: Complaint) -> Finding | None:
     return Finding(
         "LL029",
         "unexpected text after the closing quote",
-        Mark(said.at.line, start, len(line.rstrip())),
+        Mark(complaint.at.line, start, len(line.rstrip())),
         "put the whole text in quotes; inside '…' a quote is written ''",
     )
 
 
-def _misplaced(said: Complaint) -> Finding | None:
-    """A line that fits no level: a dedent to nowhere, a list item among keys or the reverse."""
+def _misplaced(complaint: Complaint) -> Finding | None:
+    """Recognise an indentation that matches no level, or a mix of list items and keys."""
     wanted = ("expected key", "block end", "'-' indicator", "document start")
-    if not any(each in said.problem for each in wanted):
+    if not any(each in complaint.problem for each in wanted):
         return None
-    line = said.line(said.at)
+    line = complaint.line(complaint.at)
     return Finding(
         "LL025",
         "the indentation of this line does not match any line above",
-        Mark(said.at.line, said.at.column, max(len(line.rstrip()), said.at.column + 1)),
+        Mark(
+            complaint.at.line, complaint.at.column, max(len(line.rstrip()), complaint.at.column + 1)
+        ),
         "give it the same indentation as its neighbours; keys and `- ` items do not mix",
     )
 
 
-def _no_value(said: Complaint) -> Finding | None:
-    if "node content" not in said.problem:
+def _no_value(complaint: Complaint) -> Finding | None:
+    """Recognise a character that is not a value."""
+    if "node content" not in complaint.problem:
         return None
-    sign = said.line(said.at)[said.at.column : said.at.column + 1]
+    sign = complaint.line(complaint.at)[complaint.at.column : complaint.at.column + 1]
     if not sign:
         return None
-    return Finding("LL020", f"`{shown(sign)}` is not a value", said.at, "remove it, or quote it")
+    return Finding(
+        "LL020", f"`{shown(sign)}` is not a value", complaint.at, "remove it, or quote it"
+    )
 
 
-def _directive(said: Complaint) -> Finding | None:
-    line = said.line(Mark(0, 0, 1))
-    about = "directive" in said.context or "document" in said.problem
+def _directive(complaint: Complaint) -> Finding | None:
+    """Recognise a line that begins with `%`."""
+    line = complaint.line(Mark(0, 0, 1))
+    about = "directive" in complaint.context or "document" in complaint.problem
     if not line.startswith("%") or not about:
         return None
     return Finding(
@@ -293,23 +318,24 @@ def _mark(mark: Any) -> Mark | None:
     return None if mark is None else Mark(mark.line, mark.column, mark.column + 1)
 
 
-def _to_end(said: Complaint, mark: Mark) -> Mark:
-    return Mark(mark.line, mark.column, max(len(said.line(mark).rstrip()), mark.column + 1))
+def _to_end(complaint: Complaint, mark: Mark) -> Mark:
+    """Return the range from a mark to the end of its line."""
+    return Mark(mark.line, mark.column, max(len(complaint.line(mark).rstrip()), mark.column + 1))
 
 
 def _blanks(text: str) -> int:
     return len(text) - len(text.lstrip())
 
 
-def _line_above(said: Complaint) -> Mark:
-    """The next line above that says something, or this one."""
-    above = range(said.at.line - 1, -1, -1)
-    said_something = (n for n in above if said.source.lines[n].split("#")[0].strip())
-    return Mark(next(said_something, said.at.line), 0, 1)
+def _line_above(complaint: Complaint) -> Mark:
+    """Return the nearest line above with text in it, or the current line."""
+    above = range(complaint.at.line - 1, -1, -1)
+    lines_with_text = (n for n in above if complaint.source.lines[n].split("#")[0].strip())
+    return Mark(next(lines_with_text, complaint.at.line), 0, 1)
 
 
 def _inside(mark: Mark, source: Source) -> Mark:
-    """The end of the file has no line of its own: its last line is shown."""
+    """Return the mark, or the end of the last line if it is after the end of the file."""
     if mark.line < len(source.lines) or not source.lines:
         return mark
     last = len(source.lines) - 1
