@@ -191,6 +191,16 @@ def test_the_paths_of_many_loops_are_not_explained_one_by_one(three):
     assert "PATH" not in shown(three, Style(width=80))
 
 
+def test_of_many_loops_a_metric_leaves_before_the_paths(three):
+    """Most of them have none, so the column would be empty."""
+    for loop in ("a", "b", "c"):
+        run = state(loop=loop, started_at=began("2026-11-13T00-00-00"), status="stopped")
+        past(three, loop, run, entered("measure apply measure", (12, 4, 0) if loop == "a" else ()))
+    head = shown(three, Style(width=80)).splitlines()[0]
+    assert head == "NAME       STARTED (UTC)     ENDED AS               ITER  TIME    COST   PATH"
+    assert "  METRIC  " in shown(three, Style()).splitlines()[0]
+
+
 @pytest.fixture
 def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TZ", "CET-1")

@@ -116,9 +116,11 @@ def lines(runs: Runs, past: Past, style: Style, *, utc: bool = False) -> list[st
     courses = [course_of(runs, view) for view in shown]
     rows = [_row(view, style, utc=utc) for view in shown]
     short = _spell_paths(rows, shown, courses, style)
-    columns = _columns(shown, utc=utc, is_path_explained=len(short) <= MOST_LEGENDS)
+    is_path_explained = len(short) <= MOST_LEGENDS
+    columns = _columns(shown, utc=utc, is_path_explained=is_path_explained)
     if any(len(course.measured) > 1 for course in courses):
-        columns.append(METRIC)
+        # Few of many loops have one.
+        columns.append(METRIC if is_path_explained else METRIC._replace(leaves=FIRST_TO_LEAVE + 1))
         for row, course in zip(rows, courses, strict=True):
             row.append(_metric(course.measured, style))
     if style.width is None:  # a terminal has no room for it
