@@ -10,7 +10,7 @@ import pytest
 
 from little_loops.errors import StorageError
 from little_loops.system.files import Folder
-from little_loops.system.lock_files import GUARD, guarded, held, hold, looking
+from little_loops.system.lock_files import GUARD, guarded, guarded_shared, held, hold
 
 
 def folder_at(path: str) -> Folder:
@@ -28,7 +28,7 @@ def folder(tmp_path):
 def test_the_guard_is_held_by_one_at_a_time(tmp_path, folder):
     words = f"`{tmp_path}/{GUARD}` has been held for 0.05 s"
     with guarded(folder):
-        for attempt in (guarded, looking):
+        for attempt in (guarded, guarded_shared):
             with pytest.raises(StorageError) as caught, attempt(folder, 0.05):
                 pass
             assert caught.value.message == words
@@ -39,12 +39,12 @@ def test_the_guard_is_held_by_one_at_a_time(tmp_path, folder):
 def test_many_may_look_at_once(folder):
     with guarded(folder):
         pass
-    with looking(folder), looking(folder, 0.05):
+    with guarded_shared(folder), guarded_shared(folder, 0.05):
         pass
 
 
 def test_looking_makes_no_guard(tmp_path, folder):
-    with looking(folder):
+    with guarded_shared(folder):
         pass
     assert os.listdir(tmp_path) == []
 

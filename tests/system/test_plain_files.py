@@ -12,7 +12,7 @@ from subprocess import PIPE, Popen
 import pytest
 
 from little_loops.system.plain_files import (
-    open_at_once,
+    open_nonblocking,
     open_plain,
     read_plain,
     reading,
@@ -77,7 +77,7 @@ def test_a_pipe_that_somebody_reads_takes_more_than_it_holds(tmp_path):
     """As with `-o >(gzip)`: what is written waits for the reader, and all of it arrives."""
     path, size = str(tmp_path / "pipe"), 1 << 20
     os.mkfifo(path)
-    reader = open_at_once(path, os.O_RDONLY)
+    reader = open_nonblocking(path, os.O_RDONLY)
     os.set_blocking(reader, True)
     with writing(path) as stream, Popen(["wc", "-c"], stdin=reader, stdout=PIPE) as count:
         os.close(reader)

@@ -259,9 +259,11 @@ def test_both_ways_of_looking_agree(sleeper):
 def test_a_signal_is_for_this_very_process_only(sleeper):
     seen = SYSTEM.look(sleeper.pid)
     assert seen is not None
-    process_tree.tell([Member(sleeper.pid, seen.created - 1, "an earlier one")], signal.SIGKILL)
+    process_tree.send_signal(
+        [Member(sleeper.pid, seen.created - 1, "an earlier one")], signal.SIGKILL
+    )
     assert sleeper.poll() is None
-    process_tree.tell([Member(sleeper.pid, seen.created, "it")], signal.SIGKILL)
+    process_tree.send_signal([Member(sleeper.pid, seen.created, "it")], signal.SIGKILL)
     assert sleeper.wait(LIMIT_S) == -signal.SIGKILL
 
 

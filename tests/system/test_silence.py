@@ -54,5 +54,5 @@ def first_cut(cpu_s, printed) -> int | None:
         if silence.is_too_long(now[0]):
             return second
         if second in printed:
-            silence.broken()
+            silence.restart()
     return None

@@ -113,7 +113,7 @@ def test_ctrl_z_is_noted(flag, handler, asked):
     restore = listen(flag)
     os.kill(os.getpid(), SIGTSTP)
     restore()
-    assert (flag.suspend_asked, flag.count) == (asked, 0)
+    assert (flag.suspend_requested, flag.count) == (asked, 0)
     assert signal.getsignal(SIGTSTP) is handler
 
 
@@ -158,7 +158,7 @@ from little_loops.system.stops import StopFlag, listen
 flag = StopFlag()
 listen(flag)
 print("ready", flush=True)
-print(flag.wait(None), flag.signal, flag.stood_still_s > 0, flush=True)
+print(flag.wait(None), flag.signal, flag.suspended_s > 0, flush=True)
 """
 
 

@@ -10,7 +10,7 @@ from little_loops.fsm.commands import Wait
 from little_loops.fsm.state import WaitFor
 from little_loops.system.clock import RunClock
 from little_loops.system.stops import StopFlag
-from little_loops.system.waiting import LOOK_EACH_S, wait_until
+from little_loops.system.waiting import RECHECK_S, wait_until
 
 NOW_MS = 1_768_473_000_000
 HOUR_MS = 3_600_000
@@ -47,7 +47,7 @@ def waited(wait: WaitFor, sleeper: Sleeper, deadline_ms: int | None = None) -> t
     [
         pytest.param(0, HOUR_MS, id="nobody touches the clock"),
         pytest.param(-DAY_MS, HOUR_MS, id="set back by a day"),
-        pytest.param(2 * HOUR_MS, round(LOOK_EACH_S * 1000), id="set beyond its end"),
+        pytest.param(2 * HOUR_MS, round(RECHECK_S * 1000), id="set beyond its end"),
     ],
 )
 def test_a_usage_limit_is_waited_for_no_longer_than_announced(jump_ms, took_ms):
@@ -67,4 +67,4 @@ def test_a_wait_ends_with_the_time_of_its_run():
 
 def test_a_stop_ends_a_wait():
     limit = WaitFor("host", HOUR_MS, NOW_MS + HOUR_MS)
-    assert waited(limit, Sleeper(stop_after=2)) == (True, 2 * round(LOOK_EACH_S * 1000))
+    assert waited(limit, Sleeper(stop_after=2)) == (True, 2 * round(RECHECK_S * 1000))

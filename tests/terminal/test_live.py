@@ -452,7 +452,7 @@ def test_ctrl_z_leaves_a_clean_terminal_and_its_time_is_not_counted():
     stage.screen.stand_aside()
     assert "ctrl-c" not in stage.look()
     stage.at_s += 3600
-    stage.screen.stood_still(3600.0)
+    stage.screen.suspended(3600.0)
     stage.pass_by(1.0)
     assert stage.look().splitlines()[2].startswith("@      6s")
 

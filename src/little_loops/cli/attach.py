@@ -174,7 +174,7 @@ def _screen(
         verbose=args.verbose > 0,
     )
     stack.callback(screen.close)
-    return screen, lambda seconds: screen.stood_still(-seconds)
+    return screen, lambda seconds: screen.suspended(-seconds)
 
 
 def _plain_screen(args: AttachArgs, loop: str, machine: FSMLoop | None, limit: int) -> Observer:

@@ -147,7 +147,7 @@ class ForegroundStop(StopFlag):
     def suspend(self) -> float:
         self._tell(lambda screen: screen.stand_aside())
         seconds = super().suspend()
-        self._tell(lambda screen: screen.stood_still(seconds))
+        self._tell(lambda screen: screen.suspended(seconds))
         return seconds
 
     def _tell(self, tell: Callable[[LiveScreen], object]) -> None:

@@ -81,13 +81,13 @@ class Picked(Reporter):
     def did(self, item: ToolEnded) -> None:
         """What an agent did is in its own list."""
 
-    def _tell(self, shown: WithVerdict) -> None:
+    def _queue_lines(self, shown: WithVerdict) -> None:
         event = shown.event
         self._look(event)
         if isinstance(event, LoopStart | Resume) and event.limits.max_iterations:
             self._teller.max_iterations = event.limits.max_iterations
         if self._is_wanted:
-            super()._tell(shown)
+            super()._queue_lines(shown)
         else:
             self._teller.lines(*shown)  # it counts iterations
 

@@ -335,7 +335,7 @@ def _lost_turn(run: LoopState, loop: FSMLoop, writer: RunWriter) -> Result | Non
 def _clock(services: Services, before_ms: int) -> RunClock:
     clock = services.clock(before_ms)
     if services.stop is not None:
-        clock.leave_out(services.stop.stood_still_ms)
+        clock.leave_out(services.stop.suspended_ms)
     return clock
 
 

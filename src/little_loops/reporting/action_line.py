@@ -1,7 +1,7 @@
-"""An action on one line: `running pytest -q...`.
+"""Describe an action on one line: `running pytest -q...`.
 
-A state's `label` is shown if it has one.  Else a script is shown by the line that does the work:
-checks that a program is installed, settings and comments before it say little about what runs.
+A state's `label` is used if it has one. Otherwise a script is represented by the line that does the
+work: checks for installed programs, settings and comments before it say little about what runs.
 
 Not here: the lines of all the other events (`lines`).
 """
@@ -14,17 +14,17 @@ from little_loops.fsm.actions import Action, Agent, Builtin, Shell, action_of_ev
 from little_loops.fsm.events import ActionStart
 
 MAX_SHOWN = 80
-"""Characters; with the state's name before it this is more than one row of most terminals."""
+"""Maximum length; with the state's name, this is wider than most terminals."""
 
 _SETUP = r"#|(?:set|shopt|export|cd|source|\.|umask|trap)\s[^&|;]*$|\w+=[^\s(]*$"
 _GUARD = r".*\|\|\s*(?:exit\b|return\b|\{.*\bexit\b)"
 _RUN_FILE = r"(?<!\S)/\S*/(\.loops/\.running/)"
-"""A file of the run: as seen from the project it is short enough to leave room for other words."""
+"""A file of the run, which is shown relative to the project to save space."""
 _CAPTURED = r"\w+=\$\((?P<command>.+?)(?:\s+2>&1)?\)(?:;.*)?$"
 
 
 def running(event: ActionStart) -> str:
-    """What is running, with the dots that say so."""
+    """Return `running ACTION...` for an action that starts, shortened to one line."""
     text = _name_or_line(event)
     if event.filled is not None:
         text = re.sub(_RUN_FILE, r"\1", text)
@@ -32,23 +32,23 @@ def running(event: ActionStart) -> str:
         words = text[:MAX_SHOWN].rsplit(" ", 1)[0]
         text = words if len(words) > MAX_SHOWN // 2 else text[:MAX_SHOWN]
     if text.endswith(".") and event.label is None and isinstance(_action(event), Shell):
-        return f"running {text} ..."  # `ruff check .`: that dot is an operand
+        return f"running {text} ..."  # in `ruff check .`, the dot is an operand
     return f"running {text.rstrip(' .:…')}..."
 
 
 def shown_action(event: ActionStart) -> str:
-    """The action in one line, however long."""
+    """Return the action on one line, however long."""
     if event.label is not None:
         return _flat(event.label)
     match _action(event):
-        case Shell(script):  # with its references: values are handed to it in the environment
+        case Shell(script):  # with its references, because values are passed in the environment
             return _flat(work_line(script))
         case Agent() | Builtin():
             return _flat((event.filled or event.action).strip().partition("\n")[0])
 
 
 def _name_or_line(event: ActionStart) -> str:
-    """The action in one line; of a slash command only the name, which says enough."""
+    """Return the action on one line; only the name for a slash command."""
     text = shown_action(event)
     match _action(event):
         case Agent(is_slash=True) if event.label is None:
@@ -58,7 +58,7 @@ def _name_or_line(event: ActionStart) -> str:
 
 
 def prompt_mark(event: ActionStart) -> str:
-    """What stands before the lines of an action: a shell's prompt, or a quotation."""
+    """Return what precedes the lines of an action: `$` for a shell, `>` for an agent."""
     return "$" if isinstance(_action(event), Shell) else ">"
 
 
@@ -67,7 +67,7 @@ def _action(event: ActionStart) -> Action:
 
 
 def work_line(script: str) -> str:
-    """The first line of a script that is more than preparation; its first line if none is."""
+    """Return the first line of a script that is more than preparation, or else its first line."""
     lines = [line.strip().removesuffix("\\") for line in script.strip().splitlines()]
     if len(lines) < 2:
         return script

@@ -1,10 +1,10 @@
-"""Amounts for people: tokens, money, iterations."""
+"""Format amounts for people: tokens, money, iterations."""
 
 from __future__ import annotations
 
 
 def count_text(number: int) -> str:
-    """`812`, `41k`, `1.2M`."""
+    """Format a number as `812`, `41k` or `1.2M`."""
     if number < 1000:
         return str(number)
     return f"{number / 1000:.0f}k" if number < 999_500 else f"{number / 1e6:.1f}M"

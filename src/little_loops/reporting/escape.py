@@ -1,7 +1,7 @@
-"""Make any text safe to show: what would drive a terminal, or hide from a reader, is made visible.
+"""Make any text safe to display: control and hidden characters become visible.
 
-Everything a user sees that is not ours passes here once, after secrets were masked: output, names,
-error messages.  What is shown is for eyes only; what is kept stays as it was.
+Everything on the screen that is not our own text passes through here once, after secrets were
+masked: output, names, error messages. This is for display only; stored text is unchanged.
 
 Not here: secrets (`reporting.masking`), colours and widths (`cli`).
 """
@@ -13,7 +13,7 @@ import re
 from little_loops.fsm.colour_codes import without_colours
 from little_loops.fsm.path_text import escaped
 
-# In ranges, because a reader checks them against the Unicode tables that way.
+# As ranges, so that they can be compared with the Unicode tables.
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline; DEL; C1
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # no width of their own
@@ -23,16 +23,16 @@ _HIDDEN = (
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # shorthand and music controls
     "\U000e0000-\U000e0fff"  # tags and selectors, in which whole sentences can hide
 )
-# Our own lines have no other signs: the pattern, 1 ms to compile, is for the texts of others.
+# Our own lines contain no other signs, so most need no pattern, which takes 1 ms to compile.
 _OWN_SIGNS = ("→", "✓", "✗", "…", "·")
 _LINE = 400
 
 
 def visible(text: str, newlines: bool = True) -> str:
-    """The text without colour codes, and every other control or hidden character as an escape.
+    r"""Return the text without colour codes, and with control and hidden characters as escapes.
 
-    A tab stays.  `\\r\\n` and a lone `\\r` are newlines, so give it whole lines.  Newlines stay, or
-    become `\\n` where the text must keep to one line.
+    Tabs are kept. `\\r\\n` and a lone `\\r` become newlines, so pass whole lines. Newlines are
+    kept, or become `\\n` without `newlines`.
     """
     text = without_colours(text)
     plain = text

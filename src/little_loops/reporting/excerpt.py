@@ -1,8 +1,8 @@
-"""What is shown of an action's output: its first and last 64 KiB, masked, escaped, marked as output.
+"""Display an action's output: its first and last 64 KiB, masked, escaped and marked as output.
 
-Every line begins with a bar, so that nothing an action prints can be taken for a line of ours.
+Every line begins with a bar, so that nothing an action prints can be mistaken for one of our lines.
 
-Not here: keeping the whole of it (`output`), which goes on beside this.
+Not here: storing all of it (`output`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BAR = "       | "
 
 
 class Excerpt:
-    """One stream of one action: bytes in, text to show out."""
+    """One stream of one action: takes bytes, returns the text to display."""
 
     def __init__(self, masker: Masker) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -31,47 +31,50 @@ class Excerpt:
         self._at_line_start = True
 
     def feed(self, chunk: bytes) -> str:
-        """What can be shown now; beyond the first 64 KiB it is kept for the end."""
+        """Return the text to display now; beyond the first 64 KiB, keep it for the end."""
         return self._take(self._uncoloured.feed(chunk))
 
     def _take(self, chunk: bytes) -> str:
+        """Display what fits into the first 64 KiB, and keep the rest."""
         now, later = chunk[: self._room], chunk[self._room :]
         self._room -= len(now)
         self._keep(later)
-        return self._shown(self._masked.feed(self._decoder.decode(now))) if now else ""
+        return self._format(self._masked.feed(self._decoder.decode(now))) if now else ""
 
     def finish(self) -> str:
-        """The end of it, and how much was left out before."""
+        """Return the end of the output, and how much was left out before it."""
         begun = self._take(self._uncoloured.finish())
         text = self._masked.feed(self._decoder.decode(b"", True)) + self._masked.finish()
         if self._left_out:
             text += f"\n… {self._left_out:,} bytes not shown …\n"
         if self._tail:
-            # The cut may have split a secret: nothing of its first line is safe to show.
+            # The cut may have split a secret, so the first line is not safe to display.
             tail = bytes(self._tail).decode("utf-8", "replace")
             text += self._masked.feed(tail.partition("\n")[2] if self._left_out else tail)
             text += self._masked.finish()
-        shown = begun + self._shown(text, last=True)
+        shown = begun + self._format(text, last=True)
         return shown if self._at_line_start else shown + "\n"
 
     def break_line(self) -> str:
-        """End a line that the other stream would otherwise be written into."""
+        """Return a newline if the other stream would otherwise continue an unfinished line."""
         if self._at_line_start:
             return ""
         self._at_line_start = True
         return "\n"
 
     def _keep(self, chunk: bytes) -> None:
+        """Keep the last 64 KiB, and count what is dropped."""
         self._left_out += max(len(self._tail) + len(chunk) - EDGE, 0)
-        if len(chunk) >= EDGE:  # as most are where much is printed
+        if len(chunk) >= EDGE:  # most chunks, if much is printed
             self._tail = bytearray(chunk[-EDGE:])
         else:
             self._tail += chunk
             del self._tail[:-EDGE]
 
-    def _shown(self, text: str, *, last: bool = False) -> str:
+    def _format(self, text: str, *, last: bool = False) -> str:
+        """Escape a text, and put a bar before each line."""
         text = self._held + text
-        # Half of a line end: whether it is one newline or two, the next piece tells.
+        # This may be half of a `\r\n`; the next chunk will tell.
         self._held = "\r" if text.endswith("\r") and not last else ""
         text = visible(text[: len(text) - len(self._held)])
         if not text:

@@ -1,7 +1,7 @@
-"""Hold the end of an action back until its verdict is known, so that it is shown with its sign.
+"""Hold back the end of an action until its verdict is known, to display it with the right mark.
 
-A command that exits with 1 may have passed and one that exits with 0 may have failed: the condition
-says so, in the next event.  Nothing else is held back but what stands between the two.
+A command that exits with 1 may have passed, and one that exits with 0 may have failed: the
+condition decides, in a later event. Only the events between the two are held back.
 """
 
 from __future__ import annotations
@@ -44,52 +44,53 @@ BETWEEN = (
     Restored,
     ReferenceMoved,
 )
-"""Events that may stand between the end of an action and its verdict."""
+"""Events that may come between the end of an action and its verdict."""
 GOOD = ("pass", "target")
 BAD = ("fail", "stall", "error", "timeout", *PROOF_VERDICTS)
 NO_VERDICT = ("next", "route", "on_interrupt", "resume")
-"""Reasons of a transition that name no verdict."""
+"""Reasons of a transition that are not a verdict."""
 SIGNAL_MARKS: Mapping[str, Mark] = {"error": "bad", "handoff": "neutral", "stop": "neutral"}
 
 
 class WithVerdict(NamedTuple):
-    """An event; `mark` is what the verdict makes of an action that has ended, if there is one."""
+    """An event; `mark` is the mark of an action that has ended, if its verdict is known."""
 
     event: Event
     mark: Mark | None = None
 
 
 class HeldEnd:
-    """Events in, events out in the same order."""
+    """Takes events, and returns them in the same order, some of them later."""
 
     def __init__(self) -> None:
         self._held: list[Event] = []
 
     def feed(self, event: Event) -> list[WithVerdict]:
-        """What can be shown now."""
+        """Take an event. Return the events that can be displayed now."""
         is_end = isinstance(event, ActionComplete)
         if not self._held and not is_end:
-            return [WithVerdict(event)]  # as most
+            return [WithVerdict(event)]  # most events
         if isinstance(event, BETWEEN):
             self._held.append(event)
             return []
         held, self._held = self._held, [event] if is_end else []
-        mark = _signalled(held) or _judged(event)
+        mark = _mark_of_signal(held) or _mark_of_event(event)
         shown = [
             WithVerdict(each, mark if isinstance(each, ActionComplete) else None) for each in held
         ]
         return shown if is_end else [*shown, WithVerdict(event)]
 
 
-def _signalled(held: list[Event]) -> Mark | None:
-    """What a signal line makes of it: with one, the exit code is recorded and not judged."""
+def _mark_of_signal(held: list[Event]) -> Mark | None:
+    """Return the mark if a signal line was found: then the exit code is not judged."""
     for event in held:
         if isinstance(event, SignalFound):
             return SIGNAL_MARKS.get(event.type)
     return None
 
 
-def _judged(event: Event) -> Mark | None:
+def _mark_of_event(event: Event) -> Mark | None:
+    """Return the mark that follows from the event after an action; None if it says nothing."""
     match event:
         case ConditionEval(result=verdict):
             return _mark_of(verdict)
@@ -100,13 +101,13 @@ def _judged(event: Event) -> Mark | None:
         case LoopError(reason=reason) if reason in REDO:
             return "bad"  # the run ends because of it
         case LoopError(reason="terminal") | LoopPaused():
-            return "neutral"  # a report on what went wrong is no success
+            return "neutral"  # a report about a failure is not a success
         case _:
             return None
 
 
 def _mark_of(verdict: str) -> Mark:
-    """A word of the author's own is neither good nor bad, and nor is progress: it is not there yet."""
+    """Return the mark of a verdict; the author's own words and progress are neutral."""
     if verdict in GOOD:
         return "good"
     return "bad" if verdict in BAD else "neutral"

@@ -1,7 +1,7 @@
-"""How a run reads in plain text: one event, its lines.
+r"""Render a run as plain text: the lines for each event.
 
-These lines are an interface: where the design prints a line, this is that line, so that people can
-`grep '^\\['`.  The log and any output that is not a terminal get exactly these.
+These lines are an interface: they are exactly those of the design, so that people can `grep
+'^\\['`. The log, and any output that is not a terminal, get exactly these lines.
 
 Not here: colours, live lines, widths (`cli`); masking and escaping, which the caller has done.
 """
@@ -60,15 +60,15 @@ from little_loops.reporting.held_end import Mark
 INDENT = "       "
 LONGEST = 200
 ALREADY_REPORTED = ("exit_code", "verdict")
-"""Types of condition whose reason says no more than the end of the action did."""
+"""Types of conditions whose reason only repeats how the action ended."""
 MAX_FILES = 8
 FRAME_ROWS = 5
 SHORT = 60
-"""The length of a message at the end that a line above has in full."""
+"""The maximum length of a final message that an earlier line shows in full."""
 
 
 class PlainLines:
-    """Turns events into lines; remembers only what the next line needs to say."""
+    """Converts events to lines; remembers only what the next line needs."""
 
     def __init__(
         self,
@@ -80,9 +80,10 @@ class PlainLines:
         detailed: bool = False,
         machinery: Collection[str] = (),
     ) -> None:
-        """`commands`: with whole actions; `detailed`: with times, and why each verdict was given.
+        """Set up for a run.
 
-        `machinery` are states of which only the result matters, unless everything is shown.
+        `commands` prints whole actions, `detailed` adds times and the reason for each verdict. For
+        states in `machinery` only the result is printed, unless one of these is set.
         """
         self.loop = loop
         self._machinery = () if commands or detailed else machinery
@@ -103,18 +104,20 @@ class PlainLines:
         self._shown = ""
 
     def lines(self, event: Event, mark: Mark | None = None) -> list[str]:
-        """`mark`: what the verdict makes of the action that the event ends, if it is known."""
+        """Return the lines for an event; `mark` is that of an action that it ends, if known."""
         if isinstance(event, ActionComplete):
             return self._action_complete(event, mark)
-        tell = _TELL.get(type(event))
-        return [] if tell is None else tell(self, event)
+        handler = _HANDLERS.get(type(event))
+        return [] if handler is None else handler(self, event)
 
     def _state_enter(self, event: StateEnter) -> list[str]:
+        """Remember the iteration and the state."""
         self.iteration = event.iteration
         self._state, self._action, self._shown = event.state, None, ""
         return []
 
     def _action_start(self, event: ActionStart) -> list[str]:
+        """Return the line about the action that is running, and the whole action if asked for."""
         self.check = _place_and_tree(event, self.tree, self.signs["neutral"])
         self._state, self._action, self._shown = event.state, event, ""
         whole = whole_command(event) if self.commands else []
@@ -131,6 +134,7 @@ class PlainLines:
         return f"[{self.iteration}/{self.max_iterations}] {self._state}"
 
     def _action_complete(self, event: ActionComplete, mark: Mark | None) -> list[str]:
+        """Return the line about the end of an action, with its mark."""
         result = event.result
         if mark is None:
             mark = "good" if result.exit_code == 0 and result.agent in (None, "success") else "bad"
@@ -144,9 +148,9 @@ class PlainLines:
         return [line.removesuffix(f" ({_exit(OK)})")]
 
     def _condition_eval(self, event: ConditionEval) -> list[str]:
-        """Why the verdict was given, unless the line above or the transition says it."""
+        """Return the reason for the verdict, unless the line above or the transition says it."""
         reason = one_line(event.reason)
-        if self._action is None:  # a decision state; version one did not say which
+        if self._action is None:  # a state without an action; version one did not record its name
             self._state = event.state or self._state
             return [f"{self._where} {self.signs['to']} {event.result}: {reason}"]
         if self.detailed or event.result == "error":
@@ -155,6 +159,7 @@ class PlainLines:
         return [] if event.type in ALREADY_REPORTED else [f"{INDENT}{reason}"]
 
     def _cost(self, event: Cost) -> list[str]:
+        """Return the line about an agent's turns, tokens and cost."""
         used = [f"{event.turns} turn{'' if event.turns == 1 else 's'}"] if event.turns else []
         used += [f"{count_text(event.tokens)} tokens"] if event.tokens else []
         used += [money_text(event.cost_usd)] if event.cost_usd else []
@@ -165,6 +170,7 @@ class PlainLines:
         return [f"{INDENT}{self.signs['bad']} interrupted ({event.cause})"]
 
     def _transition(self, event: TransitionTaken) -> list[str]:
+        """Return the line about a transition, unless it involves machinery."""
         if event.from_ in self._machinery or event.to in self._machinery:
             return []
         why = "" if event.reason == "next" else f" ({event.reason})"
@@ -184,6 +190,7 @@ class PlainLines:
         return [f"{INDENT}waiting{left}: {one_line(event.reason)}"]
 
     def _handoff_detected(self, event: HandoffDetected) -> list[str]:
+        """Return the line about a handoff, and about the wait after it."""
         text = one_line(event.continuation)
         lines = [f"{INDENT}{self.signs['to']} context handoff{': ' + text if text else ''}"]
         return lines + (_wait(event.wait_ms, "a fresh session") if event.wait_ms else [])
@@ -192,25 +199,28 @@ class PlainLines:
         return [f"warning: {one_line(event.message)}"]
 
     def _tree(self, event: Tree) -> list[str]:
+        """Remember the tree and the total changes."""
         self.tree, self._unread, self._committed = event.id, None, event.committed
         if event.compared:
             self.total = event.compared[0]
         return []
 
     def _tree_unread(self, event: TreeUnread) -> list[str]:
-        """Shown with the ending: it follows every attempt to look once more."""
+        """Remember a failed reading, for the ending: another attempt may follow."""
         self._unread = event
         return []
 
     def _tampered(self, event: Tampered) -> list[str]:
-        """What is about to be restored gets its line when that is done."""
+        """Return a warning about changed protected files, unless they will be restored."""
         self._tamperer = " by the agent" if event.by == "agent" else " while the check ran"
         return [] if event.tampering == "restore" else [f"{INDENT}! {self._tampering(event)}"]
 
     def _out_of_scope(self, event: OutOfScope) -> list[str]:
+        """Return a warning about files outside the scope, unless they will be restored."""
         return [] if event.scope_writes == "enforce" else [f"{INDENT}! {_strayed(event)}"]
 
     def _restored(self, event: Restored) -> list[str]:
+        """Return a line about restored files, and one for each that was not."""
         what = _strayed(event) if event.of == "outside" else self._tampering(event)
         lines = [f"{INDENT}! {what}: restored"] if event.paths else []
         return [*lines, *(f"{INDENT}! not restored: {one_line(why)}" for why in event.failed)]
@@ -220,11 +230,13 @@ class PlainLines:
         return f"{paths} {_was(event.files)} changed{self._tamperer}"
 
     def _reference_moved(self, event: ReferenceMoved) -> list[str]:
+        """Return a line about protected files whose change was accepted."""
         paths = listed(event.paths, event.files)
         by = event.by if event.by.startswith("while") else f"by {event.by}"
         return [f"{INDENT}! {paths} changed {by}: accepted as the new reference"]
 
     def _recheck(self, event: Recheck) -> list[str]:
+        """Return a line about a check that is run again."""
         where = " in a clean copy" if event.place == "clean" else ""
         why = "" if event.place == "clean" else f": {event.why}"
         return [f"{INDENT}{self.signs['to']} {event.state} again{where}{why}"]
@@ -233,6 +245,7 @@ class PlainLines:
         return [f"{INDENT}| {line}" for line in event.text.splitlines()]
 
     def _resume(self, event: Resume) -> list[str]:
+        """Return the lines about a resumed run."""
         self.iteration = event.iteration
         where = f"from state '{event.state}' (iteration {event.iteration})"
         lines = [f"Resuming loop '{self.loop}' {where}"]
@@ -249,11 +262,12 @@ class PlainLines:
         return lines
 
     def _last(self, event: FinalEvent) -> list[str]:
+        """Return the lines at the end of a run."""
         last = last_line(event, SHORT if self._is_above(message_of(event)) else LONGEST)
-        return ["", last, *self._shown_for_it(event)]
+        return ["", last, *self._result_lines(event)]
 
-    def _shown_for_it(self, event: FinalEvent) -> list[str]:
-        """What was changed, and what a completed run can show for it."""
+    def _result_lines(self, event: FinalEvent) -> list[str]:
+        """Return the lines about changed files and evidence."""
         files = self._files_changed()
         if not isinstance(event, LoopComplete) or event.status != "completed":
             return files
@@ -265,11 +279,11 @@ class PlainLines:
         return [*nothing, *files, *committed, *_to_review(event.to_review), *shown]
 
     def changed(self, paths: Iterable[str]) -> None:
-        """An agent's program says that it has changed these files."""
+        """Remember files that an agent's program reports as changed."""
         self.reported |= dict.fromkeys(paths)
 
     def _files_changed(self) -> list[str]:
-        """By the snapshots of the tree; without any, by what the agents' programs reported."""
+        """Return the line about changed files: by the trees, or else by the agents' reports."""
         if self._unread is not None:
             files = "Files changed: unknown, because the run stopped before all files were read"
             protected = "Protected files were not compared; `ll-loop resume` does it"
@@ -282,14 +296,14 @@ class PlainLines:
         return [f"Files changed (as the agents report): {listed(paths[:MAX_FILES], len(paths))}"]
 
     def _is_above(self, message: str) -> bool:
-        """Whether the line about the action has all of the message but an exit code before it."""
+        """Return whether the line about the action already shows the message."""
         text = one_line(message).rstrip("…")
         own = text.partition(": ")[2] if text.startswith("exit ") else text
         return bool(own) and self._shown.startswith(own)
 
 
 def machinery_of(loop: FSMLoop) -> frozenset[str]:
-    """The states whose actions are built in: of those only the result is worth a line."""
+    """Return the states with built-in actions, of which only the result is displayed."""
     return frozenset(
         name
         for name, state in loop.states.items()
@@ -305,13 +319,13 @@ _PROOF = {
 
 
 def changed_text(changed: Changed) -> str:
-    """`src/a.py and 2 more (+10 -3)`."""
+    """Describe changed files: `src/a.py and 2 more (+10 -3)`."""
     lines = f" (+{changed.added} -{changed.removed})" if changed.added or changed.removed else ""
     return f"{listed(changed.paths, changed.files)}{lines}"
 
 
 def _place_and_tree(event: ActionStart, tree: str, dot: str) -> str:
-    """What a check has judged, if the run knows its trees."""
+    """Return the place and tree that a check ran on; empty for other actions."""
     if not event.is_check:
         return ""
     return f"{f' {dot} clean copy' if event.place == 'clean' else ''} {dot} tree {tree[:6]}"
@@ -347,7 +361,7 @@ _BEFORE: Mapping[WaitKind, str] = {
 _UTF8 = {"to": "→", "good": "✓", "bad": "✗", "neutral": "·"}
 _ASCII = {"to": "->", "good": "ok", "bad": "FAIL", "neutral": "-"}
 
-_TELL: Mapping[type, Callable[[PlainLines, Any], list[str]]] = {
+_HANDLERS: Mapping[type, Callable[[PlainLines, Any], list[str]]] = {
     StateEnter: PlainLines._state_enter,
     ActionStart: PlainLines._action_start,
     ActionInterrupted: PlainLines._action_interrupted,
@@ -379,9 +393,9 @@ _TELL: Mapping[type, Callable[[PlainLines, Any], list[str]]] = {
 
 
 def last_line(event: FinalEvent, most: int = LONGEST) -> str:
-    """How the run ended, in one line; "completed" stands for a success state and nothing else.
+    """Return how the run ended on one line; it says "completed" only for a success state.
 
-    `most`: the length of a message in it.
+    `most` is the maximum length of the message in it.
     """
     about = [times_text(event.iterations), duration_text(event.duration_ms)]
     about += [money_text(event.cost_usd)] if event.cost_usd else []
@@ -389,6 +403,7 @@ def last_line(event: FinalEvent, most: int = LONGEST) -> str:
 
 
 def _ending(event: FinalEvent, most: int) -> str:
+    """Return how the run ended, without its duration and cost."""
     state, text = event.final_state, one_line(message_of(event), most)
     because = f": {text}" if text and text != event.reason else ""
     match event.status, event.reason:
@@ -416,12 +431,13 @@ def _ending(event: FinalEvent, most: int) -> str:
 
 
 def signal_of(event: FinalEvent) -> str:
-    """The name of the signal that interrupted a run."""
+    """Return the name of the signal that interrupted a run."""
     name = signal_name(event.signal if isinstance(event, LoopInterrupted) else 0)
     return "Ctrl-C" if name == "SIGINT" else name
 
 
 def _how_it_ended(event: ActionComplete) -> str:
+    """Return how an action ended, in a few words."""
     result = event.result
     if result.failure:
         return one_line(result.failure)
@@ -430,17 +446,17 @@ def _how_it_ended(event: ActionComplete) -> str:
     if result.cut_by != "none":
         return f"timed out after {duration_text(result.duration_ms)}"
     if event.signal_line is not None and event.signal_line.type == "error":
-        # The verdict is this reason's, whatever the exit code.
+        # This reason decides the verdict, whatever the exit code.
         if reason := one_line(event.signal_line.payload):
             return reason
-    # The text of a handoff has a line of its own.
+    # The text of a handoff has its own line.
     handed_off = event.signal_line is not None and event.signal_line.type == "handoff"
-    said = "handed off" if handed_off else _said(result)
+    message = "handed off" if handed_off else _message_of(result)
     if result.agent is not None:
-        return one_line(said or result.reason or result.kind or "done")
+        return one_line(message or result.reason or result.kind or "done")
     died = result.signal
     how = f"killed by {signal_name(died)}" if died else _exit(result.exit_code)
-    return f"{said} ({how})" if said else f"({how})"
+    return f"{message} ({how})" if message else f"({how})"
 
 
 def _exit(code: int | None) -> str:
@@ -448,34 +464,34 @@ def _exit(code: int | None) -> str:
     return f"exit {code}{why}"
 
 
-def _said(result: Result) -> str:
-    """The reason a structured answer gives, else the last line that is not a verdict."""
+def _message_of(result: Result) -> str:
+    """Return the reason in a structured answer, or else the last line that is not a verdict."""
     structured = result.structured
     if isinstance(structured, Mapping) and isinstance(structured.get("reason"), str):
         return one_line(structured["reason"])
     text = output_of(result).rstrip()
     before, _, last = text.rpartition("\n")
-    said = last_said(before if is_verdict(last) else text)
-    return said or last_said(result.stderr)
+    message = last_text_line(before if is_verdict(last) else text)
+    return message or last_text_line(result.stderr)
 
 
 def is_verdict(line: str) -> bool:
-    """A line for the machine; what it led to is told with it."""
+    """Return whether a line is a verdict for the machine, which is displayed elsewhere."""
     return line.startswith("VERDICT:")
 
 
 def output_of(result: Result | PartialResult) -> str:
-    """What an action printed, or the end of it; of an agent without an answer nothing.
+    """Return the output of an action, or the end of it; empty for an agent without an answer.
 
-    Its tail would be the protocol of its CLI.
+    The end of such an agent's output would be the protocol of its CLI.
     """
     if result.output is not None:
         return without_colours(result.output)
     return without_colours(result.tail or "") if isinstance(result, Result) else ""
 
 
-def last_said(text: str | None) -> str:
-    """The last line that is not blank; of a table, the last row that is not just its frame."""
+def last_text_line(text: str | None) -> str:
+    """Return the last non-blank line; for a table, the last row that is not part of its frame."""
     lines = without_colours(text or "").rstrip().rsplit("\n", FRAME_ROWS)[-FRAME_ROWS:]
     worded = (line for line in reversed(lines) if any(char.isalnum() for char in line))
     return one_line(next(worded, lines[-1]))
@@ -487,7 +503,7 @@ def one_line(text: str, most: int = LONGEST) -> str:
 
 
 def whole_command(event: ActionStart) -> list[str]:
-    """All of an action, where the line that says it is running does not show all of it."""
+    """Return all lines of an action, unless the line about it shows all of it."""
     lines = (event.filled or event.action).strip().splitlines()
     is_all = [running(event).rstrip(" .")] == [f"running {line.rstrip(' .:')}" for line in lines]
     mark = prompt_mark(event)

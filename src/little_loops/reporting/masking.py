@@ -1,10 +1,10 @@
-"""Hide secrets in whatever is shown, logged or told: their values become `***`.
+"""Mask secrets in everything that is displayed or logged: their values become `***`.
 
-A secret is the value of an environment variable whose name looks like one, as it stands or as JSON,
-Python or a terminal would write it.  Occurrences that overlap become one mask, so that no end of
-the one shows beside the other.  From a stream nothing is given out that may yet become a secret.
+A secret is the value of an environment variable whose name looks like one, as it is or as JSON,
+Python or a terminal would write it. Overlapping occurrences become one mask, so that no end of one
+shows beside the other. A stream holds back text that may yet become a secret.
 
-Not here: state, `run.json` and output files, which keep what was said: a resume needs it.
+Not here: state, `run.json` and output files, which are not masked, because a resume needs them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ ENDINGS = ("KEY", "TOKEN", "SECRET")
 PARTS = ("PASSWORD", "CREDENTIAL")
 SHORT_PIECE = 4
 LONG_PIECE = 12
-"""So much of a secret is recognised wherever a text was cut; less could be anything."""
+"""A fragment this long is recognised where a text was cut; a shorter one could be anything."""
 
 Span = tuple[int, int]
 
 
 class Masker:
-    """Knows the secrets of an environment, and of those it learns of later."""
+    """Knows the secrets of an environment, and of those it learns about later."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.words: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Masker:
         self.learn(environ)
 
     def learn(self, environ: Mapping[str, str]) -> None:
-        """An action is given these variables too; what they hold may be known only now."""
+        """Add the secrets of an environment that an action gets."""
         found = {word for secret in secrets_of(environ) for word in spellings(secret)}
         if found <= set(self.words):
             return
@@ -49,45 +49,46 @@ class Masker:
         return _replaced(text, _found(text, self.words), MASK)
 
     def mask_excerpt(self, text: str) -> str:
-        """As `mask`, for a text that was cut somewhere: a piece of a secret is hidden too."""
-        spans = _found(text, self.words) + _pieces(text, self.words)
+        """Like `mask`, for a text that was cut somewhere: fragments of secrets are masked, too."""
+        spans = _found(text, self.words) + _fragments(text, self.words)
         return _replaced(text, _merged(spans), MASK)
 
     def mask_bytes(self, data: bytes) -> bytes:
         return _replaced(data, self.secrets_in(data), MASK.encode())
 
     def secrets_in(self, data: bytes) -> list[Span]:
-        """Where secrets are."""
+        """Return the spans of all secrets."""
         return _found(data, self._words_as_bytes)
 
     def safe_end(self, data: bytes) -> int:
-        """How much of it no continuation can turn into a part of a secret."""
+        """Return the length of the part that no continuation can turn into part of a secret."""
         return _safe_end(data, self._words_as_bytes)
 
 
 class MaskedStream:
-    """A text that comes in pieces; it leaves masked as if it had come in one.
+    """Masks a text that arrives in pieces, as if it were one text.
 
-    Held back is only an end that may be the beginning of a secret.
+    It only holds back an end that may be the beginning of a secret.
     """
 
     def __init__(self, masker: Masker) -> None:
         self._words = masker.words
         self._held = ""
-        self._covered = 0  # so much of what is held lies under a mask given out already
+        self._covered = 0  # the length of the held text that is already masked
 
     def feed(self, text: str) -> str:
-        """What can be shown by now."""
+        """Take a piece. Return the masked text that can be displayed now."""
         if not self._words:
             return text
         text = self._held + text
-        return self._give(text, _safe_end(text, self._words))
+        return self._release(text, _safe_end(text, self._words))
 
     def finish(self) -> str:
-        """The rest: nothing came to make it a secret."""
-        return self._give(self._held, len(self._held))
+        """Return the rest, which did not become a secret."""
+        return self._release(self._held, len(self._held))
 
-    def _give(self, text: str, end: int) -> str:
+    def _release(self, text: str, end: int) -> str:
+        """Return the text up to `end`, masked, and hold back the rest."""
         under = [(0, self._covered)] if self._covered else []
         spans = _merged(under + _found(text, self._words))
         start = spans.pop(0)[1] if under else 0
@@ -98,6 +99,7 @@ class MaskedStream:
 
 
 def secrets_of(environ: Mapping[str, str]) -> list[str]:
+    """Return the values of the secret variables that are long enough to be masked."""
     values = (value.strip() for name, value in environ.items() if looks_secret(name))
     return [value for value in values if len(value) >= SHORTEST]
 
@@ -108,29 +110,29 @@ def looks_secret(name: str) -> bool:
 
 
 def spellings(secret: str) -> set[str]:
-    """The ways a secret is commonly written; most have only one."""
+    """Return the ways in which a secret is commonly written; most have only one."""
     return {
         secret,
         secret.replace("\n", "\r\n"),
         json.dumps(secret)[1:-1],
         json.dumps(secret, ensure_ascii=False)[1:-1],
         repr(secret)[1:-1],
-        repr(f'"{secret}')[2:-1],  # where a double quote makes Python escape the single ones
-        _encoded(secret).decode("utf-8", "replace"),  # as an output is read
+        repr(f'"{secret}')[2:-1],  # if a double quote makes Python escape single quotes
+        _encoded(secret).decode("utf-8", "replace"),  # as decoded output
     }
 
 
 def _encoded(word: str) -> bytes:
     try:
         return os.fsencode(word)
-    except UnicodeEncodeError:  # a lone surrogate that never came from the system
+    except UnicodeEncodeError:  # a lone surrogate that is not from the system
         return word.encode("utf-8", "surrogatepass")
 
 
 def _found(text: AnyStr, words: Sequence[AnyStr]) -> list[Span]:
-    """Where the words are, overlaps included, as stretches that do not overlap.
+    """Return the spans of the words, merged where they overlap.
 
-    Colour codes inside a word do not hide it: whoever reads the text drops them.
+    Colour codes inside a word do not hide it, because they are removed for display.
     """
     if not words:
         return []
@@ -139,12 +141,15 @@ def _found(text: AnyStr, words: Sequence[AnyStr]) -> list[Span]:
 
 
 def _found_in(text: AnyStr, words: Sequence[AnyStr]) -> list[Span]:
+    """Return the merged spans of the words in a text without colour codes."""
     spans: list[Span] = []
     for word in words:
         at = text.find(word)
         while at >= 0:
             end = at + len(word)
-            if spans and spans[-1][0] <= at < spans[-1][1]:  # `aaaaaaaa` in a long row of them
+            if (
+                spans and spans[-1][0] <= at < spans[-1][1]
+            ):  # such as `aaaaaaaa` in a long run of `a`
                 spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
             else:
                 spans.append((at, end))
@@ -152,33 +157,34 @@ def _found_in(text: AnyStr, words: Sequence[AnyStr]) -> list[Span]:
     return _merged(spans)
 
 
-def _pieces(text: str, words: Sequence[str]) -> list[Span]:
-    """Where a long piece of a word is, or at either end of the text a short one."""
+def _fragments(text: str, words: Sequence[str]) -> list[Span]:
+    """Return the spans of long fragments of a word, and of short ones at either end of the text."""
     spans: list[Span] = []
     for word in words:
-        spans += _beginnings(text, word)
-        mirrored = _beginnings(text[::-1], word[::-1])
+        spans += _prefixes(text, word)
+        mirrored = _prefixes(text[::-1], word[::-1])
         spans += [(len(text) - end, len(text) - start) for start, end in mirrored]
     return spans
 
 
-def _beginnings(text: str, word: str) -> Iterator[Span]:
-    """Where the text has the beginning of a word, and then goes on in another way or ends."""
+def _prefixes(text: str, word: str) -> Iterator[Span]:
+    """Yield the spans where the text has a long enough prefix of the word, or ends within it."""
     at = text.find(word[:SHORT_PIECE])
     while at >= 0:
-        end = at + _agreeing(text, at, word)
+        end = at + _common_length(text, at, word)
         if end == len(text) or end - at >= min(LONG_PIECE, len(word) - 1):
             yield at, end
         at = text.find(word[:SHORT_PIECE], at + 1)
 
 
-def _agreeing(text: str, at: int, word: str) -> int:
-    """How many characters of the word are there."""
+def _common_length(text: str, at: int, word: str) -> int:
+    """Return how many characters of the word are at this position."""
     most = min(len(word), len(text) - at)
     return next((n for n in range(SHORT_PIECE, most) if text[at + n] != word[n]), most)
 
 
 def _merged(spans: list[Span]) -> list[Span]:
+    """Return the spans sorted, with overlapping ones merged."""
     merged: list[Span] = []
     for start, end in sorted(spans):
         if merged and start < merged[-1][1]:
@@ -189,7 +195,7 @@ def _merged(spans: list[Span]) -> list[Span]:
 
 
 def _replaced(text: AnyStr, spans: list[Span], mask: AnyStr, start: int = 0) -> AnyStr:
-    """The text from `start`, with a mask for each span."""
+    """Return the text from `start`, with each span replaced by the mask."""
     if not spans:
         return text[start:]
     parts: list[AnyStr] = []
@@ -200,13 +206,13 @@ def _replaced(text: AnyStr, spans: list[Span], mask: AnyStr, start: int = 0) -> 
     return text[:0].join(parts)
 
 
-def hidden(data: bytes, spans: list[Span]) -> bytes:
-    """The data with a mask for each of these places."""
+def mask_spans(data: bytes, spans: list[Span]) -> bytes:
+    """Return the data with each of these spans masked."""
     return _replaced(data, _merged(spans), MASK.encode())
 
 
 def _safe_end(text: AnyStr, words: Sequence[AnyStr]) -> int:
-    """How much of the text no continuation of it can turn into a part of a secret."""
+    """Return the length of the part that no continuation can turn into part of a secret."""
     if not words:
         return len(text)
     uncoloured = Uncoloured(text)
@@ -215,6 +221,7 @@ def _safe_end(text: AnyStr, words: Sequence[AnyStr]) -> int:
 
 
 def _safe_end_in(text: AnyStr, words: Sequence[AnyStr]) -> int:
+    """Like `_safe_end`, for a text without colour codes."""
     safe = len(text)
     for word in words:
         at = text.find(word[:1], max(0, len(text) - len(word) + 1))

@@ -1,7 +1,7 @@
-"""Those who look on while a run goes: screen, log, whoever subscribes.
+"""Observers of a run: the screen, the log, and subscribers.
 
-They are told what happened and what is printed.  None of them can change a run: one that fails is
-let go, and the run goes on.
+They get events and output. None of them can change a run: one that fails is dropped, and the run
+continues.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ from little_loops.fsm.events import Entry
 
 
 class Observer:
-    """Sees nothing, says nothing; override what is of interest."""
+    """An observer that ignores everything; override what is of interest."""
 
     def record(self, entry: Entry) -> None:
-        """An event, as it stands in the log: secrets are masked."""
+        """Take an event, as it is logged, with secrets masked."""
 
     def records(self, entries: Sequence[Entry]) -> None:
-        """The events of one step; for those who would rather tell them all at once."""
+        """Take the events of one step, for observers that handle them together."""
         for entry in entries:
             self.record(entry)
 
     def learn(self, environ: Mapping[str, str]) -> None:
-        """The next action is given these variables; what is secret among them is to be masked."""
+        """Take the variables of the next action, to mask the secrets among them."""
 
     def printed(self, stream: str, chunk: bytes) -> None:
-        """An action printed this, raw."""
+        """Take raw output of an action."""
 
     def doing(self, text: str) -> None:
-        """What an agent is doing just now."""
+        """Take a description of what an agent is doing now."""
 
     def changed(self, paths: Sequence[str]) -> None:
-        """An agent's program says that it has changed these files."""
+        """Take the files that an agent's program reports as changed."""
 
     def used(self, tokens: int, cost_usd: float | None) -> None:
-        """What an agent has used so far in this turn."""
+        """Take what an agent has used so far in this turn."""
 
     def tick(self) -> float | None:
-        """Called while an action runs; gives the seconds to the next call, none for never."""
+        """Called while an action runs. Return the seconds until the next call, None for never."""
         return None
 
 
 class Callback(Observer):
-    """A function that wants the events as they are written."""
+    """Passes each event to a function, in the form in which it is logged."""
 
     def __init__(self, function: Callable[[dict[str, Any]], None]) -> None:
         self._function = function
@@ -55,7 +55,7 @@ class Callback(Observer):
 
 
 class Observers(Observer):
-    """All of them as one."""
+    """Passes everything on to several observers, and drops one that raises."""
 
     def __init__(self, all_of_them: Iterable[Observer]) -> None:
         self._all = list(all_of_them)
@@ -82,13 +82,15 @@ class Observers(Observer):
         self._each(lambda one: one.used(tokens, cost_usd))
 
     def tick(self) -> float | None:
+        """Return the shortest time until one of the observers wants to be called."""
         pauses: list[float | None] = []
         self._each(lambda one: pauses.append(one.tick()))
         return min((pause for pause in pauses if pause is not None), default=None)
 
     def _each(self, tell: Callable[[Observer], None]) -> None:
+        """Call a function for each observer, and drop those for which it raises."""
         for one in tuple(self._all):
             try:
                 tell(one)
-            except Exception:  # whatever it was, it is not the run's business
+            except Exception:  # an observer must never stop the run
                 self._all.remove(one)

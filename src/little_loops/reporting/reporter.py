@@ -1,6 +1,6 @@
-"""Tell a run as text: its plain lines, and what its actions print between them.
+"""Report a run as text: its plain lines, with the output of its actions between them.
 
-The log of a run is written by this, and so is a screen that is no terminal.
+The log of a run is written by this, and so is a screen that is not a terminal.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ MOST_LINES = 20
 
 
 class Reporter(Observer):
+    """An observer that writes the plain lines of a run, and excerpts of its output."""
+
     def __init__(
         self,
         write: Callable[[str], object],
@@ -41,7 +43,10 @@ class Reporter(Observer):
         output: bool,
         warn: Callable[[str], object] | None = None,
     ) -> None:
-        """`warn` gets the warnings, where they are not to stand among the lines."""
+        """Write lines with `write`, and warnings with `warn` if given.
+
+        Without `output`, only the output of the last state is written.
+        """
         self._write = write
         self._warn = warn or write
         self._teller = teller
@@ -51,17 +56,18 @@ class Reporter(Observer):
         self._held = HeldEnd()
         self._is_last_state = False
         self._is_report = False
-        self._unseen: Result | PartialResult | None = None
+        self._unprinted: Result | PartialResult | None = None
         self._unwritten: list[str] = []
 
     def record(self, entry: Entry) -> None:
         self.records((entry,))
 
     def records(self, entries: Sequence[Entry]) -> None:
-        """One write for all of them: three a step would cost more than their lines do."""
+        """Write the lines of several events at once, because single writes cost more than the
+        lines."""
         try:
             for entry in entries:
-                self._hear(entry.event)
+                self._handle(entry.event)
         finally:
             self._flush()
 
@@ -70,20 +76,22 @@ class Reporter(Observer):
         if text:
             self._write(text)
 
-    def _hear(self, event: Event) -> None:
+    def _handle(self, event: Event) -> None:
+        """Handle one event: end the current output, and queue the lines that are due."""
         match event:
             case ActionStart():
                 self._is_last_state = event.terminal
                 self._is_report = event.terminal and _is_builtin(event)
             case ActionComplete() | ActionInterrupted():
-                self._unseen = None if self._excerpts else event.result
+                self._unprinted = None if self._excerpts else event.result
                 self._end_excerpts()
             case _:
                 pass
         for each in self._held.feed(event):
-            self._tell(each)
+            self._queue_lines(each)
 
     def _end_excerpts(self) -> None:
+        """Queue the end of the action's output."""
         for excerpt in self._excerpts.values():
             others = (one for one in self._excerpts.values() if one is not excerpt)
             rest = excerpt.finish()
@@ -91,22 +99,23 @@ class Reporter(Observer):
             self._unwritten.append(rest)
         self._excerpts.clear()
 
-    def _tell(self, shown: WithVerdict) -> None:
+    def _queue_lines(self, shown: WithVerdict) -> None:
+        """Queue the lines for an event; write warnings immediately."""
         event = shown.event
         if isinstance(event, ActionComplete) and self._has_shown_report(event):
             return
-        if isinstance(event, LoopError | LoopTimeout) and self._unseen is not None:
-            self._unwritten.append(_printed(self._unseen))
+        if isinstance(event, LoopError | LoopTimeout) and self._unprinted is not None:
+            self._unwritten.append(_printed(self._unprinted))
         lines = [visible(line, newlines=False) + "\n" for line in self._teller.lines(*shown)]
         if isinstance(event, RunWarning):
-            self._flush()  # what came before it is seen before it
+            self._flush()  # earlier lines come first
             self._warn("".join(lines))
         else:
             self._unwritten += lines
 
     def _has_shown_report(self, event: ActionComplete) -> bool:
-        """A report ends with what the line about its end would say."""
-        return self._is_report and self._unseen is None and event.result.exit_code == OK
+        """Return whether the action's output was a report, which ends with what its line would say."""
+        return self._is_report and self._unprinted is None and event.result.exit_code == OK
 
     def learn(self, environ: Mapping[str, str]) -> None:
         self._masker.learn(environ)
@@ -115,6 +124,7 @@ class Reporter(Observer):
         self._teller.changed(map(self._masker.mask, paths))
 
     def printed(self, stream: str, chunk: bytes) -> None:
+        """Write an action's output, unless output is off and this is not the last state."""
         if not self._output and not self._is_last_state:
             return
         if stream not in self._excerpts:
@@ -129,9 +139,9 @@ def _is_builtin(event: ActionStart) -> bool:
 
 
 def _printed(result: Result | PartialResult) -> str:
-    """The end of what an action printed, for the case that the run fails because of it.
+    """Return the end of an action's output, for a run that fails because of it.
 
-    One line alone has been told already.
+    Empty for a single line, which is displayed already.
     """
     texts = (output_of(result), result.stderr or "")
     lines = [line for text in texts for line in visible(text).splitlines() if not is_verdict(line)]

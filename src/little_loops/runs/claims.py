@@ -34,7 +34,7 @@ from little_loops.runs.holders import Holder, from_bytes, this_process, to_bytes
 from little_loops.runs.layout import PID, QUEUE, RUNNING, named
 from little_loops.runs.project import check_run_name, show_scope
 from little_loops.system.files import Folder, failure, write_all
-from little_loops.system.lock_files import guarded, has_name, held, hold, looking
+from little_loops.system.lock_files import guarded, guarded_shared, has_name, held, hold
 
 RELEASE_WAIT_S = 2.0
 POLL_S = 0.1
@@ -81,7 +81,7 @@ def holders(root: str) -> list[Holder]:
     folder = find_folder(root, RUNNING)
     if folder is None:
         return []
-    with folder, looking(folder):
+    with folder, guarded_shared(folder):
         return _live(folder, root)
 
 
@@ -90,7 +90,7 @@ def alive(root: str, name: str) -> Holder | None:
     folder = find_folder(root, RUNNING)
     if folder is None:
         return None
-    with folder, looking(folder):
+    with folder, guarded_shared(folder):
         raw = held(folder, check_run_name(name) + PID)
     return None if raw is None else from_bytes(raw, name, root)
 
@@ -100,7 +100,7 @@ def waiting(root: str) -> list[Holder]:
     folder = find_folder(root, RUNNING)
     if folder is None:
         return []
-    with folder, looking(folder):
+    with folder, guarded_shared(folder):
         return [ticket.holder for ticket in _tickets(folder, root)]
 
 
@@ -282,7 +282,7 @@ def blockers(
     folder = find_folder(root, RUNNING)
     if folder is None:
         return []
-    with folder, looking(folder):
+    with folder, guarded_shared(folder):
         found = [Blocker(holder, "running") for holder in _live(folder, root)]
         found += [Blocker(ticket.holder, "waiting to run") for ticket in _tickets(folder, root)]
         found = [each for each in found if _conflicts(wanted, each.holder)]

@@ -25,7 +25,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.state import FileRef, Result
 from little_loops.records import NamedTuple
-from little_loops.reporting.masking import Masker, hidden
+from little_loops.reporting.masking import Masker, mask_spans
 from little_loops.runs.arrival import Part, Piece, StreamName, from_lines, from_sizes, parts
 from little_loops.runs.entries import entries_of_step, last_entries
 from little_loops.runs.folders import folder_of
@@ -147,7 +147,7 @@ class Outputs:
             for first, last in stored.secrets
             if first < stop and last > begun and first >= start
         ]
-        return hidden(data[begun - start :], inside)
+        return mask_spans(data[begun - start :], inside)
 
     def _file(self, file: FileRef | None) -> Stored:
         if file is None:

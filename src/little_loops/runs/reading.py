@@ -43,7 +43,7 @@ from little_loops.runs.seals import Seals, not_the_newest, not_written_by
 from little_loops.runs.state_file import MAX_BYTES, Unusable, read_summary
 from little_loops.runs.view import CRASH, RunDetail, RunView, Session
 from little_loops.system.files import Folder
-from little_loops.system.lock_files import looking
+from little_loops.system.lock_files import guarded_shared
 
 if TYPE_CHECKING:
     from little_loops.fsm.events import Entry
@@ -71,7 +71,7 @@ class Runs:
         folder = find_folder(self.root, RUNNING)
         if folder is None:
             return ()
-        with folder, looking(folder), _without_collecting():
+        with folder, guarded_shared(folder), _without_collecting():
             living = sorted(holders(self.root), key=lambda holder: holder.name)
             found = (_read_view(folder, RunFiles(self.root, one.name), one, None) for one in living)
             return (*(view for view in found if view is not None), *self._queued())
@@ -124,7 +124,7 @@ class Runs:
         folder = find_folder(self.root, RUNNING)
         if folder is None:
             return ()
-        with folder, looking(folder), _without_collecting():
+        with folder, guarded_shared(folder), _without_collecting():
             living = {holder.name: holder for holder in holders(self.root)}
             names = sorted({*named(folder.names(), STATE, EVENTS), *living})
             seals = Seals.find(self.root)
@@ -248,7 +248,7 @@ class Runs:
         if folder is None:
             yield
             return
-        with folder, looking(folder):
+        with folder, guarded_shared(folder):
             yield
 
     # ── what it did ────────────────────────────────────────────────────────────────────────────

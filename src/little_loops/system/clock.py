@@ -1,8 +1,8 @@
-"""Tell the time: by the wall for people, by a clock that only goes forward for the run.
+"""Tell the time: wall-clock time for people, monotonic time for the run.
 
-Durations and limits use running time: the sum of the segments in which a process carried the run,
-so a clock that is set back, a pause or a resume cannot make one negative or wrong.  A machine that
-sleeps stands still here too.
+Durations and limits use running time: the sum of the periods in which a process carried the run. So
+neither a clock that is set back, nor a pause or a resume, can make it negative or wrong. It does
+not include time in which the machine sleeps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def monotonic_ms() -> int:
 
 
 class RunClock:
-    """The time of one run: what it ran before this process, and since."""
+    """The time of one run: what it ran before this process, plus the time since."""
 
     def __init__(
         self,
@@ -37,14 +37,15 @@ class RunClock:
         self._wall = wall
         self._steady = steady
         self._began_ms = steady()
-        self._made_no_progress: Milliseconds = lambda: 0
+        self._suspended: Milliseconds = lambda: 0
 
-    def leave_out(self, stood_still: Milliseconds) -> None:
-        """What that counts, Ctrl-Z, is no running time."""
-        self._made_no_progress = stood_still
+    def leave_out(self, suspended: Milliseconds) -> None:
+        """Exclude the milliseconds that `suspended` counts, in which Ctrl-Z suspended the run."""
+        self._suspended = suspended
 
     def ran_ms(self) -> int:
-        since_ms = self._steady() - self._began_ms - self._made_no_progress()
+        """Return how long the run has run, in all processes."""
+        since_ms = self._steady() - self._began_ms - self._suspended()
         return self._before_ms + max(since_ms, 0)
 
     def now(self) -> Moment:

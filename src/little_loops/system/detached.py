@@ -1,8 +1,8 @@
-"""Start a run as a process of its own, and come back only when it has really begun.
+"""Start a run in a process of its own, and return when the run has really started.
 
-The request travels as JSON through the new process's standard input; answers come back, a line each,
-through its standard output until it is ready or has failed.  After that nobody listens, and the
-process lives on: in a session of its own, whatever becomes of the terminal.
+The request is sent as JSON to the new process's standard input; answers come back through its
+standard output, one per line, until it is ready or has failed. After that nobody reads from it, and
+the process continues in its own session, whatever happens to the terminal.
 
 Not here: what the process does with the request (`cli.background`).
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 VERB = "background-run"
 END_S = 10.0
-"""For a process that saves its run and ends what it has started."""
+"""The time for a process to save its run and to end what it has started."""
 OUTER_RUN = ("LL_RUN_ID", "LL_STEP_ID", "LL_ATTEMPT", "LL_ITERATION", "LL_LOOP")
 OUTER_RUN_EXTRAS = ("LL_RUN_DIR", "LL_CLAIM", "LL_CONTINUATION")
 
@@ -36,7 +36,7 @@ class BackgroundRun(NamedTuple):
 
 
 class NotStarted(LittleLoopsError):
-    """The new process could not start its run; the message and the exit code are its own."""
+    """The new process could not start its run; message and exit code come from it."""
 
     def __init__(self, message: str, help: str | None, exit_code: int) -> None:
         super().__init__(message, help)
@@ -46,10 +46,14 @@ class NotStarted(LittleLoopsError):
 def launch(
     request: Mapping[str, Any], environ: Mapping[str, str], say: Callable[[str], None]
 ) -> BackgroundRun:
-    import subprocess  # the new process is here too, and has no need of it
+    """Start a background run for this request; `say` gets its messages until it has started.
+
+    Raises `NotStarted` if it fails.
+    """
+    import subprocess  # the new process imports this module, too, and does not need it
 
     child = subprocess.Popen(
-        # -P: a module that lies in the project directory must not be taken for one of ours.
+        # -P: a module in the project directory must not be imported instead of ours.
         [sys.executable, "-P", "-m", "little_loops", VERB],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -63,34 +67,36 @@ def launch(
         with child.stdin:
             child.stdin.write(json.dumps(request).encode())
         with child.stdout:
-            return _answer(child, say)
+            return _read_answer(child, say)
     except KeyboardInterrupt:
-        child.send_signal(signal.SIGTERM)  # it is ours until it has begun
-        _end_of(child)
+        child.send_signal(signal.SIGTERM)  # it is ours until its run has started
+        _wait_for_exit(child)
         raise
     except BrokenPipeError:
-        _end_of(child)
+        _wait_for_exit(child)
         raise NotStarted("the background process exited immediately", None, 1) from None
     finally:
-        child.returncode = child.returncode or 0  # it is not to be waited for
+        child.returncode = child.returncode or 0  # nobody waits for it
 
 
-def _answer(child: subprocess.Popen[bytes], say: Callable[[str], None]) -> BackgroundRun:
+def _read_answer(child: subprocess.Popen[bytes], say: Callable[[str], None]) -> BackgroundRun:
+    """Read the answers of the new process until its run has started; raise `NotStarted` if it
+    fails."""
     assert child.stdout is not None, "it is a pipe"
     for line in child.stdout:
-        said = json.loads(line)
-        if "say" in said:
-            say(said["say"])
-        elif "error" in said:
-            raise NotStarted(said["error"], said["help"], said["exit_code"])
+        answer = json.loads(line)
+        if "say" in answer:
+            say(answer["say"])
+        elif "error" in answer:
+            raise NotStarted(answer["error"], answer["help"], answer["exit_code"])
         else:
-            return BackgroundRun(child.pid, said["run"], said["log"])
-    code = _end_of(child)
+            return BackgroundRun(child.pid, answer["run"], answer["log"])
+    code = _wait_for_exit(child)
     raise NotStarted(f"the background process exited before the run started (exit {code})", None, 1)
 
 
-def _end_of(child: subprocess.Popen[bytes]) -> int:
-    """Its exit code; what does not end although nobody listens to it any more is killed."""
+def _wait_for_exit(child: subprocess.Popen[bytes]) -> int:
+    """Return the exit code of a process that should exit; kill it if it does not."""
     import subprocess
 
     try:
@@ -101,9 +107,9 @@ def _end_of(child: subprocess.Popen[bytes]) -> int:
 
 
 def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Without the marks of a run this may be started in: it stands on its own feet.
+    """Return the environment without the variables of the run that this may be started in.
 
-    Its depth stays, so that a loop which starts itself again comes to an end.
+    The nesting depth is kept, so that a loop which starts itself again comes to an end.
     """
     outer = (*OUTER_RUN, *OUTER_RUN_EXTRAS)
     own = {name: value for name, value in environ.items() if name not in outer}
@@ -111,9 +117,11 @@ def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class Parent:
-    """The other end: what the new process tells the one that started it."""
+    """The new process's connection to the process that started it."""
 
     def __init__(self) -> None:
+        """Keep the standard output for answers, and redirect standard input and output to
+        /dev/null."""
         self._descriptor: int | None = os.dup(1)
         os.set_inheritable(self._descriptor, False)
         null = os.open(os.devnull, os.O_RDWR)
@@ -122,25 +130,28 @@ class Parent:
         os.close(null)
 
     def say(self, line: str) -> None:
-        self._tell({"say": line})
+        self._send({"say": line})
 
     def ready(self, run: str, log: str) -> None:
-        self._tell({"run": run, "log": log})
-        self._hang_up()
+        """Report that the run has started, and close the connection."""
+        self._send({"run": run, "log": log})
+        self._disconnect()
 
     def failed(self, error: LittleLoopsError) -> None:
-        told = {"error": error.message, "help": error.help, "exit_code": error.exit_code}
-        self._tell(told)
-        self._hang_up()
+        """Report the error that prevented the start, and close the connection."""
+        answer = {"error": error.message, "help": error.help, "exit_code": error.exit_code}
+        self._send(answer)
+        self._disconnect()
 
-    def _tell(self, message: Mapping[str, Any]) -> None:
+    def _send(self, message: Mapping[str, Any]) -> None:
+        """Send a message as one line of JSON; close the connection if nobody reads it."""
         if self._descriptor is not None:
             try:
                 os.write(self._descriptor, json.dumps(message).encode() + b"\n")
-            except OSError:  # it did not want to wait for the answer
-                self._hang_up()
+            except OSError:  # it is no longer waiting for an answer
+                self._disconnect()
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,14 +1,14 @@
 """Read and write files so that neither a crash nor a planted link does harm.
 
-A `Folder` is a directory held open.  Names are looked up in it, never along its path, so nobody
-can put a link in the way, and a project that is moved meanwhile takes its files along.  Files are
-the owner's alone, whatever the umask says.
+A `Folder` is an open directory. Names are looked up in it, never along its path, so nobody can
+redirect them with a link, and a project that is moved meanwhile takes its files along. Files are
+private to the owner, whatever the umask.
 
-Every failure of the system leaves as a `StorageError` that names the file; only a file that is
-not there is a matter of its own, because often that is the answer.
+Every failure is raised as a `StorageError` that names the file; only a missing file is treated
+separately, because often that is a valid answer.
 
-The interpreter announces an open or a rename to whoever audits the process, but neither a write
-nor a sync; those are announced here.
+Python raises audit events for opening and renaming, but not for writing and syncing; those are
+raised here.
 
 Not here: which files there are and what is in them (`storage`, `journal`, `claims`).
 """
@@ -29,7 +29,7 @@ from little_loops.records import NamedTuple
 
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
-# Not to be held up by a pipe somebody put there, nor to get a terminal from it.
+# Never block on a planted pipe, nor acquire a controlling terminal.
 SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 NEW = SAFE | os.O_WRONLY | os.O_CREAT | os.O_EXCL
 CHUNK = 1 << 16
@@ -37,15 +37,15 @@ FOLDER = SAFE | os.O_RDONLY | os.O_DIRECTORY
 
 WRITE = "little_loops.write"
 SYNC = "little_loops.sync"
-_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the one
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS only has `fsync`
 
-# Escaped to ASCII: neither a control character nor half a surrogate can get into a file.
-# What is written are trees: to look for circles in them takes a sixth of the time.
+# Escaped to ASCII, so that no control character or lone surrogate gets into a file. Values are
+# trees, so the check for cycles, a sixth of the time, is not needed.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
 
 
 class Stamp(NamedTuple):
-    """Enough to see that a file is no longer the one we wrote."""
+    """Identifies a version of a file, to detect that it is no longer the one we wrote."""
 
     inode: int
     size: int
@@ -53,7 +53,7 @@ class Stamp(NamedTuple):
 
 
 def to_json(value: Any) -> bytes:
-    """One line of strict JSON, which has no word for NaN or infinity: those become null."""
+    """Encode a value as one line of strict JSON; NaN and infinity become null."""
     try:
         return _ENCODER.encode(value).encode("ascii")
     except ValueError:
@@ -61,6 +61,7 @@ def to_json(value: Any) -> bytes:
 
 
 def _finite(value: Any) -> Any:
+    """Return the value with NaN and infinity replaced by None."""
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -71,7 +72,7 @@ def _finite(value: Any) -> Any:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """One write if the system takes it all, as it nearly always does."""
+    """Write all data, usually with a single call."""
     sys.audit(WRITE, descriptor, data)
     written = os.write(descriptor, data)
     while written < len(data):
@@ -79,18 +80,19 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def sync_data(descriptor: int) -> None:
-    """Make what was written to a file survive a loss of power."""
+    """Flush a file's content to the disk."""
     sys.audit(SYNC, descriptor)
     _sync_data(descriptor)
 
 
 def sync_all(descriptor: int) -> None:
-    """The same with all that belongs to it; for a directory, the names in it."""
+    """Flush a file's content and metadata to the disk; for a directory, its names."""
     sys.audit(SYNC, descriptor)
     os.fsync(descriptor)
 
 
 def failure(error: OSError, doing: str, path: str) -> StorageError:
+    """Return the error for a failed operation, with a hint if there is one."""
     reason = (error.strerror or str(error)).lower()
     return StorageError(f"cannot {doing} `{path}`: {reason}", _FIXES.get(error.errno or 0))
 
@@ -106,7 +108,7 @@ _FIXES = {
 
 
 class Folder:
-    """A directory held open; `path` is for messages."""
+    """An open directory; `path` is for messages."""
 
     def __init__(self, descriptor: int, path: str) -> None:
         self.fd = descriptor
@@ -114,7 +116,7 @@ class Folder:
 
     @classmethod
     def at(cls, path: str) -> Folder | None:
-        """The directory at a path of the user's own, in which links are fine."""
+        """Open a directory by its path, following links; return None if it does not exist."""
         try:
             return cls(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), path)
         except FileNotFoundError:
@@ -123,6 +125,7 @@ class Folder:
             raise failure(error, "open", path) from error
 
     def child(self, name: str) -> Folder | None:
+        """Open a subdirectory, without following a link; return None if it does not exist."""
         try:
             return Folder(os.open(name, FOLDER, dir_fd=self.fd), self.place(name))
         except FileNotFoundError:
@@ -131,13 +134,13 @@ class Folder:
             raise self._refusal(error, name, "open") from error
 
     def make(self, name: str, mode: int = PRIVATE_FOLDER) -> Folder:
-        """The child of that name, made if need be; a private one is made private again."""
+        """Open a subdirectory, creating it if necessary; a private one gets its permissions again."""
         self._make(name, mode)
         child = self.child(name)
         if child is None:
             raise StorageError(f"`{self.place(name)}` was removed while it was being made")
         try:
-            if child.is_empty():  # made just now, or by somebody who did not come to this line
+            if child.is_empty():  # created just now, or by a process that crashed before this line
                 self.sync()
             if mode == PRIVATE_FOLDER:
                 child._keep_private()
@@ -155,6 +158,7 @@ class Folder:
             raise failure(error, "make", self.place(name)) from error
 
     def _keep_private(self) -> None:
+        """Make the directory private again; raise `StorageError` if it belongs to another user."""
         info = os.fstat(self.fd)
         if info.st_uid != os.geteuid() != 0:
             raise StorageError(
@@ -170,7 +174,7 @@ class Folder:
         return os.path.samestat(os.fstat(self.fd), os.fstat(other.fd))
 
     def is_in_place(self) -> bool:
-        """Whether this is still the directory that everybody finds at its path."""
+        """Return whether this is still the directory at its path."""
         try:
             return os.path.samestat(os.fstat(self.fd), os.stat(self.path, follow_symlinks=False))
         except OSError:
@@ -193,7 +197,8 @@ class Folder:
             raise failure(error, "list", self.path) from error
 
     def open(self, name: str, flags: int) -> int:
-        """A descriptor of a plain file; FileNotFoundError if there is none and none is made."""
+        """Open a regular file; raise `FileNotFoundError` if there is none, and it is not to be
+        created."""
         try:
             descriptor = os.open(name, flags | SAFE, PRIVATE_FILE, dir_fd=self.fd)
         except (FileNotFoundError, FileExistsError):
@@ -205,12 +210,12 @@ class Folder:
             os.close(descriptor)
             raise StorageError(f"`{self.place(name)}` is not a file", "remove it")
         if flags & os.O_CREAT and stat.S_IMODE(mode) != PRIVATE_FILE:
-            with suppress(OSError):  # somebody else's; what can be done with it shows soon
+            with suppress(OSError):  # it belongs to another user; using it may still work
                 os.fchmod(descriptor, PRIVATE_FILE)
         return descriptor
 
     def read(self, name: str, limit: int) -> bytes | None:
-        """All of a file, or None if there is none."""
+        """Return the content of a file, or None if there is none."""
         try:
             descriptor = self.open(name, os.O_RDONLY)
         except FileNotFoundError:
@@ -229,7 +234,7 @@ class Folder:
         sync: bool = False,
         mode: int = PRIVATE_FILE,
     ) -> Stamp:
-        """Put a file in place whole: after a crash it is the old one or the new one."""
+        """Write a file atomically: after a crash it is either the old one or the new one."""
         try:
             stamp = self._write_new(temporary, data, sync, mode)
             os.rename(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
@@ -242,6 +247,7 @@ class Folder:
         return stamp
 
     def _write_new(self, name: str, data: bytes, sync: bool, mode: int) -> Stamp:
+        """Write a new file and return its stamp."""
         descriptor = os.open(name, NEW, PRIVATE_FILE, dir_fd=self.fd)
         try:
             write_all(descriptor, data)
@@ -255,6 +261,7 @@ class Folder:
             os.close(descriptor)
 
     def stamp(self, name: str) -> Stamp | None:
+        """Return the stamp of a file; None if there is none."""
         try:
             info = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -264,7 +271,7 @@ class Folder:
         return Stamp(info.st_ino, info.st_size, info.st_mtime_ns)
 
     def move(self, name: str, target: Folder, new_name: str) -> None:
-        """Give a file or folder another place; one that is not there has been moved before."""
+        """Move a file or directory to another folder; do nothing if it is not there."""
         with suppress(FileNotFoundError):
             try:
                 os.rename(name, new_name, src_dir_fd=self.fd, dst_dir_fd=target.fd)
@@ -274,7 +281,7 @@ class Folder:
                 raise failure(error, "move", self.place(name)) from error
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that is not there is removed already."""
+        """Remove a file, if it exists."""
         try:
             os.unlink(name, dir_fd=self.fd)
         except FileNotFoundError:
@@ -283,7 +290,7 @@ class Folder:
             raise failure(error, "remove", self.place(name)) from error
 
     def sync(self) -> None:
-        """Make what was created, renamed and removed here survive a loss of power."""
+        """Flush created, renamed and removed names in this directory to the disk."""
         try:
             sync_all(self.fd)
         except OSError as error:
@@ -304,6 +311,7 @@ class Folder:
         self.close()
 
     def _refusal(self, error: OSError, name: str, doing: str) -> StorageError:
+        """Return the error for a file that cannot be opened; explain it if it is a link."""
         with suppress(OSError):
             info = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
             if stat.S_ISLNK(info.st_mode):
@@ -317,7 +325,7 @@ class Folder:
 
 
 def read_all(descriptor: int, limit: int, path: str) -> bytes:
-    """What is in an open file from where it stands, if it is not more than `limit` bytes."""
+    """Read an open file from its current position; raise `StorageError` beyond `limit` bytes."""
     pieces: list[bytes] = []
     room = limit + 1
     try:

@@ -1,7 +1,7 @@
-"""Lock files: hold one, see whether somebody does, decide something alone.
+"""Lock files: hold one, check whether somebody holds it, and make decisions exclusively.
 
-`.running/.lock` is the guard.  It is held for moments only, by whoever decides who may run; to
-look is to share it, so that looking never makes a start fail.
+`.running/.lock` is the guard. It is held only for moments, by whoever decides which runs may start;
+reading takes it shared, so that readers never make a start fail.
 
 Not here: what is decided (`claims`, `history`).
 """
@@ -24,7 +24,7 @@ LARGEST = 1 << 20
 
 @contextmanager
 def guarded(folder: Folder, wait_s: float = WAIT_S) -> Iterator[None]:
-    """Decide something alone."""
+    """Hold the guard exclusively; raise `StorageError` after `wait_s`."""
     try:
         descriptor = _take_guard(folder, os.O_RDWR | os.O_CREAT, LOCK_EX, wait_s)
     except FileNotFoundError as error:
@@ -36,8 +36,8 @@ def guarded(folder: Folder, wait_s: float = WAIT_S) -> Iterator[None]:
 
 
 @contextmanager
-def looking(folder: Folder, wait_s: float = WAIT_S) -> Iterator[None]:
-    """See something that nobody is changing; makes nothing, not even the guard."""
+def guarded_shared(folder: Folder, wait_s: float = WAIT_S) -> Iterator[None]:
+    """Hold the guard shared, for reading; it is not created if it does not exist."""
     try:
         descriptor = _take_guard(folder, os.O_RDONLY, LOCK_SH, wait_s)
     except FileNotFoundError:
@@ -50,11 +50,12 @@ def looking(folder: Folder, wait_s: float = WAIT_S) -> Iterator[None]:
 
 
 def _take_guard(folder: Folder, flags: int, kind: int, wait_s: float) -> int:
+    """Open and lock the guard, retrying until `wait_s` have passed. Return its descriptor."""
     until = time.monotonic() + wait_s
     pause_s = 0.001
     while True:
         descriptor = folder.open(GUARD, flags)
-        if _try(descriptor, kind) and has_name(folder, GUARD, descriptor):
+        if _try_lock(descriptor, kind) and has_name(folder, GUARD, descriptor):
             return descriptor
         os.close(descriptor)
         if time.monotonic() > until:
@@ -67,21 +68,24 @@ def _take_guard(folder: Folder, flags: int, kind: int, wait_s: float) -> int:
 
 
 def hold(descriptor: int) -> bool:
-    """Lock an open file until it is closed; false if somebody else has it."""
-    return _try(descriptor, LOCK_EX)
+    """Lock an open file until it is closed; return False if somebody else holds it."""
+    return _try_lock(descriptor, LOCK_EX)
 
 
 def held(folder: Folder, name: str) -> bytes | None:
-    """What a file says that somebody holds; none if nobody does.  Only under the guard."""
+    """Return the content of a file that somebody holds; None if nobody does.
+
+    Call it only under the guard.
+    """
     try:
         descriptor = folder.open(name, os.O_RDONLY)
     except FileNotFoundError:
         return None
     except StorageError as error:
-        # One we may not even read could be held by another user.  A link never is: we make none.
+        # A file that we cannot read may be held by another user. A link is never held: we create none.
         return b"" if isinstance(error.__cause__, PermissionError) else None
     try:
-        if _try(descriptor, LOCK_SH):
+        if _try_lock(descriptor, LOCK_SH):
             return None
         return read_all(descriptor, LARGEST, folder.place(name))
     except OSError as error:
@@ -91,12 +95,13 @@ def held(folder: Folder, name: str) -> bytes | None:
 
 
 def has_name(folder: Folder, name: str, descriptor: int) -> bool:
-    """Is the open file still the one that everybody else finds under that name?"""
+    """Return whether the open file is still the one with that name."""
     stamp = folder.stamp(name)
     return stamp is not None and stamp.inode == os.fstat(descriptor).st_ino
 
 
-def _try(descriptor: int, kind: int) -> bool:
+def _try_lock(descriptor: int, kind: int) -> bool:
+    """Try to lock a file; return False if it is locked. Raise `StorageError` if locks do not work."""
     try:
         flock(descriptor, kind | LOCK_NB)
     except BlockingIOError:

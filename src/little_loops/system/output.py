@@ -1,9 +1,9 @@
-"""Find the signal lines in what an action prints, and its lines, as the bytes pass.
+"""Find signal lines in an action's output, and split it into lines, as it is read.
 
-However the output is cut into pieces, what is found is the same, and memory stays flat.
+The result does not depend on how the output is cut into chunks, and memory use is constant.
 
-Not here: reading from the child (`process`), storing the output (`runs.output_files`), hiding
-secrets and escaping control characters before anything is shown (`reporting`).
+Not here: reading from the child (`process`), storing the output (`runs.output_files`), masking and
+escaping before display (`reporting`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Signal(NamedTuple):
 
 
 class Scanner(Protocol):
-    """Looks for the first signal in a stream, fed as it is read."""
+    """Finds the first signal in a stream."""
 
     @property
     def found(self) -> Signal | None: ...
@@ -42,22 +42,23 @@ class Scanner(Protocol):
 
 
 def _decode_cut(data: bytes | bytearray) -> str:
-    """Decode what may have been cut in the middle of a character, which is dropped."""
+    """Decode text that may end in the middle of a character, which is dropped."""
     return codecs.getincrementaldecoder("utf-8")("replace").decode(data)
 
 
 @cache
 def _traits(markers: tuple[bytes, ...]) -> tuple[int, bytes]:
-    """The longest marker's length, and a byte that all of them have and most output has not.
+    """Return the length of the longest marker, and a byte that all markers contain and most output
+    does not.
 
-    One look for that byte is thirty times cheaper than one for each marker.
+    Searching for that byte first is thirty times cheaper than searching for each marker.
     """
     shared = next((one for one in (b"_", b":") if all(one in marker for marker in markers)), b"")
     return max(map(len, markers)), shared
 
 
 class SignalScanner:
-    """Find the first line that begins with a marker, blanks before it allowed."""
+    """Finds the first line that begins with a marker, after optional blanks."""
 
     def __init__(self, markers: Sequence[bytes] = MARKERS) -> None:
         self._markers = tuple(markers)
@@ -71,6 +72,7 @@ class SignalScanner:
 
     @property
     def found(self) -> Signal | None:
+        """The first signal so far; None if there is none."""
         if self._marker is None:
             return None
         kind = self._marker.rstrip(b":").decode()
@@ -79,6 +81,7 @@ class SignalScanner:
         return Signal(kind, text.strip())
 
     def feed(self, chunk: bytes) -> None:
+        """Search the next chunk of output."""
         chunk = self._uncoloured.feed(chunk)
         if self._marker is not None:
             self._take(chunk)
@@ -94,20 +97,22 @@ class SignalScanner:
             self._remember_line(data)
 
     def _first(self, marker: bytes, data: bytes) -> int:
+        """Return the position of the first marker at the start of a line; -1 if there is none."""
         at = data.find(marker)
         while at >= 0 and not self._opens_line(data, at):
-            # The line has something before it: no marker on it counts.
+            # There is text before it on the line, so no marker on this line counts.
             end = data.find(b"\n", at)
             at = data.find(marker, end) if end >= 0 else -1
         return at
 
     def _opens_line(self, data: bytes, at: int) -> bool:
+        """Return whether only blanks precede this position on its line."""
         while at and data[at - 1] in b" \t":
             at -= 1
         return data[at - 1] == 0x0A if at else self._is_line_blank
 
     def _remember_line(self, data: bytes) -> None:
-        """Keep of an unfinished line what may still become a marker."""
+        """Keep the part of an unfinished line that may still become a marker."""
         begins = data.rfind(b"\n") + 1
         if begins == 0 and not self._is_line_blank:
             return
@@ -117,7 +122,7 @@ class SignalScanner:
         self._is_line_blank = may_become
 
     def _take(self, chunk: bytes) -> None:
-        """Collect the payload up to the end of its line, or as much as is allowed."""
+        """Collect the payload up to the end of its line, or up to the maximum length."""
         if self._is_complete:
             return
         end = chunk.find(b"\n")
@@ -129,13 +134,14 @@ class SignalScanner:
 
 
 class LineSplitter:
-    """Cut a stream into lines, without their `\\n`; of a longer one the beginning is kept."""
+    r"""Splits a stream into lines without their `\\n`; keeps only the beginning of a long line."""
 
     def __init__(self, limit: int = LONGEST_LINE) -> None:
         self._limit = limit
         self._held = bytearray()
 
     def feed(self, chunk: bytes) -> list[bytes]:
+        """Take a chunk. Return the lines that are complete."""
         first, *others = chunk.split(b"\n")
         self._hold(first)
         if not others:
@@ -146,7 +152,7 @@ class LineSplitter:
         return lines
 
     def close(self) -> list[bytes]:
-        """The last line, if no newline ended it."""
+        """Return the last line, if it has no newline."""
         lines = [bytes(self._held)] if self._held else []
         self._held.clear()
         return lines
@@ -156,7 +162,8 @@ class LineSplitter:
 
 
 class LineScanner:
-    """Find the first line that `search` takes for a signal; of a long line it sees the beginning."""
+    """Finds the first line for which `search` returns a signal; passes only the start of long
+    lines."""
 
     def __init__(self, search: Callable[[str], Signal | None]) -> None:
         self._search = search
@@ -165,14 +172,14 @@ class LineScanner:
 
     @property
     def found(self) -> Signal | None:
-        self._look(self._lines.close())
+        self._search_lines(self._lines.close())
         return self._found
 
     def feed(self, chunk: bytes) -> None:
         if self._found is None:
-            self._look(self._lines.feed(chunk))
+            self._search_lines(self._lines.feed(chunk))
 
-    def _look(self, lines: Sequence[bytes]) -> None:
+    def _search_lines(self, lines: Sequence[bytes]) -> None:
         for line in lines:
             if self._found is None:
                 self._found = self._search(without_colours(line).decode("utf-8", "replace"))

@@ -1,6 +1,6 @@
-"""Our own `ll-loop` as a program in a directory of its own, to be put first on PATH.
+"""Provide our own `ll-loop` as a program in a directory to put first on PATH.
 
-Whichever way this one was started, an action or a session that types `ll-loop` gets the same.
+However this process was started, an action or session that runs `ll-loop` gets the same version.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ DIRECTORY = "bin"
 
 
 def path_with_own_command(data: Folder, path: str | None) -> str:
-    """PATH with that directory first; nothing else is in it, whatever an action has put there."""
+    """Create the program, and return PATH with its directory first.
+
+    Anything that an action has put into the directory is removed.
+    """
     with data.make(DIRECTORY) as directory:
         for name in os.listdir(directory.fd):
             if name != "ll-loop":
@@ -27,6 +30,7 @@ def path_with_own_command(data: Folder, path: str | None) -> str:
 
 
 def _remove(name: str, folder: int) -> None:
+    """Remove a file or a directory, if it exists."""
     try:
         os.unlink(name, dir_fd=folder)
     except IsADirectoryError:

@@ -1,12 +1,11 @@
-"""Run one child to its end: feed it, read it, bound its time, stop it with all it started.
+"""Run a child process to its end: pass its input, read its output, limit its time, stop it.
 
-One poll loop in one thread waits for output, for the exit, for a request to stop and for the
-deadline, and for nothing else: while an action is silent nothing wakes up, unless its silence
-is bounded.  An action ends when its direct child exits; a pipe that something left behind keeps
-open is not waited for.
+One poll loop in one thread waits for output, for the exit, for a stop and for the deadline, and for
+nothing else: while an action is silent, nothing wakes up, unless it has an `idle_timeout`. An
+action ends when its direct child exits, even if a process that it left behind keeps a pipe open.
 
-Not here: starting it (`starting`), what becomes of the output (`output`), which processes belong
-to an action (`process_tree`), what a shell or an agent is given to run.
+Not here: starting it (`starting`), what happens to the output (`output`), which processes belong to
+an action (`process_tree`), what a shell or an agent is given to run.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ from little_loops.system.starting import Pipes, close, start
 from little_loops.system.stops import StopFlag, poll_ms
 
 DRAIN_S = 0.5
-"""How long to read on after the exit while something left behind keeps a pipe open."""
+"""How long to continue reading after the exit if a leftover process keeps a pipe open."""
 CHUNK = 1 << 16
 
 Sink = Callable[[bytes], None]
 Tick = Callable[[], float | None]
-"""Called when due; gives the seconds to its next call, none for never again."""
+"""Called when due; returns the seconds until its next call, None for never."""
 CutBy = Literal["none", "deadline", "silence", "stop"]
 
 
 class Ended(NamedTuple):
-    """How an action ended; neither code nor signal if even KILL did not end it.
+    """How an action ended; neither code nor signal is set if even KILL did not end it.
 
-    `left` are the processes it had left running, where those were to be ended with it.
+    `left` are the processes it had left running, if those were ended with it.
     """
 
     exit_code: int | None
@@ -67,9 +66,11 @@ def run(
     idle_s: float | None = None,
     leftovers: process_tree.Plan | None = None,
 ) -> Ended:
-    """Run a command until it exits, its time is over, it is silent too long or a stop is asked for.
+    """Run a command until it exits, its time is over, it is silent too long, or a stop is
+    requested.
 
-    `leftovers`: the signals that end what it has left running; None: that is left alone.
+    `stop_plan` are the signals that end it, `leftovers` those that end what it has left running;
+    None leaves that running. `on_started` gets its pid. Raises `CannotStart`.
     """
     began = time.monotonic()
     child = start(argv, env, cwd, bool(stdin))
@@ -80,12 +81,12 @@ def run(
         if on_started is not None:
             on_started(child.pid)
         cut_by = action.watch(stop_plan)
-        duration_s = time.monotonic() - began - action.stood_still_s
+        duration_s = time.monotonic() - began - action.suspended_s
         action.drain()
         if cut_by == "none" and leftovers is not None:
             left = action.end_leftovers(leftovers)
         elif cut_by == "none":
-            action.leave()
+            action.keep_draining()
     except BaseException:
         action.abandon()
         raise
@@ -102,7 +103,7 @@ def run(
 
 
 class _Action:
-    """A running child, its descriptors and what may end it."""
+    """A running child, its descriptors, and the conditions that end it."""
 
     def __init__(
         self,
@@ -118,7 +119,7 @@ class _Action:
     ) -> None:
         self.pid = pid
         self.exited = False
-        self.stood_still_s = 0.0
+        self.suspended_s = 0.0
         self._code: int | None = None
         self._env = env
         self._deadline = deadline
@@ -139,27 +140,27 @@ class _Action:
             self._poll.register(self._input_fd, select.POLLOUT)
 
     def watch(self, plan: process_tree.Plan) -> CutBy:
-        """Carry its input and output until it exits or has to be ended."""
+        """Pass input and output until the child exits or has to be ended. Return what ended it."""
         while not self.exited:
             now = time.monotonic()
             if (cut_by := self._cut_by(now)) != "none":
                 found = self._find()
                 if self._exited_meanwhile():
-                    break  # before our first signal: it has finished
+                    break  # it finished before our first signal
                 self._end(found, plan)
                 return cut_by
             self._turn(self._seconds_to_next(now))
         return "none"
 
     def drain(self) -> None:
-        """Read what is there, for a bounded time if something keeps a pipe open."""
+        """Read the rest of the output, for a limited time if something keeps a pipe open."""
         self._close_input()
         until = time.monotonic() + DRAIN_S
         while self._sinks and (left := until - time.monotonic()) > 0:
             self._turn(left)
 
-    def leave(self) -> None:
-        """Have somebody read on for what is left running: without a reader it would die."""
+    def keep_draining(self) -> None:
+        """Start a reader for processes left running: without one, writing would kill them."""
         if not self._sinks:
             return
         import subprocess  # rare
@@ -183,15 +184,17 @@ class _Action:
                 )
 
     def end_leftovers(self, plan: process_tree.Plan) -> tuple[process_tree.Member, ...]:
-        """End what it has left running, and read its last words."""
+        """End the processes that it has left running, and read their last output."""
         found = self._find()
         return tuple(self._end(found, plan)) if found else ()
 
     def abandon(self) -> None:
-        """End it at once, when nobody can watch it: a full disk, a failed save, an interrupt."""
+        """Kill it at once, because nobody can watch it: a full disk, a failed save, an interrupt."""
         self._tick = None
         self._sinks = dict.fromkeys(self._sinks, _discard)
-        process_tree.tell([], SIGKILL, self._group())  # first, should looking for the others fail
+        process_tree.send_signal(
+            [], SIGKILL, self._group()
+        )  # first, in case finding the others fails
         self._end(self._find(), [])
 
     def close(self) -> None:
@@ -201,22 +204,22 @@ class _Action:
             os.close(self._exit_fd)
 
     def reap(self) -> int | None:
-        """The exit code, negative for a signal, none if it is not known."""
+        """Return the exit code, negative for a signal; None if it is not known."""
         if self._code is None:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
             except ChildProcessError:
-                self.exited = True  # with SIGCHLD ignored nobody gets to know how
+                self.exited = True  # with SIGCHLD ignored, the exit code is lost
                 return None
             if pid:
                 self.exited = True
                 self._code = os.waitstatus_to_exitcode(status)
         return self._code
 
-    # What a turn of the loop consists of.
+    # One turn of the poll loop.
 
     def _turn(self, seconds: float | None) -> list[int]:
-        """Wait for something to happen and see to it; which other descriptors are ready."""
+        """Wait for events and handle them. Return the other descriptors that are ready."""
         others = []
         if self._exit_fd is None and not self.exited:
             seconds = (
@@ -241,28 +244,31 @@ class _Action:
         return others
 
     def _exited_meanwhile(self) -> bool:
+        """Handle pending events, and return whether the child has exited."""
         self._turn(0)
         return self.exited
 
     def _read(self, fd: int, event: int) -> None:
+        """Pass on output; close the pipe at its end."""
         chunk = os.read(fd, CHUNK) if event & select.POLLIN else b""
         if chunk:
             self._sinks[fd](chunk)
             if self._silence is not None:
-                self._silence.broken()
+                self._silence.restart()
         else:
             self._poll.unregister(fd)
             del self._sinks[fd]
             os.close(fd)
 
     def _feed(self) -> None:
+        """Write more input; close the pipe when all is written or the child stops reading."""
         assert self._input_fd is not None
         try:
             self._input = self._input[os.write(self._input_fd, self._input[:CHUNK]) :]
         except BlockingIOError:
             return
         except BrokenPipeError:
-            self._input = self._input[:0]  # it does not care to read on
+            self._input = self._input[:0]  # it has stopped reading
         if not self._input:
             self._close_input()
 
@@ -273,6 +279,7 @@ class _Action:
             self._input_fd = None
 
     def _seconds_to_next(self, now: float) -> float | None:
+        """Call `tick` if it is due. Return the seconds until the next deadline, None without one."""
         if self._tick is not None and self._tick_at is not None and now >= self._tick_at:
             pause_s = self._tick()
             self._tick_at = None if pause_s is None else now + pause_s
@@ -280,12 +287,13 @@ class _Action:
         due = [at for at in (self._deadline, self._tick_at, look_at) if at is not None]
         return min(due) - now if due else None
 
-    # What may end it.
+    # Conditions that end it.
 
     def _cut_by(self, now: float) -> CutBy:
+        """Return what ends the child now, if anything; handle Ctrl-Z."""
         if self._stop is not None and self._stop.count:
             return "stop"
-        if self._stop is not None and self._stop.suspend_asked:
+        if self._stop is not None and self._stop.suspend_requested:
             self._suspend(self._stop)
         if self._deadline is not None and now >= self._deadline:
             return "deadline"
@@ -293,15 +301,16 @@ class _Action:
         return "silence" if is_silent else "none"
 
     def _suspend(self, stop: StopFlag) -> None:
+        """Suspend the child and this process, until both are continued."""
         found = self._find()
-        process_tree.tell(found, SIGSTOP, self._group())
-        stood_still_s = stop.suspend()
-        process_tree.tell(found, SIGCONT, self._group())
-        self.stood_still_s += stood_still_s
+        process_tree.send_signal(found, SIGSTOP, self._group())
+        suspended_s = stop.suspend()
+        process_tree.send_signal(found, SIGCONT, self._group())
+        self.suspended_s += suspended_s
         if self._deadline is not None:
-            self._deadline += stood_still_s
+            self._deadline += suspended_s
         if self._silence is not None:
-            self._silence.broken()
+            self._silence.restart()
 
     def _cpu_s(self) -> float:
         return sum(SYSTEM.cpu_s(one.pid) for one in self._find())
@@ -309,6 +318,7 @@ class _Action:
     def _end(
         self, found: list[process_tree.Member], plan: process_tree.Plan
     ) -> list[process_tree.Member]:
+        """End the processes with the plan's signals. Return those that ended."""
         stop = self._stop
         ended = process_tree.end(
             found,
@@ -322,15 +332,16 @@ class _Action:
         return ended
 
     def _group(self) -> int | None:
-        """Its group, as long as the number cannot have been given to another."""
+        """Return the child's process group, unless the number may have been reused."""
         return self.pid if self._code is None else None
 
     def _find(self) -> list[process_tree.Member]:
+        """Return the living processes of the action."""
         found = process_tree.action_members(self.pid, self._env)
         return [one for one in found if one.pid != self.pid] if self.exited else found
 
     def _wait(self, fds: Collection[int], seconds: float) -> Collection[int]:
-        """Wait while something is being ended: its last words are read all the same."""
+        """Wait for descriptors while processes are being ended, and read their last output."""
         for fd in fds:
             self._poll.register(fd, select.POLLIN)
         try:
@@ -341,7 +352,7 @@ class _Action:
 
 
 def _exit_descriptor(pid: int) -> int | None:
-    """Readable when the process has ended; none where the system has no such thing."""
+    """Return a descriptor that is readable once the process has ended; None if not supported."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

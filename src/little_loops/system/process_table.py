@@ -1,4 +1,4 @@
-"""Read what the system tells about its processes.
+"""Read information about processes from the operating system.
 
 Not here: which of them belong to a run (`process_tree`).
 """
@@ -27,10 +27,11 @@ class Process(NamedTuple):
 
 
 class System(Protocol):
-    """What has to be asked of the operating system.
+    """Information from the operating system.
 
-    `cpu_s` includes the children that have ended.  `workplace` is the directory that a process
-    without a terminal works in: nobody is sitting in front of it.  Empty if that is not known.
+    `look` returns a process, None if it is gone. `cpu_s` includes children that have ended.
+    `workplace` is the working directory of a process without a terminal, empty if it has one or
+    that is not known. `marks` are its `LL_*` variables.
     """
 
     def processes(self) -> dict[int, Process]: ...
@@ -45,7 +46,7 @@ class System(Protocol):
 
 
 class Proc:
-    """Linux: read /proc.  A tenth of the time psutil takes, and nothing to import."""
+    """Linux: read /proc. Ten times faster than psutil, and without an import."""
 
     def processes(self) -> dict[int, Process]:
         with suppress(OSError):
@@ -54,21 +55,23 @@ class Proc:
         return {}
 
     def look(self, pid: int) -> Process | None:
+        """Return the process with this pid; None if it is gone."""
         try:
             fields = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
         except OSError:
             return None if os.path.exists("/proc/self/stat") else _unseen(pid)
         if len(fields) < 20:
-            return None  # gone while being read
-        # A process lives on when its first thread alone has ended.
+            return None  # it ended while being read
+        # A process is alive if only its first thread has ended.
         is_zombie = fields[0] in b"ZX" and int(fields[17]) <= 1
         parent, group, session = (int(field) for field in fields[1:4])
         return Process(pid, parent, group, session, float(fields[19]), is_zombie)
 
     def born_by(self, pid: int) -> float:
-        """A time at which `pid`, started just now, was born, and nobody who gets its number later.
+        """Return a time after the birth of `pid`, started just now, and before any reuse of its
+        number.
 
-        Read in 3 µs from the clock that births are taken from; to look at a new process takes 50.
+        Reading the clock takes 3 µs, reading the new process's entry 50.
         """
         return float(time.clock_gettime_ns(time.CLOCK_BOOTTIME) * TICKS_A_SECOND // 10**9)
 
@@ -102,14 +105,14 @@ class Proc:
         return ""
 
     def namespace(self) -> str:
-        """Which processes can be seen: those of one container have it in common."""
+        """Return the id of the pid namespace, which the processes of a container share."""
         with suppress(OSError):
             return os.readlink("/proc/self/ns/pid")
         return ""
 
 
 class Psutil:
-    """Systems without /proc.  Slow to import, so only when something has to be ended."""
+    """Systems without /proc. psutil is slow to import, so it is only used to end something."""
 
     def processes(self) -> dict[int, Process]:
         import psutil  # rare and slow
@@ -182,7 +185,7 @@ def _read(path: str) -> bytes:
 
 
 def _unseen(pid: int) -> Process | None:
-    """Where /proc is not mounted: no more than that it is there."""
+    """Return what is known about a process if /proc is not mounted: that it exists."""
     with suppress(OSError):
         return Process(pid, 0, os.getpgid(pid), os.getsid(pid), 0.0, False)
     return None

@@ -1,9 +1,9 @@
-"""Know which processes belong to a run or an action, and end them to the last one.
+"""Find the processes that belong to a run or an action, and end all of them.
 
-A process is known by the run's token in its environment, by its session, by its
-parentage or by a directory in which nobody else has any business; a run started in the background from inside an action has a token of its own
-and is left alone.  A number alone never decides: processes come and go, and their numbers
-are used again, so each is checked by its time of birth and signalled through a descriptor.
+A process is recognised by the run's token in its environment, by its session, by its parent, or by
+a working directory that only the run uses. A run started in the background from inside an action
+has its own token and is not touched. A pid alone never decides: pids are reused, so each process is
+identified by its time of birth and signalled through a descriptor.
 
 Not here: starting an action and reading its output (`process`).
 """
@@ -29,21 +29,21 @@ OF_ONE_ACTION = (RUN_ID, "LL_STEP_ID", "LL_ATTEMPT")
 READS_FOR_LEFTOVERS = "LL_DRAIN"
 
 KILL_WAIT_S = 5.0
-"""How long killed processes may take to vanish; beyond it one hangs in the kernel."""
+"""How long to wait for killed processes; after that, one hangs in the kernel."""
 LOOK_EACH_S = 0.02
-"""How often to look at a process where the system cannot tell us that it ended."""
+"""How often to check a process if the system cannot notify us of its end."""
 KILL_AGAIN_S = 0.5
 NAME_LENGTH = 80
 
 Plan = Sequence[tuple[int, float]]
-"""Signals to try in turn, each with the seconds it is given; the last word is KILL."""
+"""Signals to send in turn, each with the seconds to wait after it; KILL follows."""
 
 Wait = Callable[[Collection[int], float], Collection[int]]
-"""Wait for one of these descriptors or for the time to pass; which of them are ready."""
+"""Waits for one of these descriptors or for the time to pass; returns the ready ones."""
 
 
 class Member(NamedTuple):
-    """A process of a run; `created` is on the system's own scale, only good for comparing."""
+    """A process of a run; `created` is in the system's own unit, only good for comparison."""
 
     pid: int
     created: float
@@ -51,7 +51,7 @@ class Member(NamedTuple):
 
 
 class Session(NamedTuple):
-    """The session of an action; boot, and born by when, tell it from a later of that number."""
+    """The session of an action; boot id and birth distinguish it from a later one with its number."""
 
     sid: int
     born: float
@@ -64,21 +64,21 @@ def _boot() -> str:
 
 
 def session(pid: int) -> Session:
-    """The session that `pid`, an action just started, leads; to be kept with the run."""
+    """Return the session that `pid`, an action started just now, leads; it is stored with the run."""
     return Session(pid, SYSTEM.born_by(pid), _boot())
 
 
-# --- who belongs ---
+# --- members ---
 
 
 def marks_of(run_id: str, step: int, attempt: int) -> dict[str, str]:
-    """The variables by which the processes of one action are known."""
+    """Return the variables that identify the processes of one action."""
     return dict(zip(OF_ONE_ACTION, (run_id, f"{run_id}/{step}", str(attempt)), strict=True))
 
 
 @cache
 def reader_mark() -> str:
-    """By which the readers that this process started are known; no action can make it up."""
+    """Return the random mark of readers that this process starts; no action can guess it."""
     return os.urandom(8).hex()
 
 
@@ -91,7 +91,7 @@ def members(
     place: str | None = None,
     system: System = SYSTEM,
 ) -> list[Member]:
-    """The living processes of a run, all that is below `roots`, and what works in `place`.
+    """Return the living processes of a run, everything below `roots`, and what works in `place`.
 
     With `marks`, only those of the action that has them, and of the sessions.
     """
@@ -120,28 +120,28 @@ def _has(marks: Mapping[str, str], token: Mapping[str, str]) -> bool:
 
 
 def action_members(leader: int, env: Mapping[str, str], *, system: System = SYSTEM) -> list[Member]:
-    """The living processes of an action of ours whose leader has not been reaped yet."""
+    """Return the living processes of an action whose leader has not been reaped yet."""
     seen, marks = system.processes(), cache(system.marks)
     if leader not in seen and (first := system.look(leader)) is not None:
-        seen[leader] = first  # all there is to see without /proc
+        seen[leader] = first  # all that is known without /proc
     token = {name: env.get(name) for name in OF_ONE_ACTION}
-    # Inside an action of another run its token may still be ours: then it tells nothing.
-    tells = token[RUN_ID] is not None and any(os.environ.get(n) != token[n] for n in token)
+    # Inside an action of another run, our own token may be the same: then it proves nothing.
+    is_unique = token[RUN_ID] is not None and any(os.environ.get(n) != token[n] for n in token)
 
     def belongs(process: Process) -> bool:
         if leader in (process.pid, process.session):
             return True
         their = marks(process.pid)
-        has_token = tells and all(their.get(name) == token[name] for name in token)
-        is_earlier = tells and not has_token and their.get(RUN_ID) == token[RUN_ID]
-        return has_token or (not is_earlier and _adopted_since(seen.get(leader), process))
+        has_token = is_unique and all(their.get(name) == token[name] for name in token)
+        is_earlier = is_unique and not has_token and their.get(RUN_ID) == token[RUN_ID]
+        return has_token or (not is_earlier and _was_adopted(seen.get(leader), process))
 
     is_stranger = _is_unrelated_to(env.get(RUN_ID), seen, marks)
     return _pick(seen, belongs, lambda one: one.pid != leader and is_stranger(one), system)
 
 
-def _adopted_since(leader: Process | None, process: Process) -> bool:
-    """Whether it is an orphan that came to us, born after the action was started."""
+def _was_adopted(leader: Process | None, process: Process) -> bool:
+    """Return whether a process is an orphan that we adopted, born after the action was started."""
     is_ours = is_adopting() and process.parent == os.getpid()
     return is_ours and leader is not None and process.created >= leader.created
 
@@ -149,16 +149,19 @@ def _adopted_since(leader: Process | None, process: Process) -> bool:
 def _is_unrelated_to(
     run_id: str | None, seen: Mapping[int, Process], marks: Callable[[int], Mapping[str, str]]
 ) -> Callable[[Process], bool]:
-    """What a run may never end: itself, its workers, what started it, runs on their own."""
+    """Return a test for processes that a run must never end.
+
+    These are itself, its workers, its ancestors, and background runs.
+    """
     own_session = os.getsid(0)
-    line = {os.getpid()}
+    ancestors = {os.getpid()}
     above = seen.get(os.getpid())
-    while above is not None and above.parent not in line:
-        line.add(above.parent)
+    while above is not None and above.parent not in ancestors:
+        ancestors.add(above.parent)
         above = seen.get(above.parent)
 
     def is_stranger(process: Process) -> bool:
-        if process.pid in line or process.session == own_session:
+        if process.pid in ancestors or process.session == own_session:
             return True
         their = marks(process.pid)
         is_another = not their.get(RUN_ID) or their[RUN_ID] != run_id
@@ -174,7 +177,8 @@ def _pick(
     is_stranger: Callable[[Process], bool],
     system: System,
 ) -> list[Member]:
-    """Those that belong and all below them, but no stranger and nothing below one."""
+    """Return the processes that belong and all below them, but no strangers and nothing below
+    those."""
     settled: dict[int, bool] = {}
 
     def is_member(process: Process | None) -> bool:
@@ -184,7 +188,7 @@ def _pick(
                 verdict = settled[process.pid]
                 break
             path.append(process.pid)
-            settled[process.pid] = False  # a number used again may close a circle
+            settled[process.pid] = False  # a reused pid may form a cycle
             if is_stranger(process):
                 break
             if belongs(process):
@@ -210,32 +214,34 @@ def end(
     wait: Wait | None = None,
     hurry: Callable[[], bool] = lambda: False,
 ) -> list[Member]:
-    """Signal by signal, then KILL until `find` finds no more; gives what was ended.
+    """Send the plan's signals in turn, then KILL until `find` finds no more. Return what was ended.
 
-    `leader` is a child of ours, not yet reaped, that leads a group.
+    `leader` is a child of ours, not yet reaped, that leads a process group.
     """
     wait = wait or _wait
-    met = {one[:2]: one for one in found}  # by number and birth: a process may change its name
+    seen_members = {
+        one[:2]: one for one in found
+    }  # by pid and birth, because a process may change its name
     for signum, grace_s in plan:
         if not found or hurry():
             break
-        if signum == signal.SIGINT:  # an agent told so ends its own tools, better than we can
-            told, group = [one for one in found if one.pid == leader], None
+        if signum == signal.SIGINT:  # an agent ends its own tools on INT, better than we can
+            receivers, group = [one for one in found if one.pid == leader], None
         else:
-            told, group = found, leader
-        tell(told, signum, group)
-        tell(told, signal.SIGCONT, group)  # what stands still cannot obey
-        _await(told, grace_s, wait, hurry)
+            receivers, group = found, leader
+        send_signal(receivers, signum, group)
+        send_signal(receivers, signal.SIGCONT, group)  # a suspended process cannot react
+        _wait_for_exits(receivers, grace_s, wait, hurry)
         found = find()
-        met.update({one[:2]: one for one in found})
+        seen_members.update({one[:2]: one for one in found})
     until = time.monotonic() + KILL_WAIT_S
     while found and time.monotonic() < until:
-        tell(found, signal.SIGKILL, leader)
-        _await(found, KILL_AGAIN_S, wait, lambda: False)
+        send_signal(found, signal.SIGKILL, leader)
+        _wait_for_exits(found, KILL_AGAIN_S, wait, lambda: False)
         found = find()
-        met.update({one[:2]: one for one in found})
+        seen_members.update({one[:2]: one for one in found})
     left = {one[:2] for one in found}
-    return [one for identity, one in met.items() if identity not in left]
+    return [one for identity, one in seen_members.items() if identity not in left]
 
 
 def sweep(
@@ -247,7 +253,7 @@ def sweep(
     place: str | None = None,
     stop: StopFlag | None = None,
 ) -> list[Member]:
-    """End what a run has left behind, as `members` knows it; gives what was ended."""
+    """End what a run has left running, as found by `members`. Return what was ended."""
 
     def find() -> list[Member]:
         return members(run_id, sessions, roots, place=place)
@@ -267,68 +273,72 @@ def sweep(
     return ended
 
 
-def tell(found: Collection[Member], signum: int, group: int | None = None) -> None:
-    """Send a signal to all of them once, and to a group as one, so that no newborn slips by."""
+def send_signal(found: Collection[Member], signum: int, group: int | None = None) -> None:
+    """Send a signal to each process once, and to a group at once, so that no new process escapes."""
     singly = found
     if group is not None:
-        singly = [one for one in found if not _is_in(group, one)]
+        singly = [one for one in found if not _is_in_group(group, one)]
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signum)
     for one in singly:
         _signal(one, signum)
 
 
-def _is_in(group: int, member: Member) -> bool:
+def _is_in_group(group: int, member: Member) -> bool:
     with suppress(OSError):
         return os.getpgid(member.pid) == group
     return False
 
 
 def _signal(member: Member, signum: int) -> None:
+    """Signal exactly this process, unless it is gone."""
     descriptor = _pidfd(member)
     with suppress(ProcessLookupError, PermissionError):
         if descriptor is not None:
             signal.pidfd_send_signal(descriptor, signum)
-        elif _lives(member):
+        elif _is_alive(member):
             os.kill(member.pid, signum)
     if descriptor is not None:
         os.close(descriptor)
 
 
 def _pidfd(member: Member) -> int | None:
-    """A descriptor of this very process; none if it is gone or there are none to be had."""
+    """Return a descriptor of exactly this process; None if it is gone or not supported."""
     try:
         descriptor = os.pidfd_open(member.pid)
     except (AttributeError, OSError):
         return None
-    # It stands for whoever has the number now, and for nobody else from now on.
-    if _lives(member):
+    # It refers to whichever process has the pid now, and stays with it.
+    if _is_alive(member):
         return descriptor
     os.close(descriptor)
     return None
 
 
-def _lives(member: Member) -> bool:
+def _is_alive(member: Member) -> bool:
+    """Return whether this very process is still running."""
     seen = SYSTEM.look(member.pid)
     return seen is not None and seen.created == member.created and not seen.is_zombie
 
 
-def _await(told: Collection[Member], seconds: float, wait: Wait, hurry: Callable[[], bool]) -> None:
-    """Wait until all of them have ended or the time is over."""
+def _wait_for_exits(
+    receivers: Collection[Member], seconds: float, wait: Wait, hurry: Callable[[], bool]
+) -> None:
+    """Wait until all of these processes have ended, the time is over, or `hurry` returns true."""
     until = time.monotonic() + seconds
-    watched, looked_at = [], []
-    for one in told:
+    watched, polled = [], []
+    for one in receivers:
         if (fd := _pidfd(one)) is not None:
             watched.append(fd)
         else:
-            looked_at.append(one)
+            polled.append(one)
     pending = watched.copy()
     try:
         while not hurry() and (left := until - time.monotonic()) > 0:
-            looked_at = [one for one in looked_at if _lives(one)]
-            if not pending and not looked_at:
+            polled = [one for one in polled if _is_alive(one)]
+            if not pending and not polled:
                 return
-            ready = wait(pending, min(left, LOOK_EACH_S) if looked_at else left)
+            ready = wait(pending, min(left, LOOK_EACH_S) if polled else left)
             pending = [fd for fd in pending if fd not in ready]
     finally:
         for fd in watched:
@@ -336,6 +346,7 @@ def _await(told: Collection[Member], seconds: float, wait: Wait, hurry: Callable
 
 
 def _wait(fds: Collection[int], seconds: float, stop: StopFlag | None = None) -> Collection[int]:
+    """Wait for descriptors or a stop. Return the ready ones."""
     poll = select.poll()
     for fd in fds:
         poll.register(fd, select.POLLIN)
@@ -354,7 +365,7 @@ _adopter: int | None = None
 
 
 def adopt_orphans() -> None:
-    """From now on orphans of our actions become our children: called once, after any fork."""
+    """Make orphans of our actions our children from now on; call it once, after any fork."""
     global _adopter  # noqa: PLW0603 - stands for a flag of the process itself
     if sys.platform == "linux":
         import ctypes  # slow, and only a run needs it
@@ -368,9 +379,9 @@ def is_adopting() -> bool:
 
 
 def reap() -> bool:
-    """Bury the orphans that have ended; whether no child is left at all.
+    """Reap the orphans that have ended. Return whether no child is left at all.
 
-    Only for a process that has adopted them: another's children are not ours to bury.
+    Only for a process that has adopted them: other children must not be reaped here.
     """
     own_session = os.getsid(0)
     while True:
@@ -378,7 +389,7 @@ def reap() -> bool:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return True
-        # A worker of ours is in our session, an orphan of an action never is.
+        # Our own workers are in our session; an orphan of an action never is.
         if ended is None or os.getsid(ended.si_pid) == own_session:
             return False
         os.waitpid(ended.si_pid, 0)

@@ -1,7 +1,7 @@
-"""Tell when an action is silent: it prints nothing, and its processes use hardly any CPU.
+"""Detect that an action is silent: it prints nothing, and its processes use hardly any CPU.
 
-Its CPU time is looked at ten times within the time it may be silent, and at no other time; an
-action without an `idle_timeout` is never looked at.
+The CPU time is read ten times within the allowed time, and otherwise never; an action without an
+`idle_timeout` is not monitored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from little_loops.records import NamedTuple
 
 LOOKS = 10
 SHARE = 0.01
-"""Of one CPU.  What waits for a hung connection uses less, what works uses more."""
+"""The share of one CPU: a process that waits for a hung connection uses less."""
 
 
 class Sample(NamedTuple):
@@ -22,7 +22,7 @@ class Sample(NamedTuple):
 
 
 class Silence:
-    """Whether an action has been silent for so long; `cpu_s` tells what its processes have used."""
+    """Decides whether an action has been silent for `idle_s`; `cpu_s` returns its total CPU time."""
 
     def __init__(self, idle_s: float, cpu_s: Callable[[], float], began: float) -> None:
         self._idle_s = idle_s
@@ -30,11 +30,12 @@ class Silence:
         self._samples: deque[Sample] = deque()
         self.look_at = began + idle_s / LOOKS
 
-    def broken(self) -> None:
-        """Something was printed, or it could not go on for a while: it starts again."""
+    def restart(self) -> None:
+        """Start again, because something was printed or the action was suspended."""
         self._samples.clear()
 
     def is_too_long(self, now: float) -> bool:
+        """Return whether the silence is too long; take a CPU sample if one is due."""
         if now < self.look_at:
             return False
         self.look_at = now + self._idle_s / LOOKS
@@ -43,6 +44,6 @@ class Silence:
         while len(self._samples) > 1 and self._samples[1].at <= now - self._idle_s:
             self._samples.popleft()
         first = self._samples[0]
-        # A process that ended may have taken its time with it; then it has done something.
+        # The CPU time drops when a process ends; then it has done something, too.
         used_s = abs(latest.cpu_s - first.cpu_s)
         return now - first.at >= self._idle_s and used_s < SHARE * (now - first.at)

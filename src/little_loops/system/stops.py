@@ -1,11 +1,11 @@
-"""Turn the signals sent to us into a flag that a poll loop can wait for.
+"""Turn signals into a flag that a poll loop can wait for.
 
-A handler sets the flag and wakes the loop through a pipe; it does nothing else.  What a
-stop means (end the action, save, say how to resume) is decided by whoever holds the flag.
-Ctrl-Z is here too: what an action started is in another session, which a terminal does not
-reach, so the loop has to stop it before it stops itself.
+A handler sets the flag and wakes the loop through a pipe; it does nothing else. Whoever holds the
+flag decides what a stop means (end the action, save, say how to resume). Ctrl-Z is handled here,
+too: an action is in another session, which the terminal does not reach, so the loop has to suspend
+it before it suspends itself.
 
-Not here: ending processes (`process`, `process_tree`), waiting for anything else than a stop.
+Not here: ending processes (`process`, `process_tree`), waiting for anything but a stop.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 LONGEST_POLL_S = 86_400.0
-"""A poll counts milliseconds in 32 bits; a wait beyond a day is cut into days."""
+"""`poll` takes milliseconds in 32 bits, so longer waits are split into days."""
 
 
 class StopFlag:
-    """Whether, how often and by which signal a stop was asked for; readable when it was."""
+    """Whether, how often and by which signal a stop was requested; its descriptor becomes readable."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
         self.count = 0
-        self.suspend_asked = False
-        self.stood_still_s = 0.0
+        self.suspend_requested = False
+        self.suspended_s = 0.0
         self._read_fd, self._write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
         os.set_blocking(self._write_fd, False)
 
     @property
     def is_urgent(self) -> bool:
-        """Asked for twice: no more grace for anything."""
+        """Whether a stop was requested twice, so that there is no more grace."""
         return self.count >= 2
 
     def ask(self, signum: int) -> None:
-        """Ask for a stop; the second time means at once."""
+        """Request a stop; the second request means immediately."""
         if signum == signal.SIGHUP and self.count:
-            return  # a closing terminal sends it twice, by the kernel and by the shell
+            return  # a closing terminal sends it twice: from the kernel and from the shell
         if self.signal is None:
             self.signal = signum
         self.count += 1
         self.wake()
 
-    def ask_suspend(self) -> None:
-        """Ask for what Ctrl-Z means: everything stands still until it is continued."""
-        self.suspend_asked = True
+    def request_suspend(self) -> None:
+        """Request a suspension, as by Ctrl-Z, until the process is continued."""
+        self.suspend_requested = True
         self.wake()
 
     def fileno(self) -> int:
-        """A descriptor that is readable when there is news; `drain` makes it quiet again."""
+        """Return a descriptor that is readable after a request, until `drain` is called."""
         return self._read_fd
 
     def wake_fileno(self) -> int:
@@ -68,30 +68,32 @@ class StopFlag:
             os.read(self._read_fd, 4096)
 
     def suspend(self) -> float:
-        """Stop this process as the terminal asked; gives the seconds it stood still."""
-        self.suspend_asked = False
+        """Suspend this process, as the terminal requested. Return the seconds until it was
+        continued."""
+        self.suspend_requested = False
         began = time.monotonic()
         handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        # Not SIGSTOP: where no shell is left to continue us, the kernel drops this one.
+        # Not SIGSTOP: without a shell that could continue us, the kernel ignores SIGTSTP.
         signal.raise_signal(signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, handler)
         seconds = time.monotonic() - began
-        self.stood_still_s += seconds
+        self.suspended_s += seconds
         return seconds
 
-    def stood_still_ms(self) -> int:
-        """All the time that passed between a Ctrl-Z and what ended it."""
-        return round(self.stood_still_s * 1000)
+    def suspended_ms(self) -> int:
+        """Return the total time for which the process was suspended."""
+        return round(self.suspended_s * 1000)
 
     def wait(self, seconds: float | None) -> bool:
-        """Sleep until a stop is asked for (true) or the time is over; Ctrl-Z adds to it."""
+        """Sleep until a stop is requested (True) or the time is over (False); suspension prolongs
+        it."""
         until = None if seconds is None else time.monotonic() + seconds
         poll = select.poll()
         poll.register(self._read_fd, select.POLLIN)
         while not self.count:
-            if self.suspend_asked:
-                stood_still = self.suspend()
-                until = None if until is None else until + stood_still
+            if self.suspend_requested:
+                suspended = self.suspend()
+                until = None if until is None else until + suspended
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 return False
@@ -100,7 +102,7 @@ class StopFlag:
         return True
 
     def reset(self) -> None:
-        """Forget what was asked: the run it was meant for has ended."""
+        """Forget all requests, because the run they were meant for has ended."""
         self.signal, self.count = None, 0
         self.drain()
 
@@ -110,7 +112,7 @@ class StopFlag:
 
 
 def poll_ms(seconds: float | None) -> float | None:
-    """A time-out for `poll`, none for ever."""
+    """Return a timeout for `poll`, None for no limit."""
     return None if seconds is None else min(max(seconds, 0.0), LONGEST_POLL_S) * 1000
 
 
@@ -118,24 +120,24 @@ STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def listen(flag: StopFlag, signals: Iterable[signal.Signals] = STOPS) -> Callable[[], None]:
-    """Let signals set the flag, until the function given back is called; main thread only."""
+    """Let signals set the flag. Return a function that restores the handlers. Main thread only."""
 
-    def stop_asked(signum: int, _frame: object) -> None:
+    def on_stop(signum: int, _frame: object) -> None:
         flag.ask(signum)
 
-    def suspend_asked(_signum: int, _frame: object) -> None:
-        flag.ask_suspend()
+    def suspend_requested(_signum: int, _frame: object) -> None:
+        flag.request_suspend()
 
-    # The interpreter runs a handler only between two of its own steps: a signal that comes
-    # just before a poll would wait for the next event.  This byte is written at once.
+    # Python runs a handler only between two bytecodes: a signal just before a poll would wait for
+    # the next event. This byte is written immediately.
     woken_before = signal.set_wakeup_fd(flag.wake_fileno(), warn_on_full_buffer=False)
     before = {
-        signum: signal.signal(signum, stop_asked) for signum in signals if not _is_ignored(signum)
+        signum: signal.signal(signum, on_stop) for signum in signals if not _is_ignored(signum)
     }
     if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
-        before[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, suspend_asked)
+        before[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, suspend_requested)
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
-        # Some caller left it so; the system would not tell how an action ended.
+        # The caller left it ignored; then the exit status of an action would be lost.
         before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def restore() -> None:
@@ -147,5 +149,5 @@ def listen(flag: StopFlag, signals: Iterable[signal.Signals] = STOPS) -> Callabl
 
 
 def _is_ignored(signum: signal.Signals) -> bool:
-    """`nohup` and a script's `&` have it ignored for a reason; TERM is how `stop` asks."""
+    """Return whether a signal is ignored on purpose, by `nohup` or a script's `&`; never TERM."""
     return signum != signal.SIGTERM and signal.getsignal(signum) is signal.SIG_IGN

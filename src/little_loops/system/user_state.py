@@ -1,4 +1,4 @@
-"""Where this program keeps what it remembers about a user, outside of any project."""
+"""Where this program stores its data about a user, outside of any project."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN_NAME = 40
 
 
 def state_home(environ: Mapping[str, str]) -> str:
-    """`$XDG_STATE_HOME/little-loops`, or the same place under the home directory."""
+    """Return `$XDG_STATE_HOME/little-loops`, or its default below the home directory."""
     given = environ.get("XDG_STATE_HOME", "")
     if os.path.isabs(given):
         return os.path.join(given, "little-loops")
@@ -35,14 +35,14 @@ def check_owner(folder: Folder) -> None:
 
 
 def key_of(project: str) -> str:
-    """A name for a project by its real path: readable, and no other project has it."""
-    import hashlib  # 2 ms that only evidence pays for
+    """Return a readable and unique name for a project, by its real path."""
+    import hashlib  # 2 ms, only needed for evidence
 
     digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
     return f"{shown_name(project)}-{digest}"
 
 
 def shown_name(project: str) -> str:
-    """What the keys of all projects begin with that are called like this one."""
+    """Return the readable part of a project's key, which other projects may share."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", os.path.basename(project))[:SHOWN_NAME]
     return name or "root"

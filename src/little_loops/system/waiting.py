@@ -1,4 +1,4 @@
-"""Wait as a command asks: by running time or by the wall, interruptible, no longer than allowed."""
+"""Wait as a command requires: by running time or wall-clock time, interruptible, until a deadline."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from little_loops.fsm.waits import left_ms
 from little_loops.system.clock import RunClock
 from little_loops.system.stops import StopFlag
 
-LOOK_EACH_S = 60.0
-"""The wall clock may be set while we wait for it, so it is looked at again."""
+RECHECK_S = 60.0
+"""The wall clock may be set meanwhile, so it is read again."""
 
 
 def wait_until(
@@ -20,11 +20,14 @@ def wait_until(
     stop: StopFlag | None = None,
     tick: Callable[[], float | None] = lambda: None,
 ) -> bool:
-    """True when the wait was cut short by a stop; `tick` says when it wants to be called again."""
+    """Wait as the command says. Return True if a stop cut the wait short.
+
+    `tick` is called meanwhile, and returns the seconds until its next call.
+    """
     while (left_ms := _left_ms(command, clock)) > 0:
         left_s = left_ms / 1000
         if command.wait.until_wall_ms is not None:
-            left_s = min(left_s, LOOK_EACH_S)
+            left_s = min(left_s, RECHECK_S)
         if (pause_s := tick()) is not None:
             left_s = min(left_s, pause_s)
         if stop is None:
@@ -35,6 +38,7 @@ def wait_until(
 
 
 def _left_ms(command: Wait, clock: RunClock) -> int:
+    """Return the remaining milliseconds of the wait, limited by the command's deadline."""
     now = clock.now()
     left = left_ms(command.wait, now)
     return left if command.deadline_ms is None else min(left, command.deadline_ms - now.ran_ms)

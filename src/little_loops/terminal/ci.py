@@ -34,7 +34,7 @@ from little_loops.reporting.lines import INDENT, PlainLines, last_line, signal_n
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Observer
 from little_loops.reporting.reporter import Reporter
-from little_loops.system.plain_files import open_at_once
+from little_loops.system.plain_files import open_nonblocking
 
 HEARTBEAT = "LL_HEARTBEAT"
 HEARTBEAT_S = 60.0
@@ -210,7 +210,7 @@ class StepSummary(Observer):
         self._count += 1
 
     def _opened(self) -> BinaryIO:
-        return open(open_at_once(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
+        return open(open_nonblocking(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
 
     def page(self, last: FinalEvent) -> str:
         lines = [f"### {_markdown(self._loop)}", "", _markdown(last_line(last)), ""]

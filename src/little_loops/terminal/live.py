@@ -192,7 +192,7 @@ class LiveScreen(Observer):
             wrapped = sum((taken - 1) // width for taken in drawn.line_cells if taken)
         self._terminal.screen.erase(wrapped)
 
-    def stood_still(self, seconds: float) -> None:
+    def suspended(self, seconds: float) -> None:
         """The action did too, so its time does not count."""
         if self._running is not None:
             self._running = self._running._replace(began=self._running.began + seconds)
