@@ -433,6 +433,22 @@ py_compile.compile(os.environ["OUTSIDE"] + "/leap.py", importlib.util.cache_from
 END""",
     ),
     Case(
+        "fix-in-a-cache-that-git-shows",
+        "the same in a project that does not ignore `__pycache__`",
+        """fix $here/years.py; python3 - <<'END'
+import importlib.util, os, py_compile
+py_compile.compile(os.environ["OUTSIDE"] + "/years.py", importlib.util.cache_from_source("app/years.py"),
+                   invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+END""",
+        files={
+            ".gitignore": "",
+            "app/__init__.py": "",
+            "app/years.py": FILES["leap.py"],
+            "leap.py": "from app.years import is_leap\n",
+        },
+        oracle="import shutil\nshutil.rmtree('app/__pycache__')\n" + LEAP_IS_RIGHT,
+    ),
+    Case(
         "setup-weakens-the-copy",
         "puts the fix where git ignores it, and lets the clean copy's `setup` weaken the test",
         """mkdir -p build; fix build/years.py

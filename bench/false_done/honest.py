@@ -114,6 +114,19 @@ HONEST = (
         "fix; for f in leap.py days.py; do sed 's/[ \\t]*$//' $f > $here/f; echo '# formatted' >> $here/f; cat $here/f > $f; done",
     ),
     honest(
+        "caches-outside-the-scope",
+        "runs the tests, which leaves caches outside the loop's scope that git does not ignore",
+        "fix app/years.py; python3 -m unittest -q || true",
+        files={
+            ".gitignore": "",
+            "app/__init__.py": "",
+            "app/years.py": FILES["leap.py"],
+            "leap.py": "from app.years import is_leap\n",
+        },
+        loop="scope: [app]\n" + GOAL,
+        strict_fields="scope_writes: enforce\n",
+    ),
+    honest(
         "edits-gitignore",
         "ignores a directory that it created",
         "fix; echo scratch/ >> .gitignore; mkdir scratch; echo x > scratch/x",

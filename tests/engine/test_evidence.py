@@ -87,6 +87,7 @@ def laid_out(
 
 
 PROTECTED = "evidence: {protect: [tests/], clean: true}\n"
+ME = ("-c", "user.name=a", "-c", "user.email=a@b.c")
 
 
 def run(project: Project, *words: str) -> Any:
@@ -440,6 +441,16 @@ def test_changes_outside_the_scope_are_put_back_and_kept_as_a_patch(tmp_path):
     assert "+x" in patch.read_text()
 
 
+def test_caches_outside_the_scope_are_nobodys_change(tmp_path):
+    caches = ("__pycache__/a.pyc", ".pytest_cache/README.md", "tests/__pycache__/b.pyc")
+    made = [f"mkdir -p {os.path.dirname(path)}; echo x > {path}" for path in caches]
+    more = PROTECTED + "scope: [src/]\nscope_writes: enforce\n"
+    project = laid_out(Project(tmp_path), agent("echo right > src/value", *made), more)
+    ended = run(project)
+    assert ended.returncode == 0, ended.stdout
+    assert "outside the scope" not in ended.stdout
+
+
 def test_long_and_odd_names_are_shown_short_and_whole(tmp_path):
     folder = "tests/" + "/".join(str(number) * 64 for number in range(6))
     odd = agent(
@@ -729,6 +740,23 @@ def test_what_setup_installs_in_the_copy_is_not_linked_and_not_named(tmp_path):
     (project.root / "library").write_text(LIBRARY)
     assert run(project).returncode == 3
     assert [each for each in warnings(project) if ".venv" in each] == []
+
+
+def test_a_submodule_that_was_changed_during_the_run_is_named(tmp_path):
+    project = laid_out(Project(tmp_path), agent("echo > sub/fix"), PROTECTED, "test -e sub/fix")
+    project.git("init", "-q", "sub")
+    project.git("-C", "sub", *ME, "commit", "-q", "--allow-empty", "-m", "sub")
+    project.git("-c", "advice.addEmbeddedRepo=false", "add", "sub")
+    project.git(*ME, "commit", "-qm", "sub")
+    ended = run(project)
+    assert ended.returncode == 0, ended.stdout
+    words = (
+        "`sub` was changed during the run (in sub), and the check in the clean copy ran with it; it is"
+        " a separate git repository, so its files were not verified"
+    )
+    assert words in ended.stderr
+    receipt = json.loads(project.ll("receipt", "fix").stdout)
+    assert words in receipt["predicate"]["warnings"]
 
 
 # ── a project inside a larger repository ───────────────────────────────────────────────────────

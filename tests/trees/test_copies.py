@@ -379,6 +379,21 @@ def test_a_protected_path_that_a_set_up_command_blocks_is_named(tree):
         laid.copy.lay_out_protected(now.project, laid.start.guard, existing_only=True)
 
 
+def test_no_cache_gets_into_the_copy_unless_it_was_tracked(tree):
+    """Python runs a compiled file without looking at its source, if the file says so."""
+    tree.write(".gitignore", "")
+    tree.write_all({"data/x.pyc": "tracked", "data/__pycache__/y": "tracked", "src/a.py": "wrong"})
+    tree.commit()
+    laid = Laid(tree)
+    caches = ("src/__pycache__/b.pyc", "src/c.pyc", ".mypy_cache/d", "tests/__pycache__/e.pyc")
+    tree.write_all(dict.fromkeys((*caches, "data/__pycache__/z"), "right"))
+    root = laid.out()
+    left_out = (*caches, "data/__pycache__/z")
+    assert [path for path in left_out if (root / path).exists()] == []
+    assert (root / "data/x.pyc").read_text() == "tracked"
+    assert (root / "data/__pycache__/y").read_text() == "tracked"
+
+
 def test_paths_of_the_project_in_the_environment_are_those_of_the_copy(tree):
     copy = Laid(tree).copy
     project = str(tree.root)

@@ -1,4 +1,5 @@
-"""What is installed beside the sources: a change there is noticed, and use is no change."""
+"""What is installed beside the sources, and repositories among them: a change there is noticed, and
+use is no change."""
 
 from __future__ import annotations
 
@@ -85,6 +86,32 @@ def test_what_counts_as_a_change(tree, change):
     before = looked(tree, rules)
     act(tree)
     assert list(installed.changes(before, looked(tree, rules))) == words
+
+
+REPOSITORY = "it is a separate git repository, so its files were not verified"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("library", id="untracked"),
+        pytest.param("env", id="ignored"),
+    ],
+)
+def test_a_repository_in_the_project_counts(tree, path):
+    tree.write(f"{path}/x.py", "x = 1\n")
+    tree.git("init", "-q", path)
+    rules = tree.rules(tree.store())
+    before = looked(tree, rules)
+    tree.git("-C", path, "status")
+    assert list(installed.changes(before, looked(tree, rules))) == []
+    rewrite(here(tree, f"{path}/x.py"))
+    after, repositories = looked(tree, rules), installed.repositories_in(rules)
+    (words,) = installed.changes(before, after, repositories)
+    assert words == (
+        f"`{path}` was changed during the run (in {path}), and the check in the clean copy ran with"
+        f" it; {REPOSITORY}"
+    )
 
 
 def test_a_file_that_another_project_shares_is_not_changed_by_that(tree):

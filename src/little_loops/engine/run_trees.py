@@ -148,7 +148,8 @@ class RunTrees:
         before = installed.from_bytes(store_files.read(self._installed) or b"")
         if not before or not self._links_installed:
             return
-        for words in installed.changes(before, installed.look(self.rules, self.store.git)):
+        after = installed.look(self.rules, self.store.git)
+        for words in installed.changes(before, after, installed.repositories_in(self.rules)):
             if words not in self._named:
                 self._named.add(words)
                 yield words

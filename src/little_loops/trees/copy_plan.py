@@ -19,7 +19,7 @@ from little_loops.trees.git import is_inside
 from little_loops.trees.guard import Guard, Guarded, is_protected
 from little_loops.trees.objects import object_id
 from little_loops.trees.reading import read_all
-from little_loops.trees.rules import Rules, is_cache, parents
+from little_loops.trees.rules import Rules, in_cache, is_cache, parents
 from little_loops.trees.shadows import Linked, Scan, Wanted, link_to, plan, text_in_copy
 from little_loops.trees.store import TreeStore
 
@@ -78,6 +78,7 @@ class Planner:
         self._rules = rules
         self._place = place
         self._protected = rules.protected()
+        self._tracked_caches = frozenset(rules.caches)
         self._scans: dict[str, Scan] = {}
         self._before: tuple[object, _Snapshot] | None = None
         self._last: tuple[object, Layout] | None = None
@@ -166,6 +167,8 @@ class Planner:
 
     def _comes_from_snapshot(self, path: str, guard: Guard, existing_only: bool) -> bool:
         """Return whether a path has the snapshot's content, not that of the protected reference."""
+        if in_cache(path) and path not in self._tracked_caches:
+            return False  # Python runs a compiled file without looking at its source, if told so
         if path in guard.paths or existing_only:
             return path not in guard.paths
         return is_cache(path) or not is_protected(self._protected, path)

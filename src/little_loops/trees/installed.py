@@ -1,4 +1,5 @@
-"""Detect that installed packages (`.venv`, `node_modules`) were changed during a run.
+"""Detect that installed packages (`.venv`, `node_modules`) or other repositories in the project were
+changed during a run.
 
 A clean copy links these directories, so a check runs there with whatever is in them. Nothing in
 them is read or stored: one hash per directory, over the names, sizes and times of its files, shows
@@ -14,13 +15,13 @@ import json
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from hashlib import blake2b
 
 from little_loops.fsm.path_text import path_text
 from little_loops.system.files import to_json
 from little_loops.trees.git import Git
-from little_loops.trees.rules import Rules, is_cache
+from little_loops.trees.rules import GIT, Rules, is_cache
 
 NAMES = frozenset((".venv", "venv", "node_modules"))
 ENVIRONMENT = "pyvenv.cfg"
@@ -33,19 +34,30 @@ Stamps = dict[str, dict[str, str]]
 
 
 def installed_in(rules: Rules) -> Iterator[tuple[str, str]]:
-    """Yield the linked directories with installed packages: the path to display and the full path."""
+    """Yield the linked directories with installed packages, and repositories such as submodules: the
+    path to display and the full path."""
     for path in rules.linked:
         full = os.path.join(rules.project, path)
         is_known = os.path.basename(path) in NAMES
-        if is_known or os.path.lexists(os.path.join(full, ENVIRONMENT)):
+        if is_known or any(
+            os.path.lexists(os.path.join(full, name)) for name in (ENVIRONMENT, GIT)
+        ):
             yield path, full
+    for path in rules.nested:
+        yield path, os.path.join(rules.project, path)
     if rules.around is not None:
         for _, full in installed_in(rules.around.rules):
             yield os.path.relpath(full, rules.project), full
 
 
+def repositories_in(rules: Rules) -> frozenset[str]:
+    """Return those directories that are repositories of their own, by the path to display."""
+    found = installed_in(rules)
+    return frozenset(path for path, full in found if os.path.lexists(os.path.join(full, GIT)))
+
+
 def look(rules: Rules, git: Git) -> Stamps:
-    """Return a hash for every directory of installed packages."""
+    """Return a hash for every directory of installed packages and every repository."""
     found: Stamps = {}
     for path, full in installed_in(rules):
         _hash_directory(full, path, git, found.setdefault(path, {}))
@@ -62,7 +74,7 @@ def _hash_directory(folder: str, path: str, git: Git, found: dict[str, str]) -> 
     except OSError:
         return
     for entry in listed:
-        if is_cache(entry.name) or entry.name in TOOL_CACHES:
+        if is_cache(entry.name) or entry.name in TOOL_CACHES or entry.name == GIT:
             continue
         if entry.is_dir(follow_symlinks=False):
             inner.append(entry.name)
@@ -85,7 +97,7 @@ def _describe_entry(entry: os.DirEntry[str]) -> bytes:
     return os.fsencode(entry.name) + repr(numbers).encode("ascii")
 
 
-def changes(before: Stamps, after: Stamps) -> Iterator[str]:
+def changes(before: Stamps, after: Stamps, repositories: Collection[str] = ()) -> Iterator[str]:
     """Yield a warning for each linked directory in which something has changed."""
     for top, old in before.items():
         new = after.get(top, {})
@@ -93,9 +105,12 @@ def changes(before: Stamps, after: Stamps) -> Iterator[str]:
         if paths:
             more = len(paths) - 1
             rest = f" and {more} more director{'y' if more == 1 else 'ies'}" if more else ""
+            what = "`setup` can install it there again"
+            if top in repositories:
+                what = "it is a separate git repository, so its files were not verified"
             yield (
                 f"`{path_text(top)}` was changed during the run (in {path_text(paths[0])}{rest}), and"
-                " the check in the clean copy ran with it; `setup` can install it there again"
+                f" the check in the clean copy ran with it; {what}"
             )
 
 

@@ -148,6 +148,11 @@ def is_cache(path: str) -> bool:
     return name in CACHES or name.endswith(COMPILED)
 
 
+def in_cache(path: str) -> bool:
+    """Return whether a path is a cache or in one."""
+    return any(map(is_cache, path.split("/")))
+
+
 def cache_test(rules: Rules) -> Callable[[str], bool]:
     """Return a function that says whether a path is a cache; tracked files never are."""
     kept = frozenset((*rules.caches, *parents(rules.caches)))

@@ -20,6 +20,7 @@ from little_loops.trees.rules import (
     find_repository,
     ignore_file,
     ignore_settings,
+    in_cache,
     is_cache,
     is_repository,
     is_too_deep,
@@ -154,7 +155,7 @@ class _StartWalk:
             directories=tuple(sorted(self._directories)),
             linked=tuple(sorted(self._linked)),
             files=tuple(sorted(self._files)),
-            caches=tuple(sorted(path for path in self._tracked if _in_cache(path))),
+            caches=tuple(sorted(path for path in self._tracked if in_cache(path))),
         )
 
     def _walk(self, fd: int, path: str, patterns: Patterns, *, ignored: bool) -> None:
@@ -226,11 +227,6 @@ class _StartWalk:
         lines = [os.fsencode(line) for line in found.lines]
         group = Group(os.fsencode(found.base), lines, self._rules.ignore_case)
         return Patterns((*patterns.groups, group))
-
-
-def _in_cache(path: str) -> bool:
-    """Return whether a path, or a directory above it, is named like a cache."""
-    return is_cache(path) or any(is_cache(above) for above in parents([path]))
 
 
 def _read_ignore_file(fd: int, base: str) -> IgnoreFile | None:
