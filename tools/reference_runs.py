@@ -75,6 +75,12 @@ A setting comes from the first of these that has it: the flag, the `LL_*` variab
 CONFIG = "# .loops/.config.yaml\nhost: {name: claude, model: sonnet}\nmax_cost_usd: 10\n"
 
 
+SLOTS = """\
+Your own config file can also limit how many agents run at once on this machine, in all projects together: `agents: {slots: 3}`. An agent that has to
+wait names those that it waits for. Agents start in order of arrival, and waiting does not count for `timeout`. A loop that an agent starts works within that
+agent's slot, one turn at a time."""
+
+
 def environment_page() -> Iterator[str]:
     yield from ("# Environment", "", "## What `ll-loop` reads", "")
     yield from table(("variable", "meaning"), [(_coded(k), sentence(v)) for k, v in READ.items()])
@@ -83,6 +89,7 @@ def environment_page() -> Iterator[str]:
     rows = [(code(name), code(f"LL_{name.upper()}")) for name in SETTINGS]
     yield from table(("setting", "variable"), rows)
     yield "Config files can also set defaults for each key of [`evidence`](fields.md#evidence)."
+    yield from ("", *SLOTS.splitlines())
     yield from ("", "## What an action gets", "")
     yield from ("In addition to the caller's environment and `env`:", "")
     yield from table(("variable", "meaning"), [(_coded(k), sentence(v)) for k, v in GIVEN.items()])

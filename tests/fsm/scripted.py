@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from little_loops.engine.drive import Performers, drive, new_run
 from little_loops.fsm.codec import from_record, to_record
 from little_loops.fsm.commands import (
+    Admit,
     Command,
     Ending,
     EndLeftovers,
@@ -26,6 +27,7 @@ from little_loops.fsm.conditions import Observation, judge
 from little_loops.fsm.evolve import evolve, first_state, replay
 from little_loops.fsm.happenings import (
     ActionEnded,
+    Admitted,
     Happening,
     Judged,
     LeftoversEnded,
@@ -100,6 +102,7 @@ class ScriptedWorld:
         self.crashes_in_wait = False
         self.edits_in_wait: dict[str, str | None] = {}
         self.trees = FakeTrees()
+        self.admissions: list[Callable[[Moment], Happening]] = []
 
     def now(self) -> Moment:
         return Moment(self.wall_ms, self.ran_ms)
@@ -146,6 +149,10 @@ class ScriptedWorld:
         if not (isinstance(command, RunShell) and command.copy is not None):
             self.trees.write(says.writes)
         return ActionEnded(self.now(), result, says.line, says.warnings, says.stop)
+
+    def admit(self, run: LoopState, command: Admit) -> Happening:
+        answer = self.admissions.pop(0) if self.admissions else Admitted
+        return answer(self.now())
 
     def judge(self, run: LoopState, command: Judge) -> Judged:
         assert command.of is not None
@@ -196,6 +203,7 @@ class ScriptedWorld:
 PERFORM: Performers = {
     RunShell: ScriptedWorld.act,
     RunAgent: ScriptedWorld.act,
+    Admit: ScriptedWorld.admit,
     RunBuiltin: ScriptedWorld.act,
     Judge: ScriptedWorld.judge,
     Wait: ScriptedWorld.wait,
@@ -216,9 +224,14 @@ NO_LIMITS = Limits()
 
 
 def begin(
-    world: ScriptedWorld, limits: Limits = NO_LIMITS, evidence: str | None = None
+    world: ScriptedWorld,
+    limits: Limits = NO_LIMITS,
+    evidence: str | None = None,
+    *,
+    metered: bool = False,
 ) -> tuple[LoopState, Ending]:
-    run = new_run(world.loop, "run-1", world.now(), limits=limits, evidence=evidence)
+    now = world.now()
+    run = new_run(world.loop, "run-1", now, limits=limits, evidence=evidence, metered=metered)
     return drive(world.loop, run, Started(world.now()), world)
 
 
@@ -252,6 +265,8 @@ def told(world: ScriptedWorld) -> str:
                 lines.append(f"{record['from']} -> {record['to']} ({record['reason']})")
             case "iteration" | "cycle" | "retry_wait" | "host_wait" | "handoff_detected":
                 lines.append(_distinguished(record))
+            case "agent_wait":
+                lines.append(f"agent wait ({record['reason']})")
             case "action_interrupted" | "resume" | "warning" | "report" | "signal":
                 lines.append(_distinguished(record))
             case "tampered" | "out_of_scope" | "restored" | "reference_moved" | "recheck":

@@ -164,6 +164,7 @@ def test_the_table():
         awaiting_continuation, handoff: handoff: pause, spawn; handoff, exit 4; resume: same state
         failed, handoff: handoff: terminate; loop_error, exit 1; resume: nothing
         needs_review, review: review; loop_paused, exit 4; resume: next state; final
+        needs_review, budget: budget; loop_paused, exit 4; resume: same state
         interrupted, signal: Ctrl-C; loop_interrupted, exit 128; resume: on_interrupt""")
 
 

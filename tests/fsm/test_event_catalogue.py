@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from little_loops.fsm.events import event_types
+from little_loops.fsm.happenings import Denied
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import FileRef, Limits, SignalLine
 from tests.fsm.scripted import START_MS, Crash, Says, ScriptedWorld, Stop, begin, cut, go_on
@@ -244,6 +245,17 @@ def reported() -> ScriptedWorld:
     return ended(reporting)
 
 
+def out_of_budget() -> ScriptedWorld:
+    waiting = world({"first": {"action": "/fix", "next": "done"}, "done": {"terminal": True}})
+    waiting.admissions = [
+        lambda at: Denied(at, "launches", "30 launches in an hour", at.wall_ms + 1000),
+        lambda at: Denied(at, "budget", "$20 of $20 a day is spent"),
+    ]
+    begin(waiting, metered=True)
+    go_on(waiting, [PAID], metered=True, over_budget=True)
+    return waiting
+
+
 RUNS: list[Callable[[], ScriptedWorld]] = [
     agents_and_files,
     converging,
@@ -273,6 +285,7 @@ RUNS: list[Callable[[], ScriptedWorld]] = [
     paid_for(Says(takes_ms=9000), timeout=2),
     reported,
     ended_by_a_handoff,
+    out_of_budget,
 ]
 
 

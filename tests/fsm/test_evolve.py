@@ -10,6 +10,7 @@ from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
     ActionStart,
+    AgentWait,
     CheckResult,
     ConditionEval,
     Cost,
@@ -105,6 +106,7 @@ FULL = LoopState(
     limits=Limits(max_iterations=9, timeout=60.0),
     costs={"fix": Receipt(100, 0.5, 3, 0.25)},
     trees=Trees(off="off"),
+    metered=True,
     seq=41,
 )
 """A run in which every field has been used."""
@@ -117,6 +119,7 @@ FROM_ZERO: dict[str, Any] = {
     "host_waited_ms": 0,
 }
 GOES_ON: dict[str, Any] = {
+    "metered": False,
     "status": "running",
     "reason": None,
     "error": None,
@@ -434,6 +437,16 @@ del OWES["owes"]
             id="an estimate, the first of its state",
         ),
         pytest.param(Resume("fix", 3, "failed"), {**OWES, **GOES_ON}, id="a resume"),
+        pytest.param(
+            AgentWait("fix", "slot", "all in use"),
+            {**ALWAYS, "wait": WaitFor("slot", why="all in use")},
+            id="a wait for a slot",
+        ),
+        pytest.param(
+            AgentWait("fix", "launches", "too many", NOW_MS + 900),
+            {**ALWAYS, "wait": WaitFor("budget", until_wall_ms=NOW_MS + 900, why="too many")},
+            id="a wait for the budget",
+        ),
         pytest.param(
             Resume("fix", 3, "failed", (), Limits(None, 90.0, 5), {"b": 3, "c": 4}),
             {

@@ -25,6 +25,24 @@ def test_what_suspended_is_no_running_time():
     assert [clock.ran_ms(), clock.ran_ms()] == [1_150, 1_250]
 
 
+def test_waiting_for_other_runs_is_no_running_time():
+    ticks = iter([5_000, 5_250, 9_250, 9_350])
+    clock = RunClock(900, wall=lambda: 7, steady=lambda: next(ticks))
+    with clock.queueing():
+        pass
+    assert clock.ran_ms() == 900 + 350
+
+
+def test_a_pause_while_it_waits_counts_once():
+    ticks = iter([0, 1_000, 9_000, 9_500])
+    pauses = iter([0, 3_000, 3_000])
+    clock = RunClock(0, wall=lambda: 7, steady=lambda: next(ticks))
+    clock.leave_out(lambda: next(pauses))
+    with clock.queueing():
+        pass
+    assert clock.ran_ms() == 1_500
+
+
 @given(st.integers(), st.lists(st.integers(), min_size=2))
 def test_running_time_is_never_less_than_before(before_ms, ticks):
     readings = iter(ticks)

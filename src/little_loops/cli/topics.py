@@ -136,7 +136,7 @@ CODES = {
     FAILED: "the run failed, or a file could not be read or written",
     USAGE: "a mistake on the command line or in a loop file; nothing was run",
     LIMIT: "a limit was reached: iterations, time, cost or tokens",
-    PAUSED: "the run is waiting for you: a context handoff, or a review",
+    PAUSED: "the run is waiting for you: a context handoff, a review, or a budget",
     CONFLICT: "another run has the same name or an overlapping scope",
     STOPPED_BY_ACTION: "an action printed LOOP_STOP: the run ended early, which is not a success",
     INTERNAL: "a bug in ll-loop; LL_TRACEBACK=1 shows where",

@@ -19,10 +19,10 @@ from little_loops.definitions.loading import (
     read_definition,
     shown_path,
 )
-from little_loops.definitions.settings import LARGEST
 from little_loops.errors import OK, USAGE, Problem, UsageError
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
+from little_loops.runs.config_files import LARGEST
 from little_loops.runs.project import find_project, loop_files
 from little_loops.terminal import paint
 from little_loops.terminal.console import is_terminal, print_json, print_unchanged, say, talk

@@ -11,10 +11,11 @@ from little_loops.authoring.messages import shown
 from little_loops.authoring.yaml.places import Places, Source
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.evidence_checks import evidence_problems
-from little_loops.definitions.settings import LARGEST, host_given, with_settings
+from little_loops.definitions.settings import host_given, with_settings
 from little_loops.errors import DefinitionError, Problem, UnknownLoop, UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
+from little_loops.runs.config_files import LARGEST
 from little_loops.runs.project import (
     LOOPS,
     TEST_SUFFIXES,

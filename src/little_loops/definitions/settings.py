@@ -6,16 +6,16 @@ Commands handle their flags; everything else is applied here, once, when a loop 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from little_loops.authoring.load import Definition, load_data
 from little_loops.authoring.yaml.places import Places
-from little_loops.errors import DefinitionError, UsageError
+from little_loops.errors import UsageError
 from little_loops.fsm.schema import Evidence, FSMLoop, HostOptions
-from little_loops.runs.project import loops_of
-from little_loops.system.plain_files import read_plain
+from little_loops.runs.config_files import project_config as project_config
+from little_loops.runs.config_files import read_mapping
+from little_loops.runs.config_files import user_config as user_config
 
 SETTINGS = (
     *("max_iterations", "timeout", "idle_timeout", "backoff", "kill_grace", "shell", "host"),
@@ -23,15 +23,15 @@ SETTINGS = (
 )
 EVIDENCE = "evidence"
 """Only allowed in config files, and merged key by key."""
-CONFIG = ".config.yaml"
-LARGEST = 1 << 20
+LIMITS = frozenset(("agents", "budget"))
+"""Limits on agents, only allowed in config files."""
 
 
 def with_settings(definition: Definition, root: str, environ: Mapping[str, str]) -> FSMLoop:
     """Return the loop with all settings from LL_* variables and config files applied."""
     loop = definition.loop
     assert loop is not None, "only a valid loop has settings"
-    configs = (read_config(user_config(environ)), read_config(project_config(root)))
+    configs = _configs(root, environ)
     defaults = {**configs[0], **configs[1]}
     loop = _with_evidence(loop, definition.places, [each.get(EVIDENCE) for each in configs])
     defaults.pop(EVIDENCE, None)
@@ -84,47 +84,32 @@ def host_given(host: HostOptions, given: Mapping[str, str]) -> HostOptions:
 
 def names_set(root: str, environ: Mapping[str, str]) -> set[str]:
     """The settings that a variable or a config file gives."""
-    configs = (read_config(user_config(environ)), read_config(project_config(root)))
     given = {name for name in SETTINGS if f"LL_{name.upper()}" in environ}
-    return given.union(*configs)
+    return given.union(*_configs(root, environ))
 
 
-def project_config(root: str) -> str:
-    return os.path.join(root, loops_of(root), CONFIG)
+def _configs(root: str, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of the user's and of the project's config file."""
+    user = read_config(user_config(environ))
+    return user, read_config(project_config(root), of_project=True)
 
 
-def user_config(environ: Mapping[str, str]) -> str:
-    given = environ.get("XDG_CONFIG_HOME", "")
-    home = environ.get("HOME") or os.path.expanduser("~")
-    base = given if os.path.isabs(given) else os.path.join(home, ".config")
-    return os.path.join(base, "little-loops", "config.yaml")
-
-
-def read_config(path: str) -> dict[str, Any]:
+def read_config(path: str, *, of_project: bool = False) -> dict[str, Any]:
     """Return the settings of a config file; {} if there is none.
 
     Raises `UsageError` or `DefinitionError` for unknown or invalid settings.
-    """
-    try:
-        raw = read_plain(path, LARGEST + 1)  # one byte more, to detect a file that is too large
-    except (FileNotFoundError, NotADirectoryError, PermissionError):  # another user's home
-        return {}
-    except OSError as error:
-        raise UsageError(f"cannot read `{path}`: {error.strerror}", "move it away") from error
-    from little_loops.authoring.yaml.nodes import Map, plain  # most projects have no config
-    from little_loops.authoring.yaml.source import parse
 
-    document = parse(raw, path)
-    if document.problems:
-        raise DefinitionError(document.problems)
-    if document.root is None:
-        return {}
-    if not isinstance(document.root, Map):
-        raise UsageError(f"`{path}` is not a mapping of settings")
-    values: dict[str, Any] = plain(document.root)
+    Limits on agents are checked and left out: they are read again before an agent starts.
+    """
+    values = read_mapping(path)
+    if LIMITS & values.keys():
+        from little_loops.spending.rules import read_rules  # few users have set any
+
+        read_rules(values, path, of_project=of_project)
+        values = {name: value for name, value in values.items() if name not in LIMITS}
     if unknown := values.keys() - {*SETTINGS, EVIDENCE}:
         listed = ", ".join(f"`{name}`" for name in sorted(unknown))
-        known = ", ".join(f"`{name}`" for name in (*SETTINGS, EVIDENCE))
+        known = ", ".join(f"`{name}`" for name in (*SETTINGS, EVIDENCE, *sorted(LIMITS)))
         raise UsageError(f"`{path}` has unknown settings: {listed}", f"known: {known}")
     _validated(values, path)
     return values

@@ -8,10 +8,11 @@ from functools import cache
 
 from little_loops.authoring.loop_tests import LoopTestFile, load_tests
 from little_loops.definitions.loading import find_loop, read_definition, shown_path
-from little_loops.definitions.settings import LARGEST, with_settings
+from little_loops.definitions.settings import with_settings
 from little_loops.errors import UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
+from little_loops.runs.config_files import LARGEST
 from little_loops.runs.project import TEST_SUFFIXES, TESTS, loops_of
 from little_loops.system.plain_files import read_plain
 

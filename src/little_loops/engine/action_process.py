@@ -56,6 +56,8 @@ class Workplace(NamedTuple):
     skip_permissions: bool = False
     on_started: Callable[[int], None] | None = None
     scanner: Callable[[], Scanner] = SignalScanner
+    kept_open: tuple[int, ...] = ()
+    """Descriptors that the action's process inherits."""
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
@@ -108,6 +110,7 @@ def run_program(
             tick=at.onlookers.tick,
             idle_s=job.idle_s,
             leftovers=leftovers,
+            kept_open=at.kept_open,
         )
     except process.CannotStart as problem:
         return problem

@@ -70,13 +70,20 @@ def new_run(
     scope: tuple[str, ...] | None = None,
     limits: Limits = NO_LIMITS,
     evidence: str | None = None,
+    metered: bool = False,
 ) -> LoopState:
     """Return a run that has not started: about to enter its first state, with no event written yet.
 
     `evidence` is `on`, or why the run keeps none; None if the loop does not ask for any.
+    `metered`: agents ask before they start.
     """
     start = LoopStart(
-        loop.name, loop.initial, scope or loop.scope, limits=limits, evidence=evidence
+        loop.name,
+        loop.initial,
+        scope or loop.scope,
+        limits=limits,
+        evidence=evidence,
+        metered=metered,
     )
     entry = Entry(start, at.wall_ms, at.ran_ms, run_id)
     return first_state(entry, {**loop.context, **(context or {})})

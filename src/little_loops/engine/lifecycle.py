@@ -20,7 +20,7 @@ from little_loops.engine.local_world import LocalWorld, Services, SessionNote, e
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.endings import not_resumable
-from little_loops.fsm.evidence import trees_of, wants_evidence
+from little_loops.fsm.evidence import has_agent, trees_of, wants_evidence
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.path_text import listed
@@ -53,6 +53,7 @@ from little_loops.system.user_state import state_home
 
 if TYPE_CHECKING:
     from little_loops.engine.run_trees import RunTrees
+    from little_loops.spending.rules import Rules
 
 ARCHIVED = ("completed", "failed", "stopped")
 
@@ -103,6 +104,7 @@ def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome
         stack.enter_context(_claim(loop, request.scope or loop.scope, request, services, run_id))
         _archive_previous(request, services)
         clock = _clock(services, 0)
+        rules = _rules(loop, {**loop.context, **request.context}, request, services)
         run = new_run(
             loop,
             run_id,
@@ -111,6 +113,7 @@ def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome
             scope=request.scope,
             limits=request.limits,
             evidence=_evidence(loop, request, services),
+            metered=rules is not None,
         )
         kept = {"run": run_id, "loop": loop.to_dict(), "context": dict(run.context)}
         if request.host:
@@ -123,7 +126,8 @@ def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome
         sealing = _sealing(run, request, services)
         writer = storage.create(request.root, request.name, kept, sealing)
         stack.callback(writer.close)
-        return _carry_out(loop, run, Started(clock.now()), request, services, writer, clock)
+        started = Started(clock.now())
+        return _carry_out(loop, run, started, request, services, writer, clock, rules=rules)
 
 
 def _evidence(loop: FSMLoop, request: RunRequest, services: Services) -> str | None:
@@ -136,6 +140,17 @@ def _evidence(loop: FSMLoop, request: RunRequest, services: Services) -> str | N
     if kept not in ("on", "off", None):
         services.warn(f"warning: no evidence is recorded of what agents change: {kept}")
     return kept
+
+
+def _rules(
+    loop: FSMLoop, context: Mapping[str, Any], request: RunRequest, services: Services
+) -> Rules | None:
+    """Return the user's limits on agents; loops without agents do not read them."""
+    if not has_agent(loop._replace(context=context)):
+        return None
+    from little_loops.spending.rules import rules_of
+
+    return rules_of(request.root, services.environ)
 
 
 def _sealing(run: LoopState, request: RunRequest, services: Services) -> Sealing | None:
@@ -297,7 +312,16 @@ def _resume(
 
             record_lost_turn(machine, run, request.root, lost, services.environ)
         request = request._replace(file=stored.start.get("file"))
-        happening = Resumed(clock.now(), orphans, request.from_state, request.limits, context, lost)
+        rules = _rules(machine, {**run.context, **context}, request, services)
+        happening = Resumed(
+            clock.now(),
+            orphans,
+            request.from_state,
+            request.limits,
+            context,
+            lost,
+            metered=rules is not None,
+        )
         return _carry_out(
             machine,
             run,
@@ -307,6 +331,7 @@ def _resume(
             writer,
             clock,
             is_redefined=loop is not None,
+            rules=rules,
         )
 
 
@@ -404,6 +429,7 @@ def _carry_out(
     clock: RunClock,
     *,
     is_redefined: bool = False,
+    rules: Rules | None = None,
 ) -> RunOutcome:
     masker = Masker({**services.environ, **written_env(loop)})
     if services.owns_process:
@@ -439,7 +465,13 @@ def _carry_out(
             stack.callback(opened.close, services.stop)
             return opened
 
-        world = LocalWorld(loop, writer, workplace, clock, masker, onlookers, services, trees)
+        gate = None
+        if rules is not None:
+            from little_loops.engine.gate import Gate  # few users have set limits on agents
+
+            gate = Gate(rules, request.root)
+            stack.callback(gate.release)
+        world = LocalWorld(loop, writer, workplace, clock, masker, onlookers, services, trees, gate)
         try:
             run, ending = drive(loop, run, happening, world)
         except StorageError as error:

@@ -21,6 +21,7 @@ from little_loops.engine.resolve import Filled, Values, fill, judge_now, shown_t
 from little_loops.engine.shell_actions import run_shell
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import (
+    Admit,
     Command,
     EndLeftovers,
     Judge,
@@ -60,6 +61,7 @@ from little_loops.system.stops import STOPS, StopFlag
 from little_loops.system.waiting import wait_until
 
 if TYPE_CHECKING:
+    from little_loops.engine.gate import Gate
     from little_loops.engine.handoff_handler import HandoffHandler
     from little_loops.engine.run_trees import RunTrees
 
@@ -103,8 +105,10 @@ class LocalWorld:
         onlookers: Observer,
         services: Services,
         open_trees: Callable[[], RunTrees],
+        gate: Gate | None = None,
     ) -> None:
         self.loop = loop
+        self.gate = gate
         self.writer = writer
         self.clock = clock
         self.masker = masker
@@ -145,6 +149,8 @@ class LocalWorld:
     def perform(self, run: LoopState, command: Command) -> Happening:
         if (asked := self.stop_asked()) and not _ends_run(command):
             return asked
+        if self.gate is not None and not isinstance(command, Admit | RunAgent | TreeCommand):
+            self.gate.release()  # the turn that was admitted does not start after all
         return self.performers[type(command)](self, run, command)
 
     def _with_filled_action(self, step: Step) -> Sequence[Entry]:
@@ -248,6 +254,11 @@ def _agent(world: LocalWorld, run: LoopState, command: RunAgent) -> ActionEnded:
     return _act(world, run, command, partial(recorded, world, run_agent))
 
 
+def _admit(world: LocalWorld, run: LoopState, command: Admit) -> Happening:
+    assert world.gate is not None, "a metered run has a gate"
+    return world.gate.admit(world, run, command)
+
+
 def _builtin(world: LocalWorld, run: LoopState, command: RunBuiltin) -> ActionEnded:
     from little_loops.engine.builtin_actions import run_builtin  # only a relay has these
 
@@ -308,6 +319,7 @@ def end_processes(world: LocalWorld, run: LoopState) -> tuple[str, ...]:
 PERFORM: Performers = {
     RunShell: _shell,
     RunAgent: _agent,
+    Admit: _admit,
     RunBuiltin: _builtin,
     Judge: _judge,
     Wait: _wait,

@@ -34,7 +34,7 @@ def recorded(
 ) -> ActionOutcome:
     """Run a turn and record what it cost; a ledger that cannot be written is a warning."""
     began_ms = wall_ms()
-    acted = act(at, run, command, filled)
+    acted = _admitted(world, act, at, run, command, filled)
     if acted.result.agent is None:  # it did not start
         return acted
     job = command.job
@@ -43,6 +43,18 @@ def recorded(
     )
     warning = _append(world.services.environ, line)
     return acted if warning is None else acted._replace(warnings=(*acted.warnings, warning))
+
+
+def _admitted(
+    world: LocalWorld, act: Act, at: Workplace, run: LoopState, command: RunAgent, filled: Filled
+) -> ActionOutcome:
+    """Run a turn with what it was admitted with, and give that back."""
+    if world.gate is None:
+        return act(at, run, command, filled)
+    try:
+        return act(world.gate.lend(at), run, command, filled)
+    finally:
+        world.gate.release()
 
 
 def record_lost_turn(

@@ -14,6 +14,7 @@ from little_loops.engine.drive import ActionOutcome, Performers
 from little_loops.engine.resolve import Values, fill, judge_now, without_newline
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import (
+    Admit,
     Command,
     EndLeftovers,
     Job,
@@ -29,6 +30,7 @@ from little_loops.fsm.commands import (
 )
 from little_loops.fsm.happenings import (
     ActionEnded,
+    Admitted,
     Happening,
     Judged,
     LeftoversEnded,
@@ -132,7 +134,12 @@ def _ignore_leftovers(world: RunnerWorld, run: LoopState, command: EndLeftovers)
     return LeftoversEnded(world.clock.now(), command.ending)
 
 
+def _admit(world: RunnerWorld, run: LoopState, command: Admit) -> Admitted:
+    return Admitted(world.clock.now())  # nothing is stored, and nobody is asked
+
+
 PERFORM: Performers = {
+    Admit: _admit,
     RunShell: _act,
     RunAgent: _act,
     RunBuiltin: _refuse,

@@ -16,6 +16,7 @@ from little_loops.engine.drive import NO_LIMITS, Performers, drive, new_run
 from little_loops.engine.resolve import Filled, Values, fill, judge_now, shown_text
 from little_loops.engine.scripted_trees import ScriptedTrees
 from little_loops.fsm.commands import (
+    Admit,
     Command,
     Ending,
     EndLeftovers,
@@ -34,6 +35,7 @@ from little_loops.fsm.evidence import wants_evidence
 from little_loops.fsm.evolve import first_state, replay
 from little_loops.fsm.happenings import (
     ActionEnded,
+    Admitted,
     Happening,
     Judged,
     LeftoversEnded,
@@ -222,7 +224,12 @@ def _end_leftovers(world: ScriptedWorld, run: LoopState, command: EndLeftovers) 
     return LeftoversEnded(world.now(), command.ending)
 
 
+def _admit(world: ScriptedWorld, run: LoopState, command: Admit) -> Admitted:
+    return Admitted(world.now())  # nothing starts, so there is nothing to wait for
+
+
 PERFORM: Performers = {
+    Admit: _admit,
     RunShell: _act,
     RunAgent: _act,
     RunBuiltin: _act,

@@ -68,6 +68,19 @@ class RunAgent(NamedTuple):
     """Protected paths that an agent changed and the run restored."""
 
 
+class Admit(NamedTuple):
+    """Let an agent's turn start: hold a slot and reserve what it may cost, at most `most_usd`.
+
+    `waits`: wait for it; otherwise only see whether it can start at once.
+    """
+
+    state: str
+    step: int
+    attempt: int
+    most_usd: float | None = None
+    waits: bool = False
+
+
 class RunBuiltin(NamedTuple):
     """Run a built-in action in this process; `job.context` holds its arguments."""
 
@@ -153,4 +166,6 @@ class Finish(NamedTuple):
 
 
 TreeCommand = TakeSnapshot | RestoreProtected | PutBack
-Command = RunShell | RunAgent | RunBuiltin | Judge | Wait | TreeCommand | EndLeftovers | Finish
+Command = (
+    RunShell | RunAgent | RunBuiltin | Admit | Judge | Wait | TreeCommand | EndLeftovers | Finish
+)

@@ -81,6 +81,7 @@ _ROWS: Final = (
     ),
     EndingKind("handoff: terminate", "failed", "handoff", "loop_error", FAILED, "nothing"),
     EndingKind("review", "needs_review", "review", "loop_paused", PAUSED, "next state", True),
+    EndingKind("budget", "needs_review", "budget", "loop_paused", PAUSED, "same state"),
     EndingKind("Ctrl-C", "interrupted", "signal", "loop_interrupted", SIGNALLED, "on_interrupt"),
 )
 ENDINGS: Final[Mapping[tuple[str, str], EndingKind]] = {
@@ -101,6 +102,7 @@ COMPLETED = _ending("completed", "terminal")
 FAILURE_STATE = _ending("failed", "terminal")
 STOPPED = _ending("stopped", "stop_signal")
 REVIEW = _ending("needs_review", "review")
+BUDGET = _ending("needs_review", "budget")
 HANDED_OFF = _ending("awaiting_continuation", "handoff")
 TERMINATED = _ending("failed", "handoff")
 LOOP_TIMEOUT = _ending("failed", "loop_timeout")

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from little_loops.fsm.plain import Inline, Masked, keys
 from little_loops.fsm.state import (
+    AgentWaitKind,
     Changed,
     FileRef,
     Limits,
@@ -35,6 +36,7 @@ class LoopStart(NamedTuple):
     format: int | None = None
     limits: Limits = Limits()
     evidence: str | None = None
+    metered: bool = False
 
 
 class StateEnter(NamedTuple):
@@ -160,6 +162,16 @@ class HostWait(NamedTuple):
     until_wall_ms: int
     wait_ms: int | None = None
     least_ms: int | None = None
+
+
+class AgentWait(NamedTuple):
+    """An agent waits before it starts: for a slot, for its budget, or for the launches per hour."""
+
+    # Without `until_wall_ms`, it waits for turns of other runs to end.
+    state: str
+    wait_for: AgentWaitKind
+    reason: Masked[str]
+    until_wall_ms: int | None = None
 
 
 class HandoffDetected(NamedTuple):
@@ -296,6 +308,8 @@ class Resume(NamedTuple):
     wait: WaitKind | None = None
     wait_ms: int = 0
     to: str | None = None
+    metered: bool = False
+    over_budget: bool = False
 
 
 class LoopComplete(NamedTuple):
@@ -400,6 +414,7 @@ Event = (
     | Cycle
     | RetryWait
     | HostWait
+    | AgentWait
     | HandoffDetected
     | Cost
     | RunWarning
@@ -441,6 +456,7 @@ KINDS: dict[str, type[Event]] = {
     "cycle": Cycle,
     "retry_wait": RetryWait,
     "host_wait": HostWait,
+    "agent_wait": AgentWait,
     "handoff_detected": HandoffDetected,
     "cost": Cost,
     "warning": RunWarning,

@@ -95,8 +95,12 @@ def is_shell_check(loop: FSMLoop, run: LoopState, name: str) -> bool:
 
 def is_observed(loop: FSMLoop, run: LoopState) -> bool:
     """Return whether snapshots are taken around the action of the current state."""
-    name = run.current_state
-    return loop.states[name].check or isinstance(_action(loop, run.context, name), Agent)
+    return loop.states[run.current_state].check or is_agent(loop, run)
+
+
+def is_agent(loop: FSMLoop, run: LoopState) -> bool:
+    """Return whether an agent runs the action of the current state."""
+    return isinstance(_action(loop, run.context, run.current_state), Agent)
 
 
 def _action(loop: FSMLoop, context: Mapping[str, Any], name: str) -> Action | None:

@@ -17,6 +17,7 @@ from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
     ActionStart,
+    AgentWait,
     CheckResult,
     ConditionEval,
     Cost,
@@ -77,6 +78,7 @@ def first_state(start: Entry, context: Mapping[str, Any]) -> LoopState:
         move=Move(event.initial, "initial"),
         limits=event.limits,
         trees=first_trees(event.evidence),
+        metered=event.metered,
     )
 
 
@@ -124,7 +126,7 @@ def _changed(run: LoopState, event: Event, entry: Entry) -> LoopState:
             return _judging(run, event)
         case TransitionTaken():
             return _transition(run, event)
-        case Iteration() | Cycle() | RetryWait() | HostWait() | HandoffDetected():
+        case Iteration() | Cycle() | RetryWait() | HostWait() | AgentWait() | HandoffDetected():
             return _waiting(run, event, entry)
         case Cost():
             return _cost(run, event)
@@ -251,7 +253,7 @@ def _transition(run: LoopState, event: TransitionTaken) -> LoopState:
 
 def _waiting(
     run: LoopState,
-    event: Iteration | Cycle | RetryWait | HostWait | HandoffDetected,
+    event: Iteration | Cycle | RetryWait | HostWait | AgentWait | HandoffDetected,
     entry: Entry,
 ) -> LoopState:
     match event:
@@ -266,6 +268,8 @@ def _waiting(
             return run._replace(wait=_wait("retry", event.wait_ms, entry))
         case HostWait():
             return _host_wait(run, event, entry)
+        case AgentWait():
+            return run._replace(wait=_agent_wait(event))
         case HandoffDetected():
             return _handoff_detected(run, event, entry)
         case _:
@@ -289,6 +293,12 @@ def _host_wait(run: LoopState, event: HostWait, entry: Entry) -> LoopState:
         host_waits=run.host_waits + 1,
         host_waited_ms=run.host_waited_ms + (event.wait_ms or 0),
     )
+
+
+def _agent_wait(event: AgentWait) -> WaitFor:
+    """Return what an agent waits for; without a time, it waits for turns of others to end."""
+    kind: WaitKind = "slot" if event.wait_for == "slot" else "budget"
+    return WaitFor(kind, until_wall_ms=event.until_wall_ms, why=event.reason)
 
 
 def _handoff_detected(run: LoopState, event: HandoffDetected, entry: Entry) -> LoopState:
@@ -327,6 +337,7 @@ def _resume(run: LoopState, event: Resume) -> LoopState:
         late=run.phase == "judging",
         wait=None if run.status == "awaiting_continuation" else run.wait,
         resume_to=event.to,
+        metered=event.metered,
     )
     if event.limits.max_continuations is not None:
         run = run._replace(continuations=0, handoff_waits=0)

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from little_loops.fsm.commands import Ending
-from little_loops.fsm.state import Changed, Judgement, Limits, Result, SignalLine, When
+from little_loops.fsm.state import (
+    AgentWaitKind,
+    Changed,
+    Judgement,
+    Limits,
+    Result,
+    SignalLine,
+    When,
+)
 from little_loops.fsm.timestamps import Moment
 from little_loops.records import NamedTuple
 
@@ -18,7 +26,8 @@ class Started(NamedTuple):
 class Resumed(NamedTuple):
     """A run continues, in this process or another one; processes of its last action have ended.
 
-    `lost`: what is known of an agent's turn that was lost with its runner.
+    `lost`: what is known of an agent's turn that was lost with its runner. `metered`: the user has
+    set slots or a budget; `over_budget`: this resume disregards the budget.
     """
 
     at: Moment
@@ -27,6 +36,8 @@ class Resumed(NamedTuple):
     limits: Limits = Limits()
     context: Mapping[str, Any] = {}
     lost: Result | None = None
+    metered: bool = False
+    over_budget: bool = False
 
 
 class ActionEnded(NamedTuple):
@@ -37,6 +48,30 @@ class ActionEnded(NamedTuple):
     signal_line: SignalLine | None = None
     warnings: tuple[str, ...] = ()
     stop: int | None = None
+
+
+class Admitted(NamedTuple):
+    """An agent's turn may start, and cost as much as was reserved for it; None: no budget."""
+
+    at: Moment
+    reserved_usd: float | None = None
+
+
+class Queued(NamedTuple):
+    """An agent's turn cannot start before others have ended."""
+
+    at: Moment
+    wait_for: AgentWaitKind
+    reason: str
+
+
+class Denied(NamedTuple):
+    """A budget does not allow an agent's turn, or not before the given time."""
+
+    at: Moment
+    wait_for: AgentWaitKind
+    reason: str
+    until_wall_ms: int | None = None
 
 
 class Judged(NamedTuple):
@@ -133,6 +168,9 @@ Happening = (
     Started
     | Resumed
     | ActionEnded
+    | Admitted
+    | Queued
+    | Denied
     | Judged
     | WaitOver
     | StopAsked

@@ -17,6 +17,7 @@ from typing import assert_never
 
 from little_loops.fsm import endings
 from little_loops.fsm.actions import type_of
+from little_loops.fsm.admission import admission_due, deny, limited, queue
 from little_loops.fsm.check_steps import (
     check_fields,
     disproved,
@@ -41,10 +42,13 @@ from little_loops.fsm.evidence import Rerun
 from little_loops.fsm.handoffs import after_handoff, hand_off
 from little_loops.fsm.happenings import (
     ActionEnded,
+    Admitted,
+    Denied,
     Happening,
     Judged,
     LeftoversEnded,
     PathsRestored,
+    Queued,
     Resumed,
     SnapshotCut,
     SnapshotTaken,
@@ -134,6 +138,8 @@ def _answer(turn: Turn, happening: Happening) -> Command:
             return _resume(turn, happening)
         case ActionEnded():
             return _ended(turn, happening)
+        case Admitted() | Queued() | Denied():
+            return _admission(turn, happening)
         case Judged():
             return _route(turn, happening.judgement, by_condition=True)
         case WaitOver():
@@ -143,20 +149,26 @@ def _answer(turn: Turn, happening: Happening) -> Command:
         case SnapshotTaken() | SnapshotCut() | PathsRestored() | StoreFailed():
             return _after_snapshot(turn, happening)
         case LeftoversEnded():
-            note_leftovers(turn, happening)
-            if (look := after_leftovers(turn, happening)) is not None:
-                return look
-            note_end(turn, happening)
-            return Finish(happening.ending)
+            return _end(turn, happening)
         case _:
             assert_never(happening)
+
+
+def _end(turn: Turn, ended: LeftoversEnded) -> Command:
+    note_leftovers(turn, ended)
+    if (look := after_leftovers(turn, ended)) is not None:
+        return look
+    note_end(turn, ended)
+    return Finish(ended.ending)
 
 
 def _start(turn: Turn) -> Command:
     run = turn.run
     trees = run.trees
     evidence = None if trees is None else trees.off or "on"
-    turn.note(LoopStart(run.loop, turn.loop.initial, run.scope, FORMAT, run.limits, evidence))
+    turn.note(
+        LoopStart(run.loop, turn.loop.initial, run.scope, FORMAT, run.limits, evidence, run.metered)
+    )
     return _arrive(turn)
 
 
@@ -240,7 +252,7 @@ def _end_at_limit(turn: Turn, ending: Ending, next_state: str) -> Command:
 # ── acting ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _act(turn: Turn) -> Command:
+def _act(turn: Turn, admitted: Admitted | None = None) -> Command:
     """Run the state: its action, its decision, or the end."""
     state = turn.state
     if (unproved := in_success(turn)) is not None:
@@ -249,13 +261,15 @@ def _act(turn: Turn) -> Command:
         if state.terminal:
             return end_in_terminal(turn) or _arrive(turn)
         return _judge_or_ask(turn, judge_source(state, turn.run))
+    if admitted is None and (request := admission_due(turn)) is not None:
+        return request
     if (first := before_action(turn)) is not None:
         return first
     try:
         due = action_due(turn.loop, turn.run, turn.at)
     except (Unresolved, TemplateError) as problem:
         return _cannot_act(turn, str(problem))
-    command = due.command
+    command = limited(due.command, admitted)
     turn.note(
         ActionStart(
             due.shown,
@@ -269,6 +283,19 @@ def _act(turn: Turn) -> Command:
         )
     )
     return command
+
+
+def _admission(turn: Turn, answer: Admitted | Queued | Denied) -> Command:
+    """Start an agent's turn, or wait until it may start, or pause."""
+    match answer:
+        case Admitted():
+            return _act(turn, answer)
+        case Queued():
+            return queue(turn, answer)
+        case Denied():
+            return deny(turn, answer)
+        case _:
+            assert_never(answer)
 
 
 def _cannot_act(turn: Turn, why: str) -> Command:
@@ -464,7 +491,7 @@ def _resume_target(turn: Turn, resumed: Resumed) -> Transition | None:
     run = turn.run
     if resumed.from_state is not None:
         return Transition(resumed.from_state, "resume")
-    if run.status == "needs_review":
+    if run.status == "needs_review" and run.reason == "review":
         return Transition(turn.state.next or turn.loop.initial, "next")
     return None if run.resume_to is None else Transition(run.resume_to, "resume")
 

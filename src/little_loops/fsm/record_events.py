@@ -104,6 +104,8 @@ def note_resume(turn: Turn, resumed: Resumed, target: Transition | None) -> None
             wait,
             wait_ms,
             None if target is None else target.target,
+            resumed.metered,
+            resumed.over_budget,
         )
     )
 

@@ -38,7 +38,8 @@ UNFINISHED = ("running", "interrupted", "awaiting_continuation", "needs_review")
 UNTIL = "until-"
 """How the names of runs without a loop file begin; a loop with a file may be called so, too."""
 Phase = Literal["moving", "entered", "running", "interrupted", "judging", "judged", "ended"]
-WaitKind = Literal["backoff", "retry", "maintain", "host", "handoff"]
+WaitKind = Literal["backoff", "retry", "maintain", "host", "handoff", "slot", "budget"]
+AgentWaitKind = Literal["slot", "budget", "launches"]
 CutBy = Literal["none", "action", "silence", "loop", "stop"]
 AgentResult = Literal["success", "fail", "error", "handoff", "wait", "auth", "billing"]
 
@@ -316,6 +317,8 @@ class LoopState(NamedTuple):
     limits: Limits = Limits()
     costs: Mapping[str, Receipt] = {}
     trees: Trees | None = None
+    metered: bool = False
+    """The user has set slots or a budget, so agents ask before they start."""
     seq: int = 0
 
     def to_dict(self) -> dict[str, Any]:

@@ -27,6 +27,7 @@ ACTION_VARIABLES = {
     "LL_CLEAN": "1 in a clean copy of the project, where a check confirms its pass",
     "LL_CONTINUATION": "the notes that an earlier session handed over, if there are any",
     "LL_CONTEXT_<NAME>": "a variable of the state's own `context`",
+    "LL_SLOT": "the slot of an agent, for a run that it starts, if the user has set `agents.slots`",
     "LL_CLAIM": "the enclosing runs, for a run that this action starts",
 }
 """Variables that an action gets in addition to the caller's environment and `env`."""

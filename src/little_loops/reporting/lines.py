@@ -19,6 +19,7 @@ from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
     ActionStart,
+    AgentWait,
     ConditionEval,
     Cost,
     Cycle,
@@ -189,6 +190,9 @@ class PlainLines:
         left = "" if event.wait_ms is None else f" {duration_text(event.wait_ms)}"
         return [f"{INDENT}waiting{left}: {one_line(event.reason)}"]
 
+    def _agent_wait(self, event: AgentWait) -> list[str]:
+        return [f"{INDENT}waiting: {one_line(event.reason)}"]
+
     def _handoff_detected(self, event: HandoffDetected) -> list[str]:
         """Return the line about a handoff, and about the wait after it."""
         text = one_line(event.continuation)
@@ -356,8 +360,11 @@ _BEFORE: Mapping[WaitKind, str] = {
     "retry": "the next attempt",
     "maintain": "the next cycle",
     "host": "retrying the agent",
+    "slot": "starting the agent",
+    "budget": "starting the agent",
     "handoff": "a fresh session",
 }
+_WAITING = {"budget": "paused"}
 _UTF8 = {"to": "→", "good": "✓", "bad": "✗", "neutral": "·"}
 _ASCII = {"to": "->", "good": "ok", "bad": "FAIL", "neutral": "-"}
 
@@ -372,6 +379,7 @@ _HANDLERS: Mapping[type, Callable[[PlainLines, Any], list[str]]] = {
     Cycle: PlainLines._cycle,
     RetryWait: PlainLines._retry_wait,
     HostWait: PlainLines._host_wait,
+    AgentWait: PlainLines._agent_wait,
     HandoffDetected: PlainLines._handoff_detected,
     RunWarning: PlainLines._warning,
     Tree: PlainLines._tree,
@@ -427,7 +435,7 @@ def _ending(event: FinalEvent, most: int) -> str:
         case "awaiting_continuation", _:
             return f"Loop paused: context handoff in state '{state}'{because}"
         case _:
-            return f"Loop needs review: {text or state}"
+            return f"Loop {_WAITING.get(event.reason, 'needs review')}: {text or state}"
 
 
 def signal_of(event: FinalEvent) -> str:

@@ -57,7 +57,7 @@ def _texts_of(entry: Entry) -> Texts:
             return Texts(continuation=continuation)
         case kinds.Resume(continuation=continuation):
             return Texts(continuation=continuation)
-        case kinds.HostWait(reason=reason):
+        case kinds.HostWait(reason=reason) | kinds.AgentWait(reason=reason):
             return Texts(waits_for=reason)
         case _:
             return Texts()

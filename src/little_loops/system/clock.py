@@ -8,7 +8,8 @@ not include time in which the machine sleeps.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from little_loops.fsm.timestamps import Moment
 
@@ -38,14 +39,24 @@ class RunClock:
         self._steady = steady
         self._began_ms = steady()
         self._suspended: Milliseconds = lambda: 0
+        self._queued_ms = 0
 
     def leave_out(self, suspended: Milliseconds) -> None:
         """Exclude the milliseconds that `suspended` counts, in which Ctrl-Z suspended the run."""
         self._suspended = suspended
 
+    @contextmanager
+    def queueing(self) -> Iterator[None]:
+        """Exclude the time in which the run waits for other runs."""
+        began_ms, suspended_ms = self._steady(), self._suspended()
+        try:
+            yield
+        finally:
+            self._queued_ms += self._steady() - began_ms - (self._suspended() - suspended_ms)
+
     def ran_ms(self) -> int:
         """Return how long the run has run, in all processes."""
-        since_ms = self._steady() - self._began_ms - self._suspended()
+        since_ms = self._steady() - self._began_ms - self._suspended() - self._queued_ms
         return self._before_ms + max(since_ms, 0)
 
     def now(self) -> Moment:

@@ -65,15 +65,17 @@ def run(
     tick: Tick | None = None,
     idle_s: float | None = None,
     leftovers: process_tree.Plan | None = None,
+    kept_open: Sequence[int] = (),
 ) -> Ended:
     """Run a command until it exits, its time is over, it is silent too long, or a stop is
     requested.
 
     `stop_plan` are the signals that end it, `leftovers` those that end what it has left running;
-    None leaves that running. `on_started` gets its pid. Raises `CannotStart`.
+    None leaves that running. `on_started` gets its pid. It inherits the
+    descriptors in `kept_open`. Raises `CannotStart`.
     """
     began = time.monotonic()
-    child = start(argv, env, cwd, bool(stdin))
+    child = start(argv, env, cwd, bool(stdin), kept_open)
     deadline = None if deadline_s is None else began + deadline_s
     action = _Action(*child, (stdout, stderr), stdin or b"", env, deadline, stop, tick, idle_s)
     left: tuple[process_tree.Member, ...] = ()

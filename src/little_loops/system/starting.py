@@ -39,10 +39,16 @@ class Child(NamedTuple):
     pipes: Pipes
 
 
-def start(argv: Sequence[str], env: Mapping[str, str], cwd: str, has_input: bool) -> Child:
+def start(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    has_input: bool,
+    kept_open: Sequence[int] = (),
+) -> Child:
     """Start a command in its own session, with pipes for its output, and for input if `has_input`.
 
-    Raises `CannotStart`.
+    It also inherits the descriptors in `kept_open`. Raises `CannotStart`.
     """
     ours: list[int] = []
     theirs: list[int] = []
@@ -56,7 +62,7 @@ def start(argv: Sequence[str], env: Mapping[str, str], cwd: str, has_input: bool
             ours.append(write_end)
             theirs.append(read_end)
             os.set_blocking(write_end, False)
-        pid = _start_process(argv, env, cwd, theirs)
+        pid = _start_process(argv, env, cwd, theirs, kept_open)
     except (OSError, ValueError) as error:
         close(ours)
         raise CannotStart(_why(error, argv[0], cwd)) from error
@@ -75,14 +81,18 @@ def close(descriptors: Collection[int]) -> None:
 
 
 def _start_process(
-    argv: Sequence[str], env: Mapping[str, str], cwd: str, ends: Sequence[int]
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    ends: Sequence[int],
+    kept_open: Sequence[int],
 ) -> int:
     """Start the process by the cheapest way that works. Return its pid."""
     program = _located(argv[0], env.get("PATH", os.defpath))
-    if _may_spawn(program, cwd, ends):
+    if not kept_open and _may_spawn(program, cwd, ends):
         with suppress(NotImplementedError):  # an interpreter built for a libc from before 2017
             return _spawn(program, argv, env, ends)
-    return _popen(program, argv, env, cwd, ends)
+    return _popen(program, argv, env, cwd, ends, kept_open)
 
 
 def _may_spawn(program: str, cwd: str, ends: Sequence[int]) -> bool:
@@ -139,7 +149,12 @@ def _spawn(program: str, argv: Sequence[str], env: Mapping[str, str], ends: Sequ
 
 
 def _popen(
-    program: str, argv: Sequence[str], env: Mapping[str, str], cwd: str, ends: Sequence[int]
+    program: str,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    ends: Sequence[int],
+    kept_open: Sequence[int],
 ) -> int:
     """Start the process with `subprocess`."""
     import subprocess  # 3 ms most runs do not need
@@ -154,6 +169,7 @@ def _popen(
         env=env,
         cwd=cwd,
         start_new_session=True,
+        pass_fds=tuple(kept_open),
     )
     child.returncode = 0  # the object must not wait for it, too
     return child.pid

@@ -17,6 +17,8 @@ def next_command(
             return f"ll-loop resume {name} --timeout {max(2 * ran_ms // 1000, 60)}"
         case "failed", "terminal" | "handoff":
             return f"ll-loop logs {name}"
+        case "needs_review", "budget":
+            return f"ll-loop resume {name} --over-budget"
         case "needs_review", _:
             return f"review, then ll-loop resume {name}"
         case "completed" | "stopped", _:

@@ -195,7 +195,9 @@ def _doing(action: ActionStart, detail: RunDetail, style: Style, now: int) -> li
 def _waiting(wait: WaitFor, why: str | None, ran: int, now: int) -> str:
     left = left_ms(wait, Moment(now, ran))
     why = why or f"before the next {_BEFORE.get(wait.kind, 'step')}"
-    return f"{rough(left)} more: {visible(one_line(why), newlines=False)}"
+    text = visible(one_line(why), newlines=False)
+    waits_for_others = wait.until_wall_ms is None and wait.until_ran_ms is None
+    return text if waits_for_others else f"{rough(left)} more: {text}"
 
 
 _BEFORE = {"backoff": "iteration", "retry": "attempt", "maintain": "cycle", "handoff": "session"}

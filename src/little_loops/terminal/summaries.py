@@ -31,6 +31,8 @@ def word_of(view: RunView) -> str:
             return "limit"
         case "awaiting_continuation", _:
             return "paused"
+        case "needs_review", "budget":
+            return "paused"
         case "needs_review", _:
             return "needs review"
         case "newer", _:

@@ -1,0 +1,46 @@
+"""The limits on agents that config files set: slots for the machine, budgets for user and project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from little_loops.errors import UsageError
+from little_loops.fsm.budgets import Budget, Refused, read_budget, read_slots
+from little_loops.records import NamedTuple
+from little_loops.runs.config_files import project_config, read_mapping, user_config
+
+AGENTS, BUDGET = "agents", "budget"
+SETTINGS = (AGENTS, BUDGET)
+
+
+class Rules(NamedTuple):
+    """All limits that apply to the agents of a run."""
+
+    slots: int | None = None
+    user: Budget | None = None
+    project: Budget | None = None
+
+
+def rules_of(root: str, environ: Mapping[str, str]) -> Rules | None:
+    """Return the limits that the config files set, or None if they set none."""
+    user, project = user_config(environ), project_config(root)
+    of_user = read_rules(read_mapping(user), user)
+    of_project = read_rules(read_mapping(project), project, of_project=True)
+    rules = Rules(of_user.slots, of_user.user, of_project.user)
+    return None if rules == Rules() else rules
+
+
+def read_rules(settings: Mapping[str, Any], path: str, *, of_project: bool = False) -> Rules:
+    """Return the limits that one file sets. Raises `UsageError`."""
+    if of_project and AGENTS in settings:
+        raise UsageError(
+            f"`{path}`: `{AGENTS}` is a setting of the user",
+            "slots are for all projects on this machine; set it in the user's config file",
+        )
+    try:
+        slots = read_slots(settings[AGENTS]) if AGENTS in settings else None
+        budget = read_budget(settings[BUDGET]) if BUDGET in settings else None
+    except Refused as refused:
+        raise UsageError(f"`{path}`: {refused}", refused.help) from None
+    return Rules(slots, budget)
