@@ -39,15 +39,14 @@ from little_loops.runs.layout import (
 )
 from little_loops.runs.project import check_run_name, is_run_name
 from little_loops.runs.seals import Seals
-from little_loops.runs.state_file import read_summary
+from little_loops.runs.state_file import read_started_at, read_summary
 from little_loops.system.clock import wall_ms
 from little_loops.system.files import Folder, failure
 from little_loops.system.lock_files import guarded
 
 PRUNED = ".pruned-"
-_MOVE = rf"(archive|restore):({STEM.pattern})"
-_STARTED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
-_PART = "|".join(map(re.escape, (DATA, LOG, SPAWN, EVENTS, STATE))) + r"(\.damaged-\d+)?"
+_MOVE = rf"(archive|restore):({STEM})"
+_PARTS = (DATA, LOG, SPAWN, EVENTS, STATE)
 
 Direction = Literal["archive", "restore"]
 
@@ -88,7 +87,7 @@ def _stems(history: Folder, name: str) -> set[str]:
         return set()
     with folder:
         stems = {each.partition(".")[0] for each in folder.names()}
-    return {stem for stem in stems if STEM.fullmatch(stem) is not None}
+    return {stem for stem in stems if re.fullmatch(STEM, stem) is not None}
 
 
 def _half_moved(root: str) -> dict[str, str]:
@@ -198,16 +197,19 @@ def _read_move(running: Folder, name: str) -> tuple[Direction, str] | None:
 def _parts(folder: Folder, base: str) -> list[str]:
     """Return the existing files of a run, the state file last."""
     ends = (name[len(base) :] for name in folder.names() if name.startswith(base + "."))
-    return sorted(
-        (end for end in ends if re.fullmatch(_PART, end)), key=lambda end: (end == STATE, end)
-    )
+    return sorted(filter(_is_part, ends), key=lambda end: (end == STATE, end))
+
+
+def _is_part(end: str) -> bool:
+    kind, _, number = end.partition(".damaged-")
+    return end in _PARTS or (kind == STATE and number.isdecimal())
 
 
 def _started(running: Folder, files: RunFiles) -> str:
     """Return when a run started, as its file names have it."""
-    summary = read_summary(running, files.base)
-    if isinstance(summary, RunSummary) and _STARTED.match(summary.started_at):
-        return summary.started_at[:19].replace(":", "-")
+    started = (read_started_at(running, files.base) or "")[:19].replace(":", "-")
+    if re.fullmatch(STEM, started):
+        return started
     from little_loops.runs.entries import entries  # only if there is no snapshot
 
     first = next(entries(files), None)
@@ -220,7 +222,7 @@ def _free_stem(history: Folder, started: str) -> str:
     Two runs that started in the same second are distinguished by a number; so is a run that seems
     to have started before its predecessor, because the clock was set back.
     """
-    taken = {match[0] for each in history.names() if (match := STEM.match(each)) is not None}
+    taken = {match[0] for each in history.names() if (match := re.match(STEM, each)) is not None}
     stamp, number = max(map(stem_order, taken), default=("", 0))
     return started if started > stamp else f"{stamp}-{number + 1}"
 

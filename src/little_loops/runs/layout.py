@@ -110,11 +110,11 @@ def named(files: Iterable[str], *suffixes: str) -> Iterator[str]:
 
 # ── past runs ──────────────────────────────────────────────────────────────────────────────────
 
-STEM: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d+))?")
+STEM: Final = r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d+))?"
 
 
 def stem_order(stem: str) -> tuple[str, int]:
     """Return a key that sorts stems by the start of the run, then by the order in which runs
     ended."""
-    match = STEM.fullmatch(stem)
+    match = re.fullmatch(STEM, stem)
     return (match[1], int(match[2] or 1)) if match else ("", 0)

@@ -346,7 +346,7 @@ def rescue(folder: Folder, step: int, attempt: int) -> None:
 
 # ── the limit of a run ─────────────────────────────────────────────────────────────────────────
 
-OUTPUT_NAME: Final = re.compile(r"\d+-\d+\.(out|err|text|jsonl|order)(-\d+)?(\.secrets)?")
+OUTPUT_NAME: Final = r"\d+-\d+\.(out|err|text|jsonl|order)(-\d+)?(\.secrets)?"
 """The names of outputs; other files of the run are never deleted."""
 
 
@@ -364,7 +364,7 @@ def trim(directory: str, cap: int = RUN_CAP) -> Trimmed:
         files = [
             (stat.st_mtime_ns, entry.name, stat.st_size)
             for entry in entries
-            if OUTPUT_NAME.fullmatch(entry.name)
+            if re.fullmatch(OUTPUT_NAME, entry.name)
             and entry.is_file(follow_symlinks=False)
             and (stat := entry.stat(follow_symlinks=False)) is not None
         ]

@@ -46,7 +46,7 @@ WIDTH: Final = 192
 CHUNK: Final = 1 << 18
 MAX_NAME_BYTES: Final = 256
 NO_STATE: Final = "-" * 64
-_SLOT = re.compile(rb"(\d+) (\d+) ([0-9a-f]{64}) ([0-9a-f]{64}|-{64}) (\d+) *\n")
+_SLOT = rb"(\d+) (\d+) ([0-9a-f]{64}) ([0-9a-f]{64}|-{64}) (\d+) *\n"
 
 
 class Seal(NamedTuple):
@@ -64,7 +64,7 @@ class Seal(NamedTuple):
     @classmethod
     def from_bytes(cls, raw: bytes) -> Seal | None:
         """Return None for a seal that a power cut left half written."""
-        found = _SLOT.fullmatch(raw)
+        found = re.fullmatch(_SLOT, raw)
         if found is None or int(found[5]) != crc32(raw[: found.end(4)]):
             return None
         return cls(int(found[1]), int(found[2]), found[3].decode(), found[4].decode())

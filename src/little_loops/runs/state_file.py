@@ -70,6 +70,16 @@ def read_summary(
     return Unusable(not_written_by(path))
 
 
+def read_started_at(folder: Folder, base: str) -> str | None:
+    """Return when the run started, if a state file that can be used has it."""
+    raw = folder.read(base + STATE, MAX_BYTES)
+    if raw is None:
+        return None
+    # Only this field: reading all of them takes a millisecond.
+    found = _decoded(raw, folder.place(base + STATE), lambda data: data.get("started_at"))
+    return found if isinstance(found, str) else None
+
+
 def _decoded(
     raw: bytes, path: str, decode: Callable[[dict[str, Any]], Decoded]
 ) -> Decoded | Unusable:
@@ -109,7 +119,7 @@ def in_words(error: Exception) -> str:
             return str(error)
 
 
-_FOOTER = re.compile(rb',"log":\{"offset":\d+,"crc":(\d+)\}\}\n')
+_FOOTER = rb',"log":\{"offset":\d+,"crc":(\d+)\}\}\n'
 
 
 def state_bytes(run: LoopState, offset: int) -> bytes:
@@ -119,5 +129,5 @@ def state_bytes(run: LoopState, offset: int) -> bytes:
 
 def _is_as_written(raw: bytes) -> bool:
     start = raw.rfind(b',"log":')
-    footer = _FOOTER.fullmatch(raw, max(start, 0))
+    footer = re.compile(_FOOTER).fullmatch(raw, max(start, 0))
     return footer is not None and int(footer[1]) == crc32(raw[:start])

@@ -217,7 +217,7 @@ def unreadable_event(files: RunFiles, error: Exception) -> DamagedRun:
 
 # ── what it was started with ───────────────────────────────────────────────────────────────────
 
-_CHECKSUM = re.compile(rb',"crc":(\d+)\}\n')
+_CHECKSUM = rb',"crc":(\d+)\}\n'
 
 
 def _start_bytes(data: Mapping[str, Any]) -> bytes:
@@ -237,7 +237,7 @@ def _read_start(folder: Folder, base: str) -> RunStart | None:
     except (ValueError, RecursionError):
         return None
     at = raw.rfind(b',"crc":')
-    found = _CHECKSUM.fullmatch(raw, max(at, 0))
+    found = re.compile(_CHECKSUM).fullmatch(raw, max(at, 0))
     is_as_written = found is not None and int(found[1]) == crc32(raw[:at])
     return RunStart(kept, is_as_written) if isinstance(kept, dict) else None
 
@@ -383,9 +383,9 @@ def _writer(root: str, name: str, stamp: Stamp | None, sealing: Sealing | None =
 
 def _remove_temporaries(folder: Folder, name: str) -> None:
     """Remove temporary files of a writer that was killed."""
-    unfinished = re.compile(rf"\.{re.escape(name)}\.tmp-[0-9a-f]{{16}}")
+    start = f".{name}.tmp-"
     for each in folder.names():
-        if unfinished.fullmatch(each):
+        if each.startswith(start) and re.fullmatch("[0-9a-f]{16}", each.removeprefix(start)):
             folder.remove(each)
 
 

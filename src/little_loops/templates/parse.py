@@ -49,12 +49,12 @@ Kind: TypeAlias = Literal["code", "inert", "data"]
 _INERT_LOOP = ("name", "cycle", "elapsed", "elapsed_ms", "started_at", "run_id")
 _INERT_RESULT = ("exit_code", "duration_ms")
 
-_OPENING = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\.")
-_PATH = re.compile(r"[\w-]+(?:\.[\w-]+)*")
-_MODIFIER = re.compile(r":([A-Za-z]\w*)")
+# As strings, compiled on use: many loops have no reference, and few have such a modifier.
+_OPENING = r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\."
+_PATH = r"[\w-]+(?:\.[\w-]+)*"
+_MODIFIER = r":([A-Za-z]\w*)"
 _SHOWN = 80
-_IN_FALLBACK = re.compile(r"\$?\{|\}|\n")
-# As strings, compiled on use: few loops have such a modifier.
+_IN_FALLBACK = r"\$?\{|\}|\n"
 _FORMATS = {
     "int": r"[+-]?[0-9]+",
     "number": r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?",
@@ -164,7 +164,7 @@ def _pairs(name: str) -> set[str]:
 def _scan(text: str) -> Iterator[Piece | TemplateError]:
     """Yield the pieces of a text, with a `TemplateError` in place of each invalid reference."""
     done = 0
-    while opening := _OPENING.search(text, done):
+    while "${" in text and (opening := re.compile(_OPENING).search(text, done)):
         start = opening.start()
         if start > done:
             yield text[done:start]
@@ -183,11 +183,11 @@ def _scan(text: str) -> Iterator[Piece | TemplateError]:
 def _reference(text: str, opening: re.Match[str]) -> Reference | TemplateError:
     """Parse the reference at an opening; return a `TemplateError` if it is invalid."""
     start, namespace = opening.start(), opening[1]
-    path = _PATH.match(text, opening.end())
+    path = re.compile(_PATH).match(text, opening.end())
     if path is None:
         return _syntax_error(text, start, opening.end())
     at, modifier, fallback = path.end(), None, None
-    if named := _MODIFIER.match(text, at):
+    if named := re.compile(_MODIFIER).match(text, at):
         at, modifier = named.end(), named[1]
     if text.startswith(":-", at):
         end = _fallback_end(text, at + 2)
@@ -208,7 +208,7 @@ def _reference(text: str, opening: re.Match[str]) -> Reference | TemplateError:
 def _fallback_end(text: str, at: int) -> int:
     """Return the position of the brace that closes a fallback, or of something not allowed in it."""
     depth = 0
-    for mark in _IN_FALLBACK.finditer(text, at):
+    for mark in re.compile(_IN_FALLBACK).finditer(text, at):
         match mark[0]:
             case "{":
                 depth += 1

@@ -97,10 +97,11 @@ Lookup: TypeAlias = Callable[[Reference], object]
 LARGEST = 128 * 1024
 """The kernel's limit for one string: a variable's name, `=`, its value and a NUL."""
 
-_BLANKS = re.compile(r"[ \t\n]+")
+# As strings, compiled on use: few scripts need them.
+_BLANKS = r"[ \t\n]+"
 # Lone surrogates that cannot be encoded, except those that stand for bytes that are not UTF-8.
-_UNWRITABLE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
-_SLASH_COMMAND = re.compile(rf"\s*{SLASH_COMMAND}")
+_UNWRITABLE = "[\ud800-\udc7f\udd00-\udfff]"
+_SLASH_COMMAND = rf"\s*{SLASH_COMMAND}"
 
 
 class Script(NamedTuple):
@@ -190,7 +191,7 @@ def render_agent_text(text: str, lookup: Lookup, context: Mapping[str, object]) 
             part = "\\" + part
         result += part
         after_data = data
-    if data_first and _SLASH_COMMAND.match(result):
+    if data_first and re.match(_SLASH_COMMAND, result):
         return result.replace("/", "\\/", 1)
     return result
 
@@ -249,7 +250,7 @@ def _words_of(piece: Reference | AuthorValue, lookup: Lookup) -> list[str]:
         return [_checked_number(_reference(piece), word)]
     if modifier == "words" and not is_list:
         (word,) = words
-        return [each for each in _BLANKS.split(word) if each]
+        return [each for each in re.split(_BLANKS, word) if each]
     return words
 
 
@@ -439,7 +440,7 @@ class _EnvironmentValues:
 
     def take(self, word: str, reference: Reference) -> str:
         """Return the name of the variable for a value; raise `TooLarge` if it cannot be passed."""
-        word = _UNWRITABLE.sub("\ufffd", word)
+        word = re.sub(_UNWRITABLE, "\ufffd", word)
         if word in self.names:
             return self.names[word]
         name = f"LL_V{len(self.names) + 1}"

@@ -38,9 +38,10 @@ _ONLY_LOOK = (
 _HARMLESS = r"--dry-run\b|--check\b|--help\b"
 # Scripts that may negate a command, or use features of bash.
 _NEGATION = r"!\s"
-_OF_BASH = (
-    r"\[\[|\(\(|<<<|[<>]\(|&>|=\(|\b(?:pipefail|function|select|declare|let|mapfile|readarray"
-    r"|shopt|source|typeset)\b"
+_BASH_SIGNS = ("[[", "((", "<<<", "<(", ">(", "&>", "=(")
+_BASH_WORDS = (
+    *("pipefail", "function", "select", "declare", "let", "mapfile", "readarray"),
+    *("shopt", "source", "typeset"),
 )
 # When these are negated, an error cannot be mistaken for an answer.
 _ONLY_ANSWERS = r"!\s+(?:test\b|\[|\(|\{|command\s+-v|type\b|which\b|true\b|false\b)"
@@ -111,9 +112,18 @@ def _scripts_worth_reading(of: Inspection) -> Iterator[tuple[str, str, str]]:
         state = of.loop.states[name]
         script, shell = state.action or "", state.shell or of.loop.shell
         unsure = of.gaps.in_state(name, "action_type", "shell") or of.gaps.in_loop("shell")
-        worth = _NEGATION if shell == "bash" else rf"{_NEGATION}|{_OF_BASH}"
-        if is_shells(action) and not unsure and re.search(worth, script):
+        if is_shells(action) and not unsure and _is_worth_reading(script, shell):
             yield name, script, shell
+
+
+def _is_worth_reading(script: str, shell: str) -> bool:
+    if shell != "bash" and any(sign in script for sign in _BASH_SIGNS):
+        return True
+    if "!" in script and re.search(_NEGATION, script):
+        return True
+    # Most scripts contain none of these, and compiling one pattern for all of them is slow.
+    words = () if shell == "bash" else [word for word in _BASH_WORDS if word in script]
+    return any(re.search(rf"\b{word}\b", script) for word in words)
 
 
 def _references(of: Inspection, action: str) -> list[tuple[int, int]]:
@@ -173,7 +183,9 @@ def check_prose(of: Inspection) -> Iterator[Problem]:
     for name, what in of.actions.items():
         state = of.loop.states[name]
         declared = state.action_type is not None or of.gaps.in_state(name, "action_type")
-        if is_shells(what) and not declared and re.match(_PROSE, state.action or ""):
+        action = state.action or ""
+        may_be = is_shells(what) and not declared and action[:1].isupper()
+        if may_be and re.match(_PROSE, action):
             a_mapping = "write it as `{action: …, action_type: prompt}`"
             yield of.warning(
                 "LL313",
@@ -206,7 +218,7 @@ def check_deploys(of: Inspection) -> Iterator[Problem]:
 
 def looks_like_a_deploy(name: str, state: StateConfig) -> bool:
     """Return whether a state deploys something, by its name or by a command in its action."""
-    if not _DEPLOY_WORDS.isdisjoint(re.split(r"[-_]", name.lower())):
+    if not _DEPLOY_WORDS.isdisjoint(name.lower().replace("_", "-").split("-")):
         return True
     action = (state.action or "").lower()
     if not any(word in action for word in _DEPLOY_WORDS):

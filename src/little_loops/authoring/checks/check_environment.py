@@ -73,6 +73,8 @@ def _environment(of: Inspection, name: str, script: str) -> Mapping[str, Text]:
     """Return the variables of a state's environment that its script names, with their values."""
     loop, state, at = of.loop, of.loop.states[name], ("states", name)
     own = {f"LL_CONTEXT_{key.upper()}": key for key in state.context}
+    if not (own or state.env or loop.env):
+        return {}
     found = {}
     for variable in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", script, re.ASCII)):
         if variable in own and isinstance(state.context[own[variable]], str):
