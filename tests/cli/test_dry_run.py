@@ -535,6 +535,22 @@ def test_a_run_warns_of_what_protects_nothing(project):
     assert project.ll("run", "proved", "--quiet").stderr == ""
 
 
+@pytest.mark.parametrize(("environment", "is_blind"), [("", True), ("PYTHONPATH=src ", False)])
+def test_a_run_warns_of_tests_that_import_an_installed_copy(project, environment, is_blind):
+    copy = ".venv/lib/python3.11/site-packages/leap"
+    for folder in ("src/leap", copy):
+        (project.root / folder).mkdir(parents=True)
+        (project.root / folder / "__init__.py").touch()
+    command = f"{environment}echo python3 -m pytest"
+    project.loop("it", ONE_STEP.replace('"true"', f'"{command}"'))
+    said = project.ll("run", "it").stderr
+    warning = (
+        f"warning: tests import `leap` from {copy}, not from src, so they would not see a fix\n"
+        "   = help: `.venv/bin/python3 -m pip install -e .` changes that\n"
+    )
+    assert said == (warning if is_blind else "")
+
+
 ONE_STEP = """\
 initial: check
 states:

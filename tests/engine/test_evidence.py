@@ -214,15 +214,74 @@ def test_a_pipe_under_a_protected_path_is_named_once_and_left_out(tmp_path):
     assert (ended.returncode, ended.stderr) == (0, named)
 
 
-def test_a_test_that_a_killed_run_left_weakened_is_named_when_the_next_one_starts(tmp_path):
-    kill = agent("echo > tests/check.py", "kill -9 $PPID", "sleep 1")
+WEAKEN_AND_KILL = ("echo > tests/check.py", "kill -9 $PPID", "sleep 1")
+
+
+def test_a_test_that_a_killed_run_left_weakened_is_restored_when_the_next_one_starts(tmp_path):
+    fix = '[ -e "$HOME/killed" ] && echo right > src/value && echo ok && exit'
+    kill = agent(fix, ': > "$HOME/killed"', *WEAKEN_AND_KILL)
     project = laid_out(Project(tmp_path), kill, PROTECTED)
+    assert run(project).returncode == -9
+    ended = run(project, "--fresh")
+    (patch,) = project.root.glob(".loops/.history/fix/*/interrupted-turn.patch")
+    assert ended.stderr.splitlines()[0] == (
+        "warning: tests/check.py changed during an interrupted turn of an agent: restored; if the"
+        f" change is yours, `git apply {patch.relative_to(project.root)}` gets it back"
+    )
+    assert (ended.returncode, (project.root / "tests/check.py").read_text()) == (0, TEST)
+    project.git("apply", str(patch))
+    assert (project.root / "tests/check.py").read_text() == "\n"
+
+
+def test_where_tampering_is_only_reported_a_weakened_test_is_named_at_the_next_start(tmp_path):
+    more = "evidence: {protect: [tests/], tampering: report}\n"
+    project = laid_out(Project(tmp_path), agent(*WEAKEN_AND_KILL), more)
     assert run(project).returncode == -9
     ended = run(project, "--fresh")
     assert ended.stderr.splitlines()[0] == (
         "warning: tests/check.py changed during an interrupted turn of an agent, and this run starts"
         " with the change; review it with `git diff`"
     )
+
+
+def test_code_behind_a_new_link_out_of_the_project_is_not_delivered(tmp_path):
+    fix = agent('echo right > "$HOME/value"', 'ln -sf "$HOME/value" src/value')
+    project = laid_out(Project(tmp_path), fix, PROTECTED)
+    ended = run(project)
+    assert ended.returncode == 3
+    assert ended.stderr.splitlines()[0] == (
+        "warning: `src/value` is a new link out of the project, so what it points to is not delivered"
+        " with it"
+    )
+    assert "clean copy · tree" in ended.stdout
+
+
+def test_a_link_out_of_the_project_that_was_there_at_the_start_stays(tmp_path):
+    project = laid_out(Project(tmp_path), agent('echo right > "$HOME/value"'), PROTECTED)
+    (project.home / "value").write_text("wrong\n")
+    (project.root / "src/value").unlink()
+    (project.root / "src/value").symlink_to(project.home / "value")
+    assert run(project).returncode == 0
+
+
+PRODUCT = "build/value: src/value\n\tcp src/value build/value\n"
+
+
+def test_a_product_of_other_sources_in_a_linked_directory_does_not_pass_in_the_copy(tmp_path):
+    """The second time the copy has the old source already, older than the product."""
+    fix = agent(
+        "echo right > src/value && make -s build/value",
+        "echo wrong > src/value && touch -t 200001010000 src/value",
+    )
+    check = "make -s build/value && grep -q right build/value"
+    project = laid_out(Project(tmp_path), fix, PROTECTED, check)
+    (project.root / "Makefile").write_text(PRODUCT)
+    (project.root / ".gitignore").write_text("build/\n")
+    (project.root / "build").mkdir()
+    (project.root / "build/value").write_text("wrong\n")
+    ended = run(project)
+    assert ended.returncode != 0
+    assert "clean copy · tree" in ended.stdout
 
 
 def test_a_definition_that_a_killed_turn_rewrote_is_not_continued_with(tmp_path):
@@ -303,6 +362,21 @@ def test_a_process_that_undoes_the_fix_while_it_is_ended_is_no_success(tmp_path)
     assert last["error"] == (
         "src/value changed after the last check passed, while leftover processes were ended"
     )
+
+
+def test_a_run_of_a_project_that_was_moved_since_is_refused_with_a_command_that_works(tmp_path):
+    project = laid_out(Project(tmp_path), agent("true"), PROTECTED)
+    was = project.root
+    assert run(project, "--max-iterations", "1").returncode == 3
+    project.root = was.rename(was.with_name("moved"))
+    ended = project.ll("resume", "fix", "--max-iterations", "9", "--allow-skip-permissions")
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        f"error: the project was moved from `{was}` after the run had started\n"
+        "   = help: move it back to resume; `ll-loop run fix --fresh` starts again here\n"
+    )
+    (project.root / "agent.sh").write_text(agent("echo right > src/value"))
+    assert run(project, "--fresh").returncode == 0
 
 
 def test_a_quiet_run_says_how_it_ended_and_on_which_tree(tmp_path):

@@ -101,6 +101,8 @@ def begin(args: RunArgs, root: str, found: LoopFile, request: RunRequest) -> int
     """Start the run, here or in the background."""
     if found.loop.evidence.protect and request.evidence and not args.quiet:
         _warn_of_unmatched(found.loop, root)
+    if not args.quiet and _runs_python_tests(found.loop):
+        _warn_of_installed_copy(found.loop, root)
     show = Show(args.json, args.quiet, args.verbose, args.color)
     if args.background:
         from little_loops.cli.background_start import start_in_background  # rarely asked for
@@ -155,6 +157,21 @@ def _warn_of_unmatched(loop: FSMLoop, root: str) -> None:
 
     for pattern in unmatched(root, loop.evidence.protect or ()):
         talk(f"warning: `protect` has `{pattern}`, which matches nothing in this project")
+
+
+def _runs_python_tests(loop: FSMLoop) -> bool:
+    return any(" -m " in (state.action or "") for state in loop.states.values())
+
+
+def _warn_of_installed_copy(loop: FSMLoop, root: str) -> None:
+    """Warn if the tests import an installed copy of the project: no fix would be noticed."""
+    from little_loops.cli.setup.python_sources import blind, copy_tested_by, editable
+    from little_loops.terminal.console import talk
+
+    copy = copy_tested_by(loop, root, os.environ)
+    if copy is not None:
+        talk(f"warning: {blind(copy)}, so they would not see a fix")
+        talk(f"   = help: `{editable(copy)}` changes that")
 
 
 def _scope(paths: Sequence[str] | None) -> tuple[str, ...] | None:

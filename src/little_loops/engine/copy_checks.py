@@ -65,6 +65,7 @@ def _run_held(
         wanted.reference,
         links=wanted.setup is None,
         existing_only=existing_only,
+        left_out=trees.new_links_out(wanted.first, wanted.project),
     )
     there = at._replace(project=path)
     env = copy.environment(environment(at, run, job, filled.env))

@@ -22,7 +22,7 @@ from little_loops.fsm.happenings import (
     SnapshotTaken,
     StoreFailed,
 )
-from little_loops.fsm.path_text import listed
+from little_loops.fsm.path_text import listed, path_text
 from little_loops.fsm.state import Changed
 from little_loops.system.own_command import path_with_own_command
 from little_loops.trees import model
@@ -147,7 +147,7 @@ def _compare_snapshot(
         (
             *taken.left_out,
             *(_first_warnings(trees, taken) if is_first else ()),
-            *(trees.changed_installed() if _is_before_success(command) else ()),
+            *(_last_warnings(trees, command, taken) if _is_before_success(command) else ()),
         ),
         command.ending,
         command.late,
@@ -157,6 +157,16 @@ def _compare_snapshot(
 
 def _is_before_success(command: TakeSnapshot) -> bool:
     return command.when == "end" and command.ending is None
+
+
+def _last_warnings(trees: RunTrees, command: TakeSnapshot, taken: model.Snapshot) -> Iterator[str]:
+    """Yield the warnings that come before a run succeeds."""
+    yield from trees.changed_installed()
+    for path in trees.new_links_out(next(iter(command.compare), None), taken.project):
+        yield from trees.once(
+            f"`{path_text(path)}` is a new link out of the project, so what it points to is not"
+            " delivered with it"
+        )
 
 
 def _committed(trees: RunTrees, command: TakeSnapshot) -> tuple[str, ...]:

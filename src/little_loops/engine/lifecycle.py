@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from little_loops.engine.action_process import Workplace, inherited
 from little_loops.engine.drive import drive, new_run
 from little_loops.engine.local_world import LocalWorld, Services, SessionNote, end_processes
-from little_loops.errors import StorageError, UsageError
+from little_loops.errors import StorageError, StoreError, UsageError
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.endings import not_resumable
-from little_loops.fsm.evidence import has_agent, trees_of, wants_evidence
+from little_loops.fsm.evidence import has_agent, tampering_of, trees_of, wants_evidence
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.path_text import listed
@@ -201,9 +201,16 @@ def _archive_previous(request: RunRequest, services: Services) -> None:
     if before is not None and not request.fresh:
         raise unfinished(request.name, before.run, has_file=request.until is None)
     _end_orphans_of(RunFiles(request.root, request.name))
-    if before is not None:
-        _warn_of_tampering(before, services)
-    archive(request.root, request.name)
+    restored = () if before is None else _restore_after_cut_turn(before, services)
+    past = archive(request.root, request.name)
+    if restored and past is not None:
+        from little_loops.engine.run_trees import CUT_TURN_PATCH  # loops without agents pay nothing
+
+        patch = os.path.relpath(os.path.join(past.data, CUT_TURN_PATCH), request.root)
+        services.warn(
+            f"warning: {listed(restored, len(restored))} changed during an interrupted turn of an"
+            f" agent: restored; if the change is yours, `git apply {patch}` gets it back"
+        )
 
 
 def _unfinished(request: RunRequest) -> StoredRun | None:
@@ -216,14 +223,25 @@ def _unfinished(request: RunRequest) -> StoredRun | None:
     return before if before is not None and before.run.status in UNFINISHED else None
 
 
-def _warn_of_tampering(before: StoredRun, services: Services) -> None:
-    """Warn about protected files that an agent may have changed before its run was killed."""
+def _restore_after_cut_turn(before: StoredRun, services: Services) -> tuple[str, ...]:
+    """Restore protected files that an agent may have changed before its run was killed, and return
+    them; where the loop does not ask for that, only warn."""
     paths = _changed_by_cut_turn(before, services)
-    if paths:
+    restored: tuple[str, ...] = ()
+    if paths and tampering_of(before.loop.evidence) == "restore":
+        from little_loops.engine.run_trees import (
+            restore_after_cut_turn,  # loops without agents pay nothing
+        )
+
+        with suppress(StoreError, StorageError):
+            done = restore_after_cut_turn(before.loop, before.run, before.files, services.environ)
+            restored = done.paths
+    if paths := tuple(path for path in paths if path not in restored):
         services.warn(
             f"warning: {listed(paths, len(paths))} changed during an interrupted turn of an agent,"
             " and this run starts with the change; review it with `git diff`"
         )
+    return restored
 
 
 def _changed_by_cut_turn(before: StoredRun, services: Services) -> tuple[str, ...]:
@@ -283,6 +301,8 @@ def _resume(
     loop: FSMLoop | None, request: RunRequest, services: Services, before: StoredRun
 ) -> RunOutcome:
     scope = request.scope or before.run.scope
+    if trees_of(before.run) is not None:
+        _refuse_moved_project(before.files)
     with ExitStack() as stack:
         stack.enter_context(_claim(before.loop, scope, request, services, before.run.run))
         stored = take_over(before)
@@ -332,6 +352,18 @@ def _resume(
             clock,
             is_redefined=loop is not None,
             rules=rules,
+        )
+
+
+def _refuse_moved_project(files: RunFiles) -> None:
+    """Refuse a run whose snapshots were taken at another path: they cannot be found from here."""
+    from little_loops.engine.run_trees import project_of_rules  # loops without agents pay nothing
+
+    was = project_of_rules(files)
+    if was not in (None, os.path.realpath(files.root)):
+        raise UsageError(
+            f"the project was moved from `{was}` after the run had started",
+            f"move it back to resume; `ll-loop run {files.name} --fresh` starts again here",
         )
 
 

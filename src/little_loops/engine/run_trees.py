@@ -33,13 +33,14 @@ from little_loops.system.files import to_json
 from little_loops.system.plain_files import open_plain, read_plain
 from little_loops.system.stops import StopFlag
 from little_loops.system.user_state import state_home
-from little_loops.trees import copies, installed
+from little_loops.trees import copies, installed, model
 from little_loops.trees import files as store_files
 from little_loops.trees.git import Interrupted, find_git
 from little_loops.trees.patterns import Patterns
 from little_loops.trees.rules import IgnoreFile, Rules, find_repository, plain_scope, within
 from little_loops.trees.store import TreeStore
 
+CUT_TURN_PATCH = "interrupted-turn.patch"
 MAX_INCLUDED = 100
 MAX_MAKEFILE_BYTES = 1 << 20
 SNAPSHOT_S = 600.0
@@ -150,9 +151,13 @@ class RunTrees:
             return
         after = installed.look(self.rules, self.store.git)
         for words in installed.changes(before, after, installed.repositories_in(self.rules)):
-            if words not in self._named:
-                self._named.add(words)
-                yield words
+            yield from self.once(words)
+
+    def once(self, warning: str) -> Iterator[str]:
+        """Yield a warning, unless it was given before."""
+        if warning not in self._named:
+            self._named.add(warning)
+            yield warning
 
     @cached_property
     def watched(self) -> Patterns:
@@ -188,6 +193,13 @@ class RunTrees:
             self.store.git = self.store.git.bounded(SNAPSHOT_S)._replace(stop=stop, urgent=None)
             with suppress(Interrupted):
                 self.store.pack()
+
+    def new_links_out(self, first: str | None, project: str) -> tuple[str, ...]:
+        """Return links that were made during the run and lead out of the repository."""
+        if first is None or first == project:
+            return ()
+        own = f"{self.rules.project}/"
+        return self.store.new_links_out(first, project, own.removesuffix(f"/{self.rules.prefix}"))
 
     def others(self) -> list[tuple[str, ...]]:
         """Return the scopes of other runs that were alive during this one: changes there are
@@ -249,6 +261,40 @@ def changed_since_start(
         return tuple(each.path for each in trees.store.guard_changes(reference, now))
     except (StoreError, StorageError):
         return ()
+
+
+def project_of_rules(files: RunFiles) -> str | None:
+    """Return the path of the project when the run started, or None if it is not known."""
+    try:
+        return _read_rules(read_file(os.path.join(files.data, RULES))).project
+    except StoreError:
+        return None
+
+
+def restore_after_cut_turn(
+    loop: FSMLoop, run: LoopState, files: RunFiles, environ: Mapping[str, str]
+) -> model.Restoration:
+    """Restore the protected files of a run that was killed during an agent's turn.
+
+    The difference is written to `CUT_TURN_PATCH` in the run's directory, in case the change is the
+    user's.
+    """
+    assert run.trees is not None, "only a run with evidence has protected files"
+    assert run.trees.reference is not None, "an agent's turn begins with a snapshot"
+    reference = run.trees.reference
+    trees = RunTrees(loop, run, files.root, files.data, environ)
+    trees.others()
+    left = trees.store.snapshot(trees.rules, reference)
+    done = trees.store.restore(
+        trees.rules,
+        reference,
+        existing_only=loop.evidence.existing_only,
+        spare=trees.is_anothers,
+    )
+    now = trees.store.snapshot(trees.rules, reference)
+    if patch := trees.store.diff(now.project, left.project, ["--binary", "--no-renames"]):
+        _write(os.path.join(files.data, CUT_TURN_PATCH), patch)
+    return done
 
 
 def _read_rules(raw: bytes) -> Rules:

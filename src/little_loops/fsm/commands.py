@@ -36,13 +36,14 @@ class CleanCopy(NamedTuple):
     """What a clean copy is made of: the stored project, and the protected files of the reference.
 
     `writes` are the paths that checks have changed in the project, so they may change in the copy
-    too.
+    too. `first` is the project at the start of the run.
     """
 
     project: str
     reference: str
     setup: str | None = None
     writes: tuple[str, ...] = ()
+    first: str | None = None
 
 
 class RunShell(NamedTuple):

@@ -182,4 +182,4 @@ def copy_for(loop_setup: str | None, run: LoopState) -> CleanCopy | None:
         return None
     assert trees.project is not None, "a clean copy is of a stored project"
     assert trees.reference is not None, "a stored project has its protected paths stored too"
-    return CleanCopy(trees.project, trees.reference, loop_setup, trees.writes)
+    return CleanCopy(trees.project, trees.reference, loop_setup, trees.writes, trees.first)

@@ -39,6 +39,7 @@ from little_loops.trees.copy_git import CopyRepository
 from little_loops.trees.copy_plan import Content, Layout, Place, Planner
 from little_loops.trees.files import COPIES
 from little_loops.trees.git import REPOSITORY_VARIABLES, Git
+from little_loops.trees.installed import installed_in
 from little_loops.trees.objects import object_id
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.reading import read_objects
@@ -124,23 +125,39 @@ class CleanCopy:
             os.close(descriptor)
 
     def lay_out(
-        self, project: str, reference: str, *, links: bool = True, existing_only: bool = False
+        self,
+        project: str,
+        reference: str,
+        *,
+        links: bool = True,
+        existing_only: bool = False,
+        left_out: Iterable[str] = (),
     ) -> str:
         """Write out the snapshot with the id `project`. Return the project's path in the copy.
 
         Protected paths come from the guard `reference`. Without `links`, ignored directories are
         not linked, and what a set-up command created in their place is kept. With `existing_only`,
-        protected files that are new come from the snapshot.
+        protected files that are new come from the snapshot. The paths `left_out` are not written.
         """
         try:
-            layout = self._layout = self._planner.plan(project, reference, links, existing_only)
+            layout = self._layout = self._planner.plan(
+                project, reference, links, existing_only, frozenset(left_out)
+            )
             if self._around is not None:
                 self._around.lay_out(links)
             self._files.write(layout, links)
+            if links and self._links_products:
+                self._files.renew(layout)
             self._repository.lay_out(self._store.git)
         except OSError as error:
             raise _failed(error, "create", self.path) from error
         return self.path
+
+    @property
+    def _links_products(self) -> bool:
+        """Return whether linked directories may have build products, not only installed packages."""
+        packages = {path for path, _ in installed_in(self._rules)}
+        return not packages.issuperset(self._rules.linked)
 
     def lay_out_protected(self, project: str, reference: str, *, existing_only: bool) -> None:
         """Reset the protected paths after a set-up command, which may have run code that an agent
@@ -247,6 +264,17 @@ class LaidFiles:
         self._done = (layout, walk.version)
         if missing:
             store_files.replace(self._times, to_json(dump_seeds(walk.seeds())))
+
+    def renew(self, layout: Layout) -> None:
+        """Give all files the current time, so that `make` builds linked products again.
+
+        A product in a linked directory may be newer than its source here, and made from another one.
+        """
+        with OpenDirectory(self._path) as ground:
+            for path, one in sorted(layout.contents.items()):
+                if one.kind == "file" and one.time_ns is None:
+                    with ground.parent(path) as (folder, name):
+                        os.utime(name, dir_fd=folder, follow_symlinks=False)
 
     def refresh(self, links: bool | None = None) -> CopyWalk:
         """Walk the directory and return what is there now, including files that a check created.

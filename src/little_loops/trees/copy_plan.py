@@ -83,16 +83,24 @@ class Planner:
         self._before: tuple[object, _Snapshot] | None = None
         self._last: tuple[object, Layout] | None = None
 
-    def plan(self, project: str, reference: str | None, links: bool, existing_only: bool) -> Layout:
+    def plan(
+        self,
+        project: str,
+        reference: str | None,
+        links: bool,
+        existing_only: bool,
+        left_out: frozenset[str] = frozenset(),
+    ) -> Layout:
         """Return the layout of the snapshot `project` with protected paths of the guard
         `reference`.
 
         Without a reference nothing is protected; without `links`, ignored directories are left out.
+        `left_out` are other paths of the snapshot that the copy is not to have.
         """
         # Permission bits are no part of an id.
-        key = (project, reference, existing_only, self._store.modes(project))
+        key = (project, reference, existing_only, left_out, self._store.modes(project))
         if self._before is None or self._before[0] != key:
-            self._before = (key, self._snapshot(project, reference, existing_only))
+            self._before = (key, self._snapshot(project, reference, existing_only, left_out))
         snapshot = self._before[1]
         linked = self._plan_ignored(snapshot) if links else {}
         if self._last is None or self._last[0] != (key, linked):
@@ -102,7 +110,9 @@ class Planner:
             self._last = ((key, linked), layout)
         return self._last[1]
 
-    def _snapshot(self, project: str, reference: str | None, existing_only: bool) -> _Snapshot:
+    def _snapshot(
+        self, project: str, reference: str | None, existing_only: bool, left_out: frozenset[str]
+    ) -> _Snapshot:
         """Plan everything except the content of ignored directories."""
         with self._store.using():
             tree = self._store.guard_of_tree(project)
@@ -113,7 +123,9 @@ class Planner:
         wanted |= {
             path: Content(*one[1:4])
             for path, one in tree.paths.items()
-            if one.kind != "dir" and self._comes_from_snapshot(path, guard, existing_only)
+            if one.kind != "dir"
+            and path not in left_out
+            and self._comes_from_snapshot(path, guard, existing_only)
         }
         ignored = []
         for path, one in guard.paths.items():

@@ -135,12 +135,16 @@ def list_tree(
 
 
 class RawChange(NamedTuple):
-    """A line of `git diff-tree --raw`; an id is all zeros if the file does not exist on that side."""
+    """A line of `git diff-tree --raw`; an id is all zeros if the file does not exist on that side.
+
+    `mode` is the one after the change.
+    """
 
     path: str
     status: Literal["A", "D", "M", "T"]
     before: str
     after: str
+    mode: str
 
 
 def list_changes(git: Git, files: StoreFiles, before: str, after: str) -> list[RawChange]:
@@ -157,6 +161,7 @@ def parse_raw(out: bytes) -> list[RawChange]:
     parts = out.split(b"\0")
     found = []
     for head, path in zip(parts[::2], parts[1::2], strict=False):
-        _, _, old, new, status = head.decode("ascii").split(" ")
-        found.append(RawChange(os.fsdecode(path), status[0], old, new))  # type: ignore[arg-type]
+        _, mode, old, new, status = head.decode("ascii").split(" ")
+        change = RawChange(os.fsdecode(path), status[0], old, new, mode)  # type: ignore[arg-type]
+        found.append(change)
     return found

@@ -18,7 +18,7 @@ from little_loops.fsm.path_text import path_text
 from little_loops.trees import files as store_files
 from little_loops.trees.content import Unstored
 from little_loops.trees.files import StoreFiles, locked
-from little_loops.trees.git import Git
+from little_loops.trees.git import Git, is_inside
 from little_loops.trees.guard import LIST, Guard, Guarded, compare, decode, is_protected
 from little_loops.trees.model import Changed, Listed, PathChange, StoredFile
 from little_loops.trees.modes import Modes, load_modes
@@ -113,6 +113,22 @@ class StoredTrees:
         with self.using():
             changes = self._changes(before, after)
         return tuple(one.path for one in changes if patterns.cover(os.fsencode(one.path)))
+
+    def new_links_out(self, before: str, after: str, top: str) -> tuple[str, ...]:
+        """Return the new and changed links that lead out of the directory `top`."""
+        with self.using():
+            changes = self._changes(before, after)
+            links = {one.path: one.after for one in changes if one.mode == LINK.decode()}
+            texts = read_all(self.git, self.files, links.values())
+        return tuple(
+            path
+            for path, id in links.items()
+            if not is_inside(self._target(path, os.fsdecode(texts[id])), top)
+        )
+
+    def _target(self, path: str, text: str) -> str:
+        """Return the absolute path that a link in the project names."""
+        return os.path.normpath(os.path.join(self.project, os.path.dirname(path), text))
 
     def guard_changes(
         self, reference: str, guard: str, *, existing_only: bool = False

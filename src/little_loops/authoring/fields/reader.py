@@ -154,7 +154,7 @@ class Reader:
                 elif key.kind == "broken":
                     self.spoiled.add(ANYTHING)
                 elif not key.text.startswith("x-"):
-                    self.unknown(key, table, where, words or ())
+                    self.unknown(key, table, where, words or (), node)
             elif field.name in given:
                 self.twice(key, field)
             elif type(value) is Text and value.kind == "null" and type(field.kind) is not AnyScalar:
@@ -234,7 +234,9 @@ class Reader:
             message = f"the key `{shown(key.text)}` is given twice"
             self.report("LL012", message, key.mark, "keep one of them")
 
-    def unknown(self, key: Text, table: Table, where: str, words: Collection[str]) -> None:
+    def unknown(
+        self, key: Text, table: Table, where: str, words: Collection[str], node: Map
+    ) -> None:
         """Report a key that is not in the table, with the most likely meaning."""
         name = key.text
         if is_command(table) and name in TRANSITIONS:
@@ -242,8 +244,12 @@ class Reader:
             self.report("LL118", f"`{name}` is not allowed in {where}", key.mark, help)
             return
         if table is LOOP and name not in STATE.by_name and (paradigm := owner(name)) is not None:
-            help = f"remove `states` to have it compiled, or remove `{name}`"
-            message = f"`{name}` of paradigm `{paradigm}` cannot be combined with `states`"
+            keys = {each.text for each, _ in node.entries}
+            machine = [f"`{each}`" for each in ("initial", "states") if each in keys] or [
+                "`states`"
+            ]
+            help = f"remove {' and '.join(machine)} to have it compiled, or remove `{name}`"
+            message = f"`{name}` of paradigm `{paradigm}` cannot be combined with {machine[-1]}"
             self.report("LL112", message, key.mark, help)
             return
         self.report(

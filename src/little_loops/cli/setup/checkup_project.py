@@ -10,14 +10,7 @@ from little_loops.cli.consent import actions_needing_consent
 from little_loops.cli.setup.checkup import CheckupInputs, Finding, Loops
 from little_loops.cli.setup.detect import read_environment
 from little_loops.cli.setup.init import has_module
-from little_loops.cli.setup.python_sources import (
-    PATH,
-    TOOLS,
-    blind,
-    editable,
-    has_own_path,
-    installed_copy,
-)
+from little_loops.cli.setup.python_sources import blind, copy_tested_by, editable
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.evidence_checks import evidence_problems
 from little_loops.definitions.loading import read_definition
@@ -125,16 +118,13 @@ def tools(patient: CheckupInputs) -> Iterator[Finding]:
 
 def imports(patient: CheckupInputs) -> Iterator[Finding]:
     """Tests in Python that do not see the project's files."""
-    copy = installed_copy(patient.root, patient.environ)
-    if copy is None or has_own_path(patient.root):
-        return
-    blind_loops = [
-        loop.name
+    copies = {
+        loop.name: copy
         for loop in patient.loops.valid
-        if any(_runs(loop, f"-m {tool}") for tool in TOOLS) and not _runs(loop, PATH)
-    ]
-    if blind_loops:
-        why = f"{listed(blind_loops)} would not see a fix"
+        if (copy := copy_tested_by(loop, patient.root, patient.environ)) is not None
+    }
+    if copies:
+        copy, why = next(iter(copies.values())), f"{listed(list(copies))} would not see a fix"
         yield Finding("imports", "warning", blind(copy), why, editable(copy))
 
 

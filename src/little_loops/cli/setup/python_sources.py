@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from little_loops.cli.setup.detect import Check, names_in, read
 from little_loops.cli.setup.detect_python import ENVIRONMENTS
+from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
 
 SOURCES = "src"
@@ -80,6 +81,15 @@ def seeing_sources(
         return ProjectTests(check)
     why = f"{blind(copy)}, so they would not see a fix; `{editable(copy)}` changes that"
     return ProjectTests(check, copy, why)
+
+
+def copy_tested_by(loop: FSMLoop, root: str, environ: Mapping[str, str]) -> str | None:
+    """The installed copy that the tests of a loop import instead of the project's files."""
+    actions = [state.action or "" for state in loop.states.values()]
+    runs_tests = any(f"-m {tool}" in action for tool in TOOLS for action in actions)
+    if not runs_tests or any(PATH in action for action in actions) or has_own_path(root):
+        return None
+    return installed_copy(root, environ)
 
 
 def blind(copy: str) -> str:
