@@ -273,7 +273,10 @@ def pattern(reader: Reader, kind: Pattern, node: Node, label: str) -> Any:
     if ".." in value.split("/") or value.startswith("~"):
         message = f"{label} is outside the project: `{shown(value)}`"
         return reader.report("LL115", message, node.mark, "name a path inside the project")
-    return value
+    sign = "!" if value.startswith("!") else ""
+    path = value.removeprefix("!")
+    # In a `.gitignore`, `./tests` matches nothing. Nobody means that.
+    return f"{sign}{path[1:]}" if path.startswith("./") else value
 
 
 def any_scalar(reader: Reader, kind: AnyScalar, node: Node, label: str) -> Any:
