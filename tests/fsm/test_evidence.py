@@ -970,6 +970,32 @@ def test_a_pass_of_an_agents_check_is_stale_where_files_changed_since(
     assert (last["reason"], last.get("evidence")) == (reason, evidence)
 
 
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize(
+    ("writes", "strict", "reason", "evidence"),
+    [
+        ({"src/a": "1"}, False, "terminal", "stale"),
+        ({"src/a": "1"}, True, "stale_evidence", None),
+        ({}, False, "terminal", "verified"),
+        ({}, True, "terminal", "verified"),
+    ],
+)
+def test_the_last_action_of_a_run_can_make_its_evidence_stale(
+    writes, strict, reason, evidence, clean
+):
+    states = {
+        "test": {"action": "test", "check": True, "on_pass": "done", "on_fail": "failed"},
+        "done": {"terminal": True, "action": "publish"},
+        "failed": {"terminal": True},
+    }
+    passes = [0, 0] if clean else [0]
+    loop = {"states": states, "initial": "test"}
+    world = goal(*passes, Says(0, writes=writes), loop=loop, strict=strict, clean=clean)
+    begin(world, evidence="on")
+    last = world.log[-1]
+    assert (last["reason"], last.get("evidence")) == (reason, evidence)
+
+
 def test_after_a_kill_tampering_that_must_fail_ends_the_run():
     world = goal(1, Crash, tampering="fail")
     with pytest.raises(Crash):

@@ -192,16 +192,16 @@ def _nothing_done(loop: FSMLoop, run: LoopState) -> bool:
 def evidence_of(loop: FSMLoop, run: LoopState, ending: Ending) -> str | None:
     """Return what evidence a completed run has: `verified`, `stale` or `off`."""
     # Most users of this table do not need the rules of evidence.
-    from little_loops.fsm.evidence import is_verified
+    from little_loops.fsm.evidence import has_shell_pass, is_stale
 
     trees = run.trees
     if trees is None or ending.status != "completed":
         return None
     if trees.off is not None:
         return trees.off
-    if trees.stale:
+    if is_stale(loop, run, trees):
         return "stale"
-    return "verified" if is_verified(loop, run, trees) else "unchecked"
+    return "verified" if has_shell_pass(loop, run, trees) else "unchecked"
 
 
 def _next_state(run: LoopState) -> str | None:

@@ -232,11 +232,19 @@ def latest_agent_pass(loop: FSMLoop, run: LoopState, trees: Trees) -> CheckRecor
     return max(found, key=lambda record: (record.step, record.attempt), default=None)
 
 
-def is_verified(loop: FSMLoop, run: LoopState, trees: Trees) -> bool:
-    """Return whether a shell check passed on the tree that the run leaves."""
+def has_shell_pass(loop: FSMLoop, run: LoopState, trees: Trees) -> bool:
+    """Return whether a shell check passed, on this tree or an earlier one."""
     checks = [name for name in trees.checks if is_shell_check(loop, run, name)]
-    passed = any(trees.checks[name].verdict in PASSED for name in checks)
-    return passed and recheck_due(loop, run, trees) is None
+    return any(trees.checks[name].verdict in PASSED for name in checks)
+
+
+def is_stale(loop: FSMLoop, run: LoopState, trees: Trees) -> bool:
+    """Return whether the tree has changed since its last check passed.
+
+    Shell checks are repeated before a run enters a success state, but not after the action of that
+    state.
+    """
+    return trees.stale > 0 or recheck_due(loop, run, trees) is not None
 
 
 # ── rules 5 and 6: flaky and stalled checks ────────────────────────────────────────────────────

@@ -23,6 +23,7 @@ from little_loops.fsm.evidence import (
     REPORT,
     Rerun,
     is_observed,
+    is_stale,
     latest_agent_pass,
     leads_to_success,
     never_settles,
@@ -131,7 +132,17 @@ def before_end(turn: Turn, ending: Ending) -> TreeCommand | EndLeftovers:
         return _snapshot(turn, trees, "end", ending=ending)
     if trees.finding is not None and ending.status == "completed":
         ending = endings.failed(trees.finding.verdict, trees.finding.reason)
+    if ending.status == "completed" and turn.loop.evidence.strict:
+        return EndLeftovers(_unless_stale(turn, trees, ending))
     return EndLeftovers(ending)
+
+
+def _unless_stale(turn: Turn, trees: Trees, ending: Ending) -> Ending:
+    """Return the ending, or a failure if the action of the success state changed the proved tree."""
+    if not is_stale(turn.loop, turn.run, trees):
+        return ending
+    message = f"the action of `{turn.run.current_state}` changed files after the last check passed"
+    return endings.failed("stale_evidence", message)
 
 
 def after_leftovers(turn: Turn, ended: LeftoversEnded) -> TakeSnapshot | None:

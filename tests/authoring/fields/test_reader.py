@@ -78,7 +78,7 @@ def state_with(fields: str) -> StateConfig:
                      "evidence", Evidence(True, ("tests/", "!tests/new"), tampering="fail",
                                           confirm=2), id="evidence with settings"),
         pytest.param("evidence: {protect: [./tests/, '!./tests/new', '!x', a/./b]}",
-                     {"evidence": {"protect": ["/tests/", "!/tests/new", "!x", "a/./b"]}},
+                     "evidence", Evidence(True, ("/tests/", "!/tests/new", "!x", "a/./b")),
                      id="a pattern that starts with ./"),
         pytest.param("evidence: {protect: {existing: [tests/]}, clean: true, setup: npm ci}",
                      "evidence", Evidence(True, ("tests/",), True, clean=True, setup="npm ci"),
