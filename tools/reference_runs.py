@@ -136,6 +136,7 @@ MEANINGS = {
     "loop.run_id": "the id of the run",
     "loop.run_dir": "a directory for this run only",
     "loop.continuation": "the notes of an earlier session that handed off",
+    "loop.answer": "the text of the last `ll-loop approve` or `ll-loop reject`; empty before",
     "output": "the action's stdout without one trailing newline; for an agent, its last text",
     "stderr": "the action's stderr",
     "exit_code": "its exit code; for an agent 0 (pass), 1 (fail) or 2 (error)",

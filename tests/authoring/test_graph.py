@@ -75,6 +75,26 @@ ODD = FSMLoop(
             id="in plain letters",
         ),
         pytest.param(
+            FSMLoop(
+                "gate",
+                "ask",
+                {
+                    "ask": StateConfig(
+                        terminal=True, outcome="review", on_rejected="no", choices=("ask", "no")
+                    ),
+                    "no": StateConfig(terminal=True),
+                },
+            ),
+            False,
+            """\
+            ▶ ask      review
+                ├ rejected  → no
+                ├ choice    → ask ↑
+                └ choice    → no
+            ■ no       success, failure when entered by on_rejected""",
+            id="a gate",
+        ),
+        pytest.param(
             ODD,
             False,
             """\

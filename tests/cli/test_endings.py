@@ -219,6 +219,7 @@ ROWS = {
         4,
         "Loop needs review: look (1 iteration, T)",
         0,
+        "State 'look' was approved by `ll-loop resume`\n"
         "Resuming loop 'row' from state 'look' (iteration 1)\n",
         (),
         False,

@@ -141,7 +141,10 @@ def test_every_option_says_what_it_does(verb):
     assert [action.dest for action in actions if not (action.help or "").strip()] == []
 
 
-SHOW_MORE = {"until", "run", "check", "resume", "attach", "history", "list", "status", "validate"}
+SHOW_MORE = {
+    *("until", "run", "check", "resume", "approve", "reject", "attach"),
+    *("history", "list", "status", "validate"),
+}
 
 
 @pytest.mark.parametrize("verb", VERBS)

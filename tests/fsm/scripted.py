@@ -40,7 +40,7 @@ from little_loops.fsm.happenings import (
 )
 from little_loops.fsm.machine import Step
 from little_loops.fsm.schema import Convergence, FSMLoop
-from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
+from little_loops.fsm.state import Limits, LoopState, Note, Result, SignalLine
 from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.waits import left_ms
 from tests.fsm.fake_trees import FakeTrees
@@ -103,6 +103,7 @@ class ScriptedWorld:
         self.edits_in_wait: dict[str, str | None] = {}
         self.trees = FakeTrees()
         self.admissions: list[Callable[[Moment], Happening]] = []
+        self.told: tuple[Note, ...] = ()
 
     def now(self) -> Moment:
         return Moment(self.wall_ms, self.ran_ms)
@@ -127,6 +128,13 @@ class ScriptedWorld:
             run = evolve(run, from_record(record))
         self._known = self.log, len(self.log), run
         return run
+
+    def notes(self, run: LoopState) -> tuple[Note, ...]:
+        if not run.seq:
+            return ()
+        known = {note.id for note in run.notes}
+        told, self.told = self.told, ()
+        return tuple(note for note in told if note.id not in known)
 
     def perform(self, run: LoopState, command: Command) -> Happening:
         self.commands.append(command)

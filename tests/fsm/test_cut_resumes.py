@@ -10,7 +10,7 @@ import pytest
 
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import Limits
+from little_loops.fsm.state import Answer, Limits
 from tests.fsm.scripted import Crash, Says, ScriptedWorld, Stop, begin, go_on, rebuilt
 from tests.fsm.test_laws import never_twice, transitions
 
@@ -19,7 +19,7 @@ STATES: dict[str, Any] = {
     "fix": {"action": "fix", "next": "check"},
     "undo": {"action": "undo", "next": "done"},
     "late": {"action": "late", "next": "done"},
-    "look": {"terminal": True, "outcome": "review", "next": "undo"},
+    "look": {"terminal": True, "outcome": "review", "next": "undo", "on_rejected": "fix"},
     "done": {"terminal": True},
 }
 
@@ -57,6 +57,11 @@ def copy_of(made: ScriptedWorld, events: int) -> ScriptedWorld:
         pytest.param(lambda: ended(2), {"from_state": "undo"}, id="--from, after a failure"),
         pytest.param(lambda: ended(0), {}, id="a review is passed"),
         pytest.param(lambda: ended(0), {"from_state": "fix"}, id="a review, and --from"),
+        pytest.param(
+            lambda: ended(0),
+            {"answer": Answer(7, "rejected", "reject", "no")},
+            id="a review is rejected",
+        ),
         pytest.param(lambda: ended(2), {}, id="the state that failed, again"),
         pytest.param(
             lambda: ended(1, 0, 1, max_iterations=1),
@@ -83,7 +88,7 @@ def test_a_resume_that_is_cut_at_its_first_event(
     known = len(whole.log)
     go_on(whole, [0] * 20, **asked)
     cut = copy_of(whole, known + 1)
-    assert cut.log[-1]["event"] == "resume"
+    assert cut.log[-1]["event"] in ("resume", "gate_answered")
     go_on(cut, [0] * 20)
     assert _path(cut, known) == _path(whole, known)
     assert never_twice(cut.log)

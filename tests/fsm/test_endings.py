@@ -155,6 +155,7 @@ def test_the_table():
         failed, flaky: a flaky check; loop_error, exit 1; resume: same state
         failed, stale_evidence: no check of the final tree; loop_error, exit 1; resume: same state
         failed, storage: the store of trees is damaged; loop_error, exit 1; resume: same state
+        failed, rejected: rejected; loop_error, exit 1; resume: same state
         failed, stalled: stalled; loop_error, exit 3; resume: higher limit
         failed, max_iterations: iterations; loop_error, exit 3; resume: higher limit
         failed, max_cost: cost; loop_error, exit 3; resume: higher limit
@@ -171,5 +172,5 @@ def test_the_table():
 def test_the_failures_after_which_the_same_state_runs_once_more():
     assert (
         *("error", "timeout", "no_transition", "auth", "billing"),
-        *("tampered", "out_of_scope", "flaky", "stale_evidence", "storage"),
+        *("tampered", "out_of_scope", "flaky", "stale_evidence", "storage", "rejected"),
     ) == endings.REDO

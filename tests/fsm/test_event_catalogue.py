@@ -11,7 +11,7 @@ import pytest
 from little_loops.fsm.events import event_types
 from little_loops.fsm.happenings import Denied
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import FileRef, Limits, SignalLine
+from little_loops.fsm.state import Answer, FileRef, Limits, Note, SignalLine
 from tests.fsm.scripted import START_MS, Crash, Says, ScriptedWorld, Stop, begin, cut, go_on
 
 COMMON = {"event", "ts", "run", "seq", "ran_ms"}
@@ -179,6 +179,19 @@ def under_review() -> ScriptedWorld:
     return paused
 
 
+def answered() -> ScriptedWorld:
+    look = {"terminal": True, "outcome": "review", "choices": ["check"]}
+    paused = ended(world({"check": {"action": "check", "next": "look"}, "look": look}, 0))
+    go_on(paused, [Stop(15)], answer=Answer(7, "approved", "approve", "once more", "check"))
+    return paused
+
+
+def told() -> ScriptedWorld:
+    telling = world(CHECK_FIX, 1, Says(agent="success"), 0)
+    telling.told = (Note("n1", "be brief"),)
+    return ended(telling)
+
+
 def ended_by_a_handoff() -> ScriptedWorld:
     return ended(world(CHECK_FIX, Says(line=HANDOFF), on_handoff="terminate"))
 
@@ -273,6 +286,8 @@ RUNS: list[Callable[[], ScriptedWorld]] = [
     cut_by_its_timeout,
     asked_to_wait,
     under_review,
+    answered,
+    told,
     proved,
     not_put_back,
     stopped_before_all_was_read,

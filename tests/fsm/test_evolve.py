@@ -17,6 +17,7 @@ from little_loops.fsm.events import (
     Cycle,
     Entry,
     Event,
+    GateAnswered,
     Handoff,
     HandoffDetected,
     HostWait,
@@ -27,6 +28,8 @@ from little_loops.fsm.events import (
     LoopPaused,
     LoopStart,
     LoopTimeout,
+    NoteDelivered,
+    NoteReceived,
     OutOfScope,
     Recheck,
     ReferenceMoved,
@@ -45,11 +48,13 @@ from little_loops.fsm.events import (
 from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.plain import WrongShape
 from little_loops.fsm.state import (
+    Answer,
     Judgement,
     Limits,
     LoopState,
     Metric,
     Move,
+    Note,
     Receipt,
     Result,
     SignalLine,
@@ -107,10 +112,15 @@ FULL = LoopState(
     costs={"fix": Receipt(100, 0.5, 3, 0.25)},
     trees=Trees(off="off"),
     metered=True,
+    gate=40,
+    answer=Answer(40, "approved", "approve", "fine", "done"),
+    notes=(Note("n1", "be brief", 7), Note("n2", "be kind")),
     seq=41,
 )
 """A run in which every field has been used."""
 
+GIVEN = (Note("n1", "be brief", 7), Note("n2", "be kind", 7))
+HEARD = (Note("n1", "be brief", 7, True), Note("n2", "be kind"))
 FROM_ZERO: dict[str, Any] = {
     "continuation_prompt": None,
     "continuations": 0,
@@ -145,6 +155,7 @@ def test_every_field_of_that_run_has_been_used():
 
 
 ALWAYS = {"updated_at": NOW, "ran_ms": RAN_MS, "seq": 42, "owes": False}
+AWAY = {**ALWAYS, "gate": None}
 OWES = {**ALWAYS}
 del OWES["owes"]
 
@@ -155,6 +166,21 @@ del OWES["owes"]
         pytest.param(LoopStart("x", "y", (".",), 1), ALWAYS, id="a start"),
         pytest.param(SignalFound("fix", "stop", "now"), ALWAYS, id="a signal"),
         pytest.param(RunWarning("careful"), ALWAYS, id="a warning"),
+        pytest.param(
+            GateAnswered("fix", Answer(39, "rejected", "reject", "no")),
+            {**OWES, "gate": 39, "answer": Answer(39, "rejected", "reject", "no")},
+            id="a gate is answered",
+        ),
+        pytest.param(
+            NoteReceived("n3", "be quick"),
+            {**OWES, "notes": (*FULL.notes, Note("n3", "be quick"))},
+            id="a note arrives",
+        ),
+        pytest.param(
+            NoteDelivered("n1", "fix", 7),
+            {**ALWAYS, "notes": FULL.notes[1:]},
+            id="a note is delivered",
+        ),
         pytest.param(Tree("fix", 7, 4, "after", "i", "p", "g"), ALWAYS, id="a snapshot"),
         pytest.param(Tampered("fix", 1, ("t",), "fail", "agent"), ALWAYS, id="tampering"),
         pytest.param(OutOfScope("fix", 1, ("o",), "report"), ALWAYS, id="out of scope"),
@@ -216,6 +242,7 @@ del OWES["owes"]
             ActionStart("./x", "fix", 5, "shell", session_id="s-2"),
             {
                 **ALWAYS,
+                "notes": GIVEN,
                 "attempt": 5,
                 "session_id": "s-2",
                 "wait": None,
@@ -228,6 +255,7 @@ del OWES["owes"]
             ActionComplete("fix", DONE),
             {
                 **OWES,
+                "notes": HEARD,
                 **FROM_ZERO,
                 "phase": "judging",
                 "captured": {"check": Result(1, 5), "fix": DONE},
@@ -241,6 +269,7 @@ del OWES["owes"]
             ActionComplete("fix", DONE, SignalLine("stop", ""), "fixed"),
             {
                 **OWES,
+                "notes": HEARD,
                 **FROM_ZERO,
                 "phase": "judging",
                 "captured": {"check": Result(1, 5), "fix": DONE, "fixed": DONE},
@@ -278,6 +307,7 @@ del OWES["owes"]
             ActionComplete("fix", DONE._replace(cut_by="action"), HANDOFF),
             {
                 **OWES,
+                "notes": HEARD,
                 **FROM_ZERO,
                 "phase": "judging",
                 "captured": {"check": Result(1, 5), "fix": DONE._replace(cut_by="action")},
@@ -323,7 +353,7 @@ del OWES["owes"]
         pytest.param(
             TransitionTaken("fix", "test", "on_pass", retry=True, loop_timeout="fix", passed=True),
             {
-                **ALWAYS,
+                **AWAY,
                 "phase": "moving",
                 "move": Move("test", "on_pass", True, True),
                 "wait": None,
@@ -481,7 +511,7 @@ del OWES["owes"]
         pytest.param(
             LoopComplete("completed", "terminal", *ENDS),
             {
-                **ALWAYS,
+                **AWAY,
                 "status": "completed",
                 "reason": "terminal",
                 "error": None,
@@ -492,7 +522,7 @@ del OWES["owes"]
         pytest.param(
             LoopComplete("stopped", "stop_signal", *ENDS, "enough"),
             {
-                **ALWAYS,
+                **AWAY,
                 "status": "stopped",
                 "reason": "stop_signal",
                 "error": "enough",
@@ -502,17 +532,17 @@ del OWES["owes"]
         ),
         pytest.param(
             LoopError("failed", "max_cost", *ENDS, "fix", "no money"),
-            {**ALWAYS, "reason": "max_cost", "error": "no money"},
+            {**AWAY, "reason": "max_cost", "error": "no money"},
             id="failed",
         ),
         pytest.param(
             LoopError("failed", "unreadable (newer version)", *ENDS, "fix", "odd"),
-            {**ALWAYS, "reason": "unreadable (newer version)", "error": "odd"},
+            {**AWAY, "reason": "unreadable (newer version)", "error": "odd"},
             id="failed for a reason unreadable (newer version)",
         ),
         pytest.param(
             LoopTimeout("failed", "loop_timeout", *ENDS, "fix", RAN_MS),
-            {**ALWAYS, "reason": "loop_timeout", "error": None, "phase": "ended"},
+            {**AWAY, "reason": "loop_timeout", "error": None, "phase": "ended"},
             id="out of time, after the state for that",
         ),
         pytest.param(
@@ -523,18 +553,19 @@ del OWES["owes"]
                 "reason": "review",
                 "error": "look",
                 "phase": "ended",
+                "gate": 42,
             },
             id="paused",
         ),
         pytest.param(
             LoopInterrupted("interrupted", "signal", *ENDS, 15),
-            {**ALWAYS, "status": "interrupted", "reason": "signal", "error": None},
+            {**AWAY, "status": "interrupted", "reason": "signal", "error": None},
             id="interrupted",
         ),
         pytest.param(
             Handoff("awaiting_continuation", "handoff", *ENDS),
             {
-                **ALWAYS,
+                **AWAY,
                 "status": "awaiting_continuation",
                 "reason": "handoff",
                 "error": None,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
-from little_loops.fsm.state import FileRef, LoopState, Result
+from little_loops.fsm.state import Answer, FileRef, LoopState, Result
 from little_loops.fsm.values import duration_text, result_values, values_of, written_env
 from little_loops.templates.render import lookup_in, references
 
@@ -33,6 +33,7 @@ RUN = LoopState(
     attempt=5,
     ran_ms=154_000,
 )
+ANSWER = Answer(9, "approved", "approve", "ship it")
 FILES = dict.fromkeys(("file", "stderr_file", "log_file"))
 OF_COMMAND: dict[str, Any] = {
     "output": "out",
@@ -44,7 +45,7 @@ OF_COMMAND: dict[str, Any] = {
 
 
 def test_everything_a_template_can_name():
-    run = RUN._replace(prev_state="b", continuation_prompt="3 left")
+    run = RUN._replace(prev_state="b", continuation_prompt="3 left", answer=ANSWER)
     values = values_of(LOOP, run)
     assert {space: dict(each) for space, each in values.items()} == {
         "context": {"both": 3, "given": 4, "own": 2},
@@ -60,6 +61,7 @@ def test_everything_a_template_can_name():
             "run_id": "run-1",
             "run_dir": None,
             "continuation": "3 left",
+            "answer": "ship it",
         },
     }
 

@@ -55,6 +55,10 @@ ll-loop run fix-types --max-iterations 2
 ll-loop run build
 ll-loop run quality-guard
 """
+AT_GATE = """\
+cp release.yaml .loops/
+ll-loop run release
+"""
 IN_GIT = """\
 git init -q
 git add -A
@@ -93,6 +97,7 @@ READING = (
     look("status-none", "status"),
     look("status-all", "status", before=LIVED_THROUGH),
     look("status-paused", "status write-docs", before="ll-loop run write-docs"),
+    look("status-gate", "status release", before=AT_GATE),
     look("status-failed", "status build", before="ll-loop run build"),
     look("status-crashed", "status watch", before=CRASHED),
     look("history", "history fix-types", before=SLOWLY),
@@ -123,6 +128,9 @@ RUNNING = (
     Scene("consent-refused", ("ll-loop run skip",), piped=True),
     ll("until", "until 'test -e built' --fix '$ touch built'"),
     ll("resume", "resume write-docs", before="ll-loop run write-docs"),
+    ll("approve", "approve release --to notes", before=AT_GATE),
+    ll("reject", "reject release -m 'not before Monday'", before=AT_GATE),
+    ll("tell", "tell release 'mention the new flag'", before=AT_GATE),
     ll("resume-crashed", "resume watch", before=f"{CRASHED}\ntouch go"),
     ll("resume-nothing", "resume fix-types", before="ll-loop run fix-types"),
     Scene(

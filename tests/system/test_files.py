@@ -85,6 +85,15 @@ def test_what_is_replaced_is_replaced_whole(tmp_path, folder):
     assert second.size == 5
 
 
+def test_what_is_added_is_added_once(tmp_path, folder):
+    assert folder.add("x", b"first", ".tmp")
+    assert not folder.add("x", b"second", ".tmp")
+    assert (tmp_path / "x").read_bytes() == b"first"
+    assert os.listdir(tmp_path) == ["x"]
+    with pytest.raises(StorageError, match="cannot write"):
+        folder.add("no/such/place", b"", ".tmp")
+
+
 def test_a_link_in_the_place_of_a_file_is_replaced_not_followed(tmp_path, folder):
     (tmp_path / "victim").write_text("precious")
     (tmp_path / "state").symlink_to("victim")

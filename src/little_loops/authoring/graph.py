@@ -27,6 +27,7 @@ VERDICT_FIELDS = (
     "on_error",
     "on_timeout",
     *(f"on_{verdict}" for verdict in PROOF_VERDICTS),
+    "on_rejected",
     "on_interrupt",
     "on_maintain",
 )
@@ -58,7 +59,8 @@ def arrows(state: StateConfig) -> list[Arrow]:
     written = {name: getattr(state, name) for name in VERDICT_FIELDS}
     found = [Arrow(n.removeprefix("on_"), to) for n, to in written.items() if to is not None]
     words = {**state.on_words, **state.route}
-    return [*(Arrow(word, to) for word, to in words.items()), *found]
+    choices = [Arrow("choice", to) for to in state.choices]
+    return [*(Arrow(word, to) for word, to in words.items()), *found, *choices]
 
 
 def handlers(loop: FSMLoop) -> list[Arrow]:

@@ -120,8 +120,9 @@ def plain_texts(loop: FSMLoop) -> Iterator[Text]:
 
 def _plain_of(name: str, state: StateConfig) -> Iterator[Text]:
     at = ("states", name)
-    for field in (*TRANSITIONS, "on_interrupt", "on_maintain", "capture", "cwd"):
+    for field in (*TRANSITIONS, "on_rejected", "on_interrupt", "on_maintain", "capture", "cwd"):
         yield from _strings(getattr(state, field), (*at, field), name)
+    yield from _strings(state.choices, (*at, "choices"), name)
     for word, target in state.on_words.items():
         yield Text(target, (*at, f"on_{word}"), name)
     yield from values(state.route, (*at, "route"), name)

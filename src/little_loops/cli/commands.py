@@ -19,6 +19,9 @@ VERBS: dict[str, Verb] = {
     "resume": Verb(
         "resume", "continue a run that was interrupted, paused or failed", "Run", "runs"
     ),
+    "approve": Verb("approve", "approve a run that waits at a gate", "Run", "runs", True),
+    "reject": Verb("reject", "reject a run that waits at a gate", "Run", "runs", True),
+    "tell": Verb("tell", "send a note to the next agent of a run", "Run", "live", True),
     "stop": Verb("stop", "stop a running loop and save its state", "Run", "live"),
     "attach": Verb("attach", "watch a running loop live; Ctrl-C detaches", "Run", "live"),
     "wait": Verb("wait", "wait for a run to end, and exit with its exit code", "Run", "all"),

@@ -32,6 +32,7 @@ from little_loops.runs.stored_run import StoredRun, find
 from little_loops.terminal.console import talk
 
 if TYPE_CHECKING:
+    from little_loops.cli.answering import GivenAnswer
     from little_loops.definitions.loading import LoopFile
 
 EXAMPLES = (
@@ -89,10 +90,11 @@ def main(argv: Sequence[str]) -> int:
     return continue_run(ResumeArgs.read(argv))
 
 
-def continue_run(args: ResumeArgs) -> int:
+def continue_run(args: ResumeArgs, answer: GivenAnswer | None = None) -> int:
+    """Continue a run; an answer is stored once nothing stands in the way of the run."""
     root = find_project(os.getcwd())
     name = run_named(args.loop, root) if args.loop is not None else only_unfinished(root)
-    before = find(root, name)
+    before = find(root, name) if answer is None else answer.find(root, name)
     chosen = chosen_definition(args, root, before)
     loop = chosen.loop
     machine = loop or before.loop
@@ -100,7 +102,10 @@ def continue_run(args: ResumeArgs) -> int:
         raise UsageError(f"the loop has no state `{args.from_state}`")
     if not args.quiet and not args.json:
         show_warnings(chosen.warnings, machine.name)
-    request = request_of(args, root, machine, before)
+    ends = answer is not None and answer.ends(before)
+    request = request_of(args, root, machine, before, ends=ends)
+    if answer is not None:
+        answer.store(before)
     show = Show(args.json, args.quiet, args.verbose, args.color)
     if before.damage and not args.quiet:
         talk(f"warning: {visible(before.damage, newlines=False)}")
@@ -119,7 +124,10 @@ def continue_run(args: ResumeArgs) -> int:
     )
 
 
-def request_of(args: ResumeArgs, root: str, loop: FSMLoop, before: StoredRun) -> RunRequest:
+def request_of(
+    args: ResumeArgs, root: str, loop: FSMLoop, before: StoredRun, *, ends: bool = False
+) -> RunRequest:
+    """`ends`: no action will run, so no agent needs consent."""
     context = context_overrides(args.context, loop)
     return RunRequest(
         root=root,
@@ -134,7 +142,8 @@ def request_of(args: ResumeArgs, root: str, loop: FSMLoop, before: StoredRun) ->
         ),
         queue=args.queue,
         # Where there is nothing to resume, there is nothing to ask either.
-        skip_permissions=not_resumable(loop, before.run) is None
+        skip_permissions=not ends
+        and not_resumable(loop, before.run) is None
         and skip_permissions(
             loop,
             {**before.run.context, **context},

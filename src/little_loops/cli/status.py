@@ -12,7 +12,7 @@ from little_loops.errors import OK, UsageError
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
-from little_loops.runs.view import RunView, as_json, exit_code_of, no_such_run
+from little_loops.runs.view import RunDetail, RunView, as_json, exit_code_of, no_such_run
 from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.summaries import money, next_step, shown_name, signed, since
@@ -80,10 +80,20 @@ def one_run(args: StatusArgs, loop: str, runs: Runs) -> int:
         print_json({"schema": 1, **document(runs, detail, now)})
     elif args.quiet < 2:
         say("\n".join(page(runs, detail, style, now, args.verbose)))
+        _show_gate(runs, detail, style)
         if (hint := _hints(view)) and not args.quiet:
             talk(f"next: {hint}")
     last = detail.entries[-1] if detail.entries else None
     return exit_code_of(view, last) if args.exit_code else OK
+
+
+def _show_gate(runs: Runs, detail: RunDetail, style: Style) -> None:
+    if (detail.view.status, detail.view.reason) != ("needs_review", "review"):
+        return
+    from little_loops.cli.gate_screen import gate_lines  # few runs wait at a gate
+
+    if lines := gate_lines(runs, detail, style):
+        say("\n".join(lines))
 
 
 def _never_ran(args: StatusArgs, name: str, runs: Runs) -> int:

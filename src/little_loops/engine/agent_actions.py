@@ -54,7 +54,7 @@ from little_loops.hosts.base import (
 )
 from little_loops.hosts.base import environment as with_launch
 from little_loops.hosts.programs import find_program
-from little_loops.runs.layout import CONTINUE, LIVE, output_stem
+from little_loops.runs.layout import CONTINUE, LIVE, NOTES, output_stem
 from little_loops.system import process
 from little_loops.system.clock import wall_ms
 from little_loops.system.files import Folder
@@ -80,7 +80,8 @@ def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) 
     notes = hand_over(at, command.job.continuation)
     env = environment(at, run, command.job, filled.env)
     host = host_named(command.host.host)
-    request = request_for(at, command, host, _with_continuation(at, command, filled.text))
+    text = _with_notes(at, command, env, _with_continuation(at, command, filled.text))
+    request = request_for(at, command, host, text)
     began = time.monotonic()
     try:
         request = request._replace(plugin_dirs=_plugin_dirs(at, command.job, host, request, env))
@@ -166,6 +167,22 @@ def _with_continuation(at: Workplace, command: RunAgent, text: str) -> str:
     path = os.path.join(at.run_dir, CONTINUE)
     note = f"An earlier session handed this over; its notes are in {path}"
     return f"{text}\n\n{note}"
+
+
+def _with_notes(at: Workplace, command: RunAgent, env: Mapping[str, str], text: str) -> str:
+    """Add what people told the run, as data, after a blank line.
+
+    A slash command that runs a shell on its arguments gets the name of a file instead.
+    """
+    if not command.notes:
+        return text
+    from little_loops.hosts.command_files import shell_runs_arguments  # few runs get notes
+    from little_loops.templates.render import data_for_agent
+
+    if command.is_slash and shell_runs_arguments(text, at.project, env.get("HOME")):
+        write_file(at, NOTES, "\n\n".join(command.notes) + "\n")
+        return f"{text}\n\nA note for you is in {os.path.join(at.run_dir, NOTES)}"
+    return "\n\n".join([text, *map(data_for_agent, command.notes)])
 
 
 def _argv(at: Workplace, launch: Launch, env: Mapping[str, str]) -> tuple[list[str], str | None]:

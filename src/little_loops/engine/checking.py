@@ -36,7 +36,7 @@ from little_loops.fsm.happenings import (
 from little_loops.fsm.machine import Step
 from little_loops.fsm.protection import protected_by
 from little_loops.fsm.schema import FSMLoop, StateConfig
-from little_loops.fsm.state import LoopState, Result
+from little_loops.fsm.state import LoopState, Note, Result
 from little_loops.records import NamedTuple
 from little_loops.system import process_tree
 from little_loops.system.clock import RunClock
@@ -159,6 +159,10 @@ class CheckWorld:
 
     def save(self, run: LoopState) -> None:
         """Do nothing; nothing is stored."""
+
+    def notes(self, run: LoopState) -> tuple[Note, ...]:
+        """Return nothing; checks have no mailbox."""
+        return ()
 
     def perform(self, run: LoopState, command: Command) -> Happening:
         match command:

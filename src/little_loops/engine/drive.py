@@ -18,7 +18,7 @@ from little_loops.fsm.evolve import first_state
 from little_loops.fsm.happenings import Happening
 from little_loops.fsm.machine import Step, advance
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
+from little_loops.fsm.state import Limits, LoopState, Note, Result, SignalLine
 from little_loops.fsm.timestamps import Moment
 from little_loops.records import NamedTuple
 
@@ -31,6 +31,7 @@ class World(Protocol):
     def emit(self, step: Step) -> None: ...
     def save(self, run: LoopState) -> None: ...
     def perform(self, run: LoopState, command: Command) -> Happening: ...
+    def notes(self, run: LoopState) -> tuple[Note, ...]: ...
 
 
 Performer = Callable[[Any, LoopState, Any], Happening]
@@ -52,7 +53,7 @@ def drive(
     loop: FSMLoop, run: LoopState, happening: Happening, world: World
 ) -> tuple[LoopState, Ending]:
     while True:
-        step = advance(loop, run, happening)
+        step = advance(loop, run, happening, world.notes(run))
         world.emit(step)  # the events are durable: the log is the source of truth
         # A snapshot, taken before the effect, so a crash repeats an action but never skips one.
         world.save(step.run)

@@ -19,13 +19,13 @@ from little_loops.engine.drive import drive, new_run
 from little_loops.engine.local_world import LocalWorld, Services, SessionNote, end_processes
 from little_loops.errors import StorageError, StoreError, UsageError
 from little_loops.fsm.commands import Ending
-from little_loops.fsm.endings import not_resumable
+from little_loops.fsm.endings import is_gate, not_resumable
 from little_loops.fsm.evidence import has_agent, tampering_of, trees_of, wants_evidence
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
 from little_loops.fsm.path_text import listed
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import UNFINISHED, Limits, LoopState, Result
+from little_loops.fsm.state import UNFINISHED, Answer, Limits, LoopState, Result
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.fsm.values import written_env
 from little_loops.records import NamedTuple
@@ -48,6 +48,7 @@ from little_loops.runs.storage import RunWriter
 from little_loops.runs.stored_run import StoredRun, current, find, take_over
 from little_loops.system import process_tree
 from little_loops.system.clock import RunClock, wall_ms
+from little_loops.system.files import Folder
 from little_loops.system.own_command import path_with_own_command
 from little_loops.system.user_state import state_home
 
@@ -321,6 +322,7 @@ def _resume(
             sealing=_sealing(run, request, services),
         )
         stack.callback(writer.close)
+        answer = _answer(run, machine, writer.data, request.from_state)
         if loop is not None:
             writer.keep({**stored.start, "loop": loop.to_dict()})
         orphans = _end_orphans(run, machine, writer, services)
@@ -341,6 +343,7 @@ def _resume(
             context,
             lost,
             metered=rules is not None,
+            answer=answer,
         )
         return _carry_out(
             machine,
@@ -377,6 +380,24 @@ def _refuse_agents_definition(before: StoredRun, name: str, services: Services) 
                 f"review it with `git diff`; `ll-loop resume {name} --definition original` continues"
                 " with the definition that the run was started with",
             )
+
+
+def _answer(run: LoopState, loop: FSMLoop, data: Folder, from_state: str | None) -> Answer | None:
+    """Return the answer to the gate that the run waits at; this resume approves if there is none."""
+    if not is_gate(run.status, run.reason):
+        return None
+    from little_loops.fsm.gates import open_gate, refused_target  # few loops have gates
+    from little_loops.runs.answers import settled_answer
+
+    gate = open_gate(run)
+    if gate is None:  # recorded by a resume that was killed
+        return None
+    answer = settled_answer(data, run, Answer(gate, "approved", "resume"))
+    if answer.to is None or from_state is not None:
+        return answer
+    if why := refused_target(loop, run, answer.to):
+        raise UsageError(why, "`ll-loop resume --from STATE` continues in a state of your choice")
+    return answer
 
 
 def _lost_turn(run: LoopState, loop: FSMLoop, writer: RunWriter) -> Result | None:

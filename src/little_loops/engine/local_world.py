@@ -36,6 +36,7 @@ from little_loops.fsm.commands import (
     Wait,
 )
 from little_loops.fsm.events import ActionStart, Entry
+from little_loops.fsm.evidence import has_agent
 from little_loops.fsm.happenings import (
     ActionEnded,
     Happening,
@@ -47,11 +48,11 @@ from little_loops.fsm.happenings import (
 from little_loops.fsm.machine import Step
 from little_loops.fsm.plain import masked
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import LoopState, Result
+from little_loops.fsm.state import LoopState, Note, Result
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import Masker, looks_secret
 from little_loops.reporting.observers import Observer
-from little_loops.runs.layout import SESSION
+from little_loops.runs.layout import MAIL, SESSION
 from little_loops.runs.storage import RunWriter
 from little_loops.system import process_tree
 from little_loops.system.clock import RunClock
@@ -121,6 +122,7 @@ class LocalWorld:
         self._filled: tuple[RunAction, Filled | str] | None = None
         self._open_trees = open_trees
         self._trimmer = Trimmer(self.run_dir)
+        self._mail: tuple[Note, ...] = ()
 
     @cached_property
     def workplace(self) -> Workplace:
@@ -137,6 +139,8 @@ class LocalWorld:
         if self.masker.words:
             events = [masked(entry, self.masker.mask_excerpt) for entry in events]
         self.writer.append(map(to_record, events), sync=True)
+        if self._mail:
+            self._discard_mail()
         self.onlookers.records(events)
 
     def save(self, run: LoopState) -> None:
@@ -145,6 +149,25 @@ class LocalWorld:
         if not self.is_ready:
             self.is_ready = True
             self.services.ready(run)
+
+    @cached_property
+    def _takes_notes(self) -> bool:
+        return has_agent(self.loop)
+
+    def notes(self, run: LoopState) -> tuple[Note, ...]:
+        """Return what people have told the run; their files stay until that is recorded."""
+        if not self._takes_notes or not run.seq or self.writer.data.stamp(MAIL) is None:
+            return ()
+        from little_loops.runs.mailbox import unread  # few runs get notes
+
+        self._mail = unread(self.writer.data, run.notes)
+        return self._mail
+
+    def _discard_mail(self) -> None:
+        from little_loops.runs.mailbox import discard  # few runs get notes
+
+        discard(self.writer.data, self._mail)
+        self._mail = ()
 
     def perform(self, run: LoopState, command: Command) -> Happening:
         if (asked := self.stop_asked()) and not _ends_run(command):

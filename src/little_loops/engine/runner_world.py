@@ -40,7 +40,7 @@ from little_loops.fsm.happenings import (
 )
 from little_loops.fsm.machine import Step
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import AgentResult, CutBy, LoopState, Result, SignalLine
+from little_loops.fsm.state import AgentResult, CutBy, LoopState, Note, Result, SignalLine
 from little_loops.records import NamedTuple
 from little_loops.system.clock import RunClock
 from little_loops.system.stops import StopFlag
@@ -92,6 +92,10 @@ class RunnerWorld:
 
     def save(self, run: LoopState) -> None:
         """Do nothing; nothing is stored."""
+
+    def notes(self, run: LoopState) -> tuple[Note, ...]:
+        """Return nothing; a run that is not stored has no mailbox."""
+        return ()
 
     def perform(self, run: LoopState, command: Command) -> Happening:
         if self.stop.signal is not None and not isinstance(command, EndLeftovers):

@@ -46,7 +46,7 @@ from little_loops.fsm.happenings import (
 )
 from little_loops.fsm.machine import Step
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import Limits, LoopState, Result, SignalLine
+from little_loops.fsm.state import Limits, LoopState, Note, Result, SignalLine
 from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.waits import left_ms
 from little_loops.records import NamedTuple
@@ -107,6 +107,10 @@ class ScriptedWorld:
 
     def save(self, run: LoopState) -> None:
         """Nothing is stored: a run that is cut is rebuilt from its events."""
+
+    def notes(self, run: LoopState) -> tuple[Note, ...]:
+        """Return nothing; a test of a loop sends no notes."""
+        return ()
 
     def perform(self, run: LoopState, command: Command) -> Happening:
         return PERFORM[type(command)](self, run, command)

@@ -67,6 +67,8 @@ class RunAgent(NamedTuple):
     cost_left_usd: float | None = None
     restored: tuple[str, ...] = ()
     """Protected paths that an agent changed and the run restored."""
+    notes: tuple[str, ...] = ()
+    """What people told the run; for this agent."""
 
 
 class Admit(NamedTuple):

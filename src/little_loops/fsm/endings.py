@@ -60,6 +60,7 @@ _ROWS: Final = (
     EndingKind(
         "the store of trees is damaged", "failed", "storage", "loop_error", FAILED, "same state"
     ),
+    EndingKind("rejected", "failed", "rejected", "loop_error", FAILED, "same state"),
     EndingKind("stalled", "failed", "stalled", "loop_error", LIMIT, "higher limit"),
     EndingKind("iterations", "failed", "max_iterations", "loop_error", LIMIT, "higher limit"),
     EndingKind("cost", "failed", "max_cost", "loop_error", LIMIT, "higher limit"),
@@ -124,6 +125,11 @@ def is_final(status: str, reason: str) -> bool:
     nothing."""
     row = ENDINGS.get((status, reason))
     return row is not None and row.is_final
+
+
+def is_gate(status: str, reason: str | None) -> bool:
+    """Return whether a run that ended like this waits for a person to approve or reject."""
+    return (status, reason) == (REVIEW.status, REVIEW.reason)
 
 
 _NOTHING_TO_RESUME: Final = {

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from little_loops.fsm.plain import Inline, Masked, keys
 from little_loops.fsm.state import (
     AgentWaitKind,
+    Answer,
     Changed,
     FileRef,
     Limits,
@@ -312,6 +313,28 @@ class Resume(NamedTuple):
     over_budget: bool = False
 
 
+class GateAnswered(NamedTuple):
+    """A gate was approved or rejected; a `resume` without an answer approves."""
+
+    state: str
+    answer: Inline[Answer]
+
+
+class NoteReceived(NamedTuple):
+    """A note for the next agent arrived from `ll-loop tell`."""
+
+    id: str
+    text: Masked[str]
+
+
+class NoteDelivered(NamedTuple):
+    """The step whose agent got a note has ended."""
+
+    id: str
+    state: str
+    step: int
+
+
 class LoopComplete(NamedTuple):
     """The run reached a success state, or an action stopped it."""
 
@@ -428,6 +451,9 @@ Event = (
     | Recheck
     | Report
     | Resume
+    | GateAnswered
+    | NoteReceived
+    | NoteDelivered
     | FinalEvent
     | UnknownEvent
 )
@@ -470,6 +496,9 @@ KINDS: dict[str, type[Event]] = {
     "recheck": Recheck,
     "report": Report,
     "resume": Resume,
+    "gate_answered": GateAnswered,
+    "note_received": NoteReceived,
+    "note_delivered": NoteDelivered,
     **FINAL_KINDS,
 }
 """The names of the event kinds in the log."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, assert_never
 
-from little_loops.fsm.endings import is_final
+from little_loops.fsm.endings import is_final, is_gate
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
@@ -25,12 +25,15 @@ from little_loops.fsm.events import (
     Entry,
     Event,
     FinalEvent,
+    GateAnswered,
     Handoff,
     HandoffDetected,
     HostWait,
     Iteration,
     LoopStart,
     LoopTimeout,
+    NoteDelivered,
+    NoteReceived,
     OutOfScope,
     Recheck,
     ReferenceMoved,
@@ -55,6 +58,7 @@ from little_loops.fsm.state import (
     LoopState,
     Metric,
     Move,
+    Note,
     Receipt,
     WaitFor,
     WaitKind,
@@ -104,7 +108,7 @@ def _has_unrecorded_cost(run: LoopState, event: Event) -> bool:
     match event:
         case ActionComplete() | ActionInterrupted(started=True):
             return run.session_id is not None
-        case Resume():
+        case Resume() | GateAnswered() | NoteReceived():
             return run.owes
         case _:
             return False
@@ -130,8 +134,8 @@ def _changed(run: LoopState, event: Event, entry: Entry) -> LoopState:
             return _waiting(run, event, entry)
         case Cost():
             return _cost(run, event)
-        case Resume():
-            return _resume(run, event)
+        case Resume() | GateAnswered() | NoteReceived() | NoteDelivered():
+            return _by_people(run, event)
         case LoopStart() | SignalFound() | RunWarning() | Report() | UnknownEvent():
             return run
         case Tree() | TreeUnread() | Tampered() | OutOfScope() | Restored() | ReferenceMoved():
@@ -167,6 +171,8 @@ def _action(run: LoopState, event: ActionStart | ActionComplete | ActionInterrup
     match event:
         case ActionStart(attempt=attempt, session_id=session):
             run = run._replace(phase="running", attempt=attempt, session_id=session)
+            if run.notes and session is not None:
+                run = run._replace(notes=tuple(note._replace(step=run.step) for note in run.notes))
             return run._replace(wait=None, spawns=False, late=False)
         case ActionComplete():
             return _action_complete(run, event)
@@ -191,7 +197,15 @@ def _action_complete(run: LoopState, event: ActionComplete) -> LoopState:
     handed_off = line is not None and line.type == "handoff"
     # A turn that asks for another one has not finished the state.
     is_over = result.cut_by != "none" or not (handed_off or result.agent == "wait")
-    return _counted_from_zero(run) if is_over else run
+    return _counted_from_zero(_heard(run)) if is_over else run
+
+
+def _heard(run: LoopState) -> LoopState:
+    """Return the run after the end of a turn that got its notes."""
+    if not run.notes or run.session_id is None:
+        return run
+    notes = (note._replace(heard=True) if note.step == run.step else note for note in run.notes)
+    return run._replace(notes=tuple(notes))
 
 
 def _counted_from_zero(run: LoopState) -> LoopState:
@@ -248,6 +262,7 @@ def _transition(run: LoopState, event: TransitionTaken) -> LoopState:
         host_waited_ms=0,
         timed_out_in=event.loop_timeout,
         resume_to=None,
+        gate=None,
     )
 
 
@@ -326,6 +341,22 @@ def _cost(run: LoopState, event: Cost) -> LoopState:
     return run._replace(costs={**run.costs, event.state: receipt})
 
 
+def _by_people(
+    run: LoopState, event: Resume | GateAnswered | NoteReceived | NoteDelivered
+) -> LoopState:
+    match event:
+        case Resume():
+            return _resume(run, event)
+        case GateAnswered(answer=answer):
+            return run._replace(gate=answer.gate, answer=answer)
+        case NoteReceived():
+            return run._replace(notes=(*run.notes, Note(event.id, event.text)))
+        case NoteDelivered():
+            return run._replace(notes=tuple(note for note in run.notes if note.id != event.id))
+        case _:
+            assert_never(event)
+
+
 def _resume(run: LoopState, event: Resume) -> LoopState:
     run = run._replace(
         status="running",
@@ -349,6 +380,7 @@ def _resume(run: LoopState, event: Resume) -> LoopState:
 
 def _final(run: LoopState, event: FinalEvent) -> LoopState:
     run = run._replace(status=event.status, reason=event.reason, error=message_of(event) or None)
+    run = run._replace(gate=run.seq + 1 if is_gate(event.status, event.reason) else None)
     if isinstance(event, Handoff):
         run = run._replace(wait=None, spawns=False)  # that wait is over
     is_over = is_final(event.status, event.reason) or _is_after_handler(run, event)

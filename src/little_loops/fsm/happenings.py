@@ -8,6 +8,7 @@ from typing import Any, Literal
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.state import (
     AgentWaitKind,
+    Answer,
     Changed,
     Judgement,
     Limits,
@@ -27,7 +28,8 @@ class Resumed(NamedTuple):
     """A run continues, in this process or another one; processes of its last action have ended.
 
     `lost`: what is known of an agent's turn that was lost with its runner. `metered`: the user has
-    set slots or a budget; `over_budget`: this resume disregards the budget.
+    set slots or a budget; `over_budget`: this resume disregards the budget. `answer`: what a person
+    answered to the open gate; without one, a resume approves.
     """
 
     at: Moment
@@ -38,6 +40,7 @@ class Resumed(NamedTuple):
     lost: Result | None = None
     metered: bool = False
     over_budget: bool = False
+    answer: Answer | None = None
 
 
 class ActionEnded(NamedTuple):

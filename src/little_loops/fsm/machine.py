@@ -13,7 +13,7 @@ Not here: judging output (`verdicts`, `conditions`), applying events (`evolve`),
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from little_loops.fsm import endings
 from little_loops.fsm.actions import type_of
@@ -67,6 +67,7 @@ from little_loops.fsm.last_check import (
 from little_loops.fsm.limits import exceeded, iterations_allowed, time_left_ms, wait_for
 from little_loops.fsm.next_action import action_due
 from little_loops.fsm.record_events import (
+    end_of_step,
     note_cut,
     note_debt,
     note_end,
@@ -90,7 +91,7 @@ from little_loops.fsm.schema import (
     effective_condition,
 )
 from little_loops.fsm.signals import SIGNALS
-from little_loops.fsm.state import FORMAT, Judgement, LoopState, Result
+from little_loops.fsm.state import FORMAT, Judgement, LoopState, Note, Result
 from little_loops.fsm.terminal_states import (
     MAINTAIN,
     end_in_terminal,
@@ -112,6 +113,9 @@ from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
 from little_loops.records import NamedTuple
 from little_loops.templates.render import TemplateError, Unresolved
 
+if TYPE_CHECKING:
+    from little_loops.fsm.gates import AfterGate
+
 ENGINE_SIGNALS = tuple(SIGNALS.values())
 """Signals with an effect; signals of a user's own patterns are recorded and change nothing."""
 
@@ -122,12 +126,24 @@ class Step(NamedTuple):
     command: Command
 
 
-def advance(loop: FSMLoop, run: LoopState, happening: Happening) -> Step:
-    turn = Turn(loop, run, happening.at)
+def advance(
+    loop: FSMLoop, run: LoopState, happening: Happening, notes: tuple[Note, ...] = ()
+) -> Step:
+    """Decide. `notes` are what people have told the run since the last time."""
+    turn = Turn(loop, run, happening.at, notes)
+    if not isinstance(happening, Resumed):  # its event comes first
+        _receive_notes(turn)
     command = _answer(turn, happening)
     if isinstance(command, EndLeftovers):
         command = before_end(turn, command.ending)
     return Step(turn.run, tuple(turn.events), command)
+
+
+def _receive_notes(turn: Turn) -> None:
+    if turn.notes:
+        from little_loops.fsm.notes import receive  # few runs get notes
+
+        receive(turn)
 
 
 def _answer(turn: Turn, happening: Happening) -> Command:
@@ -413,6 +429,8 @@ def _take(turn: Turn, transition: Transition, *, passed: bool = False) -> Comman
     here = turn.run.current_state
     again = transition.target == CURRENT
     to = here if again else transition.target
+    if not again:
+        end_of_step(turn)
     turn.note(TransitionTaken(here, to, transition.reason, again, passed=passed))
     return _arrive(turn)
 
@@ -460,6 +478,7 @@ def _time_is_up(turn: Turn, next_state: str) -> Command:
     if handler is None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
     here = turn.run.current_state
+    end_of_step(turn)
     turn.note(TransitionTaken(here, handler, "on_timeout", loop_timeout=next_state))
     return _enter(turn)
 
@@ -474,25 +493,40 @@ def _stopped(turn: Turn, signal: int) -> Command:
 
 
 def _resume(turn: Turn, resumed: Resumed) -> Command:
-    before, target = turn.run, _resume_target(turn, resumed)
+    before = turn.run
+    gate = _answered_gate(turn, resumed)
+    target = _resume_target(turn, resumed, gate)
     note_resume(turn, resumed, target)
+    _receive_notes(turn)
     if before.phase == "running":
         note_lost(turn)
     note_debt(turn, resumed)
     if target is not None:
         return _take(turn, target)
+    if gate is not None and gate.rejection is not None:
+        return EndLeftovers(gate.rejection)
     if before.timed_out_in is not None:
         return _resume_timed_out(turn, before)
     return _continue_run(turn)
 
 
-def _resume_target(turn: Turn, resumed: Resumed) -> Transition | None:
+def _answered_gate(turn: Turn, resumed: Resumed) -> AfterGate | None:
+    """Record the answer if the run waits at a gate, and return what it leads to."""
+    run = turn.run
+    if run.gate is None and not endings.is_gate(run.status, run.reason):
+        return None
+    from little_loops.fsm.gates import pass_gate  # few runs have gates
+
+    return pass_gate(turn, resumed)
+
+
+def _resume_target(turn: Turn, resumed: Resumed, gate: AfterGate | None) -> Transition | None:
     """Return the requested state, of this resume or of an interrupted earlier one."""
     run = turn.run
     if resumed.from_state is not None:
         return Transition(resumed.from_state, "resume")
-    if run.status == "needs_review" and run.reason == "review":
-        return Transition(turn.state.next or turn.loop.initial, "next")
+    if gate is not None:
+        return gate.transition
     return None if run.resume_to is None else Transition(run.resume_to, "resume")
 
 

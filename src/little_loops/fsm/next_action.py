@@ -64,6 +64,7 @@ def _command(action: Action, job: Job, loop: FSMLoop, run: LoopState) -> RunActi
                 words=asks_verdict(state),
                 cost_left_usd=cost_left_usd(loop, run),
                 restored=run.trees.restored if run.trees is not None else (),
+                notes=tuple(note.text for note in run.notes),
             )
         case Builtin():
             return RunBuiltin(job, action.name)

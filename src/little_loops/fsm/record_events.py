@@ -141,7 +141,19 @@ def note_leftovers(turn: Turn, ended: LeftoversEnded) -> None:
         turn.note(RunWarning(f"ended processes that the actions had left running: {names}"))
 
 
+def end_of_step(turn: Turn) -> None:
+    """Record that the notes which the step's agent got are used up."""
+    if turn.run.notes:
+        from little_loops.fsm.notes import deliver  # few runs get notes
+
+        deliver(turn)
+
+
 def note_end(turn: Turn, ended: LeftoversEnded) -> None:
+    if turn.run.notes:
+        from little_loops.fsm.notes import name_undelivered  # few runs get notes
+
+        name_undelivered(turn)
     for warning in ended.warnings:
         turn.note(RunWarning(warning))
     if ended.report:

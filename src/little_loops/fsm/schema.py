@@ -205,12 +205,14 @@ class StateConfig(NamedTuple):
     on_flaky: str | None = None
     on_stalled: str | None = None
     on_conflict: str | None = None
+    on_rejected: str | None = None
     on_interrupt: str | None = None
     on_maintain: str | None = None
     on_words: Mapping[str, str] = {}
     route: Mapping[str, str] = {}
     terminal: bool = False
     outcome: Outcome | None = None
+    choices: tuple[str, ...] = ()
     capture: str | None = None
     capture_exit: bool = False
     check: bool = False
@@ -238,6 +240,8 @@ class StateConfig(NamedTuple):
             raise ValueError(f"unknown state fields: {', '.join(sorted(unknown))}")
         if "condition" in fields:
             fields["condition"] = condition_from_dict(fields["condition"])
+        if "choices" in fields:
+            fields["choices"] = tuple(fields["choices"])
         if "retry" in fields:
             fields["retry"] = Retry(**fields["retry"])
         if "host" in fields:

@@ -166,6 +166,32 @@ class Limits(NamedTuple):
         )
 
 
+class Answer(NamedTuple):
+    """The answer to a gate: a state that ends a run as `needs_review`.
+
+    `gate` is the number of the event that paused the run. `by` is the command that gave the answer;
+    a `resume` approves.
+    """
+
+    gate: int
+    verdict: Literal["approved", "rejected"]
+    by: Literal["approve", "reject", "resume"]
+    text: Masked[str] = ""
+    to: str | None = None
+
+
+class Note(NamedTuple):
+    """What a person told the run, for its next agent.
+
+    `step` is the step whose agent got it; `heard` if a turn of that agent has ended since.
+    """
+
+    id: str
+    text: Masked[str]
+    step: int | None = None
+    heard: bool = False
+
+
 class Judgement(NamedTuple):
     """A verdict with its reason, which the log, the screen and errors quote.
 
@@ -319,6 +345,10 @@ class LoopState(NamedTuple):
     trees: Trees | None = None
     metered: bool = False
     """The user has set slots or a budget, so agents ask before they start."""
+    gate: int | None = None
+    answer: Answer | None = None
+    """The latest answer; the gate that is open, if any, may not be its own."""
+    notes: tuple[Note, ...] = ()
     seq: int = 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -354,6 +384,7 @@ class RunSummary(NamedTuple):
     limits: Limits
     costs: Mapping[str, Receipt]
     seq: int
+    notes: tuple[Note, ...] = ()
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunSummary:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from little_loops.fsm import endings
 from little_loops.fsm.commands import EndLeftovers
 from little_loops.fsm.events import Cycle, RunWarning, TransitionTaken
+from little_loops.fsm.record_events import end_of_step
 from little_loops.fsm.schema import FAILURE_TRANSITIONS, PASS, outcome_of
 from little_loops.fsm.state import Judgement
 from little_loops.fsm.turn import Turn
@@ -26,6 +27,7 @@ def warn_of_failure(turn: Turn) -> None:
 
 def end_in_terminal(turn: Turn) -> EndLeftovers | None:
     """Return the ending, or None if a `maintain` loop starts its next cycle."""
+    end_of_step(turn)
     run, loop, state = turn.run, turn.loop, turn.state
     if run.timed_out_in is not None:
         return EndLeftovers(endings.LOOP_TIMEOUT)

@@ -5,19 +5,22 @@ from __future__ import annotations
 from little_loops.fsm.events import Entry, Event
 from little_loops.fsm.evolve import evolve
 from little_loops.fsm.schema import FSMLoop, StateConfig
-from little_loops.fsm.state import LoopState, Result
+from little_loops.fsm.state import LoopState, Note, Result
 from little_loops.fsm.timestamps import Moment
 
 
 class Turn:
     """Collects events; each is applied to the run at once, so that later decisions see it."""
 
-    __slots__ = ("at", "events", "loop", "run")
+    __slots__ = ("at", "events", "loop", "notes", "run")
 
-    def __init__(self, loop: FSMLoop, run: LoopState, at: Moment) -> None:
+    def __init__(
+        self, loop: FSMLoop, run: LoopState, at: Moment, notes: tuple[Note, ...] = ()
+    ) -> None:
         self.loop = loop
         self.run = run
         self.at = at
+        self.notes = notes
         self.events: list[Entry] = []
 
     def note(self, event: Event) -> None:

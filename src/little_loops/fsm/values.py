@@ -44,6 +44,7 @@ def values_of(loop: FSMLoop, run: LoopState) -> dict[str, Mapping[str, Any]]:
             "run_id": run.run,
             "run_dir": None,
             "continuation": run.continuation_prompt or "",
+            "answer": run.answer.text if run.answer is not None else "",
         },
     }
 

@@ -63,3 +63,10 @@ def runs_shell_on_arguments(path: str) -> bool:
     """Return whether a shell block in the command file contains one of its arguments."""
     text = (read_command(path) or b"").decode("utf-8", "replace")
     return any(_ARGUMENT.search(block[0]) for block in _SHELL_BLOCK.finditer(text))
+
+
+def shell_runs_arguments(action: str, project: str, home: str | None) -> bool:
+    """Whether the file of a slash command is found and runs a shell on its arguments."""
+    name = command_name(action)
+    path = None if name is None else find_command_file(name, project, home)
+    return path is not None and runs_shell_on_arguments(path)

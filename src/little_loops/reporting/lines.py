@@ -25,6 +25,7 @@ from little_loops.fsm.events import (
     Cycle,
     Event,
     FinalEvent,
+    GateAnswered,
     Handoff,
     HandoffDetected,
     HostWait,
@@ -34,6 +35,8 @@ from little_loops.fsm.events import (
     LoopInterrupted,
     LoopPaused,
     LoopTimeout,
+    NoteDelivered,
+    NoteReceived,
     OutOfScope,
     PartialResult,
     Recheck,
@@ -265,6 +268,19 @@ class PlainLines:
             lines += _wait(event.wait_ms, _BEFORE[event.wait])
         return lines
 
+    def _gate_answered(self, event: GateAnswered) -> list[str]:
+        answer = event.answer
+        how = " by `ll-loop resume`" if answer.by == "resume" else ""
+        to = f", to state '{answer.to}'" if answer.to is not None else ""
+        text = f": {one_line(answer.text)}" if answer.text else ""
+        return [f"State '{event.state}' was {answer.verdict}{how}{to}{text}"]
+
+    def _note_received(self, event: NoteReceived) -> list[str]:
+        return [f"{INDENT}note for the next agent: {one_line(event.text)}"]
+
+    def _note_delivered(self, event: NoteDelivered) -> list[str]:
+        return [f"{INDENT}note delivered to {event.state}"]
+
     def _last(self, event: FinalEvent) -> list[str]:
         """Return the lines at the end of a run."""
         last = last_line(event, SHORT if self._is_above(message_of(event)) else LONGEST)
@@ -391,6 +407,9 @@ _HANDLERS: Mapping[type, Callable[[PlainLines, Any], list[str]]] = {
     Recheck: PlainLines._recheck,
     Report: PlainLines._report,
     Resume: PlainLines._resume,
+    GateAnswered: PlainLines._gate_answered,
+    NoteReceived: PlainLines._note_received,
+    NoteDelivered: PlainLines._note_delivered,
     LoopComplete: PlainLines._last,
     LoopError: PlainLines._last,
     LoopTimeout: PlainLines._last,
@@ -426,8 +445,9 @@ def _ending(event: FinalEvent, most: int) -> str:
         case "failed", "max_cost" | "max_tokens":
             return f"Loop reached its limit{because}"
         case "failed", reason:
+            how = "rejected" if reason == "rejected" else "failed"
             because = because or f": {reason.replace('_', ' ')}"
-            return f"Loop failed in state '{state}'{because}"
+            return f"Loop {how} in state '{state}'{because}"
         case "stopped", _:
             return f"Loop stopped{because}" if because else f"Loop stopped in state '{state}'"
         case "interrupted", _:

@@ -38,6 +38,8 @@ RUN_JSON: Final = "run.json"
 SESSION: Final = "action.json"
 CONTINUE: Final = "continue.md"
 RULES: Final = "evidence.json"
+MAIL: Final = "mail"
+NOTES: Final = "notes.md"
 
 # Output of actions: first under these names, then, if it is kept, by step and attempt.
 LIVE: Final = {"stdout": "live.out", "stderr": "live.err", "text": "live.text"}

@@ -246,6 +246,24 @@ class Folder:
             self.sync()
         return stamp
 
+    def add(self, name: str, data: bytes, temporary: str) -> bool:
+        """Put a file in place whole and synced, if there is none of that name.
+
+        False if there is one: of two who try at once, one is too late.
+        """
+        try:
+            self._write_new(temporary, data, sync=True, mode=PRIVATE_FILE)
+            os.link(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd, follow_symlinks=False)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise failure(error, "write", self.place(name)) from error
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=self.fd)
+        self.sync()
+        return True
+
     def _write_new(self, name: str, data: bytes, sync: bool, mode: int) -> Stamp:
         """Write a new file and return its stamp."""
         descriptor = os.open(name, NEW, PRIVATE_FILE, dir_fd=self.fd)

@@ -38,7 +38,7 @@ FIELDS = {
     "state": ("name", "iteration", "attempt"),
     "loop": (
         *("name", "started_at", "elapsed_ms", "elapsed"),
-        *("cycle", "run_id", "run_dir", "continuation"),
+        *("cycle", "run_id", "run_dir", "continuation", "answer"),
     ),
     "prev": (*RESULT_FIELDS, "state"),
 }

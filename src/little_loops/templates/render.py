@@ -196,6 +196,11 @@ def render_agent_text(text: str, lookup: Lookup, context: Mapping[str, object]) 
     return result
 
 
+def data_for_agent(text: str) -> str:
+    """Return data that stands in lines of its own in a prompt: it can attach no file."""
+    return _escape_attachments(text, before="\n")
+
+
 def show(text: str, lookup_inert: Lookup, context: Mapping[str, object]) -> str:
     """Fill in what is known and harmless, for display; data and missing values stay references."""
     pieces: Sequence[Spliced]

@@ -20,7 +20,7 @@ def next_command(
         case "needs_review", "budget":
             return f"ll-loop resume {name} --over-budget"
         case "needs_review", _:
-            return f"review, then ll-loop resume {name}"
+            return f"ll-loop approve {name}   or   ll-loop reject {name} -m TEXT"
         case "completed" | "stopped", _:
             return None
         case _:

@@ -143,6 +143,40 @@ SKELETON = [
         """,
     ),
     row(
+        "answers where there is no gate",
+        """\
+        initial: check
+        states:
+          check: {action: pytest, on_rejected: check, next: done}
+          done: {terminal: true, choices: [check]}
+        """,
+        """
+        error[LL217] 3:27 on_rejected
+          `on_rejected` is set on state `check`, which is not a gate
+          help: add `terminal: true` and `outcome: review`, or remove it
+        error[LL217] 4:26 choices
+          `choices` is set on state `done`, which is not a gate
+          help: add `terminal: true` and `outcome: review`, or remove it
+        """,
+    ),
+    row(
+        "a gate with answers",
+        """\
+        initial: check
+        states:
+          check: {action: pytest, next: look}
+          look: {terminal: true, outcome: review, next: check, on_rejected: chek, choices: [check, nope]}
+        """,
+        """
+        error[LL202] 4:69 chek
+          `on_rejected` of state `look` names a state that does not exist: `chek`
+          help: did you mean `check`?
+        error[LL202] 4:92 nope
+          `choices` of state `look` names a state that does not exist: `nope`
+          help: known: `check`, `look`
+        """,
+    ),
+    row(
         "a capture named as another state",
         """\
         initial: check

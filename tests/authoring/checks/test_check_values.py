@@ -168,8 +168,8 @@ TEMPLATES = [
           help: known: `list`, `own`
         error[LL405] 11:15 ${loop.nothing}
           `loop` has no field `nothing`
-          help: known: `continuation`, `cycle`, `elapsed`, `elapsed_ms`, `name`, `run_dir`, \
-`run_id`, `started_at`
+          help: known: `answer`, `continuation`, `cycle`, `elapsed`, `elapsed_ms`, `name`, `run_dir`, \
+`run_id` and 1 more
         """,
     ),
     row(

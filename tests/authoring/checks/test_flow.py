@@ -182,6 +182,18 @@ def loop_of(a: StateConfig, **fields: object) -> FSMLoop:
             ["b -> b (next)", "c -> c (next)"],
             id="after a gate",
         ),
+        pytest.param(
+            FSMLoop(
+                "l",
+                "b",
+                {
+                    "b": ENDS._replace(outcome="review", on_rejected="c", choices=("b", "c")),
+                    "c": ENDS,
+                },
+            ),
+            ["b -> b (next)", "b -> c (on_rejected)", "b -> b (choices)", "b -> c (choices)"],
+            id="after an answer",
+        ),
     ],
 )
 def test_every_way_is_an_edge(loop: FSMLoop, expected: list[str]) -> None:

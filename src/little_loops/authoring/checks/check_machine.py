@@ -24,9 +24,12 @@ def check_targets(of: Inspection) -> Iterator[Problem]:
     for field in ("on_error", "on_timeout", "on_interrupt"):
         yield from _target(of, getattr(loop, field), f"`{field}`", (field,))
     for name, state in loop.states.items():
-        for field in (*TRANSITIONS, "on_interrupt", "on_maintain"):
+        for field in (*TRANSITIONS, "on_rejected", "on_interrupt", "on_maintain"):
             where = f"`{field}` of state `{name}`"
             yield from _target(of, getattr(state, field), where, ("states", name, field))
+        for index, choice in enumerate(state.choices):
+            where = f"`choices` of state `{name}`"
+            yield from _target(of, choice, where, ("states", name, "choices", index))
         for word, target in state.on_words.items():
             where = f"`on_{word}` of state `{name}`"
             yield from _target(of, target, where, ("states", name, f"on_{word}"))
@@ -36,7 +39,7 @@ def check_targets(of: Inspection) -> Iterator[Problem]:
 
 
 def _target(
-    of: Inspection, target: str | None, where: str, path: tuple[str, ...], code: str = "LL202"
+    of: Inspection, target: str | None, where: str, path: tuple[str | int, ...], code: str = "LL202"
 ) -> Iterator[Problem]:
     """Report a target that is not a state."""
     if target is None or target in of.loop.states or target in (CURRENT, AS_ERROR):
@@ -52,9 +55,11 @@ def check_endings(of: Inspection) -> Iterator[Problem]:
     for name, state in of.loop.states.items():
         if state.terminal:
             yield from _transitions_of_terminal(of, name, state)
+            yield from _answers_of_no_gate(of, name, state)
             continue
         if of.gaps.in_state(name, "terminal"):
             continue
+        yield from _answers_of_no_gate(of, name, state)
         if state.on_maintain is not None:
             yield of.error(
                 "LL204",
@@ -91,6 +96,21 @@ def _transitions_of_terminal(of: Inspection, name: str, state: StateConfig) -> I
             help=help,
             part="key",
         )
+
+
+def _answers_of_no_gate(of: Inspection, name: str, state: StateConfig) -> Iterator[Problem]:
+    """Only a gate is answered."""
+    if (state.terminal and state.outcome == "review") or of.gaps.in_state(name, "outcome"):
+        return
+    for field in ("on_rejected", "choices"):
+        if getattr(state, field):
+            yield of.error(
+                "LL217",
+                f"`{field}` is set on state `{name}`, which is not a gate",
+                *("states", name, field),
+                help="add `terminal: true` and `outcome: review`, or remove it",
+                part="key",
+            )
 
 
 def check_capture_names(of: Inspection) -> Iterator[Problem]:

@@ -112,6 +112,10 @@ def _edges_from_terminal(loop: FSMLoop, name: str, state: StateConfig) -> Iterat
     """Yield the edge after a review, or to the next cycle of a `maintain` loop."""
     if state.outcome == "review":
         yield Edge(name, state.next or loop.initial, "next")
+        if state.on_rejected is not None:
+            yield Edge(name, state.on_rejected, "on_rejected")
+        for choice in state.choices:
+            yield Edge(name, choice, "choices")
     elif loop.maintain:
         yield Edge(name, state.on_maintain or loop.initial, "on_maintain")
 

@@ -217,6 +217,13 @@ _TRANSITIONS = (
     Field("on_stalled", OR_AGAIN, "the next state when nothing changes any more"),
     Field("on_conflict", OR_AGAIN, "the next state when work cannot be merged"),
     Field(
+        "on_rejected",
+        OR_AGAIN,
+        "on a gate (`outcome: review`): the next state after `ll-loop reject`",
+        "end the run as failed",
+        "fix",
+    ),
+    Field(
         "on_interrupt",
         ON_RESUME,
         "what a resume does if this action was interrupted: run it again, fail, or go to a state",
@@ -231,6 +238,13 @@ _TRANSITIONS = (
         OneOf(("success", "failure", "review")),
         "on a terminal state: what reaching it means",
         "failure if its name or the verdict that led to it says so, else success",
+    ),
+    Field(
+        "choices",
+        ListOf(TO_STATE, 1),
+        "on a gate (`outcome: review`): the states that `ll-loop approve --to` may choose",
+        None,
+        "[ship, polish]",
     ),
 )
 STATE = table(

@@ -1,0 +1,152 @@
+"""What `approve` and `reject` share: check the gate, store the answer, resume the run."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from little_loops.cli.options import WatchArgs, flag, operand, value
+from little_loops.cli.resume import ResumeArgs, continue_run
+from little_loops.definitions.run_names import run_named
+from little_loops.errors import OK, ConflictError, StorageError, UsageError
+from little_loops.fsm.gates import open_gate, refused_target
+from little_loops.fsm.state import Answer, LoopState
+from little_loops.records import NamedTuple
+from little_loops.runs.answers import MAX_TEXT_BYTES, read_answer, settled_answer
+from little_loops.runs.folders import folder_of
+from little_loops.runs.layout import DATA
+from little_loops.runs.project import find_project
+from little_loops.runs.reading import Runs
+from little_loops.runs.stored_run import StoredRun, find
+from little_loops.system.files import Folder
+from little_loops.terminal.console import print_json, say
+
+MOVING_S = 5
+"""Files are moved to the history, or back, within milliseconds."""
+
+
+class AnswerArgs(WatchArgs):
+    """What `approve` and `reject` take."""
+
+    loop: str = operand("a loop's name, or NAME@ID")
+    message: str | None = value("what to tell the loop: `${loop.answer}`", "-m", metavar="TEXT")
+    background: bool = flag("run in the background")
+    no_resume: bool = flag("store the answer only; `ll-loop resume` continues the run")
+    definition: str | None = value(
+        "which definition to use if the loop file has changed since the run started",
+        choices=("original", "current"),
+    )
+    allow_skip_permissions: bool = flag(
+        "let agents skip permission prompts; see `ll-loop trust --help`"
+    )
+
+
+class GivenAnswer(NamedTuple):
+    """An answer from the command line, not bound to a gate yet."""
+
+    answer: Answer
+
+    def find(self, root: str, name: str) -> StoredRun:
+        """Return the run. Raises `UsageError` if it waits at no gate, or has an answer already."""
+        before = _find(root, name)
+        if (why := _not_open(before)) is not None:
+            raise why
+        with _data_of(before) as data:
+            first = read_answer(data, before.run)
+        if first is not None:
+            raise _too_late(name, first)
+        to = self.answer.to
+        if to is not None and (refused := refused_target(before.loop, before.run, to)):
+            raise UsageError(refused)
+        return before
+
+    def ends(self, before: StoredRun) -> bool:
+        gate = before.loop.states[before.run.current_state]
+        return self.answer.verdict == "rejected" and gate.on_rejected is None
+
+    def store(self, before: StoredRun) -> None:
+        """Raises `UsageError` if another answer was faster."""
+        mine = self.answer._replace(gate=open_gate(before.run) or 0)
+        with _data_of(before) as data:
+            settled = settled_answer(data, before.run, mine)
+        if settled is not mine:
+            raise _too_late(before.files.name, settled)
+
+
+def answer_gate(args: AnswerArgs, answer: Answer) -> int:
+    if len(answer.text.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
+        raise UsageError(f"the text is longer than {MAX_TEXT_BYTES} bytes", "put it into a file")
+    given = GivenAnswer(answer)
+    if not args.no_resume:
+        return continue_run(_as_resume(args), given)
+    root = find_project(os.getcwd())
+    before = given.find(root, run_named(args.loop, root))
+    given.store(before)
+    name = before.files.name
+    if args.json:
+        print_json({"schema": 1, "name": name, "answer": answer.verdict})
+    elif not args.quiet:
+        say(f"{name} is {answer.verdict}; `ll-loop resume {name}` continues it")
+    return OK
+
+
+def _as_resume(args: AnswerArgs) -> ResumeArgs:
+    names = [name for name in ResumeArgs.table if name in args.table]
+    return ResumeArgs(**{name: getattr(args, name) for name in names})
+
+
+def _find(root: str, name: str) -> StoredRun:
+    """Read the run; wait while the command that continues it moves its files."""
+    for _ in range(MOVING_S * 20):
+        try:
+            return find(root, name)
+        except ConflictError:
+            time.sleep(0.05)
+    return find(root, name)
+
+
+def _data_of(before: StoredRun) -> Folder:
+    folder = folder_of(before.files)
+    data = None
+    if folder is not None:
+        with folder:
+            data = folder.child(before.files.base + DATA)
+    if data is None:  # another answer was faster, and its run is in the history
+        now = _find(before.files.root, before.files.name)
+        raise _not_open(now) or StorageError(f"`{before.files.data}` is missing")
+    return data
+
+
+def _not_open(before: StoredRun) -> UsageError | None:
+    """Return why a run cannot be answered; None if it waits at a gate."""
+    run, name = before.run, before.files.name
+    view = Runs(before.files.root).view(name)
+    is_alive = view is not None and view.is_alive
+    if open_gate(run) is not None and not is_alive:
+        return None
+    if run.status == "needs_review" and run.reason != "review":
+        why = f"`{name}` waits for its {run.reason}, not for an answer"
+        return UsageError(why, f"`ll-loop resume {name}` continues it")
+    status = "running" if is_alive else _status(run)
+    why = f"`{name}` does not wait at a gate: it is {status}"
+    if run.answer is not None:
+        why += f"; its last gate was {_quoted(run.answer)}"
+    help = "`ll-loop resume` opens the gate again" if run.reason == "rejected" else None
+    return UsageError(why, help)
+
+
+def _status(run: LoopState) -> str:
+    return "interrupted (crashed)" if run.status == "running" else run.status.replace("_", " ")
+
+
+def _too_late(name: str, first: Answer) -> UsageError:
+    return UsageError(
+        f"`{name}` has an answer already: {_quoted(first)}",
+        f"`ll-loop resume {name}` continues with it",
+    )
+
+
+def _quoted(answer: Answer) -> str:
+    by = " by `ll-loop resume`" if answer.by == "resume" else ""
+    text = f": {answer.text}" if answer.text else ""
+    return f"{answer.verdict}{by}{text}"

@@ -1,0 +1,107 @@
+"""`ll-loop tell`: a note for the next agent of a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from little_loops.cli.options import OutputArgs, operand
+from little_loops.definitions.run_names import run_named
+from little_loops.errors import OK, StorageError, UsageError
+from little_loops.fsm.evidence import has_agent
+from little_loops.fsm.state import UNFINISHED
+from little_loops.runs.folders import folder_of
+from little_loops.runs.layout import DATA, RunFiles
+from little_loops.runs.mailbox import MAX_NOTE_BYTES, MOST_WAITING, post, posted, take_back
+from little_loops.runs.project import find_project
+from little_loops.runs.reading import Runs
+from little_loops.runs.view import RunView, no_such_run
+from little_loops.system.files import Folder
+from little_loops.terminal.console import print_json, say
+
+
+class TellArgs(
+    OutputArgs,
+    verb="tell",
+    summary="Send a note to the next agent of a run.",
+    examples=(
+        ("ll-loop tell fix-tests 'leave src/legacy alone'", "its next agent step gets this"),
+    ),
+):
+    loop: str = operand("a loop's name, or NAME@ID")
+    text: str = operand("the note, at most 8 KiB")
+
+
+def main(argv: Sequence[str]) -> int:
+    args = TellArgs.read(argv)
+    text = _checked_text(args.text)
+    runs = Runs(find_project(os.getcwd()))
+    name = run_named(args.loop, runs.root)
+    view = _checked_run(runs, name)
+    with _data_of(view.files) as data:
+        _check_room(data, view)
+        note = post(data, text)
+    _check_arrival(runs, name, note)
+    if args.json:
+        print_json({"schema": 1, "name": name, "note": note})
+    elif not args.quiet:
+        say(f"the next agent of {name} gets this note")
+    return OK
+
+
+def _checked_text(text: str) -> str:
+    if not text.strip():
+        raise UsageError("the note is empty")
+    if len(text.encode("utf-8", "replace")) > MAX_NOTE_BYTES:
+        raise UsageError(
+            f"the note is longer than {MAX_NOTE_BYTES} bytes",
+            "put it into a file of the project, and name that",
+        )
+    return text.strip()
+
+
+def _checked_run(runs: Runs, name: str) -> RunView:
+    """Return the run. Raises `UsageError` if no agent of it could get a note."""
+    view = runs.view(name)
+    if view is None:
+        raise no_such_run(name)
+    if not _can_get_notes(view):
+        raise UsageError(
+            f"`{name}` is {view.status}, so no agent would get the note",
+            f"`ll-loop resume {name}` or `ll-loop run {name}` starts an agent",
+        )
+    machine = runs.machine(view)
+    if machine is not None and not has_agent(machine):
+        raise UsageError(f"`{name}` has no agent that could get the note")
+    return view
+
+
+def _can_get_notes(view: RunView) -> bool:
+    return view.summary is not None and (view.is_alive or view.status in UNFINISHED)
+
+
+def _check_room(data: Folder, view: RunView) -> None:
+    recorded = {note.id for note in view.summary.notes} if view.summary is not None else set()
+    if len(recorded.union(posted(data))) >= MOST_WAITING:
+        raise UsageError(f"{MOST_WAITING} notes are waiting for an agent of `{view.name}` already")
+
+
+def _check_arrival(runs: Runs, name: str, note: str) -> None:
+    """Take the note back if the run ended before its runner read it."""
+    view = runs.view(name)
+    if view is None or _can_get_notes(view):
+        return
+    with _data_of(view.files) as data:
+        if take_back(data, note):
+            raise UsageError(f"`{name}` ended before it could read the note")
+
+
+def _data_of(files: RunFiles) -> Folder:
+    folder = folder_of(files)
+    data = None
+    if folder is not None:
+        with folder:
+            data = folder.child(files.base + DATA)
+    if data is None:
+        raise StorageError(f"`{files.data}` is missing")
+    return data

@@ -1,0 +1,66 @@
+"""The file that holds the answer to a gate.
+
+    NAME.d/answer-57-20260115T103000000Z.json
+
+Its name has the number and the time of the event that opened the gate, so an answer counts for that
+gate only, and nothing that ran before could have prepared it. It is put in place once: of two
+answers the first counts. The log of the run is written by its runner, which records the answer when
+the run is resumed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+from little_loops.errors import StorageError
+from little_loops.fsm.gates import open_gate
+from little_loops.fsm.plain import WrongShape, decode, encode
+from little_loops.fsm.state import Answer, LoopState
+from little_loops.system.files import Folder, to_json
+
+MAX_TEXT_BYTES = 8192
+MAX_FILE_BYTES = 1 << 17
+
+
+def settled_answer(data: Folder, run: LoopState, answer: Answer) -> Answer:
+    """Return the answer to the open gate: this one, unless another one came first."""
+    name = _name_of(run)
+    first = read_answer(data, run)
+    if first is None and data.add(name, to_json(encode(answer)), _temporary()):
+        return answer
+    first = first or read_answer(data, run)
+    assert first is not None, "an answer is never removed"
+    return first
+
+
+def read_answer(data: Folder, run: LoopState) -> Answer | None:
+    """Return the answer that was given to the open gate and is not recorded yet."""
+    name = _name_of(run)
+    raw = data.read(name, MAX_FILE_BYTES)
+    if raw is None:
+        return None
+    try:
+        answer: Answer = decode(Answer, _object(raw))
+    except (ValueError, WrongShape) as error:
+        raise StorageError(
+            f"`{data.place(name)}` is not an answer: {error}", "remove it, and answer again"
+        ) from error
+    return answer._replace(gate=open_gate(run) or answer.gate)
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    found = json.loads(raw)
+    if not isinstance(found, dict):
+        raise WrongShape("is not an object")
+    return found
+
+
+def _name_of(run: LoopState) -> str:
+    return f"answer-{open_gate(run)}-{re.sub(r'[^0-9TZ]', '', run.updated_at)}.json"
+
+
+def _temporary() -> str:
+    return f".answer.tmp-{os.urandom(8).hex()}"
