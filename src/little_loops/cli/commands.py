@@ -35,6 +35,7 @@ VERBS: dict[str, Verb] = {
     "check": Verb(
         "check", "run a loop's checks once, without starting a run", "Prove", "loops", True
     ),
+    "steps": Verb("steps", "list the steps of a run", "Prove", "all", True),
     "diff": Verb("diff", "show what a run changed, turn by turn", "Prove", "all", True),
     "restore": Verb("restore", "restore a file from a run", "Prove", "all", True),
     "receipt": Verb("receipt", "write a receipt of what a run did", "Prove", "all", True),

@@ -1,0 +1,57 @@
+"""The steps of a run, from its log: what ran in each, what it changed, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from little_loops.fsm.events import ActionComplete, Cost, Entry, StateEnter, Tree
+from little_loops.fsm.state import Changed
+from little_loops.records import NamedTuple
+from little_loops.runs.path_taken import visits
+
+
+class Step(NamedTuple):
+    """One visit to a state. `changed` and `tree` are None if no snapshot was taken in it."""
+
+    number: int
+    iteration: int
+    state: str
+    verdict: str | None = None
+    duration_ms: int = 0
+    cost_usd: float = 0.0
+    changed: Changed | None = None
+    tree: str | None = None
+
+
+def steps_of(entries: Iterable[Entry]) -> list[Step]:
+    """Return the steps of a run, oldest first."""
+    number = 0
+
+    def step_number(entry: Entry) -> int:
+        nonlocal number
+        number += isinstance(entry.event, StateEnter)
+        return number
+
+    grouped = [list(group) for _, group in groupby(entries, step_number)]
+    return [_step(group) for group in grouped if isinstance(group[0].event, StateEnter)]
+
+
+def _step(entries: list[Entry]) -> Step:
+    entered = entries[0].event
+    assert isinstance(entered, StateEnter), "a step begins when its state is entered"
+    [visit] = visits(entries)
+    step = Step(entered.step, entered.iteration, entered.state, visit.verdict)
+    for entry in entries[1:]:
+        match entry.event:
+            case ActionComplete(result=result):
+                step = step._replace(duration_ms=step.duration_ms + result.duration_ms)
+            case Cost(cost_usd=cost_usd):
+                step = step._replace(cost_usd=step.cost_usd + cost_usd)
+            case Tree(when="after", id=id, changed=changed):
+                step = step._replace(changed=step.changed or changed, tree=id)
+            case Tree(id=id):
+                step = step._replace(tree=id)
+            case _:
+                continue
+    return step
