@@ -32,6 +32,7 @@ LONGEST_SPACING_MS = 60_000
 LONGEST_HOST_WAIT_MS = 600_000
 MOST_COMMANDS = 3_000
 LAWS = range(1, 9)
+BUDGETS = ("max_cost_usd", "max_tokens")
 FINAL = (
     "loop_complete",
     "loop_error",
@@ -61,6 +62,7 @@ class Ledger:
         self.waited_ms = 0
         self._in_a_row = 0  # sessions since the last end of an action
         self._given: int | None = None  # `--max-continuations`
+        self._budget: dict[str, float] = {}  # `--max-cost` and `--max-tokens`
         self._allowed = loop.max_continuations
         self._handoffs = 0  # since the last end of an action
         self._unanswered = False  # the last handoff is not in the log yet
@@ -137,7 +139,8 @@ class Ledger:
     def _check_budget(self, run: LoopState) -> None:
         cost = sum(receipt.cost_usd for receipt in run.costs.values())
         tokens = sum(receipt.tokens for receipt in run.costs.values())
-        limit, most = self.loop.max_cost_usd, self.loop.max_tokens
+        limit = self._budget.get("max_cost_usd", self.loop.max_cost_usd)
+        most = self._budget.get("max_tokens", self.loop.max_tokens)
         self.hold(
             4, limit is None or cost < limit, f"an agent starts with ${cost} of ${limit} used"
         )
@@ -253,7 +256,9 @@ class Ledger:
     def _resume(self, record: Record) -> None:
         if record.get("again"):
             self._limits = 0
-        given = record.get("limits", {}).get("max_continuations")
+        limits = record.get("limits", {})
+        self._budget |= {name: limits[name] for name in BUDGETS if name in limits}
+        given = limits.get("max_continuations")
         if given is not None:
             self._given = self._allowed = given
             self._in_a_row = self._quick = 0

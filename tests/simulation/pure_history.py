@@ -472,6 +472,8 @@ def _flags(world: World) -> dict[str, Any]:
             dice.choice([None, run.ran_ms / 1000 + 10]),
             dice.choice([None, None, 1, 2]),
         )
+    if (limits := _money(world)) != Limits():
+        flags["limits"] = flags.get("limits", Limits()).under(limits)
     if dice.random() < 0.1:
         flags["context"] = {"note": "again"}
     if dice.random() < 0.1:
@@ -481,6 +483,23 @@ def _flags(world: World) -> dict[str, Any]:
     limits = flags.get("limits", Limits())._asdict()
     world.actors.update(name for name, value in limits.items() if value is not None)
     return flags
+
+
+def _money(world: World) -> Limits:
+    """`--max-cost`, `--max-tokens` and `--stall-after`.
+
+    They have dice of their own, and a third of the seeds goes without them: those are the histories
+    that they were before these flags, some of which once broke a law.
+    """
+    seed = world.nature.seed
+    dice = random.Random(f"{seed}/{world.processes}/money")
+    if seed % 3 == 2 or dice.random() < 0.6:
+        return Limits()
+    return Limits(
+        max_cost_usd=dice.choice([None, None, 0.3, 2.0, 20.0]),
+        max_tokens=dice.choice([None, None, 500, 2_000_000]),
+        stall_after=dice.choice([None, None, 1, 3]),
+    )
 
 
 # ── every prefix is a place to continue from ───────────────────────────────────────────────────

@@ -81,6 +81,7 @@ def test_a_seed_is_one_history():
 ACTORS = {
     *("resume by a session", "--definition current", "from_state", "context", "orphans", "lost"),
     *("max_iterations", "timeout", "max_continuations"),
+    *("max_cost_usd", "max_tokens", "stall_after"),
     *ACCIDENTS,
     *KINDS,
     *(f"action_complete: {way}" for way in get_args(AgentResult)),
