@@ -29,6 +29,8 @@ pytestmark = pytest.mark.untraced  # the pure modules have rows of their own
 SEEDS = 250
 MANY_SEEDS = 10_000
 AT_ONCE = 50
+WHOLE_LOGS = 25
+MANY_WHOLE_LOGS = 1_000
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -106,7 +108,14 @@ def test_everything_that_can_happen_happens_in_some_history():
 
 def test_every_prefix_of_a_log_can_be_continued(record_property):
     """In the other histories only some are tried."""
-    seeds = range(0, SEEDS, 10)
+    seeds = range(0, SEEDS, SEEDS // WHOLE_LOGS)
+    count(record_property, seeds, play_all(seeds, prefixes=10_000))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(SEEDS, SEEDS + MANY_WHOLE_LOGS, 100))
+def test_every_prefix_of_many_logs_can_be_continued(first, record_property):
+    seeds = range(first, first + 100)
     count(record_property, seeds, play_all(seeds, prefixes=10_000))
 
 

@@ -61,6 +61,9 @@ FIGURES = {
         f"{test_soak.RACERS} × {test_soak.ROUNDS}; 1",
     ),
     "histories with agents": row(test_money_and_liveness.SEEDS, test_money_and_liveness.MANY_SEEDS),
+    "of those, continued from every prefix": row(
+        test_money_and_liveness.WHOLE_LOGS, test_money_and_liveness.MANY_WHOLE_LOGS
+    ),
     "iterations of one run": row(test_soak.SOME_TIMES_AROUND, test_soak.TIMES_AROUND),
 }
 
