@@ -20,7 +20,7 @@ import pytest
 from little_loops.fsm.endings import ENDINGS
 from little_loops.fsm.events import KINDS
 from little_loops.fsm.schema import FSMLoop, StateConfig
-from little_loops.fsm.state import AgentResult, LoopState, Receipt
+from little_loops.fsm.state import AgentResult, Limits, LoopState, Receipt
 from tests.simulation.ledger import LAWS, ContractBroken, Ledger
 from tests.simulation.pure_history import ACCIDENTS, Figures, play
 
@@ -82,8 +82,7 @@ def test_a_seed_is_one_history():
 
 ACTORS = {
     *("resume by a session", "--definition current", "from_state", "context", "orphans", "lost"),
-    *("max_iterations", "timeout", "max_continuations"),
-    *("max_cost_usd", "max_tokens", "stall_after"),
+    *Limits._fields,
     *ACCIDENTS,
     *KINDS,
     *(f"action_complete: {way}" for way in get_args(AgentResult)),
