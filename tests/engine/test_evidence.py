@@ -90,8 +90,8 @@ PROTECTED = "evidence: {protect: [tests/], clean: true}\n"
 ME = ("-c", "user.name=a", "-c", "user.email=a@b.c")
 
 
-def run(project: Project, *words: str) -> Any:
-    return project.ll("run", "fix", "--allow-skip-permissions", *words)
+def run(project: Project, *words: str, env: dict[str, str] | None = None) -> Any:
+    return project.ll("run", "fix", "--allow-skip-permissions", *words, env=env)
 
 
 def events(project: Project) -> list[dict[str, Any]]:
@@ -377,6 +377,57 @@ def test_a_run_of_a_project_that_was_moved_since_is_refused_with_a_command_that_
     )
     (project.root / "agent.sh").write_text(agent("echo right > src/value"))
     assert run(project, "--fresh").returncode == 0
+
+
+@pytest.mark.parametrize("has_store", [False, True])
+def test_a_run_of_another_state_directory_is_refused_before_an_action_runs(tmp_path, has_store):
+    fix = agent('echo "$LL_ITERATION" >> "$HOME/turns"')
+    project = laid_out(Project(tmp_path), fix, PROTECTED)
+    other = {"XDG_STATE_HOME": str(tmp_path / "other")}
+    if has_store:
+        assert run(project, "--id", "1", "--max-iterations", "1", env=other).returncode == 3
+    assert run(project, "--max-iterations", "1").returncode == 3
+    turns = (project.home / "turns").read_text()
+    ended = project.ll("resume", "fix", "--max-iterations", "9", env=other)
+    (store,) = project.home.glob(".local/state/little-loops/trees/*")
+    there = tmp_path / "other/little-loops/trees" / store.name
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        f"error: the snapshots of this run are not in `{there}`\n"
+        "   = help: resume it as the user who started it, with the same XDG_STATE_HOME, if they are"
+        " there; `ll-loop run fix --fresh` starts again\n"
+    )
+    assert (project.home / "turns").read_text() == turns
+
+
+def test_every_check_of_the_short_form_is_watched_without_protect(tmp_path):
+    project = laid_out(Project(tmp_path), agent("echo right > src/value", "echo : > second.sh"))
+    (project.root / "second.sh").write_text("grep -q right src/value\n")
+    short = """\
+        check: [grep -q right src/value, sh second.sh]
+        fix: {action: Fix the value, action_type: prompt}
+        host: {name: command, command: [./agent.sh, "{prompt}"]}
+        """
+    project.loop("fix", dedent(short))
+    ended = run(project)
+    assert "! second.sh was changed by the agent" in ended.stdout
+    assert plain(ended.stdout).splitlines()[-3:] == [
+        "Files changed: second.sh, src/value (+2 -2)",
+        "To review: second.sh changed, and the checks depend on it",
+        "Verified on tree ID; for a receipt: ll-loop receipt fix",
+    ]
+
+
+def test_an_agent_that_resumes_without_a_name_finds_no_run(tmp_path):
+    """Its own run is alive, and there is no other."""
+    fix = agent("ll-loop resume > src/said 2>&1", "echo right > src/value")
+    project = laid_out(Project(tmp_path), fix, PROTECTED)
+    assert run(project).returncode == 0
+    assert (
+        (project.root / "src/said")
+        .read_text()
+        .startswith("error: there is no unfinished run here\n")
+    )
 
 
 def test_a_quiet_run_says_how_it_ended_and_on_which_tree(tmp_path):

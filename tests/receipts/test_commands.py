@@ -170,6 +170,22 @@ def test_where_nothing_has_run_there_is_nothing_to_show(tmp_path):
     )
 
 
+def test_a_large_receipt_says_what_makes_it_large(tmp_path):
+    project = KeptProject(tmp_path)
+    deep = project.root / "node_modules" / ("d" * 250) / ("e" * 250) / ("f" * 250)
+    deep.mkdir(parents=True)
+    for number in range(1200):
+        (deep / f"{number:04}{'g' * 240}").touch()
+    project.fixed()
+    done = project.ll("receipt", "fix", "-o", "../receipt.json")
+    assert done.stderr == (
+        "wrote ../receipt.json\n"
+        "note: it lists 1,204 files, 1,200 of them in `node_modules`; what is not delivered belongs in"
+        " .gitignore\n"
+    )
+    assert project.ll("verify", "../receipt.json").returncode == 0
+
+
 # ── verifying ──────────────────────────────────────────────────────────────────────────────────
 
 

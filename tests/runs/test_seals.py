@@ -14,7 +14,7 @@ from textwrap import dedent
 
 import pytest
 
-from little_loops.runs.seals import Seal, SealedRun, Seals
+from little_loops.runs.seals import Seal, SealedRun, Sealing, Seals, SealWriter
 from tests.project import Project
 
 LOOP = """\
@@ -256,6 +256,40 @@ def test_what_counts_of_a_log(tmp_path: Path, log: bytes, length: int | None):
     (tmp_path / "log").write_bytes(log)
     found = sealed(b"a\n", b"a\nb\n").length_in_log(lambda: os.open(tmp_path / "log", os.O_RDONLY))
     assert found == length
+
+
+def test_a_power_cut_takes_nothing_away_that_was_synced(tmp_path: Path):
+    """Seals of a log are synced before it is written, those of a snapshot are not.  A slot fits into
+    a sector, which a disk writes as a whole."""
+    environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    (tmp_path / "log").touch()
+    log = os.open(tmp_path / "log", os.O_RDWR)
+    writer = SealWriter.open(str(tmp_path), "fix", Sealing("run", environ), log, 0, None)
+    (file,) = tmp_path.glob("state/little-loops/seals/*/runs/run")
+    synced, on_disk = b"", [file.read_bytes()]
+    for number in range(6):
+        data = b"line %d\n" % number
+        writer.extend(data)
+        on_disk.append(file.read_bytes())
+        assert {counted(tmp_path, seals, synced) for seals in on_disk} == {len(synced)}
+        for cut in range(len(data)):
+            assert counted(tmp_path, on_disk[-1], synced + data[:cut]) == len(synced)
+        synced, on_disk = synced + data, on_disk[-1:]
+        writer.replace(b"state %d" % number)
+        on_disk.append(file.read_bytes())
+        assert {counted(tmp_path, seals, synced) for seals in on_disk} == {len(synced)}
+    writer.close()
+    os.close(log)
+
+
+def counted(tmp_path: Path, seals: bytes, log: bytes) -> int | None:
+    """How much of a log counts by these seals."""
+    (tmp_path / "cut/runs").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "cut/runs/run").write_bytes(seals)
+    (tmp_path / "cut/log").write_bytes(log)
+    found = Seals(str(tmp_path / "cut")).of("run")
+    assert found is not None
+    return found.length_in_log(lambda: os.open(tmp_path / "cut/log", os.O_RDONLY))
 
 
 def test_a_log_that_is_gone_counts_only_before_its_first_line():

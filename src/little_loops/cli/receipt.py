@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
 
 from little_loops.cli.options import OutputArgs, operand, value
 from little_loops.cli.run_views import view_of
 from little_loops.errors import OK, UsageError
+from little_loops.fsm.path_text import path_text
 from little_loops.receipts.gathering import make_receipt
 from little_loops.receipts.signing import sign
+from little_loops.receipts.statement import read
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.system.plain_files import writing
 from little_loops.terminal.console import print_json, talk
+
+LARGE = 1 << 20
 
 
 class ReceiptArgs(
@@ -53,4 +58,16 @@ def main(argv: Sequence[str]) -> int:
         print_json({"schema": 1, "written": written})
     elif not args.quiet:
         talk(f"wrote {' and '.join(written)}")
+        if len(receipt) > LARGE:
+            talk(_what_makes_it_large(receipt))
     return OK
+
+
+def _what_makes_it_large(receipt: bytes) -> str:
+    """The directory with most of its files is often one that was meant to be ignored."""
+    paths = [one.path for one in read(receipt).files]
+    (first, count), *_ = Counter(path.partition("/")[0] for path in paths).most_common(1)
+    return (
+        f"note: it lists {len(paths):,} files, {count:,} of them in `{path_text(first)}`; what is not"
+        " delivered belongs in .gitignore"
+    )

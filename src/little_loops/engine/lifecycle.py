@@ -303,7 +303,7 @@ def _resume(
 ) -> RunOutcome:
     scope = request.scope or before.run.scope
     if trees_of(before.run) is not None:
-        _refuse_moved_project(before.files)
+        _refuse_without_snapshots(before.files, services)
     with ExitStack() as stack:
         stack.enter_context(_claim(before.loop, scope, request, services, before.run.run))
         stored = take_over(before)
@@ -358,15 +358,26 @@ def _resume(
         )
 
 
-def _refuse_moved_project(files: RunFiles) -> None:
-    """Refuse a run whose snapshots were taken at another path: they cannot be found from here."""
-    from little_loops.engine.run_trees import project_of_rules  # loops without agents pay nothing
+def _refuse_without_snapshots(files: RunFiles, services: Services) -> None:
+    """Refuse a run whose snapshots cannot be found, before any of its actions runs again."""
+    from little_loops.engine.run_trees import (
+        where_snapshots_are,
+    )  # loops without agents pay nothing
 
-    was = project_of_rules(files)
-    if was not in (None, os.path.realpath(files.root)):
+    found = where_snapshots_are(files, services.environ)
+    again = f"`ll-loop run {files.name} --fresh` starts again"
+    if found is None:
+        return
+    if found.project != os.path.realpath(files.root):
         raise UsageError(
-            f"the project was moved from `{was}` after the run had started",
-            f"move it back to resume; `ll-loop run {files.name} --fresh` starts again here",
+            f"the project was moved from `{found.project}` after the run had started",
+            f"move it back to resume; {again} here",
+        )
+    if not found.is_there:
+        raise UsageError(
+            f"the snapshots of this run are not in `{found.store}`",
+            "resume it as the user who started it, with the same XDG_STATE_HOME, if they are there;"
+            f" {again}",
         )
 
 

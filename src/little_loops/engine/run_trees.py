@@ -24,6 +24,7 @@ from little_loops.fsm.protection import (
 )
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
+from little_loops.records import NamedTuple
 from little_loops.relay.places import Places, places_of
 from little_loops.runs.claims import holders
 from little_loops.runs.layout import DATA, RULES, RUN_JSON, RunFiles
@@ -263,12 +264,25 @@ def changed_since_start(
         return ()
 
 
-def project_of_rules(files: RunFiles) -> str | None:
-    """Return the path of the project when the run started, or None if it is not known."""
+class Whereabouts(NamedTuple):
+    """Where a run was started, where this user has snapshots of that place, and whether they are
+    those of the run."""
+
+    project: str
+    store: str
+    is_there: bool
+
+
+def where_snapshots_are(files: RunFiles, environ: Mapping[str, str]) -> Whereabouts | None:
+    """Return where the snapshots of a run are; None if it has not taken any, or nobody can tell."""
     try:
-        return _read_rules(read_file(os.path.join(files.data, RULES))).project
+        rules = _read_rules(read_file(os.path.join(files.data, RULES)))
     except StoreError:
         return None
+    store = store_files.store_of(rules.project, state_home(environ))
+    id = store_files.read(store.place("id")) if os.path.lexists(store.path) else None
+    is_there = id == rules.store.encode() or (id is None and os.path.lexists(store.path))
+    return Whereabouts(rules.project, store.path, is_there)
 
 
 def restore_after_cut_turn(
