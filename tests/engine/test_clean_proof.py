@@ -124,6 +124,14 @@ def test_each_try_is_reported_while_it_runs(project, repository):
     ]
 
 
+def test_a_check_without_an_answer_in_time_is_not_proved(project, repository):
+    steps = Steps()
+    check = Check("sleep 60")
+    proof = prove_clean(str(project.root), check, project.environ(), (), None, steps, limit_s=0.0)
+    assert proof == CleanProof("the trial took longer than 0 s")
+    assert steps.seen == ["here: no answer in time"]
+
+
 def test_who_does_not_want_to_wait_skips_it(project, repository):
     stop = StopFlag()
     steps = Steps(stop)

@@ -197,9 +197,13 @@ RUNNING = (
         "init",
         ("ll-loop init",),
         before="rm -r .loops",
-        answers=((r"\[1\] ?$", "1\n"),),
+        answers=((r"\[1\] ?$", "1\n"), (r"\[Y/n\] ?$", "n\n")),
     ),
-    Scene("init-again", ("ll-loop init --yes", "ll-loop init --yes"), before="rm -r .loops"),
+    Scene(
+        "init-again",
+        ("ll-loop init --yes --no-try", "ll-loop init --yes --no-try"),
+        before="rm -r .loops",
+    ),
     ll("demo", "demo --no-wait"),
 )
 

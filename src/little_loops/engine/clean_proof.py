@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from signal import SIGTERM
+from time import monotonic
 from typing import Literal, Protocol
 from uuid import uuid4
 
@@ -29,8 +30,8 @@ from little_loops.trees.git import Git, Interrupted, find_git
 from little_loops.trees.rules import Rules, find_repository
 from little_loops.trees.store import TreeStore
 
-LIMIT_S = 120.0
-"""How long the check may take each time."""
+LIMIT_S = 60.0
+"""How long all tries of the check may take together."""
 MOST_TRIED = 3
 KEPT = 1 << 20
 SOURCES = (
@@ -91,40 +92,50 @@ def prove_clean(
     protect: Sequence[str] = (),
     stop: StopFlag | None = None,
     progress: Progress | None = None,
+    limit_s: float = LIMIT_S,
 ) -> CleanProof:
-    trial = Trial(check, progress or NoProgress(), stop)
+    trial = Trial(check, progress or NoProgress(), stop, monotonic() + limit_s)
     try:
-        git = find_git(project, environ, stop).bounded(LIMIT_S)
-        if find_repository(git, project) is None:
-            return CleanProof("this project is not in a git repository")
         here = trial.ask("here", project, inherited(environ))
         if here.verdict == "error":
             why = f"the result of the check cannot be judged here ({here.how})"
             return CleanProof(why, cannot_run=here.how)
+        git = find_git(project, environ, stop).bounded(limit_s)
+        if find_repository(git, project) is None:
+            return CleanProof("this project is not in a git repository")
         return _in_copy(git, project, environ, protect, here, trial)
     except (StoreError, StorageError) as error:
         return CleanProof(error.message)
     except Skipped:
         return CleanProof("you skipped the trial")
-    except Interrupted:
-        return CleanProof("it took too long")
+    except (Interrupted, TookTooLong):
+        return CleanProof(f"the trial took longer than {limit_s:g} s")
 
 
 class Skipped(Exception):
     """The user does not want to wait any longer."""
 
 
+class TookTooLong(Exception):
+    """The check had no answer in time."""
+
+
 class Trial(NamedTuple):
     check: Check
     progress: Progress
     stop: StopFlag | None
+    deadline_s: float  # on the monotonic clock
 
     def ask(self, step: str, cwd: str, env: Mapping[str, str]) -> Answer:
         self.progress.begin(step)
-        answer = _run_check(self.check, cwd, env, self.stop)
+        left_s = max(self.deadline_s - monotonic(), 0.0)
+        answer = _run_check(self.check, cwd, env, self.stop, left_s)
         if self.stop is not None and self.stop.count:
             self.progress.end("skipped")
             raise Skipped
+        if answer is None:
+            self.progress.end("no answer in time")
+            raise TookTooLong
         self.progress.end(_verb_for(answer))
         return answer
 
@@ -165,7 +176,10 @@ def _verb_for(answer: Answer) -> str:
     return {"pass": "passes", "fail": "fails", "error": "cannot be judged"}[answer.verdict]
 
 
-def _run_check(check: Check, cwd: str, env: Mapping[str, str], stop: StopFlag | None) -> Answer:
+def _run_check(
+    check: Check, cwd: str, env: Mapping[str, str], stop: StopFlag | None, limit_s: float
+) -> Answer | None:
+    """The check's answer; None if it was cut off."""
     said = bytearray()
 
     def keep(chunk: bytes) -> None:
@@ -180,14 +194,14 @@ def _run_check(check: Check, cwd: str, env: Mapping[str, str], stop: StopFlag | 
             stdin=None,
             stdout=keep,
             stderr=keep,
-            deadline_s=LIMIT_S,
+            deadline_s=limit_s,
             stop=stop,
             stop_plan=((SIGTERM, 2.0),),
         )
     except process.CannotStart as problem:
         return Answer("error", problem.reason, b"")
     if ended.cut_by != "none":
-        return Answer("error", f"not finished after {LIMIT_S:g} s", bytes(said))
+        return None
     how = f"exit {ended.exit_code}" if ended.signal is None else f"signal {ended.signal}"
     if refused := re.search(rb"^FATAL_ERROR:[ \t]*(.+)", said, re.MULTILINE):
         return Answer("error", visible(refused[1].decode("utf-8", "replace")[:SHOWN]), bytes(said))

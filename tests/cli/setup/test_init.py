@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from textwrap import dedent
@@ -65,7 +66,12 @@ def test_the_first_loop(project: Project):
             """),
     )
     assert done.stderr.splitlines()[0].startswith("Found: python (test_x.py), unittest")
-    assert done.stderr.splitlines()[-1] == "next: ll-loop run fix-tests --dry-run"
+    assert done.stderr.splitlines()[1:3] == [
+        "Trying `python3 -m unittest` (Ctrl-C skips this)",
+        "  here: cannot be judged",
+    ]
+    last = "next: make the tests run, then ll-loop run fix-tests --dry-run"
+    assert done.stderr.splitlines()[-1] == last
     assert project.file(".loops/.gitignore") == ".running/\n.history/\n"
     assert project.ll("validate", "--strict").returncode == 0
 
@@ -96,6 +102,56 @@ def test_in_git_the_tests_are_protected_and_the_clean_copy_is_proved(project: Pr
     assert loop.evidence == Evidence(True, ("tests/",), clean=True)
     assert "Changes in tests/ will be reverted." in (loop.states["fix"].action or "")
     assert project.ll("validate", "--strict").returncode == 0
+
+
+def test_the_loop_it_writes_is_a_check_and_a_fix(project: Project):
+    lay_out(project.root, LEAP)
+    assert project.ll("init", "--template", "tests", "--no-try").returncode == 0
+    text = project.file(".loops/fix-tests.yaml")
+    keys = [line.partition(":")[0] for line in text.splitlines() if re.match(r"\w+:", line)]
+    assert keys == ["name", "description", "max_iterations", "max_cost_usd", "check", "fix"]
+
+
+def test_without_a_try_nothing_is_run_or_proved(project: Project):
+    lay_out(project.root, LEAP)
+    project.git("init", "-q")
+    done = project.ll("init", "--template", "tests", "--no-try")
+    assert [line for line in done.stderr.splitlines() if line.startswith(("Trying", "  "))] == []
+    loop = load(project.file(".loops/fix-tests.yaml"), "fix-tests.yaml", "fix-tests").loop
+    assert loop is not None
+    assert loop.evidence == Evidence(True, ("tests/",))
+
+
+def test_a_check_that_passes_already_is_said_to_be_green(project: Project):
+    lay_out(project.root, {**LEAP, "leap.py": "def is_leap(year):\n    return False\n"})
+    done = project.ll("init", "--template", "tests")
+    assert done.stderr.splitlines()[1:4] == [
+        "Trying `python3 -m unittest` (Ctrl-C skips this)",
+        "  here: passes",
+        "It passes now, so there is nothing to fix yet",
+    ]
+
+
+@pytest.mark.parametrize(("answer", "is_tried"), [("\n", True), ("n\n", False)])
+def test_at_a_terminal_it_asks_before_it_tries(project: Project, answer: str, is_tried: bool):
+    lay_out(project.root, LEAP)
+    argv = project.argv("init", "--template", "tests")
+    env = project.environ(COLUMNS="200")
+    child = pexpect.spawn(
+        argv[0], argv[1:], cwd=str(project.root), env=env, encoding="utf-8", timeout=30, echo=False
+    )
+    child.expect_exact("Try `python3 -m unittest` now, for at most 60 s? [Y/n] ")
+    child.send(answer)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert (child.exitstatus, "here: fails" in (child.before or "")) == (0, is_tried)
+
+
+def test_the_configuration_of_a_linter_is_protected(project: Project):
+    lay_out(project.root, {"pyproject.toml": "[tool.ruff]\n", "ruff.toml": ""})
+    project.git("init", "-q")
+    assert project.ll("init", "--template", "lint", "--no-try").returncode == 0
+    assert "  protect: [ruff.toml] " in project.file(".loops/fix-lint.yaml")
 
 
 def test_where_the_clean_copy_is_not_proved_it_is_left_out_and_said_why(project: Project):

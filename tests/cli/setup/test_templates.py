@@ -229,7 +229,7 @@ def test_two_commands_make_and_run_the_first_loop(project, stand_ins, kind, tool
     lay_out(project.root, PROJECTS[kind])
     for name, parts in ({"agent": ["echo fixed"]} | tools).items():
         stand_ins.tool(name, *parts)
-    assert project.ll("init", "--yes", env=stand_ins.environ).returncode == 0
+    assert project.ll("init", "--yes", "--no-try", env=stand_ins.environ).returncode == 0
     give_agent(project.root / ".loops" / f"{loop}.yaml", stand_ins)
     done = project.ll("run", loop, env=stand_ins.environ)
     assert (done.returncode, " ".join(states_of(project, loop))) == (0, way), done.stdout

@@ -16,11 +16,19 @@ from contextlib import suppress
 from little_loops.authoring.load import load
 from little_loops.cli.options import Args, count, flag, value
 from little_loops.cli.setup.detect import Check, Found, read_environment
-from little_loops.cli.setup.init_evidence import NOTHING, Written, evidence_for
+from little_loops.cli.setup.init_evidence import (
+    NOTHING,
+    Written,
+    configuration,
+    evidence_for,
+    protected,
+)
 from little_loops.cli.setup.python_sources import PATH, SOURCES, seeing_sources
+from little_loops.definitions.evidence_checks import repository_of
 from little_loops.definitions.loading import name_of, shown_path
 from little_loops.errors import OK, UsageError
 from little_loops.records import NamedTuple
+from little_loops.reporting.escape import visible
 from little_loops.runs.folders import make_folder
 from little_loops.runs.layout import RUNNING
 from little_loops.runs.project import LOOPS, SUFFIXES, files_named, find_project, loop_files
@@ -36,6 +44,7 @@ EXAMPLES = (
     ("ll-loop init", "look at the project and choose"),
     ("ll-loop init --yes", "write the loop that fits best"),
     ("ll-loop init --template lint", "write this one"),
+    ("ll-loop init --no-try", "do not run the check first"),
 )
 
 
@@ -82,6 +91,7 @@ class InitArgs(
         choices=tuple(TEMPLATES),
     )
     yes: bool = flag("do not ask; write the loop that fits best", "-y")
+    no_try: bool = flag("do not try the check; without it, for at most 60 s")
     quiet: int = count("print only the files written", "-q")
 
 
@@ -103,10 +113,13 @@ def main(argv: Sequence[str]) -> int:
             talk(
                 f"`{tests.installed}` is a copy of this project: with {PATH.strip()} the tests use yours"
             )
-        written = evidence_for(tests.check, root, quiet=bool(args.quiet))
-        if written.cannot_run:
-            left_out = "`clean: true` is left out"
-            warnings.append(f"the tests cannot run yet: {written.cannot_run} ({left_out})")
+    check = _check_of(name, found)
+    if check is not None:
+        written = _evidence(name, check, root, args)
+    if written.cannot_run:
+        left_out = " (`clean: true` is left out)" if found.has_git else ""
+        what = "tests" if name == "tests" else "check"
+        warnings.append(f"the {what} cannot run yet: {written.cannot_run}{left_out}")
     text = filled(name, found, written)
     _check_valid(text, template.loop)
     new = {shown_path(path): why for path, why in write(root, template.loop, text).items()}
@@ -117,6 +130,26 @@ def main(argv: Sequence[str]) -> int:
             talk(f"warning: {warning}")
         talk(f"next: {_next_step(name, found, written)}")
     return OK
+
+
+def _evidence(name: str, check: Check, root: str, args: InitArgs) -> Written:
+    """What is written about evidence: in git, protected files; a clean copy after it was tried."""
+    in_git = repository_of(root) is not None
+    protect = (protected(root) if name == "tests" else configuration(root)) if in_git else ()
+    if not check.is_installed or check.counts or not _may_try(check, args):
+        return Written(protect)
+    return evidence_for(check, root, protect, quiet=bool(args.quiet))
+
+
+def _may_try(check: Check, args: InitArgs) -> bool:
+    """Ask the person at the terminal; a script says so with `--no-try`."""
+    if args.no_try or args.yes or not _can_ask():
+        return not args.no_try
+    sys.stderr.write(
+        f"Try `{visible(check.command, newlines=False)}` now, for at most 60 s? [Y/n] "
+    )
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
 
 def _warnings(name: str, found: Found) -> Iterator[str]:
@@ -245,7 +278,8 @@ def _check_of(name: str, found: Found) -> Check | None:
 
 def _next_step(name: str, found: Found, written: Written) -> str:
     template = TEMPLATES[name]
-    before = "make the tests run" if written.cannot_run else template.first
+    what = "tests" if name == "tests" else "check"
+    before = f"make the {what} run" if written.cannot_run else template.first
     if name in found.checks._fields and _check_of(name, found) is None:
         before = f"put your command into {os.path.join(LOOPS, template.loop + SUFFIXES[0])}"
     run = f"ll-loop run {template.loop} --dry-run"

@@ -27,6 +27,26 @@ BESIDE_CODE = (
     *("*.spec.js", "*.spec.jsx", "*.spec.ts", "*.spec.tsx"),
 )
 """Tests that lie beside what they test, by their names."""
+CONFIGURATION = (
+    *(
+        "ruff.toml",
+        ".ruff.toml",
+        ".flake8",
+        ".pylintrc",
+        "mypy.ini",
+        ".mypy.ini",
+        "pyrightconfig.json",
+    ),
+    *("setup.cfg", "tox.ini", "tsconfig.json", "biome.json", "clippy.toml", ".golangci.yml"),
+    *(
+        "eslint.config.js",
+        "eslint.config.mjs",
+        "eslint.config.ts",
+        ".eslintrc.json",
+        ".eslintrc.js",
+    ),
+)
+"""Where linters and type checkers are told what to report."""
 NOT_OURS = (
     "node_modules",
     "vendor",
@@ -72,19 +92,16 @@ class Written(NamedTuple):
 NOTHING = Written()
 
 
-def evidence_for(check: Check | None, root: str, *, quiet: bool) -> Written:
-    """For a loop that fixes tests; nothing outside of git."""
-    if check is None or repository_of(root) is None:
-        return NOTHING
-    protect = protected(root)
-    if not check.is_installed:
-        return Written(protect)
+def evidence_for(check: Check, root: str, protect: Sequence[str], *, quiet: bool) -> Written:
+    """What to write about a check that was tried; evidence needs git."""
     proof = tried_in_copy(check, root, protect, quiet=quiet)
+    if repository_of(root) is None:
+        return Written(cannot_run=proof.cannot_run)
     if not quiet and proof.why_not is None:
         talk("Wrote `clean: true`: a pass counts only if a clean copy confirms it")
     elif not quiet and not proof.cannot_run:
         talk(f"Left out `clean: true`: {proof.why_not}")
-    return Written(protect, proof.why_not is None, proof.cannot_run)
+    return Written(tuple(protect), proof.why_not is None, proof.cannot_run)
 
 
 def tried_in_copy(
@@ -96,26 +113,34 @@ def tried_in_copy(
 
     if not quiet:
         command = visible(check.command, newlines=False)
-        talk(f"Trying `{command}` here and in a clean copy (Ctrl-C skips this)")
+        where = "" if repository_of(root) is None else " here and in a clean copy"
+        talk(f"Trying `{command}`{where} (Ctrl-C skips this)")
     tried = clean_proof.Check(check.script, check.fails, shell)
     progress = clean_proof.NoProgress() if quiet else Steps()
     stop = StopFlag()
     restore = listen(stop)
     try:
-        return clean_proof.prove_clean(root, tried, os.environ, protect, stop, progress)
+        proof = clean_proof.prove_clean(root, tried, os.environ, protect, stop, progress)
     finally:
         restore()
         stop.close()
+    if isinstance(progress, Steps) and progress.outcomes[:1] == ["passes"]:
+        talk("It passes now, so there is nothing to fix yet")
+    return proof
 
 
 class Steps:
     """Shows each try as it begins: the tests may take a while."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[str] = []
 
     def begin(self, step: str) -> None:
         sys.stderr.write(f"  {step}: ")
         sys.stderr.flush()
 
     def end(self, outcome: str) -> None:
+        self.outcomes.append(outcome)
         talk(outcome)
 
 
@@ -128,6 +153,12 @@ def protected(root: str) -> tuple[str, ...]:
     names = set(_file_names(root))
     beside = [p for p in BESIDE_CODE if any(fnmatch(name, p) for name in names)]
     return (*beside, *files) if beside else ()
+
+
+def configuration(root: str) -> tuple[str, ...]:
+    """The files that say what a linter or type checker reports; an agent could silence it there."""
+    found = [name for name in CONFIGURATION if os.path.isfile(os.path.join(root, name))]
+    return tuple(found)
 
 
 def _file_names(root: str) -> Iterator[str]:
