@@ -405,6 +405,17 @@ def test_paths_of_the_project_in_the_environment_are_those_of_the_copy(tree):
     }
 
 
+@pytest.mark.parametrize("before", ["", "/mine"])
+def test_an_editable_install_outside_the_project_imports_the_copy(tree, before):
+    site = tree.place / "home/.local/lib/python3.11/site-packages"
+    site.mkdir(parents=True)
+    (site / "a.pth").write_text(f"{tree.root}/src\n")
+    copy = Laid(tree).copy
+    environ = {"HOME": str(tree.place / "home"), "PATH": "", "PYTHONPATH": before}
+    paths = copy.environment(environ)["PYTHONPATH"].split(":")
+    assert paths == [*filter(None, [before]), f"{copy.path}/src"]
+
+
 def test_the_environment_of_the_copy_has_the_users_git_settings_but_no_repository(tree):
     copy = Laid(tree).copy
     identity = {"GIT_AUTHOR_NAME": "a", "GIT_SSH_COMMAND": "ssh -q"}

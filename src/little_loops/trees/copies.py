@@ -37,6 +37,7 @@ from little_loops.trees import files as store_files
 from little_loops.trees.content import CHUNK, READ, Bounds, Intake
 from little_loops.trees.copy_git import CopyRepository
 from little_loops.trees.copy_plan import Content, Layout, Place, Planner
+from little_loops.trees.editables import editable_paths
 from little_loops.trees.files import COPIES
 from little_loops.trees.git import REPOSITORY_VARIABLES, Git
 from little_loops.trees.installed import installed_in
@@ -58,6 +59,7 @@ from little_loops.trees.store import TreeStore
 from little_loops.trees.walk import ContentWalk, Entry, Seeds, dump_seeds, load_seeds
 
 CLEAN = "LL_CLEAN"
+PYTHONPATH = "PYTHONPATH"
 
 
 class CopyPlace(NamedTuple):
@@ -219,13 +221,17 @@ class CleanCopy:
         """Return the environment for a check: it names the copy instead of the project, and no
         repository.
 
-        In a git hook, git's variables name the repository, and even an index to commit from.
+        In a git hook, git's variables name the repository, and even an index to commit from. An
+        environment outside the project, with the project installed in it, imports the copy.
         """
         found = {
             name: self.translate(text)
             for name, text in environ.items()
             if name not in REPOSITORY_VARIABLES
         }
+        if editable := editable_paths(self.whole.real, environ):
+            before = [found[PYTHONPATH]] if found.get(PYTHONPATH) else []
+            found[PYTHONPATH] = os.pathsep.join([*before, *map(self.translate, editable)])
         return {**found, CLEAN: "1"}
 
 
