@@ -42,61 +42,36 @@ class Broken(NamedTuple):
     what: str
 
 
+# The texts are short, so that a change beside one of them does not move it.
 WAIT_IS_KEPT = (
-    Edit(
-        "fsm/evolve.py",
-        "        run = run._replace(wait=None, spawns=False)  # that wait is over\n",
-        "        pass\n",
-    ),
-    Edit(
-        "fsm/evolve.py",
-        "        spawns=False,  # whoever resumes replaces the session that was to be started\n",
-        "",
-    ),
-    Edit(
-        "fsm/evolve.py",
-        '        wait=None if run.status == "awaiting_continuation" else run.wait,\n',
-        "",
-    ),
+    Edit("fsm/evolve.py", "(wait=None, spawns=False)", "()"),
+    Edit("fsm/evolve.py", "spawns=False,  # whoever", "# whoever"),
+    Edit("fsm/evolve.py", 'None if run.status == "awaiting_continuation" else', ""),
 )
 COUNTERS_RESET_EACH_OTHER = """
-    waits = result.agent == "wait"
-    return run._replace(
-        continuation_prompt=run.continuation_prompt if handed_off else None,
-        continuations=run.continuations if handed_off else 0,
-        handoff_waits=run.handoff_waits if handed_off else 0,
-        host_waits=run.host_waits if waits else 0,
-        host_waited_ms=run.host_waited_ms if waits else 0,
-    )
-"""
+    if result.agent == "wait":
+        run = run._replace(continuations=0, handoff_waits=0)
+    if handed_off:
+        run = run._replace(host_waits=0, host_waited_ms=0)
+    is_over = result"""
 DEFECTS = (
     Defect("each resume after a quick handoff starts another session", 1, WAIT_IS_KEPT),
     Defect("sessions after a quick handoff are not counted", 2, WAIT_IS_KEPT),
     Defect(
         "a resume after a crash at a handoff only starts a session",
         1,
-        (
-            Edit(
-                "fsm/handoffs.py", "spawns = not run.late and rest is None", "spawns = rest is None"
-            ),
-        ),
+        (Edit("fsm/handoffs.py", "spawns = not run.late and ", "spawns = "),),
     ),
     Defect(
         "handoffs and usage limits reset each other's counters",
         2,
-        (
-            Edit(
-                "fsm/evolve.py",
-                "    return _counted_from_zero(run) if is_over else run\n",
-                COUNTERS_RESET_EACH_OTHER,
-            ),
-        ),
+        (Edit("fsm/evolve.py", "\n    is_over = result", COUNTERS_RESET_EACH_OTHER),),
     ),
     Defect(
         "a usage limit whose reset has just passed is not waited for",
         3,
         (
-            Edit("fsm/waits.py", "wait_ms = max(asked_ms, least_ms)", "wait_ms = max(asked_ms, 0)"),
+            Edit("fsm/waits.py", "max(asked_ms, least_ms)", "max(asked_ms, 0)"),
             Edit("fsm/waits.py", "(wait.least_ran_ms or 0) - at.ran_ms", "0"),
         ),
     ),
@@ -106,36 +81,30 @@ DEFECTS = (
         (
             Edit(
                 "fsm/waits.py",
-                "least_ms = _doubled(FIRST_MS, run.host_waits, LONGEST_HOST_WAIT_MS)",
-                "least_ms = FIRST_MS",
+                "_doubled(FIRST_MS, run.host_waits, LONGEST_HOST_WAIT_MS)",
+                "FIRST_MS",
             ),
         ),
     ),
     Defect(
         "nobody pays for a spawned session",
         4,
-        (
-            Edit(
-                "fsm/handoffs.py",
-                "    note_receipt(turn, session(turn.loop, turn.run))\n",
-                "",
-            ),
-        ),
+        (Edit("fsm/handoffs.py", "note_receipt(turn, session(turn.loop, turn.run))", "pass"),),
     ),
     Defect(
         "nobody pays for a turn that was cut",
         4,
-        (Edit("fsm/spending.py", "    if is_gap and (estimate", "    if False and (estimate"),),
+        (Edit("fsm/spending.py", "if is_gap and ", "if False and "),),
     ),
     Defect(
         "nobody pays for a turn that was lost with its runner",
         4,
-        (Edit("fsm/machine.py", "    note_debt(turn, resumed)\n", ""),),
+        (Edit("fsm/machine.py", "note_debt(turn, resumed)", "pass"),),
     ),
     Defect(
         "a clock that is set back makes a wait longer",
         5,
-        (Edit("fsm/evolve.py", "    if event.least_ms is not None:", "    if False:"),),
+        (Edit("fsm/evolve.py", "if event.least_ms is not None:", "if False:"),),
     ),
     Defect(
         "`resume --from` after a crash leaves an action without an end",
@@ -143,37 +112,25 @@ DEFECTS = (
         (
             Edit(
                 "fsm/machine.py",
-                '    if before.phase == "running":\n        note_lost(turn)\n',
-                '    if before.phase == "running" and target is None:\n        note_lost(turn)\n',
+                'if before.phase == "running":',
+                'if before.phase == "running" and target is None:',
             ),
         ),
     ),
     Defect(
         "a resume beyond the budget ends by a bug where a state has no action",
         7,
-        (
-            Edit(
-                "fsm/limits.py",
-                "    if loop.states[state].action is None:\n        return None\n",
-                "",
-            ),
-        ),
+        (Edit("fsm/limits.py", "if loop.states[state].action is None:", "if False:"),),
     ),
     Defect(
         "a resume that is cut at its first event forgets that the time was up",
         8,
-        (
-            Edit(
-                "fsm/evolve.py",
-                "        resume_to=event.to,\n",
-                "        resume_to=event.to,\n        timed_out_in=None,\n",
-            ),
-        ),
+        (Edit("fsm/evolve.py", "resume_to=event.to,", "resume_to=event.to, timed_out_in=None,"),),
     ),
     Defect(
         "a resume that is cut at its first event forgets its `--from`",
         8,
-        (Edit("fsm/evolve.py", "        resume_to=event.to,\n", ""),),
+        (Edit("fsm/evolve.py", "resume_to=event.to,", ""),),
     ),
 )
 
