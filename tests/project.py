@@ -27,6 +27,11 @@ def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE_S) 
     return found
 
 
+def noon_zone() -> str:
+    """Return a time zone in which it is about noon, so that nothing happens to run over midnight."""
+    return f"NOON{time.gmtime().tm_hour - 12}"
+
+
 class Project:
     """A directory with loops; `ll` runs `ll-loop` there and gives what it said."""
 

@@ -78,7 +78,10 @@ CONFIG = "# .loops/.config.yaml\nhost: {name: claude, model: sonnet}\nmax_cost_u
 SLOTS = """\
 Your own config file can also limit how many agents run at once on this machine, in all projects together: `agents: {slots: 3}`. An agent that has to
 wait names those that it waits for. Agents start in order of arrival, and waiting does not count for `timeout`. A loop that an agent starts works within that
-agent's slot, one turn at a time."""
+agent's slot, one turn at a time.
+
+Both files can set a [budget](../howto/run-overnight.md#set-a-budget): `budget: {day: 20, week: 80, launches_hour: 30, turn: 1, when_reached: pause}`. All budgets that
+apply must hold."""
 
 
 def environment_page() -> Iterator[str]:

@@ -270,6 +270,7 @@ CLAUDE: dict[Kind, tuple[str, str]] = {
     "rate_limited": ("429", "error"),  # longer than `max_wait`
     "overloaded": ("529", "error"),
     "limit_reached": ("max_turns", "fail"),
+    "cost_limit_reached": ("max_budget", "fail"),
     "refused": ("refusal", "fail"),
     "bad_output": ("schema_never_met", "fail"),
     "permission_denied": ("permission_denied", "fail"),
@@ -312,11 +313,15 @@ JUDGED: tuple[Kind, ...] = ("success", "no_verdict", "cancelled", "timed_out")
 NEVER: dict[str, set[Kind]] = {
     "claude": set(),
     # To Codex a slash command is text, and it has no limits of its own.
-    "codex": {"unknown_command", "command_failed", "limit_reached", "bad_output"},
+    "codex": {
+        *("unknown_command", "command_failed", "limit_reached", "cost_limit_reached"),
+        "bad_output",
+    },
     # A program that has no protocol has only an exit code.
     "command": {
         *("unknown_command", "auth", "billing", "rate_limited", "overloaded", "refused"),
-        *("context_exhausted", "limit_reached", "bad_output", "permission_denied"),
+        *("context_exhausted", "limit_reached", "cost_limit_reached", "bad_output"),
+        "permission_denied",
     },
 }
 

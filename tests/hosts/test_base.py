@@ -41,6 +41,7 @@ VERDICTS: list[tuple[Kind, str, str]] = [
     ("overloaded", "wait", "wait"),
     ("context_exhausted", "handoff", "handoff"),
     ("limit_reached", "fail", "error"),
+    ("cost_limit_reached", "fail", "fail"),
     ("refused", "fail", "error"),
     ("bad_output", "fail", "error"),
     ("permission_denied", "fail", "error"),

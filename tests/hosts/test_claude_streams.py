@@ -139,7 +139,7 @@ CLAUDE = {
     "int_in_a_tool": ended(1, "truncated", "the turn was interrupted", turns=3),
     "int_while_waiting": Outcome("truncated", "`claude` exited with 0 in mid-turn"),
     "kill": Outcome("truncated", "`claude` was killed by signal 9 in mid-turn"),
-    "max_budget": ended(1, "limit_reached", "reached maximum budget ($0.0005)"),
+    "max_budget": ended(1, "cost_limit_reached", "reached maximum budget ($0.0005)"),
     "max_tokens": ended(2, text="and the rest.", turns=1),
     "max_turns": ended(2, "limit_reached", "reached maximum number of turns (2)", turns=3),
     "mcp_server_fails": ended(

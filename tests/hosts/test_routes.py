@@ -65,6 +65,7 @@ ROWS: dict[Kind, Row] = {
     "overloaded": Row("529", "wrong", "wrong"),
     "context_exhausted": Row("context_full", "handoff", "handoff"),
     "limit_reached": Row("max_turns", "failed", "wrong"),
+    "cost_limit_reached": Row("max_budget", "failed", "passed"),
     "refused": Row("refusal", "failed", "wrong"),
     "bad_output": Row("schema_never_met", "failed", "wrong"),
     "permission_denied": Row("permission_denied", "failed", "wrong"),

@@ -71,6 +71,7 @@ class ResumeArgs(
         convert=positive,
         metavar="N",
     )
+    over_budget: bool = flag("disregard the budget, for this resume only")
     context: Sequence[str] = value("set a context value", metavar="K=V", many=True, default=())
     queue: bool = flag("wait for conflicting runs to finish")
     background: bool = flag("run in the background")
@@ -152,6 +153,7 @@ def request_of(
             has_file="until" not in before.start,
         ),
         from_state=args.from_state,
+        over_budget=args.over_budget,
     )
 
 

@@ -1,21 +1,29 @@
-"""Let the agents of one run start: each turn needs a slot.
+"""Let the agents of one run start: each turn needs a slot, and then what it may cost.
 
 A turn that was admitted keeps what it has until its action has ended, or until the run does
 something else. While it waits, the run's clock stands still: waiting for others is queueing.
 
-Not here: the rules (`fsm.admission`), slots themselves (`spending.slots`).
+Not here: the rules (`fsm.admission`, `fsm.budgets`), slots (`spending.slots`) and reservations
+(`spending.reservations`) themselves.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 
 from little_loops.engine.action_process import Workplace
 from little_loops.engine.local_world import LocalWorld
+from little_loops.errors import StorageError
+from little_loops.fsm.budgets import Deny, Wait
 from little_loops.fsm.commands import Admit
-from little_loops.fsm.happenings import Admitted, Happening, Queued, StopAsked
-from little_loops.fsm.state import LoopState
+from little_loops.fsm.happenings import Admitted, Denied, Happening, Queued, StopAsked
+from little_loops.fsm.ledger import AgentTurn, Reservation, turn_id
+from little_loops.fsm.state import AgentWaitKind, LoopState
+from little_loops.records import NamedTuple
+from little_loops.runs.claims import nesting
+from little_loops.spending.reservations import Reserved, reserve
 from little_loops.spending.rules import Rules
 from little_loops.spending.slots import VARIABLE, Busy, Queue, Slot, Turn
 
@@ -23,44 +31,68 @@ POLL_S = 0.1
 MOST_NAMED = 3
 
 
+class Blocked(NamedTuple):
+    """What a turn waits for: turns of others that have not ended."""
+
+    wait_for: AgentWaitKind
+    reason: str
+
+
 class Gate:
     """What the agents of one run have to ask before they start."""
 
-    def __init__(self, rules: Rules, root: str) -> None:
+    def __init__(self, rules: Rules, root: str, *, over_budget: bool = False) -> None:
         self._rules = rules
         self._project = os.path.realpath(root)
+        self._over_budget = over_budget
         self._queue: Queue | None = None
         self._slot: Slot | None = None
+        self._reserved: Reserved | None = None
         self._admitted: tuple[int, int] | None = None
 
     def admit(self, world: LocalWorld, run: LoopState, command: Admit) -> Happening:
         """Start a turn, or return what it has to wait for; with `waits`, wait for that."""
         turn = (command.step, command.attempt)
+        found: Blocked | Deny | StopAsked | None = None
         if self._admitted != turn:
-            blocked = self._try(world, run)
-            if blocked is not None and not command.waits:
-                return Queued(world.clock.now(), "slot", busy_text(blocked))
-            if blocked is not None and not self._wait(world, run, blocked):
+            found = self._try(world, run, command)
+        if isinstance(found, Blocked) and command.waits:
+            found = self._wait(world, run, command, found)
+        at = world.clock.now()
+        match found:
+            case Blocked():
+                return Queued(at, *found)
+            case Deny():
                 self.release()
-                return world.stop_asked() or StopAsked(world.clock.now(), 0)
-            self._admitted = turn
-        return Admitted(world.clock.now())
+                return Denied(at, *found)
+            case StopAsked():
+                self.release()
+                return found
+            case None:
+                self._admitted = turn
+                return Admitted(at, None if self._reserved is None else self._reserved.usd)
 
-    def _wait(self, world: LocalWorld, run: LoopState, blocked: Busy | None) -> bool:
-        """Wait for others to end their turns. Return False if a stop was requested meanwhile."""
+    def _wait(
+        self, world: LocalWorld, run: LoopState, command: Admit, blocked: Blocked
+    ) -> Blocked | Deny | StopAsked | None:
+        """Wait for others to end their turns, or until it is something else to wait for."""
         stop = world.services.stop
+        found: Blocked | Deny | None = blocked
         with world.clock.queueing():
-            while blocked is not None:
-                world.onlookers.doing(f"Waiting: {busy_text(blocked)}")
+            while isinstance(found, Blocked) and found.wait_for == blocked.wait_for:
+                world.onlookers.doing(f"Waiting: {found.reason}")
                 world.onlookers.tick()
                 if stop is None:
                     time.sleep(POLL_S)
                 elif stop.wait(POLL_S):
-                    return False
-                blocked = self._try(world, run)
-        return True
+                    return StopAsked(world.clock.now(), stop.signal or 0)
+                found = self._try(world, run, command)
+        return found
 
-    def _try(self, world: LocalWorld, run: LoopState) -> Busy | None:
+    def _try(self, world: LocalWorld, run: LoopState, command: Admit) -> Blocked | Deny | None:
+        return self._take_slot(world, run) or self._reserve(world, run, command)
+
+    def _take_slot(self, world: LocalWorld, run: LoopState) -> Blocked | None:
         if self._rules.slots is None or self._slot is not None:
             return None
         if self._queue is None:
@@ -68,9 +100,31 @@ class Gate:
             self._queue = Queue(self._rules.slots, turn, world.services.environ)
         found = self._queue.take()
         if isinstance(found, Busy):
-            return found
+            return Blocked("slot", busy_text(found))
         self._slot = found
         return None
+
+    def _reserve(self, world: LocalWorld, run: LoopState, command: Admit) -> Blocked | Deny | None:
+        if self._rules.user is None and self._rules.project is None:
+            return None
+        environ = world.services.environ
+        turn = turn_id(run.run, command.step, command.attempt)
+        found = reserve(
+            self._rules,
+            Reservation(turn, 0, self._project, run.loop, run.run),
+            command.most_usd,
+            environ,
+            nesting(environ).runs,
+            over_budget=self._over_budget,
+        )
+        match found:
+            case Wait():
+                return Blocked("budget", found.reason)
+            case Deny():
+                return found
+            case _:
+                self._reserved = found
+                return None
 
     def lend(self, at: Workplace) -> Workplace:
         """Return the workplace of the admitted turn: its agent inherits the slot."""
@@ -79,15 +133,38 @@ class Gate:
         environ = {**at.environ, VARIABLE: self._slot.variable}
         return at._replace(environ=environ, kept_open=(self._slot.descriptor,))
 
+    def settle(self, turn: AgentTurn) -> AgentTurn | None:
+        """Replace the reservation by what the turn cost: all of it, if that was not reported.
+
+        Return the turn if there is no reservation. Raises `StorageError`; the reservation stays.
+        """
+        if self._reserved is None:
+            return turn
+        reserved, self._reserved = self._reserved, None
+        reserved.release(charged(turn, reserved.line))
+        return None
+
     def release(self) -> None:
         """Give everything back; a second call does nothing."""
         self._admitted = None
+        if self._reserved is not None:
+            reserved, self._reserved = self._reserved, None
+            reserved.cancel()
         if self._slot is not None:
             slot, self._slot = self._slot, None
             slot.release()
         if self._queue is not None:
             queue, self._queue = self._queue, None
-            queue.leave()
+            with suppress(StorageError):
+                queue.leave()
+
+
+def charged(turn: AgentTurn, reservation: Reservation) -> AgentTurn:
+    """Return the turn at the time of its reservation; what it did not report is estimated."""
+    turn = turn._replace(at_ms=reservation.at_ms)
+    if (turn.cost_usd is not None and not turn.estimated) or not reservation.usd:
+        return turn
+    return turn._replace(cost_usd=reservation.usd, estimated=True)
 
 
 def busy_text(busy: Busy) -> str:

@@ -76,6 +76,7 @@ class RunRequest(NamedTuple):
     started_in: tuple[str, ...] = ()  # the runs that enclose the action that started it
     file: str | None = None  # the loop's own file, relative to the project
     until: Mapping[str, Any] | None = None  # the command of a run without a file
+    over_budget: bool = False  # this resume disregards the budget
 
 
 def nested_request(request: RunRequest, environ: Mapping[str, str]) -> RunRequest:
@@ -344,7 +345,12 @@ def _resume(
             lost,
             metered=rules is not None,
             answer=answer,
+            over_budget=request.over_budget,
         )
+        if request.over_budget:
+            from little_loops.engine.metering import record_over_budget
+
+            record_over_budget(run, request.root, services.environ)
         return _carry_out(
             machine,
             run,
@@ -533,7 +539,7 @@ def _carry_out(
         if rules is not None:
             from little_loops.engine.gate import Gate  # few users have set limits on agents
 
-            gate = Gate(rules, request.root)
+            gate = Gate(rules, request.root, over_budget=request.over_budget)
             stack.callback(gate.release)
         world = LocalWorld(loop, writer, workplace, clock, masker, onlookers, services, trees, gate)
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from little_loops.engine.action_process import Workplace
 from little_loops.engine.drive import ActionOutcome
@@ -18,7 +19,7 @@ from little_loops.engine.resolve import Filled
 from little_loops.errors import StorageError
 from little_loops.fsm.commands import Ending, RunAgent
 from little_loops.fsm.endings import evidence_of
-from little_loops.fsm.ledger import AgentTurn, Line, VerifiedPass, turn_id
+from little_loops.fsm.ledger import AgentTurn, Line, OverBudget, VerifiedPass, account, turn_id
 from little_loops.fsm.schema import FSMLoop, HostOptions
 from little_loops.fsm.spending import session, used
 from little_loops.fsm.state import LoopState, Receipt, Result
@@ -26,6 +27,11 @@ from little_loops.fsm.timestamps import wall_ms_of
 from little_loops.spending import ledger
 from little_loops.system.clock import wall_ms
 
+if TYPE_CHECKING:
+    from little_loops.engine.gate import Gate
+
+LONGEST_START_MS = 3_600_000
+"""A turn is reserved before the snapshot that precedes it."""
 Act = Callable[[Workplace, LoopState, RunAgent, Filled], ActionOutcome]
 
 
@@ -33,28 +39,26 @@ def recorded(
     world: LocalWorld, act: Act, at: Workplace, run: LoopState, command: RunAgent, filled: Filled
 ) -> ActionOutcome:
     """Run a turn and record what it cost; a ledger that cannot be written is a warning."""
-    began_ms = wall_ms()
-    acted = _admitted(world, act, at, run, command, filled)
+    try:
+        return _recorded(world, act, at, run, command, filled)
+    finally:
+        if world.gate is not None:
+            world.gate.release()
+
+
+def _recorded(
+    world: LocalWorld, act: Act, at: Workplace, run: LoopState, command: RunAgent, filled: Filled
+) -> ActionOutcome:
+    began_ms, gate = wall_ms(), world.gate
+    acted = act(at if gate is None else gate.lend(at), run, command, filled)
     if acted.result.agent is None:  # it did not start
         return acted
     job = command.job
     line = _turn(world.loop, run, at.project, command.host, acted.result, began_ms)._replace(
         id=turn_id(run.run, job.step, job.attempt), model=acted.model or command.host.model
     )
-    warning = _append(world.services.environ, line)
+    warning = _append(world.services.environ, line, gate)
     return acted if warning is None else acted._replace(warnings=(*acted.warnings, warning))
-
-
-def _admitted(
-    world: LocalWorld, act: Act, at: Workplace, run: LoopState, command: RunAgent, filled: Filled
-) -> ActionOutcome:
-    """Run a turn with what it was admitted with, and give that back."""
-    if world.gate is None:
-        return act(at, run, command, filled)
-    try:
-        return act(world.gate.lend(at), run, command, filled)
-    finally:
-        world.gate.release()
 
 
 def record_lost_turn(
@@ -62,7 +66,14 @@ def record_lost_turn(
 ) -> None:
     """Record a turn whose runner was killed; the last event of that run was its start."""
     options = loop.host.under(loop.states[run.current_state].host)
-    _append(environ, _turn(loop, run, root, options, lost, wall_ms_of(run.updated_at)))
+    line = _turn(loop, run, root, options, lost, wall_ms_of(run.updated_at))
+    if run.metered:
+        from little_loops.engine.gate import charged  # few users have set limits on agents
+
+        spent = account(ledger.read(environ, line.at_ms - LONGEST_START_MS))
+        for each in spent.reservations:
+            line = charged(line, each) if each.id == line.id else line
+    _append(environ, line)
 
 
 def record_session(
@@ -80,6 +91,12 @@ def record_pass(
     """Record a completed run whose evidence is verified."""
     if evidence_of(loop, run, ending) == "verified":
         _append(environ, VerifiedPass(wall_ms(), os.path.realpath(root), run.loop, run.run))
+
+
+def record_over_budget(run: LoopState, root: str, environ: Mapping[str, str]) -> None:
+    """Record that a person resumed the run without regard to its budget. Raises `StorageError`."""
+    line = OverBudget(wall_ms(), os.path.realpath(root), run.loop, run.run)
+    ledger.append(environ, line)
 
 
 def _turn(
@@ -113,10 +130,12 @@ def _line(
     )
 
 
-def _append(environ: Mapping[str, str], line: Line) -> str | None:
-    """Append a line. Return a warning if that failed."""
+def _append(environ: Mapping[str, str], line: Line, gate: Gate | None = None) -> str | None:
+    """Append a line, in the place of its reservation if there is one. Return a warning if that
+    failed."""
     try:
-        ledger.append(environ, line)
+        if gate is None or not isinstance(line, AgentTurn) or gate.settle(line) is not None:
+            ledger.append(environ, line)
     except StorageError as error:
         return f"the cost of this turn was not recorded: {error.message}"
     return None

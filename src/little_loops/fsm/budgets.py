@@ -5,13 +5,18 @@ Not here: the ledger (`spending.ledger`), asking before a turn (`admission`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
+from little_loops.fsm.ledger import Account, Reservation
+from little_loops.fsm.state import AgentWaitKind
 from little_loops.records import NamedTuple
 
 MOST_USD: Final = 1e6
 MOST: Final = 100_000
+HOUR_MS: Final = 3_600_000
+ROUNDING_USD: Final = 1e-9
+"""Sums of amounts like 0.1 are not exact."""
 
 
 class Budget(NamedTuple):
@@ -73,3 +78,147 @@ def _count(name: str, value: Any, example: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
         raise Refused(f"`{name}` must be a whole number, at least 1", example)
     return value
+
+
+# ── what is allowed ────────────────────────────────────────────────────────────────────────────
+
+
+class Calendar(NamedTuple):
+    """The current day and week where the user is, in milliseconds; weeks begin on Monday."""
+
+    now_ms: int
+    day_ms: int
+    next_day_ms: int
+    week_ms: int
+    next_week_ms: int
+
+    @property
+    def oldest_ms(self) -> int:
+        """Return when the oldest turn started that may still count."""
+        return min(self.week_ms, self.now_ms - HOUR_MS)
+
+
+class Limited(NamedTuple):
+    """A budget, and what counts for it; `whose` is the user's or the project's."""
+
+    budget: Budget
+    spent: Account
+    whose: str = ""
+
+
+class Allowed(NamedTuple):
+    """A turn may start, and cost this much; None: no limit."""
+
+    usd: float | None
+
+
+class Wait(NamedTuple):
+    """A turn may start if turns that have not ended cost less than was reserved for them."""
+
+    reason: str
+
+
+class Deny(NamedTuple):
+    """A turn may not start, or not before the given time."""
+
+    wait_for: AgentWaitKind
+    reason: str
+    until_wall_ms: int | None = None
+
+
+def turn_usd(budget: Budget) -> float | None:
+    """Return what a turn may cost: as set, else a tenth of the smaller limit."""
+    if budget.turn is not None:
+        return budget.turn
+    limits = [limit for limit in (budget.day, budget.week) if limit is not None]
+    return min(limits) / 10 if limits else None
+
+
+def decide(
+    limits: Sequence[Limited],
+    most_usd: float | None,
+    calendar: Calendar,
+    live: Collection[str],
+    enclosing: Collection[str] = (),
+    *,
+    over_budget: bool = False,
+) -> Allowed | Wait | Deny:
+    """Decide whether a turn may start.
+
+    `most_usd` is what the run and its host allow, `live` are the reservations of turns that have
+    not ended, `enclosing` the runs around this one. A turn inside another agent's turn does not
+    wait: that one cannot end before it.
+    """
+    amounts = [most_usd, *(turn_usd(each.budget) for each in limits)]
+    usd = min((amount for amount in amounts if amount is not None), default=None)
+    for each in limits:
+        if (denied := _launches(each, calendar)) is not None:
+            return denied
+    if over_budget:
+        return Allowed(usd)
+    waits: Wait | None = None
+    for period in (period for each in limits for period in _periods(each, calendar)):
+        answer = _fits(period, usd or 0.0, live, enclosing)
+        if isinstance(answer, Deny):
+            return answer
+        waits = waits or answer
+    return waits or Allowed(usd)
+
+
+def _launches(limited: Limited, calendar: Calendar) -> Deny | None:
+    most, since_ms = limited.budget.launches_hour, calendar.now_ms - HOUR_MS
+    if most is None:
+        return None
+    starts = [turn.at_ms for turn in limited.spent.turns]
+    starts += [each.at_ms for each in limited.spent.reservations]
+    starts = sorted(at_ms for at_ms in starts if at_ms > since_ms)
+    if len(starts) < most:
+        return None
+    reason = f"{len(starts)} agents have started in the last hour{limited.whose}, and {most} may"
+    return Deny("launches", reason, starts[-most] + HOUR_MS)
+
+
+class _Period(NamedTuple):
+    """One limit of a budget: an amount for a day or a week."""
+
+    limit_usd: float
+    since_ms: int
+    until_ms: int
+    noun: str
+    limited: Limited
+
+
+def _periods(limited: Limited, calendar: Calendar) -> Iterator[_Period]:
+    day, week = limited.budget.day, limited.budget.week
+    if day is not None:
+        yield _Period(day, calendar.day_ms, calendar.next_day_ms, "day", limited)
+    if week is not None:
+        yield _Period(week, calendar.week_ms, calendar.next_week_ms, "week", limited)
+
+
+def _fits(
+    period: _Period, usd: float, live: Collection[str], enclosing: Collection[str]
+) -> Wait | Deny | None:
+    since_ms, spent = period.since_ms, period.limited.spent
+    reserved = [each for each in spent.reservations if each.at_ms >= since_ms]
+    cost_usd = sum(turn.cost_usd or 0.0 for turn in spent.turns if turn.at_ms >= since_ms)
+    committed_usd = cost_usd + sum(each.usd for each in reserved)
+    if committed_usd + usd <= period.limit_usd + ROUNDING_USD:
+        return None
+    shown = f"${committed_usd:.2f} of ${period.limit_usd:g} a {period.noun}{period.limited.whose}"
+    reason = f"{shown} is spent or reserved, and the next turn may cost ${usd:.2f}"
+    open_usd = _returnable_usd(reserved, live, enclosing)
+    if open_usd and committed_usd - open_usd + usd <= period.limit_usd + ROUNDING_USD:
+        return Wait(f"{reason}; ${open_usd:.2f} is reserved for turns that have not ended")
+    pauses = period.limited.budget.when_reached == "pause"
+    return Deny("budget", reason, None if pauses else period.until_ms)
+
+
+def _returnable_usd(
+    reserved: Sequence[Reservation], live: Collection[str], enclosing: Collection[str]
+) -> float:
+    """Return how much of the reservations may come back while a turn waits for it."""
+    under_way = [each for each in reserved if each.id in live]
+    if any(each.run in enclosing for each in under_way):
+        return 0.0
+    return sum(each.usd for each in under_way)

@@ -41,6 +41,8 @@ Phase = Literal["moving", "entered", "running", "interrupted", "judging", "judge
 WaitKind = Literal["backoff", "retry", "maintain", "host", "handoff", "slot", "budget"]
 AgentWaitKind = Literal["slot", "budget", "launches"]
 CutBy = Literal["none", "action", "silence", "loop", "stop"]
+COST_LIMIT_REACHED = "cost_limit_reached"
+"""The kind of a turn that its program ended at the cost limit it was given."""
 AgentResult = Literal["success", "fail", "error", "handoff", "wait", "auth", "billing"]
 
 

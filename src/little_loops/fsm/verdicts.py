@@ -26,7 +26,7 @@ from little_loops.fsm.schema import (
     effective_condition,
     transitions,
 )
-from little_loops.fsm.state import Judgement, LoopState, Result
+from little_loops.fsm.state import COST_LIMIT_REACHED, Judgement, LoopState, Result
 from little_loops.fsm.values import seconds_text
 
 
@@ -89,6 +89,7 @@ def _judge_agent(state: StateConfig, run: LoopState, result: Result) -> Judgemen
         return Judgement(ERROR, reason)
     if result.agent == "fail":
         alone = condition is None and not state.capture_exit and continues_after_failure(state)
+        alone = alone and result.kind != COST_LIMIT_REACHED  # the next state sees what is left
         return Judgement(ERROR if alone else FAIL, reason)
     if condition is not None:
         return _judge_or_request(condition, run, run.current_state)

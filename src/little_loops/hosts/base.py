@@ -24,7 +24,7 @@ from little_loops.fsm.agent_outcomes import TRANSITIONS as TRANSITIONS
 from little_loops.fsm.agent_outcomes import Kind as Kind
 from little_loops.fsm.schema import HOST_NAMES as HOST_NAMES
 from little_loops.fsm.schema import HostOptions
-from little_loops.fsm.state import AgentResult, CutBy
+from little_loops.fsm.state import COST_LIMIT_REACHED, AgentResult, CutBy
 from little_loops.fsm.variables import SESSION_VARIABLES as SESSION_VARIABLES
 from little_loops.hosts.verdicts import NO_VERDICT
 from little_loops.records import NamedTuple
@@ -232,7 +232,8 @@ def verdict_of(outcome: Outcome, asked: bool) -> HostVerdict:
     """Return the verdict of an ending.
 
     `asked` says that pass and fail lead to different states, so that a verdict was asked for.
-    Otherwise there is only one transition, and every ending except success is an error.
+    Otherwise there is only one transition, and every ending except success is an error;
+    after a turn that reached its cost limit, the next state sees what is left to do.
     """
     agent_result = agent_result_of(outcome)
     if agent_result is None:
@@ -241,7 +242,7 @@ def verdict_of(outcome: Outcome, asked: bool) -> HostVerdict:
         if asked and outcome.verdict is None:
             return HostVerdict("error", NO_VERDICT)
         verdict = outcome.verdict if asked and outcome.verdict else "pass"
-    elif agent_result == "fail" and not asked:
+    elif agent_result == "fail" and not asked and outcome.kind != COST_LIMIT_REACHED:
         verdict = "error"
     else:
         verdict = agent_result

@@ -27,6 +27,10 @@ from little_loops.records import NamedTuple
 
 AUTH_ERRORS = ("authentication_failed", "oauth_org_not_allowed")
 CONTEXT_REASONS = ("prompt_too_long", "blocking_limit", "rapid_refill_breaker")
+LIMITS: Mapping[str, Kind] = {
+    "error_max_turns": "limit_reached",
+    "error_max_budget_usd": "cost_limit_reached",
+}
 SHOWN_NAMES = 12
 REMEDIES: Mapping[Kind, str] = {
     "auth": "set `ANTHROPIC_API_KEY`, or start `claude` and type `/login`",
@@ -194,9 +198,9 @@ def context_exhausted(seen: StreamSummary) -> Finding | None:
 def limit_reached(seen: StreamSummary) -> Finding | None:
     """Match an error because the limit on turns or cost was reached."""
     kind = text_in(seen.result or NO_EVENT, "subtype")
-    if kind in ("error_max_turns", "error_max_budget_usd"):
-        return Finding("limit_reached", one_line(message_of(seen)).lower() or "a limit was reached")
-    return None
+    if kind not in LIMITS:
+        return None
+    return Finding(LIMITS[kind], one_line(message_of(seen)).lower() or "a limit was reached")
 
 
 def refused(seen: StreamSummary) -> Finding | None:
