@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, cast
 from little_loops.engine.drive import new_run
 from little_loops.fsm.codec import from_record, to_record
 from little_loops.fsm.commands import (
+    Admit,
     Ending,
     EndLeftovers,
     Finish,
@@ -24,6 +25,7 @@ from little_loops.fsm.commands import (
     RestoreProtected,
     RunAgent,
     TakeSnapshot,
+    TreeCommand,
     Wait,
 )
 from little_loops.fsm.endings import not_resumable
@@ -34,6 +36,7 @@ from little_loops.fsm.happenings import (
     Judged,
     LeftoversEnded,
     PathsRestored,
+    Queued,
     Resumed,
     Started,
     StopAsked,
@@ -49,6 +52,7 @@ from little_loops.system.waiting import wait_until
 from tests.fsm.fake_trees import FakeTrees
 from tests.simulation.budget_loops import Nature, Turn, budget_loop, redefined
 from tests.simulation.ledger import FINAL, LAWS, ContractBroken, Ledger
+from tests.simulation.purse import Purse
 
 START_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
 DAY_MS = 86_400_000
@@ -80,8 +84,10 @@ ACCIDENTS = (
     *("stop before a command", "stop in an action", "stop in a wait", "store fails"),
 )
 NOTHING = Accident("nothing", 0)
-ACCIDENTAL = ("signal", "storage")
-"""Endings for which an accident is the reason."""
+ACCIDENTAL = ("signal", "storage", "budget")
+"""Endings for which an accident is the reason, or what others spend."""
+METERED_EACH = 4
+"""Every fourth history shares a budget with others."""
 
 
 class Session(NamedTuple):
@@ -95,9 +101,16 @@ class World:
     """Everything around one run."""
 
     def __init__(
-        self, loop: FSMLoop, nature: Nature, dice: random.Random, laws: Collection[int] = LAWS
+        self,
+        loop: FSMLoop,
+        nature: Nature,
+        dice: random.Random,
+        laws: Collection[int] = LAWS,
+        purse: Purse | None = None,
     ) -> None:
         self.loop = loop
+        self.purse = purse
+        self.is_over_budget = False
         self.nature = nature
         self.dice = dice
         self.ledger = Ledger(loop, laws)
@@ -126,6 +139,8 @@ class World:
         try:
             return self._drive(**resumed)
         except Gone:
+            if self.purse is not None:
+                self.purse.die()
             self.run = rebuilt(self.log, self.loop)
             self.ran_ms = self.run.ran_ms if self.run is not None else 0
             return None
@@ -145,12 +160,20 @@ class World:
 
     def _drive(self, **resumed: Any) -> Ending:
         at = self.now()
-        happening: Happening = Resumed(at, **resumed) if self.run is not None else Started(at)
+        metered = self.purse is not None
+        self.is_over_budget = metered and bool(resumed.get("over_budget"))
+        happening: Happening = Started(at)
+        if self.run is not None:
+            happening = Resumed(at, metered=metered, **resumed)
         run = (
             self.run
             if self.run is not None
             else new_run(
-                self.loop, "run-1", at, evidence="on" if self.loop.evidence.enabled else None
+                self.loop,
+                "run-1",
+                at,
+                evidence="on" if self.loop.evidence.enabled else None,
+                metered=metered,
             )
         )
         while True:
@@ -199,7 +222,11 @@ class World:
         if not isinstance(command, EndLeftovers) and getattr(command, "ending", None) is None:
             if is_enough or self._due("stop before a command"):
                 return StopAsked(self.now(), 15)
+        if self.purse is not None and not isinstance(command, Admit | RunAgent | TreeCommand):
+            self.purse.release()
         match command:
+            case Admit():
+                return self._admit(run, command)
             case TakeSnapshot() | RestoreProtected() | PutBack():
                 return self._look(command)
             case Judge():
@@ -210,6 +237,19 @@ class World:
                 return LeftoversEnded(self.now(), command.ending)
             case _:
                 return self._act(run, command)
+
+    def _admit(self, run: LoopState, command: Admit) -> Happening:
+        assert self.purse is not None, "only a metered run asks"
+        while True:
+            over = self.is_over_budget
+            answer = self.purse.admit(run, command, self.now(), over_budget=over)
+            if not isinstance(answer, Queued) or not command.waits:
+                return answer
+            self._crash("crash in a wait")
+            if self._due("stop in a wait"):
+                return StopAsked(self.now(), 15)
+            self.wall_ms += 100  # the clock of the run stands still
+            self.purse.let_one_end(self.now())
 
     def _look(self, command: TakeSnapshot | RestoreProtected | PutBack) -> Happening:
         if self._due("store fails"):
@@ -295,6 +335,7 @@ class World:
         if is_agent:
             # A CLI that is cut has told its tokens so far, at most, and never what they cost.
             fields |= {"agent": "error", "tokens": turn.tokens}
+            self._settle(None)
             self.ledger.agent_used(TRUE_COST_USD, "a turn that was cut")
         self._last = None
         return ActionEnded(self.now(), Result(None, took_ms, **fields), stop=stop)
@@ -316,6 +357,7 @@ class World:
         if not is_agent:
             return ActionEnded(self.now(), Result(turn.exit_code, turn.takes_ms), turn.line)
         self.ledger.agent_used(turn.cost_usd or 0.0, "a turn")
+        self._settle(turn.cost_usd)
         retry_at = None if turn.reset_ms is None else self.wall_ms + turn.reset_ms
         verdict = {0: "pass", 1: "fail"}.get(turn.exit_code)
         result = Result(
@@ -328,6 +370,10 @@ class World:
             retry_at_ms=retry_at,
         )
         return ActionEnded(self.now(), result, turn.line)
+
+    def _settle(self, cost_usd: float | None) -> None:
+        if self.purse is not None:
+            self.purse.settle(cost_usd)
 
     # ── time ───────────────────────────────────────────────────────────────────────────────────
 
@@ -387,7 +433,7 @@ def _kinds(record: Record) -> Iterable[str]:
     """What an event says about who did what to the run."""
     name = record["event"]
     yield name
-    for field in ("agent", "cut_by", "type", "cause", "behavior"):
+    for field in ("agent", "cut_by", "type", "cause", "behavior", "wait_for"):
         if field in record:
             yield f"{name}: {record[field]}"
     if name in FINAL:
@@ -412,7 +458,9 @@ def play(
     actors: Counter[str] | None = None,
 ) -> Figures:
     dice = random.Random(seed)
-    world = World(budget_loop(dice), Nature(seed, dice.randint(6, 25)), dice, laws)
+    # Its own dice: the histories of earlier seeds stay as they were.
+    purse = Purse(random.Random(f"{seed}/purse")) if seed % METERED_EACH == 0 else None
+    world = World(budget_loop(dice), Nature(seed, dice.randint(6, 25)), dice, laws, purse)
     while world.processes < MOST_PROCESSES and _can_go_on(world):
         _next_process(world)
     cuts = _check_prefixes(world, dice, prefixes)
@@ -479,6 +527,8 @@ def _flags(world: World) -> dict[str, Any]:
     if dice.random() < 0.1:
         world.redefine(redefined(world.loop, dice))
         world.actors["--definition current"] += 1
+    if world.purse is not None and world.purse.dice.random() < 0.3:
+        flags["over_budget"] = True
     world.actors.update(flags.keys() - {"limits"})
     limits = flags.get("limits", Limits())._asdict()
     world.actors.update(name for name, value in limits.items() if value is not None)
@@ -556,7 +606,8 @@ def _may_go_another_way(log: Sequence[Record], run: LoopState | None) -> bool:
     """An action was cut (`on_interrupt` decides), or handed off (the resume is its new session), or
     the clock was set in a wait, or what an action changed may be somebody else's work by now."""
     marks = [each["event"] for each in log if each["event"] not in REMARKS]
-    waits_by_wall = run is not None and run.wait is not None and run.wait.kind == "host"
+    waits = run.wait if run is not None else None
+    waits_by_wall = waits is not None and waits.kind in ("host", "slot", "budget")
     was_cut = run is not None and run.phase in ("running", "interrupted")
     not_looked_at = run is not None and run.trees is not None and run.phase == "judging"
     return was_cut or waits_by_wall or not_looked_at or marks[-1] == "handoff_detected"
@@ -568,7 +619,7 @@ def _path(records: Sequence[Record]) -> list[str]:
     path: list[str] = []
     for record in records:
         match record["event"]:
-            case "host_wait" | "handoff_detected" | "recheck":
+            case "host_wait" | "agent_wait" | "handoff_detected" | "recheck":
                 return [*path, "…"]
             case "transition":
                 path.append(f"{record['from']} -> {record['to']}")

@@ -3,7 +3,8 @@
 In any history of runs, crashes, resumes and stops every resume runs an action, waits visibly or
 ends; every session or agent process is counted against a limit before it starts; no history
 without an end of an action starts more than `max_continuations` sessions; every start of an agent,
-for whatever reason, is counted, spaced and paid for; and every prefix of every log is a place to
+for whatever reason, is counted, spaced and paid for; reservations and costs of all runs together
+never exceed the budget they share, but for one call each (`purse`); and every prefix of every log is a place to
 continue from.
 
 A failing seed is played again with `pytest tests/simulation/test_money_and_liveness.py --seed N`.
@@ -11,6 +12,7 @@ A failing seed is played again with `pytest tests/simulation/test_money_and_live
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
@@ -19,10 +21,12 @@ import pytest
 
 from little_loops.fsm.endings import ENDINGS
 from little_loops.fsm.events import KINDS
+from little_loops.fsm.ledger import AgentTurn
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import AgentResult, Limits, LoopState, Receipt
 from tests.simulation.ledger import LAWS, ContractBroken, Ledger
 from tests.simulation.pure_history import ACCIDENTS, Figures, play
+from tests.simulation.purse import CALL_USD, OTHERS, Purse
 
 pytestmark = pytest.mark.untraced  # the pure modules have rows of their own
 
@@ -83,6 +87,7 @@ def test_a_seed_is_one_history():
 ACTORS = {
     *("resume by a session", "--definition current", "from_state", "context", "orphans", "lost"),
     *Limits._fields,
+    *("over_budget", "agent_wait: slot", "agent_wait: budget", "agent_wait: launches"),
     *ACCIDENTS,
     *KINDS,
     *(f"action_complete: {way}" for way in get_args(AgentResult)),
@@ -230,3 +235,15 @@ def test_what_breaks_a_law(law, entries):
     book = Ledger(LOOP, laws=[each for each in LAWS if each != law])
     for entry in entries:
         entry(book)
+
+
+def test_what_breaks_the_law_of_the_budget() -> None:
+    purse = Purse(random.Random(1))
+    assert purse.budget.day is not None
+    most_usd = purse.budget.day + CALL_USD * (OTHERS + 1)
+    purse.lines.append(AgentTurn("r/1/1", 1, "/p", "l", "r", "claude", cost_usd=most_usd))
+    purse.check()
+    purse.lines.append(AgentTurn("r/2/1", 2, "/p", "l", "r", "claude", cost_usd=0.01))
+    with pytest.raises(ContractBroken) as found:
+        purse.check()
+    assert found.value.law == 9
