@@ -101,6 +101,12 @@ def test_a_spent_budget_pauses_the_run_until_somebody_decides(fixing: Project) -
     assert not (fixing.home / "calls").exists()
     state = fixing.state("fix")
     assert (state["status"], state["reason"]) == ("needs_review", "budget")
+    refused = fixing.ll("approve", "fix")
+    assert refused.returncode == 2
+    assert refused.stderr == dedent("""\
+        error: `fix` waits for its budget, not for an answer
+           = help: `ll-loop resume fix` continues it
+        """)
     # Nothing has changed, so it pauses again; nothing is reserved meanwhile.
     assert fixing.ll("resume", "fix", env=env).returncode == 4
     assert account(read(fixing.environ(), 0)).reservations == ()

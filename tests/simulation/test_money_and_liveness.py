@@ -99,8 +99,12 @@ ACTORS = {
 }
 """All that can happen to a run: how its actions end, flags of `resume`, accidents, events, endings."""
 
-ELSEWHERE = ("failed, stale_evidence", "failed, stalled", "report")
-"""What takes more of a plan than chance has: see `tests/fsm/test_evidence.py`, `tests/relay`."""
+ELSEWHERE = (
+    *("failed, stale_evidence", "failed, stalled", "report"),
+    *("failed, rejected", "note_received", "note_delivered"),
+)
+"""What takes more of a plan than chance has, or somebody who answers: see
+`tests/fsm/test_evidence.py`, `tests/relay` and the tests of `approve`, `reject` and `tell`."""
 
 
 def test_everything_that_can_happen_happens_in_some_history():
