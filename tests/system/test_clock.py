@@ -17,7 +17,7 @@ def test_running_time_goes_on_where_the_last_process_left_it():
     assert [clock.now(), clock.now()] == [Moment(7, 900), Moment(7, 1_150)]
 
 
-def test_what_suspended_is_no_running_time():
+def test_suspended_time_is_no_running_time():
     ticks = iter([5_000, 5_250, 9_250])
     pauses = iter([0, 3_900])
     clock = RunClock(900, wall=lambda: 7, steady=lambda: next(ticks))

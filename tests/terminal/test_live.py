@@ -449,7 +449,7 @@ def test_a_stop_is_told():
 def test_ctrl_z_leaves_a_clean_terminal_and_its_time_is_not_counted():
     stage = Stage()
     stage.begin(at_s=5.0)
-    stage.screen.stand_aside()
+    stage.screen.hide()
     assert "ctrl-c" not in stage.look()
     stage.at_s += 3600
     stage.screen.suspended(3600.0)

@@ -41,7 +41,7 @@ from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunDetail, RunView, exit_code_of, no_such_run
 from little_loops.terminal.console import ascii_only, colour_wanted, print_json, say, talk
 from little_loops.terminal.durations import now_ms
-from little_loops.terminal.summaries import last_words, next_step, since
+from little_loops.terminal.summaries import final_line, next_step, since
 from little_loops.terminal.tables import cells
 
 EXAMPLES = (
@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
         return _detached(args, name)
     ended = runs.ended(name) or RunDetail(view)
     if ended.view.is_crashed and not args.json and args.quiet < 2:
-        say(last_words(ended.view, None))
+        say(final_line(ended.view, None))
     return _ends(args, ended)
 
 
@@ -215,7 +215,7 @@ def _has_ended(args: AttachArgs, runs: Runs, name: str) -> int:
     if args.json and last is not None:
         print_json(to_record(last))
     elif not args.json and args.quiet < 2:
-        say(last_words(view, last))
+        say(final_line(view, last))
     return _ends(args, ended)
 
 

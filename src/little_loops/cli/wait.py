@@ -15,7 +15,7 @@ from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunDetail, exit_code_of
 from little_loops.terminal.console import print_json, say, talk
-from little_loops.terminal.summaries import last_words
+from little_loops.terminal.summaries import final_line
 
 POLL_S = 0.05
 
@@ -74,7 +74,7 @@ def _tell_end(args: WaitArgs, name: str, ended: RunDetail) -> int:
         event = None if final is None else to_record(final)
         print_json({"schema": 1, "name": name, "status": view.status, "event": event})
     elif args.quiet < 2:
-        say(last_words(view, last))
+        say(final_line(view, last))
     if final is None and not args.quiet and not args.json:
         talk(f"next: ll-loop resume {name}")
     return exit_code_of(view, last)

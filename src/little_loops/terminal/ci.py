@@ -1,7 +1,8 @@
-"""Plain lines where nobody watches a terminal: signs of life, and what GitHub makes of a log.
+"""Plain lines for CI: signs of life, and GitHub's log groups and job summary.
 
-A CI system takes a job that prints nothing for dead.  So an action that keeps silent is told of now
-and then.  On GitHub each iteration folds, and the job's summary gets a table of the run.
+CI systems consider a job dead if it prints nothing for a while. So an action that stays silent is
+reported regularly. On GitHub, each iteration is folded, and the job summary gets a table of the
+run.
 
 Not here: the lines themselves (`reporting.lines`), terminals (`live`).
 """
@@ -45,7 +46,7 @@ Write = Callable[[str], object]
 
 
 def heartbeat_s(environ: Mapping[str, str]) -> float | None:
-    """Seconds of silence before a sign of life; none for never."""
+    """Return the seconds of silence before a sign of life; None for never."""
     try:
         seconds = float(environ.get(HEARTBEAT, HEARTBEAT_S))
     except ValueError:
@@ -54,7 +55,7 @@ def heartbeat_s(environ: Mapping[str, str]) -> float | None:
 
 
 class SteadyScreen(Observer):
-    """A run's plain lines; an action that keeps silent is told of."""
+    """Writes a run's plain lines, and a line from time to time while an action is silent."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class SteadyScreen(Observer):
         warn: Write | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._reporter = Reporter(self._written, teller, masker, output=output, warn=warn)
+        self._reporter = Reporter(self._write_lines, teller, masker, output=output, warn=warn)
         self._write = write
         self._more = "..." if teller.signs["to"] == "->" else "…"
         self._every_s = every_s
@@ -82,6 +83,7 @@ class SteadyScreen(Observer):
         self.records((entry,))
 
     def records(self, entries: Sequence[Entry]) -> None:
+        """Write the lines of the events, and remember which action is running."""
         self._reporter.records(entries)
         for entry in entries:
             match entry.event:
@@ -100,21 +102,22 @@ class SteadyScreen(Observer):
         self._reporter.changed(paths)
 
     def tick(self) -> float | None:
+        """Report a silent action if that is due. Return the seconds until the next report."""
         if self._every_s is None or not self._state:
             return None
         now = self._now()
         if now - self._last >= self._every_s:
             took = duration_text(round((now - self._began) * 1000))
-            self._written(f"{INDENT}{self._more} still running {self._state} ({took})\n")
+            self._write_lines(f"{INDENT}{self._more} still running {self._state} ({took})\n")
         return max(self._last + self._every_s - now, 0.0)
 
-    def _written(self, text: str) -> None:
+    def _write_lines(self, text: str) -> None:
         self._write(text)
         self._last = self._now()
 
 
 class GitHubGroups(Observer):
-    """Folds each iteration in GitHub's view of a log; what comes last stays in sight."""
+    """Folds each iteration in GitHub's log view; the end stays unfolded."""
 
     def __init__(self, write: Write, screen: Observer, max_iterations: int) -> None:
         self._write = write
@@ -125,6 +128,7 @@ class GitHubGroups(Observer):
         self._is_open = False
 
     def record(self, entry: Entry) -> None:
+        """Open or close a group if the event starts or ends an iteration, and pass it on."""
         event = entry.event
         self._iteration = iteration_of(event, self._iteration)
         if isinstance(event, Cycle):
@@ -159,12 +163,15 @@ class GitHubGroups(Observer):
 
 
 def iteration_of(event: Event, before: int) -> int:
-    """The iteration that the event belongs to; most are in the one before."""
+    """Return the iteration that an event belongs to; for most events, that of the event before."""
     return event.iteration if isinstance(event, StateEnter | Iteration | Resume) else before
 
 
 def without_commands(write: Write) -> Write:
-    """A line of ours never begins with `::`, but GitHub obeys `##[` anywhere in one."""
+    """Wrap a writer so that no text is a GitHub command.
+
+    Our lines never begin with `::`, but GitHub executes `##[` anywhere in a line.
+    """
 
     def safely(text: str) -> None:
         write(text.replace("##[", "## ["))
@@ -180,7 +187,7 @@ class Row(NamedTuple):
 
 
 class StepSummary(Observer):
-    """A table of the run for the page GitHub shows of a job."""
+    """Writes a table of the run to the job summary on GitHub."""
 
     def __init__(self, loop: str, path: str) -> None:
         self._loop = loop
@@ -190,6 +197,7 @@ class StepSummary(Observer):
         self._count = 0
 
     def record(self, entry: Entry) -> None:
+        """Add a row for each action, and write the table at the end of the run."""
         event = entry.event
         self._iteration = iteration_of(event, self._iteration)
         match event:
@@ -199,7 +207,7 @@ class StepSummary(Observer):
                 took_ms = 0 if event.result is None else event.result.duration_ms
                 self._add(event.state, "interrupted", took_ms)
             case _ if isinstance(event, FinalEvent):
-                # A summary that cannot be written is no reason to lose the screen.
+                # A summary that cannot be written must not affect the screen.
                 with suppress(OSError), self._opened() as stream:
                     stream.write(self.page(event).encode())
             case _:
@@ -213,6 +221,7 @@ class StepSummary(Observer):
         return open(open_nonblocking(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
 
     def page(self, last: FinalEvent) -> str:
+        """Return the summary as Markdown."""
         lines = [f"### {_markdown(self._loop)}", "", _markdown(last_line(last)), ""]
         if left_out := self._count - len(self._rows):
             lines += [f"The last {len(self._rows)} actions; {left_out} earlier ones left out.", ""]
@@ -225,6 +234,7 @@ class StepSummary(Observer):
 
 
 def _result(result: Result) -> str:
+    """Return how an action ended, for the table."""
     if result.cut_by != "none":
         return "timed out"
     if result.failure:
@@ -236,7 +246,7 @@ def _result(result: Result) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Text that stays text, whatever is in it."""
+    """Escape a text for Markdown."""
     return "".join(f"\\{char}" if char in "\\`*_{}[]<>()#|~!" else char for char in text)
 
 

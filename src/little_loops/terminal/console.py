@@ -1,7 +1,7 @@
-"""Where words go: answers to stdout, talk to stderr, colour only where it is wanted.
+"""Print to the console: answers to stdout, messages to stderr, colour only if wanted.
 
-Everything that did not come from us passes `visible` before it is printed: no command's output
-may drive the terminal.
+All text that is not our own passes through `visible` first: no command's output may control the
+terminal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from little_loops.errors import DefinitionError, LittleLoopsError
 from little_loops.reporting.escape import visible
 
 _color: list[str] = []
-"""What `--color` says on this command line: it holds for errors, too, which no page prints."""
+"""The value of `--color`, which also applies to errors."""
 
 
 def note_color(words: Sequence[str]) -> None:
@@ -27,7 +27,10 @@ def note_color(words: Sequence[str]) -> None:
 
 
 def colour_wanted(stream: TextIO, asked: str | None = None) -> bool:
-    """`--color` > NO_COLOR > FORCE_COLOR > whether the stream is a terminal."""
+    """Return whether to use colour: `--color` > NO_COLOR > FORCE_COLOR > a terminal.
+
+    `asked` is a value that overrides that of the command line.
+    """
     asked = asked or (_color[-1] if _color else None)
     if asked in ("always", "never"):
         return asked == "always"
@@ -43,7 +46,7 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def ascii_only(stream: TextIO) -> bool:
-    """Signs like ✓ have twins for terminals that cannot show them."""
+    """Return whether signs like ✓ must be replaced by ASCII."""
     if os.environ.get("LL_ASCII"):
         return True
     encoding = (stream.encoding or "ascii").lower().replace("-", "")
@@ -51,33 +54,34 @@ def ascii_only(stream: TextIO) -> bool:
 
 
 def say(text: str, paint: Callable[[str], str] | None = None) -> None:
-    """An answer on stdout, at once; `paint` is how it looks where colour is wanted."""
+    """Print an answer to stdout; `paint` adds colour if that is wanted."""
     _write(sys.stdout, text, paint)
 
 
 def talk(text: str) -> None:
-    """A hint, a warning, a question: one line on stderr."""
-    from little_loops.terminal.paint import problems  # most commands have nothing to complain of
+    """Print a hint, a warning or a question to stderr."""
+    from little_loops.terminal.paint import problems  # most commands print no errors
 
     _write(sys.stderr, text, problems)
 
 
 def print_unchanged(text: str) -> None:
-    """An answer for programs too: lines stay as long as they are."""
+    """Print an answer that programs may read, without folding lines."""
     _put(sys.stdout, text)
 
 
 def columns_of(stream: TextIO) -> int | None:
-    """How wide the terminal is; None for what is none."""
+    """Return the width of the terminal; None if the stream is not one."""
     if not stream.isatty():
         return None
     try:
         return os.get_terminal_size(stream.fileno()).columns or None
-    except (OSError, ValueError):  # no file of the system's
+    except (OSError, ValueError):  # not a real file
         return None
 
 
 def _write(stream: TextIO, text: str, paint: Callable[[str], str] | None) -> None:
+    """Print a text, folded to the terminal's width, with colour if wanted."""
     columns = columns_of(stream)
     if columns is not None and len(text) > columns:
         from little_loops.terminal.folding import folded  # only where a line may be too long
@@ -87,6 +91,7 @@ def _write(stream: TextIO, text: str, paint: Callable[[str], str] | None) -> Non
 
 
 def _put(stream: TextIO, text: str) -> None:
+    """Write a line, with characters that the encoding lacks as escapes."""
     encoding = stream.encoding or "ascii"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     stream.flush()
@@ -99,6 +104,7 @@ def print_json(document: Any) -> None:
 
 
 def report_error(error: LittleLoopsError, *, json_wanted: bool) -> None:
+    """Print an error to stderr, or as JSON to stdout."""
     if isinstance(error, DefinitionError):
         from little_loops.terminal.problems import report_problems  # only loop files have problems
 

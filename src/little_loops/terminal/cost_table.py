@@ -1,4 +1,4 @@
-"""What agents cost, as a table with bars."""
+"""Print what agents cost, as a table with bars."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ COLUMNS = (
 def lines(
     groups: Sequence[Total], by: str, together: Total, reserved_usd: float, when: str, style: Style
 ) -> list[str]:
+    """Return the table of groups, and the summary below it."""
     most_usd = max(group.cost_usd for group in groups)
     rows = [_row(group, most_usd, style) for group in groups]
     shown = table((Column(by.upper(), least=12), *COLUMNS), rows, style)
@@ -31,6 +32,7 @@ def lines(
 
 
 def summary(together: Total, reserved_usd: float, when: str) -> list[str]:
+    """Return the lines about the total cost."""
     turns = _counted(together.turns, "turn")
     tokens = f"{count_text(together.tokens)} tokens"
     lines = [f"{money(together.cost_usd, '$0')} {when}: {turns}, {tokens}"]
@@ -63,7 +65,7 @@ def _row(group: Total, most_usd: float, style: Style) -> list[str]:
 
 
 def bar(usd: float, most_usd: float, style: Style) -> str:
-    """A bar as long as its share of the largest; whatever cost something has one."""
+    """Return a bar in proportion to the largest cost; at least one character for any cost."""
     if not usd:
         return ""
     return ("#" if style.signs == ASCII else "█") * max(1, round(BAR * usd / most_usd))

@@ -1,7 +1,7 @@
-"""A loop in words: its states, what each would run, and where each leads.
+"""Describe a loop in words: its states, what each would run, and where each leads.
 
-What the author wrote is filled in as far as it is known before a run; what commands will print
-stays a reference.  `show` and `run --dry-run` are made of this.
+The author's values are filled in as far as they are known before a run; the output of commands
+stays a reference. `show` and `run --dry-run` use this.
 
 Not here: what concerns one run (`dry_run`), a loop as a drawing (`authoring.graph`).
 """
@@ -38,7 +38,7 @@ Mask = Callable[[str], str]
 
 
 class Described(NamedTuple):
-    """One state.  `action` has what is known filled in; `unknown` are the references that stay."""
+    """One state; `action` has the known values filled in, `unknown` are the remaining references."""
 
     name: str
     kind: ActionType | None
@@ -54,11 +54,13 @@ class Described(NamedTuple):
 
 
 def described(loop: FSMLoop, mask: Mask = str) -> list[Described]:
+    """Describe all states of a loop, with secrets masked."""
     filling, ends = Filling(loop), outcomes(loop)
     return [_state(filling, name, ends.get(name), mask) for name in loop.states]
 
 
 def _state(filling: Filling, name: str, end: str | None, mask: Mask) -> Described:
+    """Describe one state."""
     loop, state = filling.loop, filling.loop.states[name]
     host = loop.host.under(state.host).host
     action = filling.actions.get(name)
@@ -67,7 +69,7 @@ def _state(filling: Filling, name: str, end: str | None, mask: Mask) -> Describe
         kind=None if action is None else type_of(action),
         sign="" if action is None else prompt_sign(action, host),
         host=host if name in filling.agents else None,
-        action=None if state.action is None else mask(_shown(filling, name, state.action)),
+        action=None if state.action is None else mask(_filled_in(filling, name, state.action)),
         transitions=written_transitions(state),
         condition=state.to_dict().get("condition"),
         settings=tuple(_settings(state)),
@@ -78,31 +80,33 @@ def _state(filling: Filling, name: str, end: str | None, mask: Mask) -> Describe
 
 
 def written_transitions(state: StateConfig) -> dict[str, str]:
-    """Field → target, as the author wrote them."""
+    """Return the transitions of a state by field, as the author wrote them."""
     words = {**{f"on_{word}": to for word, to in state.on_words.items()}, **state.route}
     fields = {name: getattr(state, name) for name in VERDICT_FIELDS}
     return words | {name: to for name, to in fields.items() if to is not None}
 
 
 def any_state_transitions(loop: FSMLoop) -> dict[str, str]:
-    """The loop's own handlers."""
+    """Return the loop's own handlers for error, timeout and interrupt."""
     interrupt = None if loop.on_interrupt == CURRENT else loop.on_interrupt
     written = {"on_error": loop.on_error, "on_timeout": loop.on_timeout, "on_interrupt": interrupt}
     return {name: to for name, to in written.items() if to is not None}
 
 
-def _shown(filling: Filling, name: str, action: str) -> str:
+def _filled_in(filling: Filling, name: str, action: str) -> str:
+    """Return an action with the known values filled in."""
     if not isinstance(filling.filled(name, action), tuple):
         return action.strip()
     return show(action, _known(filling.loop, name), filling.context_of(name)).strip()
 
 
 def _known(loop: FSMLoop, name: str) -> Lookup:
-    """What the engine will say, as far as it is the same in every run."""
+    """Return a lookup for engine values that are the same in every run."""
     return lookup_in({"state": {"name": name}, "loop": {"name": loop.name}})
 
 
 def _settings(state: StateConfig) -> Iterator[str]:
+    """Yield a few words about each setting of a state."""
     if state.timeout is not None:
         yield f"timeout {seconds_text(state.timeout)}"
     if state.idle_timeout is not None:
@@ -118,6 +122,7 @@ def _settings(state: StateConfig) -> Iterator[str]:
 
 
 def _unknown(filling: Filling, name: str) -> Iterator[str]:
+    """Yield the references of a state that are not known before a run."""
     known = _known(filling.loop, name)
     distinct = {reference.text: reference for reference in _references(filling, name)}
     for reference in distinct.values():
@@ -126,7 +131,7 @@ def _unknown(filling: Filling, name: str) -> Iterator[str]:
 
 
 def environment_of(loop: FSMLoop) -> tuple[str, ...]:
-    """The variables of the environment that the loop's texts name."""
+    """Return the environment variables that the loop's texts refer to."""
     filling = Filling(loop)
     found = (
         ".".join(reference.path)
@@ -138,7 +143,7 @@ def environment_of(loop: FSMLoop) -> tuple[str, ...]:
 
 
 def _references(filling: Filling, name: str) -> Iterator[Reference]:
-    """What a state's texts refer to, once the author's own values are in them."""
+    """Yield the references in a state's texts, with the author's own values filled in."""
     for text in _texts(filling.loop, filling.loop.states[name]):
         found = filling.filled(name, text)
         if isinstance(found, tuple):
@@ -146,6 +151,7 @@ def _references(filling: Filling, name: str) -> Iterator[Reference]:
 
 
 def _inside(pieces: Iterable[Spliced]) -> Iterator[Reference]:
+    """Yield the references in pieces, at any depth."""
     for piece in pieces:
         if isinstance(piece, AuthorValue):
             yield from (reference for part in piece.parts for reference in _inside(part))
@@ -162,7 +168,7 @@ def _resolves(reference: Reference, lookup: Lookup) -> bool:
 
 
 def _texts(loop: FSMLoop, state: StateConfig) -> Iterator[str]:
-    """Every text of a state in which references count."""
+    """Yield every text of a state that may contain references."""
     if state.action is not None:
         yield state.action
         yield from {**loop.env, **state.env}.values()
@@ -181,7 +187,7 @@ def _strings(values: Iterable[Any]) -> Iterator[str]:
 
 
 def _problems(filling: Filling, name: str) -> Iterator[str]:
-    """What a run would refuse; a loop that was checked has none of this."""
+    """Yield what a run would refuse; a loop that was checked has no such problems."""
     action = filling.loop.states[name].action
     found = filling.filled(name, action) if action is not None else None
     if isinstance(found, TemplateError | Unresolved):
@@ -192,11 +198,12 @@ def _problems(filling: Filling, name: str) -> Iterator[str]:
 
 
 def widest_on(stream: TextIO) -> int:
-    """How wide a page may be there."""
+    """Return the maximum width of a page on this stream."""
     return min(columns_of(stream) or WIDEST, WIDEST_TERMINAL)
 
 
 def header(loop: FSMLoop, dot: str, to: str, *more: str) -> str:
+    """Return the first line: name, paradigm and number of states."""
     count = len(loop.states)
     states = f"{loop.paradigm} {to} {count} state{'' if count == 1 else 's'}"
     first = next(iter(loop.states))
@@ -207,6 +214,7 @@ def header(loop: FSMLoop, dot: str, to: str, *more: str) -> str:
 def state_lines(
     loop: FSMLoop, states: Iterable[Described], dot: str, to: str, widest: int = WIDEST
 ) -> Iterator[str]:
+    """Yield the lines about all states, with the names in a column."""
     any_transitions = any_state_transitions(loop)
     names = [*loop.states, *(["any state"] if any_transitions else [])]
     width = max(NARROWEST_NAME, *(len(name) for name in names)) + 2
@@ -220,6 +228,7 @@ def state_lines(
 
 
 def _state_text(state: Described, dot: str, to: str, room: int) -> Iterator[str]:
+    """Yield the lines about one state, without its name."""
     if state.action is not None:
         first, *rest = visible(state.action).split("\n")
         yield f"{state.sign}{first}"
@@ -237,6 +246,7 @@ def _state_text(state: Described, dot: str, to: str, room: int) -> Iterator[str]
 
 
 def _transitions_text(transitions: Mapping[str, str], to: str, room: int) -> Iterator[str]:
+    """Yield the transitions, several on a line if they fit."""
     line = ""
     for field, target in transitions.items():
         transition = f"{field} {to} {target}"
@@ -250,12 +260,14 @@ def _transitions_text(transitions: Mapping[str, str], to: str, room: int) -> Ite
 
 
 def condition_text(condition: Mapping[str, Any]) -> str:
-    """`output_numeric (target 0, operator le)`."""
+    """Describe a condition: `output_numeric (target 0, operator le)`."""
     inner = condition.get("of", [])
     parts = [inner] if isinstance(inner, Mapping) else inner
-    told = [condition_text(part) for part in parts]
-    told += [f"{k} {_plain(v)}" for k, v in condition.items() if k not in ("type", "of")]
-    return f"{condition['type']} ({', '.join(told)})" if told else str(condition["type"])
+    parts_text = [condition_text(part) for part in parts]
+    parts_text += [f"{k} {_plain(v)}" for k, v in condition.items() if k not in ("type", "of")]
+    return (
+        f"{condition['type']} ({', '.join(parts_text)})" if parts_text else str(condition["type"])
+    )
 
 
 def _plain(value: object) -> str:
@@ -267,6 +279,7 @@ def _plain(value: object) -> str:
 
 
 def limits_text(loop: FSMLoop, dot: str) -> str:
+    """Return the limits of a loop on one line."""
     count = loop.max_iterations
     limits = [
         f"{count:,} iteration{'' if count == 1 else 's'}",

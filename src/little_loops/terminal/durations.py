@@ -1,4 +1,4 @@
-"""Times for people: how long ago, how long, and when by their own clock."""
+"""Format times for people: how long ago, how long, and when in local time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def now_ms() -> int:
 
 
 def ago(then_ms: int, now: int) -> str:
-    """`4s ago`, `3m ago`, `2h ago`, `5d ago`."""
+    """Return how long ago a time was: `4s ago`, `3m ago`, `2h ago`, `5d ago`."""
     return f"{rough(now - then_ms)} ago"
 
 
 def rough(ms: int) -> str:
-    """A length of time in its largest unit.  A clock that was set back makes it 0, not less."""
+    """Return a duration in its largest unit; 0 if the clock was set back."""
     ms = max(ms, 0)
     if ms < MINUTE_MS:
         return f"{ms // 1000}s"
@@ -31,28 +31,28 @@ def rough(ms: int) -> str:
 
 
 def compact(ms: int) -> str:
-    """`2m34s`: for a column."""
+    """Return a duration without spaces, for a column: `2m34s`."""
     from little_loops.fsm.values import duration_text  # brings the schema, which few pages need
 
     return duration_text(ms).replace(" ", "")
 
 
 def minute(then_ms: int, *, utc: bool = False) -> str:
-    """Date, hour and minute in the user's zone, or in UTC."""
+    """Return date, hour and minute in local time, or in UTC."""
     at = time.gmtime(then_ms / 1000) if utc else time.localtime(then_ms / 1000)
     return time.strftime("%Y-%m-%d %H:%M", at)
 
 
 def zone(*, utc: bool = False) -> str:
-    """The name of the user's zone: `CET`, `+03`."""
+    """Return the name of the local time zone: `CET`, `+03`."""
     return "UTC" if utc else time.strftime("%Z", time.localtime())
 
 
 def moment(then_ms: int) -> str:
-    """Date and time in the user's zone."""
+    """Return date and time in local time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(then_ms / 1000))
 
 
 def clock_time(then_ms: int) -> str:
-    """The time of day in the user's zone."""
+    """Return the time of day in local time."""
     return time.strftime("%H:%M:%S", time.localtime(then_ms / 1000))

@@ -1,4 +1,4 @@
-"""What a run would prove, in words and as JSON, for `show` and `run --dry-run`."""
+"""Describe what evidence a run would record, as text and as JSON, for `show` and `run --dry-run`."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class Plan(Protocol):
 
 
 def evidence_lines(plan: Plan, evidence: Evidence, home: str, widest: int) -> Iterator[str]:
+    """Yield the lines about checks, protected files and the clean copy."""
     if plan.checks:
         yield from _labelled("checks", list(plan.checks), widest)
     if plan.kept not in ("on", None):
@@ -56,11 +57,12 @@ def evidence_lines(plan: Plan, evidence: Evidence, home: str, widest: int) -> It
 
 
 def _shown(plan: Plan, pattern: str) -> str:
-    """A guessed path is shown as people write it."""
+    """Return a pattern for display; a guessed path without its leading slash."""
     return visible(pattern.removeprefix("/") if plan.is_guessed else pattern, newlines=False)
 
 
 def _labelled(label: str, items: list[str], widest: int) -> Iterator[str]:
+    """Yield a label and its items, separated by commas, in lines of at most `widest` columns."""
     line = ""
     for item in items:
         if line and LABEL + len(line) + 2 + len(item) + 1 > widest:

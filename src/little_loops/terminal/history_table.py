@@ -1,7 +1,7 @@
-"""Past runs as a table: endings, figures, the path they took, and what they have in common.
+"""Print past runs as a table: endings, figures, the path they took, and what they have in common.
 
-The figures below the table also cover runs that it has no room for: the newest of those asked about,
-so that ten thousands of them take no longer than a thousand.
+The figures below the table also cover runs that it has no room for, but only the newest of them, so
+that ten thousand runs take no longer than a thousand.
 """
 
 from __future__ import annotations
@@ -39,26 +39,27 @@ PATH = 5
 FIRST_TO_LEAVE = 9
 METRIC = Column("METRIC", leaves=5)
 RUN = Column("RUN")
-"""The name that `logs --run` takes."""
+"""The name to use with `logs --run`."""
 MOST_LEGENDS = 3
 
 
 class PathSummary(NamedTuple):
-    """The path a run took, as far as a bounded end of its log tells."""
+    """The path a run took, as far as the last part of its log shows it."""
 
     path: list[Visit]
     measured: list[float]
     is_whole: bool
 
 
-def course_of(runs: Runs, view: RunView) -> PathSummary:
+def path_summary(runs: Runs, view: RunView) -> PathSummary:
+    """Read the last part of a run's log, and return the path it took."""
     entries = runs.last_events(view, EVENTS_READ)
     is_whole = not entries or entries[0].seq == 1
     return PathSummary(visits(entries), measurements(entries), is_whole)
 
 
 class Past(NamedTuple):
-    """Past runs: those that are shown, and what all of them have in common."""
+    """Past runs: those in the table, and the figures of all of them."""
 
     shown: list[RunView]
     names: set[str]
@@ -66,7 +67,7 @@ class Past(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Of `runs` asked about, the newest `read` make the figures."""
+    """The figures of the newest `read` of `runs` past runs."""
 
     runs: int
     read: int
@@ -77,7 +78,10 @@ class Totals(NamedTuple):
 
 
 def gather(views: Iterable[RunView], limit: int, runs: int) -> Past:
-    """Keep those that have room, and only figures of the next ones; there are so many `runs`."""
+    """Keep the first `limit` runs for the table, and only figures of the next ones.
+
+    `runs` is the total number of runs.
+    """
     shown: list[RunView] = []
     names: set[str] = set()
     read = completed = 0
@@ -93,7 +97,7 @@ def gather(views: Iterable[RunView], limit: int, runs: int) -> Past:
             durations.append(view.summary.ran_ms)
             if cost := view.summary.cost_usd:
                 costs.append(cost)
-    # Those that could not be read are gone by now.
+    # Runs that could not be read are not counted.
     runs = runs if read >= MOST_READ else read
     totals = Totals(runs, read, completed, median(iterations), median(durations), median(costs))
     return Past(shown, names, totals)
@@ -112,23 +116,24 @@ def median(values: Sequence[float]) -> float | None:
 
 
 def lines(runs: Runs, past: Past, style: Style, *, utc: bool = False) -> list[str]:
+    """Return the table, its legend, and the line with the totals."""
     shown = past.shown
-    courses = [course_of(runs, view) for view in shown]
+    summaries = [path_summary(runs, view) for view in shown]
     rows = [_row(view, style, utc=utc) for view in shown]
-    short = _spell_paths(rows, shown, courses, style)
+    short = _fill_in_paths(rows, shown, summaries, style)
     is_path_explained = len(short) <= MOST_LEGENDS
     columns = _columns(shown, utc=utc, is_path_explained=is_path_explained)
-    if any(len(course.measured) > 1 for course in courses):
+    if any(len(summary.measured) > 1 for summary in summaries):
         # Few of many loops have one.
         columns.append(METRIC if is_path_explained else METRIC._replace(leaves=FIRST_TO_LEAVE + 1))
-        for row, course in zip(rows, courses, strict=True):
-            row.append(_metric(course.measured, style))
-    if style.width is None:  # a terminal has no room for it
+        for row, summary in zip(rows, summaries, strict=True):
+            row.append(_metric(summary.measured, style))
+    if style.width is None:  # on a terminal there is no room for it
         columns.append(RUN)
         for row, view in zip(rows, shown, strict=True):
             row.append(visible(view.files.stem or view.name))
     if len(past.names) > 1 or not all(view.has_file for view in shown):
-        # Cut further, the endings of different loops would look the same.
+        # If cut shorter, the endings of different loops would look the same.
         columns[COLUMNS.index(ENDED)] = ENDED._replace(least=20)
         columns.insert(0, NAME)
         for row, view in zip(rows, shown, strict=True):
@@ -139,6 +144,7 @@ def lines(runs: Runs, past: Past, style: Style, *, utc: bool = False) -> list[st
 
 
 def _columns(shown: Sequence[RunView], *, utc: bool, is_path_explained: bool) -> list[Column]:
+    """Return the columns; those without content are the first to be dropped."""
     costly = any(view.summary and view.summary.cost_usd for view in shown)
     columns = list(COLUMNS)
     columns[0] = STARTED._replace(title=f"STARTED ({zone(utc=utc)})")
@@ -150,19 +156,20 @@ def _columns(shown: Sequence[RunView], *, utc: bool, is_path_explained: bool) ->
 
 
 def _legend(short: Mapping[str, Mapping[str, str]], style: Style) -> list[str]:
-    """What the letters of PATH stand for, loop by loop; of many loops it would fill the screen."""
+    """Explain the letters of PATH for each loop; for many loops, only in general."""
     if len(short) > MOST_LEGENDS:
         return ["PATH: the states it went through, by first letter"]
-    told = []
+    explanations = []
     for loop, names in short.items():
         meanings = [f"{letter} {name}" for name, letter in names.items() if letter != name]
         of = f" of {loop}" if len(short) > 1 else ""
         if meanings:
-            told.append(visible(f"PATH{of}: {', '.join(meanings)}", newlines=False))
-    return told
+            explanations.append(visible(f"PATH{of}: {', '.join(meanings)}", newlines=False))
+    return explanations
 
 
 def _row(view: RunView, style: Style, *, utc: bool) -> list[str]:
+    """Return the cells of a run, except its path."""
     run, none = view.summary, style.signs.none
     return [
         minute(view.started_ms, utc=utc),
@@ -174,33 +181,38 @@ def _row(view: RunView, style: Style, *, utc: bool) -> list[str]:
     ]
 
 
-def _spell_paths(
+def _fill_in_paths(
     rows: Sequence[list[str]],
     shown: Sequence[RunView],
-    courses: Sequence[PathSummary],
+    summaries: Sequence[PathSummary],
     style: Style,
 ) -> dict[str, dict[str, str]]:
-    """A state has the same letters in every run of its loop: loop → state → letters."""
+    """Write the paths into the rows, and return the letters: loop → state → letters.
+
+    A state has the same letters in every run of its loop.
+    """
     states: dict[str, list[str]] = {}
-    paths = [_without_end(view, course.path) for view, course in zip(shown, courses, strict=True)]
+    paths = [
+        _without_end(view, summary.path) for view, summary in zip(shown, summaries, strict=True)
+    ]
     for view, path in zip(shown, paths, strict=True):
         states.setdefault(view.loop, []).extend(visit.state for visit in path)
     short = {loop: letters(names) for loop, names in states.items()}
-    for row, view, path, course in zip(rows, shown, paths, courses, strict=True):
+    for row, view, path, summary in zip(rows, shown, paths, summaries, strict=True):
         words = [visible(short[view.loop][visit.state], newlines=False) for visit in path]
-        before = [] if course.is_whole else [style.signs.more]
+        before = [] if summary.is_whole else [style.signs.more]
         row[PATH] = " ".join([*before, compressed(words, style.signs.times)]) or style.signs.none
     return short
 
 
 def _without_end(view: RunView, path: list[Visit]) -> list[Visit]:
-    """The state it ended in stands in another column, if nothing was done in it."""
+    """Return the path without the final state, which is in another column, if nothing ran in it."""
     ended = view.summary is not None and view.reason == "terminal"
     return path[:-1] if ended and path and path[-1].verdict is None else path
 
 
 def _metric(values: Sequence[float], style: Style) -> str:
-    """`12 █▃▁ 0`: from where to where, and how."""
+    """Return the first and last value, and the development between them: `12 █▃▁ 0`."""
     if not values:
         return style.signs.none
     first, last = f"{values[0]:g}", f"{values[-1]:g}"
@@ -211,6 +223,7 @@ def _metric(values: Sequence[float], style: Style) -> str:
 
 
 def _totals_line(past: Past, style: Style) -> str:
+    """Return the line below the table."""
     found, dot = past.totals, f" {style.signs.dot} "
     parts = [f"{found.runs} run{'' if found.runs == 1 else 's'}"]
     if len(past.shown) < found.runs:
@@ -230,9 +243,10 @@ def _totals_line(past: Past, style: Style) -> str:
 
 
 def document(runs: Runs, past: Past, now: int) -> dict[str, Any]:
+    """Return the runs and the totals as JSON data."""
     found = past.totals
     return {
-        "runs": [_with_course(runs, view, now) for view in past.shown],
+        "runs": [_with_path(runs, view, now) for view in past.shown],
         "summary": {
             "runs": found.runs,
             "read": found.read,
@@ -244,10 +258,10 @@ def document(runs: Runs, past: Past, now: int) -> dict[str, Any]:
     }
 
 
-def _with_course(runs: Runs, view: RunView, now: int) -> dict[str, Any]:
-    course = course_of(runs, view)
+def _with_path(runs: Runs, view: RunView, now: int) -> dict[str, Any]:
+    summary = path_summary(runs, view)
     return as_json(view, runs.texts(view), now) | {
-        "path": [visit._asdict() for visit in course.path],
-        "path_is_whole": course.is_whole,
-        "measurements": course.measured,
+        "path": [visit._asdict() for visit in summary.path],
+        "path_is_whole": summary.is_whole,
+        "measurements": summary.measured,
     }

@@ -1,9 +1,9 @@
-"""The last line an action printed, fit to be shown: found in a few kilobytes, masked, harmless.
+"""The last line that an action printed, masked and escaped for display.
 
-Whatever an action prints, only the end of it is kept.  Where that end begins it may cut a secret in
-two, and where it stops a secret may just be on its way: neither half is shown.
+Only the last few kilobytes of the output are kept. Their start may cut a secret in two, and their
+end may be the beginning of a secret: neither part is displayed.
 
-Not here: the width of the terminal (`live`), keeping what was printed (`system.output`).
+Not here: the width of the terminal (`live`), storing the output (`system.output`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LINE_END = re.compile(r"[\r\n]")
 
 
 class LastOutput:
-    """What both streams of one action printed last."""
+    """The last output of both streams of one action."""
 
     def __init__(self, masker: Masker) -> None:
         self._masker = masker
@@ -32,14 +32,17 @@ class LastOutput:
 
     @property
     def _unsafe(self) -> int:
+        """The number of characters at a cut that may be part of a secret."""
         longest = self._masker.longest
         return longest and longest + LARGEST_CHARACTER
 
     @property
     def _room(self) -> int:
+        """The number of bytes to keep for each stream."""
         return WINDOW + LARGEST_CHARACTER * self._unsafe
 
     def feed(self, stream: str, chunk: bytes) -> None:
+        """Keep the end of the output."""
         end = self._ends.get(stream, b"") + chunk[-self._room :]
         if len(end) > self._room or len(chunk) > self._room:
             self._cut.add(stream)
@@ -47,7 +50,7 @@ class LastOutput:
         self._latest = stream
 
     def line(self) -> str:
-        """The last line that is not blank, as far as it may be shown by now."""
+        """Return the last non-blank line, as far as it can safely be displayed."""
         raw = without_colours(self._ends.get(self._latest, b""))
         text = codecs.getincrementaldecoder("utf-8")("replace").decode(raw)
         text = MaskedStream(self._masker).feed(text)

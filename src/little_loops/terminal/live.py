@@ -1,8 +1,8 @@
-"""A run on a terminal: lines that stay, and below them what the action is doing right now.
+"""A run on a terminal: permanent lines, and below them what the action is doing now.
 
-The live part is there only while an action runs.  It is gone, and the terminal in order, before
-anything else is written: at the end of an action, on Ctrl-Z, when the run ends however it may.  The
-cursor is never hidden, so that not even a kill leaves a terminal without one.
+The live part exists only while an action runs. It is removed before anything else is written: at
+the end of an action, on Ctrl-Z, and when the run ends in any way. The cursor is never hidden, so
+that not even a kill leaves a terminal without one.
 
 Not here: what the lines say (`terminal_lines`), when a terminal gets this (`foreground`).
 """
@@ -31,9 +31,9 @@ from little_loops.terminal.terminal_lines import QUIET, Line, TerminalLines, liv
 TICK_S = 0.1
 REDRAW_S = 0.05
 SOON_S = 0.2
-"""An action that is over by then needs no live part."""
+"""Actions shorter than this get no live part."""
 WIDEST = 100
-"""Where the times stand on a wide terminal: further away the eye would lose the row."""
+"""The right edge for times on a wide terminal, so that they stay near their line."""
 GAP = 2
 MARGIN = 3
 """Columns left free at the right: the terminal echoes `^C` there, and it must not wrap."""
@@ -43,7 +43,7 @@ Size = tuple[int, int]
 
 
 class Terminal(NamedTuple):
-    """The terminal we write to; its size is asked for each time, people change it."""
+    """The terminal we write to; its size is read each time, because it may change."""
 
     screen: Screen
     size: Callable[[], Size]
@@ -53,7 +53,7 @@ class Terminal(NamedTuple):
 def terminal(
     stream: TextIO, *, colour: bool, is_behind: Callable[[], bool] = lambda: False
 ) -> Terminal:
-    """`is_behind`: nobody reads it just now, so there is no use in moving anything on it."""
+    """Return the terminal of a stream; while `is_behind` is true, nothing live is drawn on it."""
     fd = stream.fileno()
     return Terminal(
         Screen(stream, colour=colour),
@@ -71,7 +71,7 @@ def _size(fd: int) -> Size:
 
 
 def _in_foreground(fd: int) -> bool:
-    """After Ctrl-Z and `bg` the bottom of the screen is the shell's."""
+    """Return whether we are in the foreground; after Ctrl-Z and `bg`, the shell uses the screen."""
     try:
         return os.tcgetpgrp(fd) == os.getpgrp()
     except OSError:  # not our own terminal, so no shell shares it
@@ -79,12 +79,13 @@ def _in_foreground(fd: int) -> bool:
 
 
 class Hints(NamedTuple):
-    """The second live line: what one can do, and where to look."""
+    """The second live line: what the user can do, and where the log is."""
 
     log: str
     stopping: Callable[[], bool] = lambda: False
 
     def that_fits(self, room: int, dot: str) -> str:
+        """Return the longest hint that fits."""
         if self.stopping():
             return "stopping; ctrl-c again stops immediately"
         hint = "ctrl-c stops and saves"
@@ -98,13 +99,15 @@ class Running(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """The live part as it was drawn: the terminal's width then, and the width of each line."""
+    """The live part as drawn: the terminal's width at that time, and the width of each line."""
 
     width: int
     line_cells: tuple[int, ...]
 
 
 class LiveScreen(Observer):
+    """An observer that prints a run's lines on a terminal, with a live part below them."""
+
     def __init__(
         self,
         terminal: Terminal,
@@ -131,9 +134,10 @@ class LiveScreen(Observer):
         self._excerpts: dict[str, Excerpt] = {}
         self._unfinished: dict[str, str] = {}
 
-    # What it is told.
+    # Events and output.
 
     def record(self, entry: Entry) -> None:
+        """Print the lines for an event; start or end the live part with an action."""
         event = entry.event
         if isinstance(event, ActionComplete | ActionInterrupted):
             self._end()
@@ -148,7 +152,8 @@ class LiveScreen(Observer):
         self._masker.learn(environ)
 
     def printed(self, stream: str, chunk: bytes) -> None:
-        # A stream for programs is nothing to show; what such an agent does comes as `doing`.
+        """Take output of an action; with `verbose`, print it."""
+        # Output for programs is not displayed; such an agent's activity arrives through `doing`.
         if self._running is None or not self._running.prints_text:
             return
         self._output.feed(stream, chunk)
@@ -159,6 +164,7 @@ class LiveScreen(Observer):
         self._draw_if_due()
 
     def doing(self, text: str) -> None:
+        """Take a description of what an agent is doing."""
         self._doing = visible(" ".join(self._masker.mask(text).split()), newlines=False)
         if self._verbose:
             self._print(Line(BAR + self._doing))
@@ -179,11 +185,12 @@ class LiveScreen(Observer):
         return TICK_S
 
     def _now_doing(self) -> str:
+        """Return the text of the live line: usage, and the activity or the last line of output."""
         doing = self._doing or self._output.line()
         return " · ".join(part for part in (self._used, doing) if part)
 
-    def stand_aside(self) -> None:
-        """The terminal is somebody else's until the next tick."""
+    def hide(self) -> None:
+        """Remove the live part, because something else uses the terminal until the next tick."""
         drawn, self._drawn = self._drawn, None
         if drawn is None:
             return
@@ -193,15 +200,15 @@ class LiveScreen(Observer):
         self._terminal.screen.erase(wrapped)
 
     def suspended(self, seconds: float) -> None:
-        """The action did too, so its time does not count."""
+        """Take the seconds of a suspension, which do not count as running time."""
         if self._running is not None:
             self._running = self._running._replace(began=self._running.began + seconds)
 
     def close(self) -> None:
         self._running = None
-        self.stand_aside()
+        self.hide()
 
-    # The life of an action.
+    # Start and end of an action.
 
     def _begin(self, *, prints_text: bool) -> None:
         self._running = Running(self._now(), prints_text)
@@ -215,10 +222,10 @@ class LiveScreen(Observer):
         self._excerpts.clear()
         self.close()
 
-    # Lines that stay.
+    # Permanent lines.
 
     def _print_output(self, stream: str, text: str) -> None:
-        """Whole lines only: the live part begins at the left edge."""
+        """Print complete lines of output; the live part must start at the left edge."""
         text = self._unfinished.pop(stream, "") + text
         whole, _, self._unfinished[stream] = text.rpartition("\n")
         if whole:
@@ -227,9 +234,10 @@ class LiveScreen(Observer):
             self._terminal.screen.print(Span("\n".join(wrapped(line, width) for line in lines)))
 
     def _print(self, line: Line) -> None:
+        """Print a permanent line, with its time at the right edge."""
         width = self._width()
         edge = min(width, WIDEST)
-        # The time has a column of its own, so what it belongs to is broken before it.
+        # The time has its own column, so the text is folded before it.
         room = edge - GAP - cells(line.right) if line.right else width
         text = folded(self._writable(line.text), room)
         styled = len(text) if line.styled is None else line.styled
@@ -240,7 +248,7 @@ class LiveScreen(Observer):
         self._terminal.screen.print(*spans)
 
     def _writable(self, text: str) -> str:
-        """Nothing that drives a terminal, nothing its encoding lacks."""
+        """Return the text without control characters, and without those that the encoding lacks."""
         encoding = self._terminal.screen.encoding
         shown = visible(text).replace("\t", " ")
         return shown.encode(encoding, "backslashreplace").decode(encoding)
@@ -252,14 +260,15 @@ class LiveScreen(Observer):
             self._draw()
 
     def _draw(self) -> None:
+        """Draw the live part, if an action has run for a moment and the terminal is ours."""
         now, running = self._now(), self._running
         if running is None or now - running.began < SOON_S:
             return
         width = self._width()
         if self._drawn is not None and width < self._drawn.width:
-            self.stand_aside()
+            self.hide()
         if not self._terminal.is_ours():
-            self.stand_aside()
+            self.hide()
             return
         self._drawn_at = now
         lines = self._live_lines(now - running.began, width)
@@ -267,6 +276,7 @@ class LiveScreen(Observer):
         self._drawn = Drawn(width, tuple(cells(line) for line in lines))
 
     def _live_lines(self, elapsed_s: float, width: int) -> list[str]:
+        """Return the live lines, cut to the width; only one on a very low terminal."""
         signs, room = self._teller.signs, max(width - MARGIN, 1)
         hint = self._hints.that_fits(room - len(INDENT), signs.dot)
         lines = live_lines(signs, elapsed_s, self._now_doing(), hint)
@@ -279,7 +289,7 @@ class LiveScreen(Observer):
 
 
 def _beside(text: str, right: str, width: int) -> str:
-    """The blanks between a text and what stands at the right edge, or below if there is no room."""
+    """Return the spaces before a text at the right edge; a new line if there is no room."""
     room = width - cells(text.rpartition("\n")[2]) - cells(right)
     return " " * room if room >= GAP else "\n" + " " * max(width - cells(right), 0)
 

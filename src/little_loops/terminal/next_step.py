@@ -1,4 +1,4 @@
-"""The one command that is most likely wanted after a run has ended."""
+"""The command that a user most likely needs after a run has ended."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from __future__ import annotations
 def next_command(
     name: str, status: str, reason: str | None, *, iteration: int, ran_ms: int
 ) -> str | None:
+    """Return the command for a run with this status and reason; None if nothing is left to do."""
     match status, reason:
         case "failed", "max_iterations":
             return f"ll-loop resume {name} --max-iterations {2 * iteration}"

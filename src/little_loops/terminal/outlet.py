@@ -1,8 +1,8 @@
-"""Write to a reader who may be slow, asleep or gone, and never wait for it while a run goes on.
+"""Write to a reader that may be slow, suspended or gone, without blocking the run.
 
-A pager that is stopped, a pipe into something that does not read, a terminal behind a dead
-connection: what they do not take is kept, up to a limit, and given out when they read again.
-Beyond the limit it is dropped and counted.  A reader that is merely slow is waited for a moment.
+A suspended pager, a pipe that nobody reads, a terminal behind a dead connection: what they do not
+take is kept, up to a limit, and written when they read again. Beyond the limit, it is dropped and
+counted. A slow reader gets a moment before that.
 
 Not here: what is written (`foreground`, `live`); the log of the run, which has all of it.
 """
@@ -18,14 +18,14 @@ from typing import TextIO
 from little_loops.system.stops import StopFlag
 
 PATIENCE_S = 0.25
-"""How long one write waits for a reader that has kept up so far."""
+"""How long a write waits for a reader that has kept up so far."""
 LAST_PATIENCE_S = 1.0
 ROOM = 1 << 20
 AT_ONCE = os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Outlet(io.TextIOBase):
-    """A stream for text whose writes do not block; `finish` comes after the last."""
+    """A text stream whose writes do not block; call `finish` after the last."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -44,7 +44,7 @@ class Outlet(io.TextIOBase):
 
     @property
     def is_behind(self) -> bool:
-        """The reader does not keep up: what only matters now need not be written."""
+        """Whether the reader does not keep up, so that transient text need not be written."""
         return bool(self._held)
 
     def fileno(self) -> int:
@@ -54,6 +54,7 @@ class Outlet(io.TextIOBase):
         return self._stream.isatty()
 
     def write(self, text: str) -> int:
+        """Write a text, or keep or drop it if the reader does not keep up."""
         data = text.encode(self.encoding, "backslashreplace")
         if self._descriptor is None:
             self._stream.write(data.decode(self.encoding))
@@ -67,7 +68,7 @@ class Outlet(io.TextIOBase):
         return len(text)
 
     def finish(self, stop: StopFlag) -> None:
-        """Nothing more will come: the reader gets what it has not read, unless a stop is asked."""
+        """Write what the reader has not read yet, until a stop is requested."""
         while self._held and not stop.count:
             self._push(PATIENCE_S)
         self._push(LAST_PATIENCE_S)
@@ -78,11 +79,12 @@ class Outlet(io.TextIOBase):
         self._descriptor = None
 
     def _push(self, seconds: float) -> None:
+        """Write kept data for at most this many seconds."""
         assert self._descriptor is not None or not self._held, "what is held has a place to go"
         until = time.monotonic() + seconds
         while self._held and self._poll.poll(max(until - time.monotonic(), 0) * 1000):
             try:
-                # So much never blocks where the poll has said that there is room.
+                # This much never blocks if `poll` has reported room.
                 written = os.write(self._descriptor or 0, self._held[: select.PIPE_BUF])
             except BlockingIOError:
                 return
@@ -93,15 +95,15 @@ class Outlet(io.TextIOBase):
 
 
 def _descriptor(stream: TextIO) -> int | None:
-    """Where to write; of a terminal one of our own, which can refuse instead of blocking.
+    """Return the descriptor to write to; for a terminal, our own non-blocking one.
 
-    To change the one we were given would change it for everybody else who has it.
+    Changing the given one would change it for everybody else who uses it.
     """
     try:
         given = stream.fileno()
-    except (OSError, ValueError):  # a stream without a file, as tests have
+    except (OSError, ValueError):  # a stream without a file, as in tests
         return None
     try:
         return os.open(os.ttyname(given), AT_ONCE)
-    except OSError:  # no terminal, or one we may not open
+    except OSError:  # not a terminal, or one we cannot open
         return given

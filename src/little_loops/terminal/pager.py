@@ -1,6 +1,6 @@
-"""Show a long answer page by page, as `git log` does: with `$PAGER`, else with `less`.
+"""Display a long answer in a pager, as `git log` does: `$PAGER`, or else `less`.
 
-What fits on one screen is printed as it is.  Where there is no pager, everything is printed.
+What fits on one screen is printed directly. Without a pager, everything is printed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 NONE = ("", "cat")
 LESS = ("less",)
 DEFAULTS = {"LESS": "FRX", "LV": "-c"}
-"""Quit if it fits on one screen, pass colours on, leave the screen as it is."""
+"""Quit if it fits on one screen, pass on colours, do not clear the screen."""
 
 
 def pager_command(environ: Mapping[str, str]) -> list[str] | None:
-    """The program to use; None for none."""
+    """Return the command line of the pager; None to use none."""
     wanted = environ.get("PAGER")
     try:
         command = list(LESS) if wanted is None else shlex.split(wanted)
@@ -36,7 +36,7 @@ def pager_command(environ: Mapping[str, str]) -> list[str] | None:
 
 @contextmanager
 def paged() -> Iterator[None]:
-    """What is written to stdout meanwhile goes to the pager, if stdout is a terminal."""
+    """Send stdout to the pager during the block, if stdout is a terminal."""
     command = pager_command(os.environ) if sys.stdout.isatty() else None
     if command is None:
         yield
@@ -49,17 +49,17 @@ def paged() -> Iterator[None]:
     os.dup2(pager.stdin.fileno(), 1)
     pager.stdin.close()
     try:
-        with suppress(BrokenPipeError, KeyboardInterrupt):  # the reader has seen enough
+        with suppress(BrokenPipeError, KeyboardInterrupt):  # the pager was closed
             yield
             sys.stdout.flush()
     finally:
-        os.dup2(terminal, 1)  # closes the pipe, so that the pager knows the end
+        os.dup2(terminal, 1)  # closes the pipe, so that the pager sees the end
         os.close(terminal)
         _wait(pager)
 
 
 def _wait(pager: Popen[bytes]) -> None:
-    """The reader ends it; Ctrl-C is for the pager, which has the terminal."""
+    """Wait for the pager, ignoring Ctrl-C, which is meant for the pager."""
     while True:
         try:
             pager.wait()

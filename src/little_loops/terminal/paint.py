@@ -1,10 +1,12 @@
-"""Colour finished text by its form: `error:` is red, a file's position blue, a heading bold.
+"""Add colour to finished text according to its form: `error:` is red, a position blue, a heading
+bold.
 
-A page is written and folded without colours; this adds them at the very end, and only repeats what
-the text says already.  A rule is a pattern for a whole line, and the names of its groups are styles
-(`red`, or `red1` and `red2` where one style is needed twice); the first rule that matches counts.
+A page is written and folded without colours; this adds them at the very end, and a colour only
+repeats what the text says. A rule is a pattern for a whole line, and the names of its groups are
+styles (`red`, or `red1` and `red2` if one style is needed twice); the first rule that matches
+counts.
 
-Not here: whether there is to be colour (`console`), the lines of a run (`terminal_lines`), tables.
+Not here: whether to use colour (`console`), the lines of a run (`terminal_lines`), tables.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ SGR = {
     "bad": "31",
     "care": "33",
 }
-"""Labels are bold and coloured; a sign or an ending has its colour only."""
+"""Labels are bold and coloured; a sign or an ending is only coloured."""
 Paint: TypeAlias = Callable[[str], str]
 Rules: TypeAlias = Sequence[str]
 """Patterns, compiled when a line is painted: compiling all of them takes 3 ms."""
@@ -35,15 +37,16 @@ def styled(text: str, style: str) -> str:
     return f"\x1b[{SGR[style]}m{text}\x1b[0m" if text else ""
 
 
-def _line(line: str, rules: Rules) -> str:
+def _paint_line(line: str, rules: Rules) -> str:
+    """Colour a line by the first rule that matches."""
     for rule in rules:
         if found := re.fullmatch(rule, line):
-            return _groups(line, found)
+            return _paint_groups(line, found)
     return line
 
 
-def _groups(line: str, found: re.Match[str]) -> str:
-    """The line with each named group in its style; groups do not overlap."""
+def _paint_groups(line: str, found: re.Match[str]) -> str:
+    """Return the line with each named group in its style; groups do not overlap."""
     places = sorted((*found.span(name), name) for name in found.re.groupindex if found[name])
     parts, at = [], 0
     for start, end, name in places:
@@ -52,8 +55,8 @@ def _groups(line: str, found: re.Match[str]) -> str:
     return "".join([*parts, line[at:]])
 
 
-def _lines(text: str, rules: Rules) -> str:
-    return "\n".join(_line(line, rules) for line in text.split("\n"))
+def _paint_lines(text: str, rules: Rules) -> str:
+    return "\n".join(_paint_line(line, rules) for line in text.split("\n"))
 
 
 # ── problems ───────────────────────────────────────────────────────────────────────────────────
@@ -81,10 +84,10 @@ _WARNING = (
 
 
 def problems(text: str) -> str:
-    """Errors and warnings: the label and the caret in red or yellow, the frame in blue."""
+    """Colour errors and warnings: label and caret in red or yellow, the frame in blue."""
     blocks = text.split("\n\n")
     return "\n\n".join(
-        _lines(block, _WARNING if block.startswith("warning") else _ERROR) for block in blocks
+        _paint_lines(block, _WARNING if block.startswith("warning") else _ERROR) for block in blocks
     )
 
 
@@ -100,8 +103,8 @@ _HELP = (
 
 
 def help_page(text: str) -> str:
-    """Headings bold; what can be typed in cyan."""
-    return _lines(text, _HELP)
+    """Colour a help page: headings bold, what can be typed in cyan."""
+    return _paint_lines(text, _HELP)
 
 
 # ── doctor ─────────────────────────────────────────────────────────────────────────────────────
@@ -115,8 +118,8 @@ _CHECKUP = (
 
 
 def checkup(text: str) -> str:
-    """What to type in cyan; the last line in the colour of the worst that was found."""
-    return _lines(text, _CHECKUP)
+    """Colour a checkup: what to type in cyan, the last line by the worst finding."""
+    return _paint_lines(text, _CHECKUP)
 
 
 # ── loops ──────────────────────────────────────────────────────────────────────────────────────
@@ -133,10 +136,10 @@ _TRANSITIONS = r" +(?:\w+ (?:→|->) \S+(?: {4}|$))+"
 
 
 def description(text: str) -> str:
-    """What a loop does: names bold, the states it goes to in cyan."""
+    """Colour the description of a loop: names bold, target states in cyan."""
     header, *lines = text.split("\n")
     name, dot, more = header.partition(" ")
-    painted = [_line(line, _DESCRIPTION) for line in lines]
+    painted = [_paint_line(line, _DESCRIPTION) for line in lines]
     targets = [
         re.sub(_TARGET, _as_target, line) if re.fullmatch(_TRANSITIONS, line) else line
         for line in painted
@@ -159,7 +162,7 @@ _GRAPH = (
 
 
 def graph(text: str) -> str:
-    return _lines(text, _GRAPH)
+    return _paint_lines(text, _GRAPH)
 
 
 # ── error codes ────────────────────────────────────────────────────────────────────────────────
@@ -170,10 +173,10 @@ _RIGHT = (r"(?P<green>Right:)", r"(?P<good>  > .*)")
 
 
 def codes(text: str) -> str:
-    """The lines in which the two examples differ have the colours of their headings."""
+    """Colour an explanation: the differing lines of the examples like their headings."""
     before, heading, right = text.partition("\nRight:\n")
-    painted = _lines(before, (*_CODE, *_WRONG))
-    return painted + _lines(heading + right, (*_CODE, *_RIGHT))
+    painted = _paint_lines(before, (*_CODE, *_WRONG))
+    return painted + _paint_lines(heading + right, (*_CODE, *_RIGHT))
 
 
 # ── logs ───────────────────────────────────────────────────────────────────────────────────────
@@ -195,13 +198,13 @@ _LOG = (
 
 
 def log(line: str, folded: str) -> str:
-    """A line of a log; `folded` is the same in rows, of which all but the first are indented."""
+    """Colour a line of a log; `folded` is the same line in rows, all but the first indented."""
     found = next((found for rule in _LOG if (found := re.fullmatch(rule, line))), None)
     if found is None or found.lastgroup is None:
         return folded
     start, end = found.span(found.lastgroup)
     first, *rest = folded.split("\n")
     if end < len(line):
-        return "\n".join([_groups(first, found), *rest])
+        return "\n".join([_paint_groups(first, found), *rest])
     rows = [first[:start] + styled(first[start:], found.lastgroup)]
     return "\n".join([*rows, *(styled(row, found.lastgroup) for row in rest)])

@@ -1,6 +1,6 @@
-"""Show what is wrong with a loop file: as text with the line and a caret, as JSON, for GitHub.
+"""Print the problems of a loop file: as text with the line and a caret, as JSON, for GitHub.
 
-Not here: finding problems (`authoring`), what a code means at length (`explain`).
+Not here: finding problems (`authoring`), what a code means in detail (`explain`).
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ TAB = 4
 
 
 class ExcerptWidth(NamedTuple):
-    """What an excerpt is written on: so many columns, and how what is left out is marked."""
+    """The width of an excerpt, and the mark for what is left out."""
 
     widest: int = 102
     cut: str = "…"
 
 
-def paper_of(stream: TextIO) -> ExcerptWidth:
+def excerpt_width(stream: TextIO) -> ExcerptWidth:
+    """Return the width of excerpts on this stream."""
     widest = min(columns_of(stream) or ExcerptWidth().widest, ExcerptWidth().widest)
     return ExcerptWidth(widest, "..." if ascii_only(stream) else "…")
 
 
-def render(problem: Problem, paper: ExcerptWidth = ExcerptWidth()) -> str:  # noqa: B008
-    """The problem as people read it, over several lines."""
+def render(problem: Problem, width_limit: ExcerptWidth = ExcerptWidth()) -> str:  # noqa: B008
+    """Return the problem as text, on several lines."""
     lines = [f"{problem.severity}[{problem.code}]: {_one_line(problem.message)}"]
     place = problem.place
     width = 2
     if place is not None:
         width = max(width, len(str(place.line)))
         lines.append(f"{' ' * width}--> {position(place)}")
-        lines.extend(_excerpt(place, width, paper))
+        lines.extend(_excerpt(place, width, width_limit))
     if problem.help is not None:
         lines.append(f"{' ' * (width + 1)}= help: {_one_line(problem.help)}")
     return "\n".join(lines)
@@ -47,18 +48,18 @@ def render(problem: Problem, paper: ExcerptWidth = ExcerptWidth()) -> str:  # no
 
 def render_all(
     problems: Sequence[Problem],
-    paper: ExcerptWidth = ExcerptWidth(),  # noqa: B008
+    width_limit: ExcerptWidth = ExcerptWidth(),  # noqa: B008
     most: int = MOST_PRINTED,
 ) -> str:
-    """All of a file's problems, a blank line between them; beyond `most` only their number."""
-    shown = [render(problem, paper) for problem in problems[:most]]
+    """Return all problems, separated by blank lines; beyond `most`, only their number."""
+    shown = [render(problem, width_limit) for problem in problems[:most]]
     if len(problems) > most:
-        shown.append(f"{paper.cut} and {len(problems) - most:,} more")
+        shown.append(f"{width_limit.cut} and {len(problems) - most:,} more")
     return "\n\n".join(shown)
 
 
 def as_dict(problem: Problem) -> dict[str, Any]:
-    """The problem for programs."""
+    """Return the problem as JSON data."""
     place = problem.place
     return {
         "code": problem.code,
@@ -72,7 +73,7 @@ def as_dict(problem: Problem) -> dict[str, Any]:
 
 
 def annotation(problem: Problem) -> str:
-    """The problem as a GitHub workflow command, which puts it beside the line."""
+    """Return the problem as a GitHub workflow command, which displays it beside the line."""
     place = problem.place
     properties = [("title", problem.code)]
     if place is not None:
@@ -84,9 +85,9 @@ def annotation(problem: Problem) -> str:
 
 
 def report_problems(problems: Sequence[Problem], *, json_wanted: bool) -> None:
-    """Why a command could not use a loop file: on stderr, or as JSON the first of them and all."""
+    """Print why a command could not use a loop file: to stderr, or as JSON to stdout."""
     if not json_wanted:
-        talk(render_all(problems, paper_of(sys.stderr)))
+        talk(render_all(problems, excerpt_width(sys.stderr)))
         return
     errors = [each for each in problems if each.severity == "error"] or problems
     first = as_dict(errors[0]) if errors else None
@@ -94,20 +95,21 @@ def report_problems(problems: Sequence[Problem], *, json_wanted: bool) -> None:
 
 
 def position(place: Place) -> str:
-    """`file:line:column`, which editors and terminals make clickable."""
+    """Return `file:line:column`, which editors and terminals make clickable."""
     return f"{_one_line(place.file)}:{place.line}:{place.column}"
 
 
-def _excerpt(place: Place, width: int, paper: ExcerptWidth) -> list[str]:
+def _excerpt(place: Place, width: int, width_limit: ExcerptWidth) -> list[str]:
+    """Return the line of the file, with a caret below the problem."""
     gutter = f"{' ' * (width + 1)}|"
-    room = paper.widest - len(gutter) - 1 - len(paper.cut)
-    text, start, length = _cells(place, room, paper.cut)
+    room = width_limit.widest - len(gutter) - 1 - len(width_limit.cut)
+    text, start, length = _cells(place, room, width_limit.cut)
     caret = f"{gutter} {' ' * start}{'^' * length}"
     return [gutter, f"{place.line:>{width}} | {text}".rstrip(), caret]
 
 
 def _cells(place: Place, room: int, cut: str) -> tuple[str, int, int]:
-    """The line as it is shown, and where the caret stands under it, in columns of a terminal."""
+    """Return the line as displayed, and start and length of the caret, in terminal columns."""
     begin = place.column - 1
     first = max(0, begin - room * 5 // 8) if len(place.source) > room else 0
     text = cut if first else ""
@@ -134,7 +136,7 @@ def _cell(char: str, at: int) -> str:
 
 
 def _columns(text: str) -> int:
-    """How many columns of a terminal the text takes."""
+    """Return the number of terminal columns that a text takes."""
     if text.isascii():
         return len(text)
     return sum(_width(char) for char in text)

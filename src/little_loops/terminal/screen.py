@@ -1,4 +1,4 @@
-"""Write to a terminal: lines that stay, and a few live lines below them that are drawn over.
+"""Write to a terminal: permanent lines, and a few live lines below them that are redrawn.
 
 Not here: what the lines say and when they change (`live`).
 """
@@ -16,7 +16,7 @@ _ROW_ABOVE = "\x1b[1A\x1b[2K"
 
 
 class Span(NamedTuple):
-    """A piece of text in one style; it may go over several rows."""
+    """A piece of text in one style; it may extend over several rows."""
 
     text: str
     style: str = ""
@@ -32,7 +32,7 @@ class Screen:
         self._live: list[str] = []
 
     def print(self, *spans: Span) -> None:
-        """Write a line that stays, above the live lines."""
+        """Print a permanent line above the live lines."""
         text = "".join(self._styled(span) for span in spans)
         self._write(f"{self._erasure()}{text}\n{self._live_text()}")
 
@@ -43,7 +43,7 @@ class Screen:
         self._write(erasure + self._live_text())
 
     def erase(self, wrapped_rows: int = 0) -> None:
-        """Remove the live lines, and the rows they have wrapped into since they were drawn."""
+        """Remove the live lines, including rows they have wrapped into since they were drawn."""
         erasure = self._erasure(wrapped_rows)
         self._live = []
         self._write(erasure)

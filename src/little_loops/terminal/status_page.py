@@ -1,4 +1,4 @@
-"""All there is to say about one run, for people and for programs."""
+"""Everything about one run, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -39,13 +39,14 @@ SECOND = 22
 
 
 def document(runs: Runs, detail: RunDetail, now: int) -> dict[str, Any]:
+    """Return the run as JSON data."""
     view, action, session = detail.view, _action(detail), detail.session
-    heard = detail.last_output_ms
+    last_output_ms = detail.last_output_ms
     return as_json(view, runs.texts(view, detail.entries), now) | {
         "max_iterations": _limit(detail),
         "action": action.event.action if action else None,
         "action_type": action.event.action_type if action else None,
-        "last_output_at": None if heard is None else timestamp(heard),
+        "last_output_at": None if last_output_ms is None else timestamp(last_output_ms),
         "path": [visit._asdict() for visit in visits(detail.entries)[-VISITS:]],
         "wait": _wait(runs, detail),
         "spawn": None if session is None else {"pid": session.pid, "alive": session.is_alive},
@@ -60,7 +61,7 @@ def _wait(runs: Runs, detail: RunDetail) -> dict[str, Any] | None:
 
 
 def _limit(detail: RunDetail) -> int | None:
-    """How many iterations it may take; None where nobody knows any more."""
+    """Return the maximum number of iterations; None if it is no longer known."""
     run, machine = detail.view.summary, detail.machine
     if run is None or machine is None:
         return None
@@ -73,7 +74,7 @@ class Action(NamedTuple):
 
 
 def _action(detail: RunDetail) -> Action | None:
-    """The action under way."""
+    """Return the action that is running; None if there is none."""
     if detail.view.status != "running":
         return None
     for entry in reversed(detail.entries):
@@ -91,6 +92,7 @@ def _action(detail: RunDetail) -> Action | None:
 
 
 def page(runs: Runs, detail: RunDetail, style: Style, now: int, verbose: int = 0) -> list[str]:
+    """Return the lines about a run."""
     view = detail.view
     lines = [_headline(view, style, now, verbose)]
     if view.damage:
@@ -104,6 +106,7 @@ def page(runs: Runs, detail: RunDetail, style: Style, now: int, verbose: int = 0
 
 
 def _headline(view: RunView, style: Style, now: int, verbose: int) -> str:
+    """Return the first line: name, status, pid and times."""
     parts = [style.bold(shown_name(view))]
     if view.is_alive or view.summary is None:
         parts.append(style.tinted(signed(view, word_of(view), style)))
@@ -122,6 +125,7 @@ def _headline(view: RunView, style: Style, now: int, verbose: int) -> str:
 
 
 def _body(runs: Runs, detail: RunDetail, run: RunSummary, style: Style, now: int) -> list[str]:
+    """Return the labelled rows: state, action, error, path, cost and so on."""
     view, shown = detail.view, runs.texts(detail.view, detail.entries)
     lines = _row("state", [_state(detail, run, now), _iteration(run, _limit(detail))], style)
     if view.status == "running" and run.wait is not None:
@@ -148,7 +152,7 @@ def _body(runs: Runs, detail: RunDetail, run: RunSummary, style: Style, now: int
 
 
 def _row(label: str, parts: list[str], style: Style) -> list[str]:
-    """A label and what it is about; what does not fit beside the first goes below it."""
+    """Return a label and its parts; what does not fit beside the first goes below it."""
     first, rest = parts[0], [part for part in parts[1:] if part]
     start = f"  {label:<{LABEL}}"
     if not rest:
@@ -161,13 +165,14 @@ def _row(label: str, parts: list[str], style: Style) -> list[str]:
 
 
 def _log(view: RunView, style: Style) -> str:
-    """Where the log is; a path that the terminal would break is no use, the command is."""
+    """Return the log's path, or the command to print it if the path does not fit."""
     path = _from_here(view.files.log)
     fits = style.width is None or cells(path) + LABEL + 2 <= style.width
     return path if fits else f"ll-loop logs {visible(view.name)}"
 
 
 def _state(detail: RunDetail, run: RunSummary, now: int) -> str:
+    """Return the current state, and for how long the run has been in it."""
     state = visible(run.current_state, newlines=False)
     if detail.view.status != "running":
         return state
@@ -183,16 +188,22 @@ def _iteration(run: RunSummary, limit: int | None) -> str:
 
 
 def _doing(action: ActionStart, detail: RunDetail, style: Style, now: int) -> list[str]:
+    """Return the row about the running action, with the age of its last output."""
     what = action_of_event(action.action, action.action_type)
     sign = prompt_sign(what, _host(detail.machine, action.state))
     text = visible(f"{sign}{shown_action(action)}", newlines=False)
     if style.width is not None:
         text = cut(text, max(style.width - LABEL - 2, 10), style.signs.more)
-    heard = detail.last_output_ms
-    return _row("action", [text, "" if heard is None else f"last output {ago(heard, now)}"], style)
+    last_output_ms = detail.last_output_ms
+    return _row(
+        "action",
+        [text, "" if last_output_ms is None else f"last output {ago(last_output_ms, now)}"],
+        style,
+    )
 
 
 def _waiting(wait: WaitFor, why: str | None, ran: int, now: int) -> str:
+    """Return how much longer the run waits, and for what."""
     left = left_ms(wait, Moment(now, ran))
     why = why or f"before the next {_BEFORE.get(wait.kind, 'step')}"
     text = visible(one_line(why), newlines=False)
@@ -204,7 +215,7 @@ _BEFORE = {"backoff": "iteration", "retry": "attempt", "maintain": "cycle", "han
 
 
 def _host(machine: FSMLoop | None, name: str) -> str:
-    """The agent CLI that runs this state's action."""
+    """Return the agent CLI that runs this state's action."""
     if machine is None:
         return DEFAULT_HOST
     state = machine.states.get(name)
@@ -212,6 +223,7 @@ def _host(machine: FSMLoop | None, name: str) -> str:
 
 
 def _path(detail: RunDetail, style: Style) -> str:
+    """Return the last states that the run visited, with their verdicts."""
     path = visits(detail.entries)[-VISITS:]
     if detail.view.status == "running" and path and _action(detail):
         path[-1] = path[-1]._replace(verdict="under way")
@@ -223,6 +235,7 @@ def _path(detail: RunDetail, style: Style) -> str:
 
 
 def _visited(visit: Visit, style: Style) -> str:
+    """Return a visited state with a sign for its verdict."""
     state = visible(visit.state, newlines=False)
     match visit.verdict:
         case None:
@@ -250,6 +263,6 @@ def _beginning(text: str, style: Style) -> str:
 
 
 def _from_here(path: str) -> str:
-    """The way people would type it from here."""
+    """Return the path relative to the current directory, unless that would start with `..`."""
     relative = os.path.relpath(path)
     return visible(path if relative.startswith("..") else relative, newlines=False)

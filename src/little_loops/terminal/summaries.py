@@ -1,6 +1,6 @@
-"""A run in a few words: what to call it, its sign, how it ended, what to do next.
+"""Describe a run in a few words: its status, its sign, how it ended, what to do next.
 
-Not here: looking at runs (`runs.reading`), laying words out (`tables`).
+Not here: reading runs (`runs.reading`), laying out tables (`tables`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def shown_name(view: RunView) -> str:
 
 
 def word_of(view: RunView) -> str:
-    """What people call it: `running`, `paused`, `limit`, `interrupted (crashed)`."""
+    """Return the status as displayed: `running`, `paused`, `limit`, `interrupted (crashed)`."""
     match view.status, view.reason:
         case "interrupted", "crash":
             return "interrupted (crashed)"
@@ -42,7 +42,7 @@ def word_of(view: RunView) -> str:
 
 
 def sign_name(view: RunView) -> str:
-    """The sign that goes with it, by its name in `tables.Signs`."""
+    """Return the name of the run's sign in `tables.Symbols`."""
     match word_of(view):
         case "running":
             return "running"
@@ -59,7 +59,8 @@ def sign_name(view: RunView) -> str:
 
 
 def ending_of(view: RunView) -> str:
-    """How it ended and where: `completed (done)`, `limit (iterations)`, `failed (apply: auth)`."""
+    """Return how and where it ended: `completed (done)`, `limit (iterations)`, `failed (apply:
+    auth)`."""
     word = word_of(view)
     if view.summary is None or view.is_crashed:
         return word
@@ -73,9 +74,9 @@ def ending_of(view: RunView) -> str:
             return f"{word} ({where})"
 
 
-def last_words(view: RunView, last: Entry | None) -> str:
-    """The last line of a run that is over, whoever is left to say it."""
-    # Only where a run has ended.
+def final_line(view: RunView, last: Entry | None) -> str:
+    """Return the last line of a run that is over, from its last event or from its state."""
+    # Imported here, because only a run that has ended needs them.
     from little_loops.fsm.events import FinalEvent
     from little_loops.reporting.lines import last_line
 
@@ -88,7 +89,7 @@ def last_words(view: RunView, last: Entry | None) -> str:
 
 
 def next_step(view: RunView) -> str | None:
-    """The one command that is most likely wanted now."""
+    """Return the command that the user most likely needs now; None if there is none."""
     name, summary = view.name, view.summary
     if view.status == "running":
         return f"ll-loop attach {name}"
@@ -102,12 +103,12 @@ def next_step(view: RunView) -> str | None:
 
 
 def signed(view: RunView, text: str, style: Style) -> str:
-    """The text behind the run's sign."""
+    """Return the text after the run's sign."""
     return f"{getattr(style.signs, sign_name(view))} {text}"
 
 
 def since(view: RunView, now: int) -> str:
-    """`running 14m`, `paused 1d ago`, `damaged`."""
+    """Return the status and for how long: `running 14m`, `paused 1d ago`, `damaged`."""
     word = word_of(view)
     if view.summary is None:
         return word

@@ -1,8 +1,8 @@
-"""Tables and signs that fit the terminal they are printed on.
+"""Tables and signs that fit the terminal.
 
-In a pipe nothing is cut and nothing coloured.  On a terminal a table first gives up what it can do
-without, column by column, then shortens what may be shortened.  A colour only repeats what a sign
-says already; a terminal that cannot show the signs gets words instead.
+In a pipe, nothing is cut or coloured. On a terminal, a table first drops columns that it can do
+without, then shortens others. A colour only repeats what a sign says; a terminal that cannot
+display the signs gets words instead.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _TINTS = {"good": _GREEN, "bad": _RED, "warn": _YELLOW, "running": _CYAN}
 
 
 class Style(NamedTuple):
-    """How to print on one stream; `width` is None where a line may be as long as it likes."""
+    """How to print on one stream; `width` is None if lines may have any length."""
 
     signs: Symbols = Symbols()
     colour: bool = False
     width: int | None = None
 
     def tinted(self, text: str) -> str:
-        """A cell that begins with a sign gets that sign in its colour."""
+        """Return a cell with its leading sign, if any, in that sign's colour."""
         sign = text.partition(" ")[0]
         for name, code in _TINTS.items():
             if self.colour and sign == getattr(self.signs, name):
@@ -67,10 +67,10 @@ def style_for(stream: TextIO, color: str | None) -> Style:
 
 
 def width_of(stream: TextIO) -> int | None:
-    """The columns of a terminal; of anything else only if `COLUMNS` says so."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isascii() and told.isdigit() and int(told):
-        return max(int(told), NARROWEST)
+    """Return the width of a terminal; for anything else, only if `COLUMNS` is set."""
+    columns_variable = os.environ.get("COLUMNS", "")
+    if columns_variable.isascii() and columns_variable.isdigit() and int(columns_variable):
+        return max(int(columns_variable), NARROWEST)
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):  # no terminal, or no file at all
@@ -79,7 +79,8 @@ def width_of(stream: TextIO) -> int | None:
 
 
 class Column(NamedTuple):
-    """`least`: it may be cut to so many cells; `leaves`: the highest goes first, 0 stays."""
+    """A column; `least` is the width it may be cut to, and the highest `leaves` is dropped first, 0
+    never."""
 
     title: str
     least: int = 0
@@ -87,6 +88,7 @@ class Column(NamedTuple):
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], style: Style) -> list[str]:
+    """Return the lines of a table: the titles, then the rows."""
     titles = [column.title for column in columns]
     texts = list(zip(titles, *rows, strict=True))  # by column
     natural = [max(map(cells, column)) for column in texts]
@@ -105,13 +107,13 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], style: Style
 
 
 def _padded_or_cut(text: str, width: int, more: str) -> str:
-    """The text in exactly `width` cells."""
+    """Return the text in exactly `width` cells."""
     text = cut(text, width, more)
     return text + " " * (width - cells(text))
 
 
 def _kept(columns: Sequence[Column], natural: Sequence[int], width: int | None) -> list[int]:
-    """The columns there is room for when each is as short as it may be."""
+    """Return the indexes of the columns that fit at their minimum widths."""
     shown = list(range(len(columns)))
     while width is not None:
         smallest = [_smallest(columns[place], natural[place]) for place in shown]
@@ -125,7 +127,7 @@ def _kept(columns: Sequence[Column], natural: Sequence[int], width: int | None) 
 def _shortened(
     columns: Sequence[Column], natural: Sequence[int], shown: Sequence[int], width: int | None
 ) -> dict[int, int]:
-    """As wide as they like, then as short as they may be, then as short as they must."""
+    """Return the width of each column: shortened in steps until the table fits."""
     widths = {place: natural[place] for place in shown}
     if width is None:
         return widths
@@ -148,7 +150,7 @@ def _total(widths: Sequence[int]) -> int:
 
 @cache
 def cells(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Return the number of terminal columns that a text takes."""
     if text.isascii() or text.translate(_OURS).isascii():
         return len(text)
     import unicodedata  # names and commands are nearly always ASCII
@@ -158,7 +160,7 @@ def cells(text: str) -> int:
 
 
 def cut(text: str, width: int, more: str = "…") -> str:
-    """At most so many columns of a text; what is left out is marked."""
+    """Return at most `width` columns of a text, with a mark for what is left out."""
     if cells(text) <= width:
         return text
     room = width - len(more)

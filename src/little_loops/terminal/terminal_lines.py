@@ -1,6 +1,6 @@
-"""How a run looks on a terminal: the plain lines in colour, a header, and how long each action took.
+"""The lines of a run on a terminal: the plain lines in colour, a header, and times.
 
-Not here: the plain lines (`reporting.lines`), colours on a screen and what moves (`live`).
+Not here: the plain lines (`reporting.lines`), colours on a screen and live lines (`live`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GOOD, BAD, TAKE_CARE, QUIET, LOUD = "green", "red", "yellow", "dim", "bold"
 
 
 class Line(NamedTuple):
-    """A line; `right` stands at the right edge, the first `styled` characters have a style."""
+    """A line; `right` is at the right edge, and the first `styled` characters have a style."""
 
     text: str
     right: str = ""
@@ -53,7 +53,7 @@ ASCII = Symbols("ok", "FAIL", "warn", "-", "...", "|/-\\")
 
 
 class TerminalLines:
-    """Turns events into lines for a terminal."""
+    """Converts events to lines for a terminal."""
 
     def __init__(
         self,
@@ -81,16 +81,17 @@ class TerminalLines:
         self._plain.changed(paths)
 
     def lines(self, event: Event, mark: Mark | None = None) -> list[Line]:
+        """Return the lines for an event; before the first one, also the header."""
         header = [] if self._has_started else [self._header(event)]
         self._has_started = True
         return header + self._styled(event, self._plain.lines(event, mark))
 
     def unnamed(self, event: ActionStart) -> str:
-        """What is running, where no line that stays says so."""
+        """Return the running action if no permanent line names it, else an empty string."""
         return shown_action(event) if self._plain.is_machinery(event.state) else ""
 
     def prints_text(self, event: ActionStart) -> bool:
-        """Whether the action that begins prints for people; most agents print JSON."""
+        """Return whether the action prints text for people; most agents print JSON."""
         match action_of_event(event.action, event.action_type):
             case Agent():
                 state = self._loop.states.get(event.state)
@@ -106,6 +107,7 @@ class TerminalLines:
         return Line(text, style=LOUD, styled=len(self._loop.name))
 
     def _styled(self, event: Event, plain: list[str]) -> list[Line]:
+        """Return the plain lines of an event with their styles."""
         match event:
             case ActionStart() | ConditionEval() if plain and plain[0].startswith("["):
                 where = plain[0].partition(f" {self._plain.signs['to']} ")[0]
@@ -127,17 +129,18 @@ class TerminalLines:
     def _ended(self, text: str, took_ms: int) -> Line:
         sign = text.split()[0]
         styles = {self._plain.signs["good"]: GOOD, self._plain.signs["bad"]: BAD}
-        took = "" if self._plain.detailed else duration_text(took_ms)  # which has it in the text
+        took = "" if self._plain.detailed else duration_text(took_ms)  # there the text has it
         return Line(text, took, styles.get(sign, QUIET), len(INDENT) + len(sign))
 
 
 def _last(event: FinalEvent, text: str) -> Line:
-    """The line in the colour of the ending, as far as it names it: `Loop completed`."""
+    """Return the last line with its first words (`Loop completed`) in the colour of the ending."""
     named = text.partition(":")[0].partition(" in state ")[0]
     return Line(text, style=ending_style(event.status, event.reason), styled=len(named))
 
 
 def ending_style(status: str, reason: str) -> str:
+    """Return the style for a status and reason."""
     match status, reason:
         case "completed", _:
             return GOOD
@@ -150,7 +153,7 @@ def ending_style(status: str, reason: str) -> str:
 
 
 def live_lines(signs: Symbols, elapsed_s: float, doing: str, hint: str) -> list[str]:
-    """What moves while an action runs."""
+    """Return the two live lines while an action runs."""
     frame = signs.spinner[int(elapsed_s * 10) % len(signs.spinner)]
     elapsed = duration_text(int(elapsed_s) * 1000) if elapsed_s >= 10 else f"{int(elapsed_s)}s"
     told = f" {signs.dot} {doing}" if doing else ""
