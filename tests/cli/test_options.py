@@ -13,7 +13,7 @@ from little_loops.cli.options import (
     Args,
     BadValue,
     OutputArgs,
-    _plain,
+    _parse_simple,
     args_of,
     flag,
     operand,
@@ -150,6 +150,6 @@ WORDS = {
 @given(st.data(), st.sampled_from(list(WORDS)))
 def test_plain_words_mean_what_argparse_makes_of_them(data, cls):
     argv = data.draw(WORDS[cls])
-    found = _plain(cls.table, argv)
+    found = _parse_simple(cls.table, argv)
     if found is not None:
         assert told(cls(**found)) == told(cls(**vars(parser_of(cls).parse_args(argv))))

@@ -1,8 +1,8 @@
-"""`ll-loop attach`: watch a run that goes on elsewhere, as if it ran here.
+"""`ll-loop attach`: watch a run in another process as if it ran here.
 
-Its events and what its actions print are given to the same screens that a run in the foreground
-has.  Ctrl-C only ends the watching.  When the run ends, this ends with the run's own exit code; of
-one that has ended already it shows just that.
+Its events and its actions' output go to the same screens as those of a run in the foreground.
+Ctrl-C only ends the watching. When the run ends, this command exits with the run's exit code; for a
+run that has already ended, it prints how.
 """
 
 from __future__ import annotations
@@ -80,23 +80,23 @@ def main(argv: Sequence[str]) -> int:
     ended = runs.ended(name) or RunDetail(view)
     if ended.view.is_crashed and not args.json and args.quiet < 2:
         say(final_line(ended.view, None))
-    return _ends(args, ended)
+    return _print_next_step(args, ended)
 
 
 def _watch(args: AttachArgs, runs: Runs, view: RunView) -> bool:
-    """Watch the run to its end; false if the user has seen enough."""
+    """Show the run until it ends; return False if the user pressed Ctrl-C before."""
     is_over = over_when(runs, view)
     with ExitStack() as stack:
-        seen_enough = stack.enter_context(_ctrl_c())
+        is_interrupted = stack.enter_context(_ctrl_c())
         following = stack.enter_context(follow(runs, view, RECENT_BYTES))
         screen, runs_since = _screen(args, view, following.machine, stack)
         show(following.begin(), screen)
         runs_since(_elapsed_s(following))
-        while not seen_enough():
+        while not is_interrupted():
             over = is_over()
             show(following.news(), screen)
             if over:
-                show(following.news(), screen)  # what a crash left without an event
+                show(following.news(), screen)  # output that a crash left without an event
                 return True
             screen.tick()
             sleep(POLL_S)
@@ -104,12 +104,13 @@ def _watch(args: AttachArgs, runs: Runs, view: RunView) -> bool:
 
 
 def _elapsed_s(following: Following) -> float:
-    """How long the action has been running that is running."""
+    """Return how long the current action has been running."""
     began_ms = following.began_ms
     return 0.0 if began_ms is None else max(now_ms() - began_ms, 0) / 1000
 
 
 def show(items: Iterable[Item], screen: Observer) -> None:
+    """Pass each item to the matching method of the screen."""
     for item in items:
         match item:
             case Entry():
@@ -128,11 +129,14 @@ def show(items: Iterable[Item], screen: Observer) -> None:
 
 @contextmanager
 def _ctrl_c() -> Iterator[Callable[[], bool]]:
-    """Tells whether Ctrl-C was pressed.  An exception could come while the screen is drawn."""
+    """Yield a function that returns whether Ctrl-C was pressed.
+
+    An exception could come while the screen is being drawn.
+    """
     presses: list[int] = []
     try:
         before = signal.signal(signal.SIGINT, lambda signum, _: presses.append(signum))
-    except ValueError:  # not the main thread, which is the one that gets signals
+    except ValueError:  # not the main thread, which gets the signals
         yield lambda: False
         return
     try:
@@ -147,7 +151,8 @@ def _ctrl_c() -> Iterator[Callable[[], bool]]:
 def _screen(
     args: AttachArgs, view: RunView, machine: FSMLoop | None, stack: ExitStack
 ) -> tuple[Observer, Callable[[float], None]]:
-    """Whoever shows the run, and a way to tell it how long its action has been running."""
+    """Return the screen for the run, and a function that takes how long its action has been
+    running."""
     given = view.summary.limits.max_iterations if view.summary else None
     limit = given or (machine.max_iterations if machine else DEFAULT_ITERATIONS)
     if machine is None or args.json or args.quiet or not live_wanted(os.environ):
@@ -169,7 +174,7 @@ def _screen(
             commands=args.verbose > 0,
             detailed=args.verbose > 1,
         ),
-        Masker({}),  # events and outputs come without secrets
+        Masker({}),  # secrets in events and outputs are already masked
         Watching(os.path.relpath(view.files.log)),
         verbose=args.verbose > 0,
     )
@@ -178,6 +183,7 @@ def _screen(
 
 
 def _plain_screen(args: AttachArgs, loop: str, machine: FSMLoop | None, limit: int) -> Observer:
+    """Return a screen for JSON, quiet or plain output."""
     if args.json:
         return JsonScreen(write)
     if args.quiet > 1:
@@ -194,10 +200,11 @@ def _plain_screen(args: AttachArgs, loop: str, machine: FSMLoop | None, limit: i
     return kind(write, teller, Masker({}), output=args.verbose > 0, warn=sys.stderr.write)
 
 
-# ── last words ─────────────────────────────────────────────────────────────────────────────────
+# ── endings ─────────────────────────────────────────────────────────────────────────────────
 
 
 def _detached(args: AttachArgs, name: str) -> int:
+    """Report that the run continues, and return the exit code."""
     if not args.quiet:
         talk(f"detached; {name} keeps running")
         if not args.json:
@@ -206,6 +213,7 @@ def _detached(args: AttachArgs, name: str) -> int:
 
 
 def _has_ended(args: AttachArgs, runs: Runs, name: str) -> int:
+    """Print how a run ended that is not running any more, and return its exit code."""
     ended = runs.ended(name)
     if ended is None:
         raise no_such_run(name)
@@ -216,10 +224,11 @@ def _has_ended(args: AttachArgs, runs: Runs, name: str) -> int:
         print_json(to_record(last))
     elif not args.json and args.quiet < 2:
         say(final_line(view, last))
-    return _ends(args, ended)
+    return _print_next_step(args, ended)
 
 
-def _ends(args: AttachArgs, ended: RunDetail) -> int:
+def _print_next_step(args: AttachArgs, ended: RunDetail) -> int:
+    """Suggest the next command, and return the run's exit code."""
     if not args.quiet and not args.json and (hint := next_step(ended.view)):
         talk(f"next: {hint}")
     return exit_code_of(ended.view, ended.entries[-1] if ended.entries else None)

@@ -1,6 +1,6 @@
-"""The hidden verb that carries a background run: reads a request, reports that it started, runs.
+"""The hidden verb for a background run: reads a request, reports that the run has started, runs it.
 
-It loads neither YAML nor a terminal: the machine comes ready-made.
+It loads neither YAML nor a terminal: the machine is part of the request.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from little_loops.system.stops import StopFlag, listen
 def main(argv: Sequence[str]) -> int:
     wanted = json.load(sys.stdin)
     parent = Parent()
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it outlives its terminal
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it continues after its terminal is closed
     stop = StopFlag()
     listen(stop)
     request = request_from(wanted["request"])
     files = RunFiles(request.root, request.name)
 
     def ready(run: LoopState) -> None:
-        _errors_to(files.log)
+        _redirect_errors(files.log)
         parent.ready(run.run, files.log)
 
     services = Services(os.environ, owns_process=True, stop=stop, say=parent.say, ready=ready)
@@ -46,6 +46,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _carry_out(wanted: dict[str, Any], request: RunRequest, services: Services) -> RunOutcome:
+    """Start or resume the run of a request."""
     loop = None if wanted["loop"] is None else FSMLoop.from_dict(wanted["loop"])
     if wanted["verb"] == "resume":
         return resume(loop, request, services)
@@ -53,8 +54,8 @@ def _carry_out(wanted: dict[str, Any], request: RunRequest, services: Services) 
     return start(loop, request, services)
 
 
-def _errors_to(log: str) -> None:
-    """What goes wrong from now on is told where the user was told to look."""
+def _redirect_errors(log: str) -> None:
+    """Send later errors to the log, which is where the user was told to look."""
     descriptor = open_plain(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
     os.dup2(descriptor, 2)
     os.close(descriptor)

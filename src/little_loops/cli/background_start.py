@@ -1,4 +1,4 @@
-"""Start a run in the background and tell the user where it is."""
+"""Start a run in the background, and print where it is."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from little_loops.terminal.console import print_json, say, talk
 
 
 def start_in_background(verb: str, loop: FSMLoop | None, request: RunRequest, show: Show) -> int:
+    """Start the run in a new process, print its pid and log, and return the exit code."""
     wanted: dict[str, Any] = {
         "verb": verb,
         "loop": None if loop is None else loop.to_dict(),

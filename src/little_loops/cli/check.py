@@ -1,4 +1,4 @@
-"""`ll-loop check`: run the checks of a loop once, in order, and say what they say."""
+"""`ll-loop check`: run the checks of a loop once, in order, and print their results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
     args = CheckArgs.read(argv)
     root = find_project(os.getcwd())
     loop = load_loop(args.loop, root).loop
-    checked, signal = checked_now(loop, root)
+    checked, signal = run_checks_now(loop, root)
     masker = Masker({**os.environ, **written_env(loop)})
     if args.json:
         print_json(document(loop, checked, masker))
@@ -57,8 +57,8 @@ def main(argv: Sequence[str]) -> int:
     return SIGNALLED + signal if signal else EXIT_CODES[checked.answer]
 
 
-def checked_now(loop: FSMLoop, root: str) -> tuple[Checked, int]:
-    """What the checks say, and the signal that ended them early, if one did."""
+def run_checks_now(loop: FSMLoop, root: str) -> tuple[Checked, int]:
+    """Run the loop's checks. Return their results, and the signal that stopped them, or 0."""
     checks, all_checks = shell_checks_of(loop), checks_of(loop)
     if not all_checks:
         raise UsageError(
@@ -70,7 +70,7 @@ def checked_now(loop: FSMLoop, root: str) -> tuple[Checked, int]:
     )
     if not checks:
         return Checked("error", (), why), 0
-    adopt_orphans()  # what a check leaves running is ended with it
+    adopt_orphans()  # processes that a check leaves running are ended with it
     stop = StopFlag()
     restore = listen(stop)
     try:
@@ -85,7 +85,7 @@ def checked_now(loop: FSMLoop, root: str) -> tuple[Checked, int]:
 
 
 def page(checked: Checked, masker: Masker, args: OutputArgs, style: Style) -> Iterator[str]:
-    """A line for each check; what it printed where it did not pass."""
+    """Yield a line for each check, and its output if it did not pass."""
     for one in checked.checks:
         command = visible(masker.mask(one.command).strip().splitlines()[0], newlines=False)
         yield style.tinted(f"{getattr(style.signs, SIGNS[one.verdict])} {one.state}: {command}")
@@ -94,6 +94,7 @@ def page(checked: Checked, masker: Masker, args: OutputArgs, style: Style) -> It
 
 
 def _details(one: CheckRun, masker: Masker) -> Iterator[str]:
+    """Yield the output of a check, and why it failed."""
     for line in visible(masker.mask(one.output)).splitlines():
         yield f"{BAR}{line}"
     if one.verdict == "fail" and one.reason:

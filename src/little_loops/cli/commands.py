@@ -1,4 +1,4 @@
-"""The verbs of `ll-loop`: where each lives and what it is for.  The help page is made of this."""
+"""The verbs of `ll-loop`, each with its module and purpose; the help page is made from this."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Verb(NamedTuple):
     summary: str
     group: str
     names: str = ""  # the kind of names it takes: `loops`, `live`, `runs` or `all`
-    is_new: bool = False  # came after 1.0, when a loop may already have been called like it
+    is_new: bool = False  # added after 1.0, so a loop may already have this name
 
 
 VERBS: dict[str, Verb] = {
@@ -63,6 +63,7 @@ EXAMPLES = (
 
 
 def help_page() -> str:
+    """Return the text of `ll-loop --help`."""
     lines = [
         "usage: ll-loop VERB [LOOP] [options]",
         "       ll-loop LOOP              the same as `ll-loop run LOOP`",

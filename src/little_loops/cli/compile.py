@@ -47,7 +47,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def header(path: str) -> str:
-    """Say what this was made from; a compiled form keeps the header it has."""
+    """Return comment lines that name the source; keep the header of a file that is already
+    compiled."""
     raw = read_plain(path)
     if raw.startswith(COMPILED_MARK):
         return "".join(
@@ -64,6 +65,7 @@ def header(path: str) -> str:
 
 
 def write(output: str, text: str, source: str) -> None:
+    """Write the text to a file; raise `UsageError` if that is the source, or cannot be written."""
     try:
         if os.path.exists(output) and os.path.samefile(output, source):
             raise UsageError(f"`{shown_path(output)}` is the input file")

@@ -1,10 +1,10 @@
-"""`ll-loop completion`: scripts for bash, zsh and fish, and the words they ask for on TAB.
+"""`ll-loop completion`: scripts for bash, zsh and fish, and the candidates they need on TAB.
 
-The scripts ask `ll-loop completion words -- WORD…` while somebody waits.  So names of loops and
-runs are answered from the names of files, without YAML and without reading options; of a run only
-its `run.json` is read, for the states it has.
+The scripts run `ll-loop completion words -- WORD…` while the user waits. So names of loops and runs
+come from file names, without reading YAML or options; for a run, only its `run.json` is read, for
+its states.
 
-Not here: the scripts (`completion_scripts`), what may come next (`completion_words`).
+Not here: the scripts (`completion_scripts`), the candidates (`completion_words`).
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class CompletionArgs(
 
 def main(argv: Sequence[str]) -> int:
     if argv[:1] == [ASK]:
-        return _answer(argv[1:])
+        return _print_candidates(argv[1:])
     args = CompletionArgs.read(argv)
-    from little_loops.cli.completion_scripts import SCRIPTS  # TAB must not wait for it
+    from little_loops.cli.completion_scripts import SCRIPTS  # not needed on TAB
 
     text = SCRIPTS[args.shell]
     if args.install:
@@ -60,8 +60,8 @@ def main(argv: Sequence[str]) -> int:
 # ── names ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _answer(words: Sequence[str]) -> int:
-    """One candidate a line, with its description.  Whatever goes wrong, a TAB prints no error."""
+def _print_candidates(words: Sequence[str]) -> int:
+    """Print one candidate per line, with its description; never print an error."""
     from little_loops.cli.completion_words import candidates  # a script needs none
 
     try:
@@ -73,7 +73,8 @@ def _answer(words: Sequence[str]) -> int:
 
 
 def names(kind: str, root: str, argument: str = "") -> Iterator[str]:
-    """`loops`, `live` (runs with a process), `runs` (that may be gone on with), `all`, `states`."""
+    """Yield names of a kind: `loops`, `live` (runs with a process), `runs` (that can be resumed),
+    `all`, `states`."""
     if kind in ("loops", "all"):
         stems = (os.path.splitext(os.path.basename(path))[0] for path in loop_files(root))
         yield from (stem for stem in stems if is_loop_name(stem))
@@ -94,7 +95,7 @@ def _listed(root: str, *below: str) -> list[str]:
 
 
 def _states(root: str, run: str) -> Iterator[str]:
-    """The states of the newest run of that name, as it was started."""
+    """Yield the states of the newest run of that name."""
     import json  # only for states
 
     past = [file.removesuffix(DATA) for file in _listed(root, HISTORY, run) if file.endswith(DATA)]
@@ -110,7 +111,7 @@ def _states(root: str, run: str) -> Iterator[str]:
 
 
 def place_of(shell: str, environ: Mapping[str, str]) -> str:
-    """Where a shell looks for completions of its user."""
+    """Return where a shell looks for its user's completions."""
     home = environ.get("HOME") or os.path.expanduser("~")
     data = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
     config = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
@@ -123,7 +124,8 @@ def place_of(shell: str, environ: Mapping[str, str]) -> str:
 
 
 def _install(shell: str, text: str, environ: Mapping[str, str]) -> int:
-    from little_loops.cli.completion_scripts import MARK  # TAB must not wait for it
+    """Write the script to where the shell finds it; raise `UsageError` if another file is there."""
+    from little_loops.cli.completion_scripts import MARK  # not needed on TAB
     from little_loops.terminal.console import say, talk
 
     path = place_of(shell, environ)
@@ -147,6 +149,7 @@ def _install(shell: str, text: str, environ: Mapping[str, str]) -> int:
 
 
 def _is_ours(path: str, mark: str) -> bool:
+    """Return whether we wrote the file."""
     try:
         return mark.encode() in read_plain(path, 400)
     except OSError:

@@ -1,7 +1,7 @@
-"""The words that may come next on a command line: verbs, options and their values, names.
+"""The candidates for the next word of a command line: verbs, options and their values, names.
 
-Names of loops, runs and states come from the names of files (`completion.names`), options from what
-the page of a verb declares.
+Names of loops, runs and states come from file names (`completion.names`), options from the
+declarations of a verb.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from little_loops.cli.completion import names
 from little_loops.cli.options import Option, args_of
 
 Word = tuple[str, str]
-"""A candidate, and what it is."""
+"""A candidate and its description."""
 
 
 def candidates(words: Sequence[str], root: str) -> Iterator[Word]:
-    """What may stand in the place of the last word."""
+    """Yield the candidates for the last word."""
     *before, current = words or [""]
     for word, text in _all(before, current, root):
         if word.startswith(current):
@@ -25,6 +25,7 @@ def candidates(words: Sequence[str], root: str) -> Iterator[Word]:
 
 
 def _all(before: Sequence[str], current: str, root: str) -> Iterator[Word]:
+    """Yield all candidates for this position, whatever is already typed of the word."""
     verb = next((word for word in before if not word.startswith("-")), "")
     if verb == "help":
         from little_loops.cli.topics import TOPICS  # beside the verbs, only `help` knows them
@@ -39,19 +40,22 @@ def _all(before: Sequence[str], current: str, root: str) -> Iterator[Word]:
         yield ("help", "explain a verb or a topic")
         yield from ((name, "a loop") for name, _ in _named("loops", root))
     else:
-        yield from _of_verb(verb, before, current, root)
+        yield from _after_verb(verb, before, current, root)
 
 
 def _verbs() -> Iterator[Word]:
     return ((name, entry.summary) for name, entry in VERBS.items())
 
 
-def _of_verb(verb: str, before: Sequence[str], current: str, root: str) -> Iterator[Word]:
+def _after_verb(verb: str, before: Sequence[str], current: str, root: str) -> Iterator[Word]:
+    """Yield the candidates after a verb: names, options, or the values of an option."""
     name = ALIASES[verb][0] if verb in ALIASES else verb
     if name not in VERBS:
         name, before = "run", ("run", *before)  # `ll-loop LOOP`
     if VERBS[name].names and not current.startswith("-") and not before[-1].startswith("-"):
-        yield from _named(VERBS[name].names, root)  # asked for most, so without the page
+        yield from _named(
+            VERBS[name].names, root
+        )  # the most frequent case, so without loading the verb's module
         return
     options = args_of(name).table.values()
     option = next((each for each in options if before[-1] in each.flags), None)

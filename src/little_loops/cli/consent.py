@@ -1,7 +1,7 @@
 """Ask once before agents may act without permission prompts.
 
-`claude -p` asks nobody, so this question is the only one a user ever sees.  Plain shell loops need
-none: typing `run` is the consent, as with make.
+`claude -p` asks nobody, so this is the only question that a user ever sees. Plain shell loops need
+no consent: typing `run` is the consent, as with make.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ from little_loops.terminal.console import talk
 
 ALLOW = "LL_ALLOW_SKIP_PERMISSIONS"
 SHOWN = 100
-"""How much of an action a refusal tells; whoever is asked sees all of it."""
+"""The maximum length of an action in an error message; the question shows all of it."""
 
 
 def skip_permissions(
     loop: FSMLoop, context: Mapping[str, Any], root: str, *, allowed: bool, has_file: bool = True
 ) -> bool:
-    """Whether agents of this run may skip permission prompts; raises where nobody agreed to it."""
-    is_there = _check_programs(loop, context, root)
+    """Return whether agents of this run skip permission prompts; ask for consent if needed.
+
+    Raises `UsageError` if nobody agreed to it and nobody can be asked.
+    """
+    is_installed = _check_programs(loop, context, root)
     wanted = actions_needing_consent(loop, context, root)
     if not wanted:
         return False
@@ -43,8 +46,8 @@ def skip_permissions(
         return True
     if has_file and is_allowed(root, loop.name, wall_ms(), os.environ):
         return True
-    if not is_there:
-        return False  # no question about an agent that is not there
+    if not is_installed:
+        return False  # do not ask about an agent that is not installed
     if not can_ask():
         raise _without_consent(wanted, trust, has_file=has_file)
     _ask(wanted, trust)
@@ -53,7 +56,7 @@ def skip_permissions(
 
 
 def _check_programs(loop: FSMLoop, context: Mapping[str, Any], root: str) -> bool:
-    """Whether all agents can be run; raises where the run needs one that cannot."""
+    """Return whether all agents can be run; raise `UsageError` if the run needs one that cannot."""
     missing = missing_agent(loop, context, root, os.environ.get("PATH"))
     if missing is None:
         return True
@@ -66,15 +69,16 @@ def _check_programs(loop: FSMLoop, context: Mapping[str, Any], root: str) -> boo
 def actions_needing_consent(
     loop: FSMLoop, context: Mapping[str, Any], root: str
 ) -> tuple[AgentAction, ...]:
-    """The agent actions of a loop that run without permission prompts, as they are written now."""
+    """Return the agent actions of a loop that run without permission prompts."""
     merged = {**loop.context, **context}
-    found = (_of_state(loop, state, merged, root) for state in loop.states.values())
+    found = (_action_needing_consent(loop, state, merged, root) for state in loop.states.values())
     return tuple(dict.fromkeys(action for action in found if action is not None))
 
 
-def _of_state(
+def _action_needing_consent(
     loop: FSMLoop, state: StateConfig, context: Mapping[str, Any], root: str
 ) -> AgentAction | None:
+    """Return a state's action if it is for an agent and needs consent, else None."""
     if state.action is None:
         return None
     own = author_context(context, state)
@@ -92,6 +96,7 @@ def _of_state(
 def _needing_consent(
     loop: FSMLoop, state: StateConfig, context: Mapping[str, Any], text: str, root: str
 ) -> AgentAction | None:
+    """Return the agent's action with its settings if its mode skips prompts, else None."""
     from little_loops.hosts.base import host_named  # only agents pay for hosts
 
     options = loop.host.under(state.host)
@@ -108,6 +113,7 @@ def can_ask() -> bool:
 
 
 def _ask(wanted: Sequence[AgentAction], trust: Trust) -> None:
+    """Ask the user at the terminal; raise `UsageError` unless the answer is yes."""
     talk("This loop runs agents that act without asking for permission, in")
     talk(f"  {visible(trust.project, newlines=False)}")
     for action in wanted:
@@ -124,7 +130,7 @@ def _ask(wanted: Sequence[AgentAction], trust: Trust) -> None:
 
 
 def described(action: AgentAction, trust: Trust) -> list[str]:
-    """An action for whoever is asked: all of its text, its settings, and what has changed."""
+    """Return the lines about an action for the question: its text, its settings, what has changed."""
     first, *others = visible(str(action)).splitlines() or [""]
     lines = [first, *(f"  {line}" for line in others)]
     changes = trust.changes(action)
@@ -137,6 +143,7 @@ def described(action: AgentAction, trust: Trust) -> list[str]:
 
 
 def _without_consent(wanted: Sequence[AgentAction], trust: Trust, *, has_file: bool) -> UsageError:
+    """Return the error for actions that nobody has agreed to."""
     from little_loops.hosts.json_lines import one_line  # only to refuse
 
     missing = [action for action in wanted if action not in trust.actions]
@@ -153,6 +160,7 @@ def _without_consent(wanted: Sequence[AgentAction], trust: Trust, *, has_file: b
 
 
 def check_root_user(wanted: Sequence[AgentAction]) -> None:
+    """Raise `UsageError` if `claude` would refuse to skip permissions as root."""
     of_claude = any(action.host == "claude" for action in wanted)
     if of_claude and os.geteuid() == 0 and os.environ.get("IS_SANDBOX") != "1":
         raise UsageError(

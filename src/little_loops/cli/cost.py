@@ -1,4 +1,4 @@
-"""`ll-loop cost`: what agents have cost, in all projects of this user."""
+"""`ll-loop cost`: print what agents have cost, in all projects of this user."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _time_text(seconds: float) -> str:
 
 
 def _namer(by: str, spent: Account) -> Callable[[AgentTurn], str]:
-    """Return what names the group of a turn; a loop's name, if several projects have one."""
+    """Return a function that names the group of a turn; with the project if there are several."""
     match by:
         case "project":
             return lambda turn: turn.project

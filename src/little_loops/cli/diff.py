@@ -1,4 +1,4 @@
-"""`ll-loop diff`: what a run changed, by which turn, as `git diff` prints it."""
+"""`ll-loop diff`: print what a run changed, turn by turn, like `git diff`."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _numbers(text: str) -> tuple[int, int]:
+    """Parse `4` or `2..6`; raise `UsageError` for anything else."""
     match = STEPS.fullmatch(text)
     if match is None:
         raise UsageError(f"`{text}` is not a step", "write `4`, or `2..6`")
@@ -67,13 +68,14 @@ def _numbers(text: str) -> tuple[int, int]:
 
 
 def _texts(trees: RunTrees, wanted: Iterable[Span]) -> Iterator[tuple[Span, bytes]]:
+    """Yield each span with its diff; empty if nothing changed."""
     for span in wanted:
         same = span.before.id == span.after.id
         yield span, b"" if same else trees.store.diff(span.before.id, span.after.id)
 
 
 def _print(args: DiffArgs, span: Span, text: bytes, *, titled: bool) -> None:
-    """On a terminal nothing may drive it; elsewhere it is what git can read again."""
+    """Print a diff: escaped on a terminal, otherwise unchanged, so that git can apply it."""
     if titled and not args.quiet:
         by = f" ({span.host})" if span.host else ""
         print_unchanged(f"step {span.first}: {span.state}{by}")

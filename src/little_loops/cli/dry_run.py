@@ -1,6 +1,6 @@
-"""`ll-loop run --dry-run`: what a run would do, and what stands in its way.  Runs and writes nothing.
+"""`ll-loop run --dry-run`: print what a run would do, and what blocks it. Runs and writes nothing.
 
-Not here: what holds for every run of a loop (`description`).
+Not here: what applies to every run of a loop (`description`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from little_loops.terminal.evidence_lines import evidence_json, evidence_lines
 
 
 class Conflict(NamedTuple):
-    """A run that this one could not run beside."""
+    """Another run that this one cannot run beside."""
 
     name: str
     pid: int
@@ -73,7 +73,7 @@ class HostInfo(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All there is to know before a run."""
+    """Everything that is known before a run."""
 
     loop: FSMLoop
     run: str
@@ -91,7 +91,8 @@ class Plan(NamedTuple):
 
 
 def dry_run(found: LoopFile, args: RunArgs, root: str) -> int:
-    plan = planned(found, args, root)
+    """Print the plan of a run, and return the exit code."""
+    plan = plan_run(found, args, root)
     if args.json:
         print_json(document(plan))
     else:
@@ -100,8 +101,9 @@ def dry_run(found: LoopFile, args: RunArgs, root: str) -> int:
     return OK
 
 
-def planned(found: LoopFile, args: RunArgs, root: str) -> Plan:
-    loop = as_asked(found, args)
+def plan_run(found: LoopFile, args: RunArgs, root: str) -> Plan:
+    """Collect everything that is known before a run."""
+    loop = with_options(found, args)
     name = run_name(loop.name, args.id)
     runs = Runs(root)
     allowed = _allowed_by(args)
@@ -121,8 +123,8 @@ def planned(found: LoopFile, args: RunArgs, root: str) -> Plan:
     )
 
 
-def as_asked(found: LoopFile, args: RunArgs) -> FSMLoop:
-    """The loop with what the command line says instead."""
+def with_options(found: LoopFile, args: RunArgs) -> FSMLoop:
+    """Return the loop with the overrides of the command line."""
     loop, places = found.loop, found.definition.places
     wanted = most_iterations(args, loop)
     return loop._replace(
@@ -136,6 +138,7 @@ def as_asked(found: LoopFile, args: RunArgs) -> FSMLoop:
 
 
 def _conflicts(loop: FSMLoop, name: str, runs: Runs) -> list[Conflict]:
+    """Return the runs that block this one."""
     scope = resolve_scope(runs.root, loop.scope)
     return [
         Conflict(other.name, other.pid, show_scope(runs.root, other.scope), doing)
@@ -144,7 +147,7 @@ def _conflicts(loop: FSMLoop, name: str, runs: Runs) -> list[Conflict]:
 
 
 def _unfinished(root: str, name: str) -> str | None:
-    """What an earlier run would have to say, if it is in the way."""
+    """Return the message about an unfinished run of this name; None if there is none."""
     try:
         before = read_stored(RunFiles(root, name))
     except LittleLoopsError as damage:
@@ -159,15 +162,18 @@ def _unfinished(root: str, name: str) -> str | None:
 
 
 def hosts_of(loop: FSMLoop, trust: Trust, allowed: str | None) -> list[HostInfo]:
-    """The agent CLIs the loop needs, each way of asking them once."""
+    """Return the agent CLIs that the loop needs, once per combination of options."""
     agents = Filling(loop).agents
     options = dict.fromkeys(
-        _relevant(loop.host.under(loop.states[name].host)) for name in loop.states if name in agents
+        _without_details(loop.host.under(loop.states[name].host))
+        for name in loop.states
+        if name in agents
     )
-    return [_seen(loop, each, trust, allowed) for each in options]
+    return [_host_info(loop, each, trust, allowed) for each in options]
 
 
-def _relevant(options: HostOptions) -> HostOptions:
+def _without_details(options: HostOptions) -> HostOptions:
+    """Return the options without those that make no difference here."""
     return HostOptions(
         name=options.host,
         permission_mode=options.permission_mode,
@@ -175,15 +181,17 @@ def _relevant(options: HostOptions) -> HostOptions:
     )
 
 
-def _seen(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str | None) -> HostInfo:
+def _host_info(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str | None) -> HostInfo:
+    """Find the program of a host, and describe its permissions."""
     name = options.host
     program = options.command[0] if options.command else name
-    # Looked for, never started: not even for its version.
+    # Only searched on PATH, never started.
     path = shutil.which(program)
     return HostInfo(name, program, path, _permissions(loop, options, trust, allowed))
 
 
 def _permissions(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str | None) -> str:
+    """Describe the permissions of a host: its mode, or who agreed to skip prompts."""
     name, mode = options.host, options.permission_mode
     if not host_named(name).needs_consent(mode):
         return mode or "the program's default"
@@ -199,6 +207,7 @@ def _permissions(loop: FSMLoop, options: HostOptions, trust: Trust, allowed: str
 
 
 def _allowed_by(args: RunArgs) -> str | None:
+    """Return the flag or variable that allows skipping prompts; None without one."""
     if args.allow_skip_permissions:
         return "--allow-skip-permissions"
     return f"{ALLOW}=1" if os.environ.get(ALLOW) == "1" else None
@@ -213,6 +222,7 @@ def _day(stamp: str) -> str:
 
 
 def page(plan: Plan, *, ascii_only: bool = False, widest: int = WIDEST) -> Iterator[str]:
+    """Yield the lines of the plan."""
     dot, to = ("-", "->") if ascii_only else ("·", "→")
     yield header(plan.loop, dot, to, "nothing is run")
     yield ""
@@ -231,8 +241,10 @@ def page(plan: Plan, *, ascii_only: bool = False, widest: int = WIDEST) -> Itera
     if plan.before:
         yield f"before   {plan.before}"
     if plan.environment:
-        told = (f"{n}{'' if is_set else ' (not set)'}" for n, is_set in plan.environment.items())
-        yield f"from the environment: {', '.join(told)}"
+        variables = (
+            f"{n}{'' if is_set else ' (not set)'}" for n, is_set in plan.environment.items()
+        )
+        yield f"from the environment: {', '.join(variables)}"
     if plan.unknown:
         yield f"known only at run time: {', '.join(plan.unknown)}"
     if plan.warnings:
@@ -241,6 +253,7 @@ def page(plan: Plan, *, ascii_only: bool = False, widest: int = WIDEST) -> Itera
 
 
 def _scope_lines(plan: Plan) -> Iterator[str]:
+    """Yield the lines about the scope, and about runs that block it."""
     scope = ", ".join(plan.loop.scope)
     if not plan.conflicts:
         yield f"scope    {scope:<14}  free (no other run overlaps)"

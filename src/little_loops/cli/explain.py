@@ -1,4 +1,4 @@
-"""`ll-loop explain`: what an error code means, with a wrong and a right example."""
+"""`ll-loop explain`: explain an error code, with a wrong and a right example."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ def _list(*, json: bool) -> int:
 
 
 def page(code: Code) -> str:
+    """Return the explanation of a code."""
     parts = [f"{code.code}: {code.title}", "", code.text.strip()]
     wrong, right = code.wrong.strip().splitlines(), code.right.strip().splitlines()
     for title, example, other in (("Wrong", wrong, right), ("Right", right, wrong)):
@@ -53,7 +54,7 @@ def page(code: Code) -> str:
 
 
 def _marked(example: Sequence[str], other: Sequence[str]) -> Iterator[str]:
-    """The lines that the other example has not are what this is about, unless that is all of it."""
+    """Yield the lines of an example; those that differ from the other one are marked."""
     from difflib import SequenceMatcher  # only one page compares anything
 
     differences = SequenceMatcher(None, example, other).get_opcodes()

@@ -1,4 +1,4 @@
-"""Carry a run out in this process: signals, screen, last words, exit code."""
+"""Carry out a run in this process: signals, screen, final messages, exit code."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from little_loops.terminal.live import LiveScreen
 
 CODEX_SETTINGS = ("CODEX_HOME", "CODEX_API_KEY")
-"""What a user sets for Codex; anything else of that kind is set by it, for what it runs."""
+"""Variables that users set for Codex; it sets other CODEX_* variables for its commands."""
 
 
 class Show(NamedTuple):
@@ -58,7 +58,7 @@ class Show(NamedTuple):
 
 
 class Outlets(NamedTuple):
-    """Where a run is told: its lines, and what to take care of."""
+    """Where the output goes: stdout for lines, stderr for warnings."""
 
     out: Outlet
     err: Outlet
@@ -74,11 +74,11 @@ def carry_out(
     stop = ForegroundStop()
     restore = listen(stop)
     to = Outlets(Outlet(sys.stdout), Outlet(sys.stderr))
-    said = LineWriters(_line_to(to.out, show), _line_to(to.err, show))
+    writers = LineWriters(_line_to(to.out, show), _line_to(to.err, show))
     hint = None
     try:
         with screen_for(loop, name, show, limit, stop, to) as screen:
-            services = Services(os.environ, stop, [screen], *said, owns_process=True)
+            services = Services(os.environ, stop, [screen], *writers, owns_process=True)
             ran = begin(services)
         hint = next_step(name, ran.run, ran.ending)
     except WaitStopped as stopped:
@@ -89,7 +89,7 @@ def carry_out(
         if (why := _not_shown(to.out)) and show.quiet < 2:
             to.err.write(f"warning: {why}; `ll-loop logs {name}` shows everything\n")
         if hint:
-            said.warn(f"next: {hint}")
+            writers.warn(f"next: {hint}")
         to.err.finish(stop)
         restore()
         stop.close()
@@ -97,7 +97,7 @@ def carry_out(
 
 
 def _not_shown(out: Outlet) -> str | None:
-    """Why not everything was shown; a reader that has gone wants to hear nothing more."""
+    """Return why output is missing; None if nothing is, or if the reader is gone."""
     if out.lost:
         return f"{out.lost:,} bytes were not shown"
     if out.refused is None or out.refused.errno in (EPIPE, EIO):
@@ -106,13 +106,15 @@ def _not_shown(out: Outlet) -> str | None:
 
 
 class LineWriters(NamedTuple):
-    """Ways to say a line that is no event."""
+    """Functions to print a line that is not an event."""
 
     say: Callable[[str], None]
     warn: Callable[[str], None]
 
 
 def _line_to(outlet: Outlet, show: Show) -> Callable[[str], None]:
+    """Return a function that prints a line to an outlet, unless output is quiet or JSON."""
+
     def say(line: str) -> None:
         if not show.json and not show.quiet:
             text = visible(line, newlines=False)
@@ -133,7 +135,7 @@ def _line_to(outlet: Outlet, show: Show) -> Callable[[str], None]:
 
 
 class ForegroundStop(StopFlag):
-    """Has a live screen say that a stop was asked for, and stand aside for Ctrl-Z."""
+    """A stop flag that updates the live screen, and hides it during Ctrl-Z."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,19 +144,19 @@ class ForegroundStop(StopFlag):
     def drain(self) -> None:
         super().drain()
         if self.count:
-            self._tell(lambda screen: screen.tick())
+            self._update_screen(lambda screen: screen.tick())
 
     def suspend(self) -> float:
-        self._tell(lambda screen: screen.stand_aside())
+        self._update_screen(lambda screen: screen.hide())
         seconds = super().suspend()
-        self._tell(lambda screen: screen.suspended(seconds))
+        self._update_screen(lambda screen: screen.suspended(seconds))
         return seconds
 
-    def _tell(self, tell: Callable[[LiveScreen], object]) -> None:
+    def _update_screen(self, update: Callable[[LiveScreen], object]) -> None:
         if self.screen is not None:
             try:
-                tell(self.screen)
-            except Exception:  # a screen can never hinder a stop
+                update(self.screen)
+            except Exception:  # a broken screen must not prevent a stop
                 self.screen = None
 
 
@@ -162,7 +164,7 @@ class ForegroundStop(StopFlag):
 def screen_for(
     loop: FSMLoop, name: str, show: Show, limit: int, stop: ForegroundStop, to: Outlets
 ) -> Iterator[Observer]:
-    """Whoever tells the user about the run; when this is left, the terminal is in order."""
+    """Yield the observer that shows the run; restore the terminal at the end."""
     summary = step_summary(loop.name, os.environ)
     if show.json or show.quiet or not live_wanted(os.environ):
         screen = _plain_screen(loop, show, limit, to)
@@ -178,7 +180,7 @@ def screen_for(
 
 
 def live_wanted(environ: Mapping[str, str]) -> bool:
-    """A person watches: a terminal, and neither a CI system nor an agent around us."""
+    """Return whether a person is watching: a terminal, and neither CI nor an agent around us."""
     by_agent = environ.get("CLAUDECODE") or any(
         name.startswith("CODEX_") and name not in CODEX_SETTINGS for name in environ
     )
@@ -186,6 +188,7 @@ def live_wanted(environ: Mapping[str, str]) -> bool:
 
 
 def _plain_screen(loop: FSMLoop, show: Show, limit: int, to: Outlets) -> Observer:
+    """Return a screen for JSON, quiet or plain output."""
     if show.json:
         return JsonScreen(to.out.write)
     if show.quiet > 1:
@@ -243,7 +246,7 @@ def _live_screen(
 
 
 class JsonScreen(Observer):
-    """The events as they are written to the log, byte for byte."""
+    """Prints events exactly as they are written to the log."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
@@ -256,14 +259,15 @@ class JsonScreen(Observer):
 
 
 class LastLine(Reporter):
-    """`-q`: nothing but how it ended."""
+    """For `-q`: prints only how the run ended."""
 
     def records(self, entries: Sequence[Entry]) -> None:
-        # A tree has no line, but the last lines say on which one the checks have passed.
+        # A tree has no line of its own, but the last lines name it.
         super().records([entry for entry in entries if isinstance(entry.event, FinalEvent | Tree)])
 
 
 def next_step(name: str, run: LoopState, ending: Ending) -> str | None:
+    """Return the command that the user most likely needs next; None if there is none."""
     if ending.spawn:
         return f"ll-loop status {name}"
     return next_command(name, run.status, run.reason, iteration=run.iteration, ran_ms=run.ran_ms)

@@ -1,4 +1,4 @@
-"""`ll-loop graph`: a loop's states and transitions as text, Mermaid or DOT."""
+"""`ll-loop graph`: print a loop's states and transitions as text, Mermaid or DOT."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ll-loop history`: how earlier runs ended; `--prune` deletes old ones, and nothing else does."""
+"""`ll-loop history`: print how earlier runs ended; only `--prune` deletes old ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXAMPLES = (
 )
 SHOWN = 20
 BY_COUNT = 0.0
-"""`--prune` without an age."""
+"""The value of `--prune` without an age."""
 
 
 def _count(text: str) -> int:
@@ -80,6 +80,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _show(args: HistoryArgs, root: str, name: str | None) -> int:
+    """Print the past runs, and return the exit code."""
     from little_loops.terminal.history_table import document, gather, lines  # pruning shows none
 
     runs, now = Runs(root), now_ms()
@@ -90,20 +91,22 @@ def _show(args: HistoryArgs, root: str, name: str | None) -> int:
         return OK
     if args.quiet < 2:
         style = style_for(sys.stdout, args.color)
-        told = lines(runs, past, style, utc=args.utc) if past.shown else [_none(args, name)]
-        say("\n".join(told))
+        shown = lines(runs, past, style, utc=args.utc) if past.shown else [_none(args, name)]
+        say("\n".join(shown))
     if name is not None and not args.quiet:
         _mention_current(runs, name)
     return OK
 
 
 def _none(args: HistoryArgs, name: str | None) -> str:
+    """Return the line for no past runs."""
     of = "" if name is None else f" of {visible(name)}"
     when = "" if args.last is None else " in that time"
     return f"no past runs{of}{when}"
 
 
 def _mention_current(runs: Runs, name: str) -> None:
+    """Print a hint if there is a current run, too."""
     view = runs.view(name)
     if view is not None and view.files.stem is None:
         talk(f"next: ll-loop status {name}   (a run that has not ended)")
@@ -113,18 +116,19 @@ def _mention_current(runs: Runs, name: str) -> None:
 
 
 def _prune(args: HistoryArgs, age_s: float, root: str, name: str | None) -> int:
+    """Delete old runs, print which, and return the exit code."""
     before_ms = None if age_s == BY_COUNT else now_ms() - round(age_s * 1000)
     gone = prune(root, before_ms=before_ms, keep=args.keep, name=name)
     if args.json:
         deleted = [{"name": files.name, "archived_as": files.stem} for files in gone]
         print_json({"schema": 1, "deleted": deleted})
     elif args.quiet < 2:
-        say("\n".join(told(gone, args.verbose)))
+        say("\n".join(deleted_lines(gone, args.verbose)))
     return OK
 
 
-def told(gone: Sequence[RunFiles], verbose: int) -> list[str]:
-    """What was deleted, run by run if that is wanted."""
+def deleted_lines(gone: Sequence[RunFiles], verbose: int) -> list[str]:
+    """Return the lines about deleted runs: one per run if `verbose`, and a summary."""
     if not gone:
         return ["nothing to delete"]
     each = [f"deleted {files.name} {files.stem}" for files in gone] if verbose else []

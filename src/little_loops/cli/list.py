@@ -1,7 +1,7 @@
-"""`ll-loop list`: the loops of the project and how each last ended; `--running`: who is alive.
+"""`ll-loop list`: list the project's loops and how each last ended; `--running`: only live runs.
 
-A file that cannot be read is a line like the others.  `--running` reads no loop file and nothing of
-runs that have ended, however many there are.
+A file that cannot be read is a line like the others. `--running` reads no loop files and no runs
+that have ended, however many there are.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from little_loops.cli.options import OutputArgs, count, flag
-from little_loops.cli.status import COLUMNS, complain, row
+from little_loops.cli.status import COLUMNS, row, warn_of_damage
 from little_loops.errors import OK
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
@@ -59,6 +59,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def list_running(args: ListArgs, root: str) -> int:
+    """Print the runs that are alive, and return the exit code."""
     runs, now = Runs(root), now_ms()
     views = runs.alive()
     if args.json:
@@ -68,5 +69,5 @@ def list_running(args: ListArgs, root: str) -> int:
         style = style_for(sys.stdout, args.color)
         rows = [row(view, style, now) for view in views]
         say("\n".join(table(COLUMNS, rows, style)) if rows else "no loop is running")
-        complain(views, args.quiet)
+        warn_of_damage(views, args.quiet)
     return OK

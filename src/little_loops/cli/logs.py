@@ -1,7 +1,7 @@
-"""`ll-loop logs`: what a run has printed, and with `-f` what it is printing.
+"""`ll-loop logs`: print what a run has printed, and with `-f` what it is printing.
 
-The whole of it is the log for people, as it was written.  A part of it, the actions of one state or
-since a time or just what they printed, is told again from the run's events and outputs.
+Without options, the run's log is printed as it was written. A part of it (one state, a time, only
+the output) is generated again from the run's events and outputs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ RESULTS = ("✓", "✗", "·")
 TWINS = str.maketrans({"→": "->", "✓": "ok", "✗": "FAIL", "…": "...", "·": "-"})
 
 IsOver = Callable[[], bool] | None
-"""Whether nothing more will come; none if nobody waits for more."""
+"""Returns whether the run is over; None if the log is not followed."""
 
 
 class LogsArgs(OutputArgs, verb="logs", summary="Show what a run has printed.", examples=EXAMPLES):
@@ -106,16 +106,16 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _wants_all(args: LogsArgs) -> bool:
-    """Whether no option asks for a part, so that the log is printed as it was written."""
+    """Return whether no option selects a part, so that the log is printed as it was written."""
     some = (args.state, args.since, args.raw, args.agent, args.failed, args.timestamps)
     return not any(some)
 
 
 class Rows:
-    """Writes text to stdout, on a terminal in rows that fit it, in colour where that is wanted.
+    """Writes text to stdout, folded to the terminal and coloured if wanted.
 
-    On a terminal an output of one line is not shown twice, as what was printed and as the result.
-    `is_live`: what was printed is shown at once, whatever the result will be.
+    On a terminal, an output of one line that the result repeats is not printed twice, unless
+    `is_live`: then output is printed immediately.
     """
 
     def __init__(self, width: int | None, *, colour: bool = False, is_live: bool = False) -> None:
@@ -127,13 +127,15 @@ class Rows:
         self._before = ""
 
     def write(self, text: str) -> None:
+        """Write a text; incomplete lines are kept until they are complete."""
         if self._width is None and not self._colour:
             write(text)
             return
         *whole, self._half = (self._half + text).split("\n")
-        write("".join(self._rows(line) + "\n" for line in self._told_once(whole)))
+        write("".join(self._rows(line) + "\n" for line in self._without_repeats(whole)))
 
-    def _told_once(self, lines: Iterable[str]) -> Iterator[str]:
+    def _without_repeats(self, lines: Iterable[str]) -> Iterator[str]:
+        """Yield the lines without an output line that the line about the result repeats."""
         for line in lines:
             held, self._held = self._held, None
             if held is not None and not _repeats(line, held):
@@ -155,16 +157,16 @@ class Rows:
 
 
 def _repeats(result: str, printed: str) -> bool:
-    """Whether the line about a result begins with all that was printed."""
-    sign, _, said = result.strip().partition(" ")
-    return sign in RESULTS and said.startswith(" ".join(printed.removeprefix(BAR).split()))
+    """Return whether the line about a result starts with all that was printed."""
+    sign, _, text = result.strip().partition(" ")
+    return sign in RESULTS and text.startswith(" ".join(printed.removeprefix(BAR).split()))
 
 
 # ── all of the log ─────────────────────────────────────────────────────────────────────────────
 
 
 def _print_log(args: LogsArgs, runs: Runs, view: RunView, is_over: IsOver, out: Rows) -> None:
-    """As it comes, also half a line: progress is to be seen."""
+    """Print the log, including incomplete lines, so that progress is visible."""
     decoder = getincrementaldecoder("utf-8")("replace")
     with open_log(runs, view)[1] as log:
         if args.tail is not None:
@@ -176,6 +178,7 @@ def _print_log(args: LogsArgs, runs: Runs, view: RunView, is_over: IsOver, out: 
 
 
 def _pieces(log: GrowingFile, is_over: IsOver) -> Iterator[bytes]:
+    """Yield the log in pieces; when following, until the run is over."""
     while True:
         over = is_over is None or is_over()
         yield from log.rest()
@@ -190,18 +193,19 @@ def _pieces(log: GrowingFile, is_over: IsOver) -> Iterator[bytes]:
 def _print_part(
     args: LogsArgs, runs: Runs, view: RunView, since_ms: int | None, is_over: IsOver, out: Rows
 ) -> None:
+    """Print a part of the log, generated from events and outputs."""
     part = _part(args, runs, view, since_ms)
     if part is None:
         talk("no action failed")
         return
-    # A filter comes first: the last lines are the last of those that pass.
+    # `--tail` counts the lines that pass the filter.
     last: deque[str] = deque(maxlen=args.tail)
     with follow(runs, view) as following:
         picked = _picker(args, view, part, following.machine, last.append)
-        _pick(picked, following.all(), last, out, at_once=args.tail is None)
+        _feed(picked, following.all(), last, out, at_once=args.tail is None)
         while is_over is not None:
             over = is_over()
-            _pick(picked, following.news(), last, out, at_once=True)
+            _feed(picked, following.news(), last, out, at_once=True)
             if over:
                 break
             sleep(POLL_S)
@@ -210,6 +214,7 @@ def _print_part(
 
 
 def _part(args: LogsArgs, runs: Runs, view: RunView, since_ms: int | None) -> Part | None:
+    """Return which part of the run is wanted; None if no action failed."""
     if args.failed:
         return last_failure(runs.events(view))
     if since_ms is None:
@@ -218,9 +223,10 @@ def _part(args: LogsArgs, runs: Runs, view: RunView, since_ms: int | None) -> Pa
     return Part(first, state=args.state)
 
 
-def _pick(
+def _feed(
     picked: Picked, items: Iterable[Item], last: deque[str], out: Rows, *, at_once: bool
 ) -> None:
+    """Pass items to the picker and print its lines: at once, or at the end."""
     for item in items:
         match item:
             case Entry():
@@ -243,6 +249,7 @@ def _picker(
     machine: FSMLoop | None,
     write_line: Callable[[str], object],
 ) -> Picked:
+    """Return the picker for the options."""
     kind = RawLines if args.raw else AgentLines if args.agent else Picked
     return kind(view, machine, write_line, part, timestamps=args.timestamps)
 
@@ -259,6 +266,7 @@ def _flush(lines: deque[str], put: Callable[[str], None]) -> None:
 def _print_events(
     args: LogsArgs, runs: Runs, view: RunView, since_ms: int | None, is_over: IsOver
 ) -> None:
+    """Print the events as JSON; when following, until the run is over."""
     with open_events(runs, view)[1] as log:
         last: deque[str] = deque(maxlen=args.tail)
         for line in _wanted(log.records(), args.state, since_ms):
@@ -277,7 +285,7 @@ def _print_events(
 def _wanted(
     records: Iterable[dict[str, object]], state: str | None, since_ms: int | None
 ) -> Iterator[str]:
-    """The lines of the log, as they were written."""
+    """Yield the lines of matching events, as they are in the log."""
     for record in records:
         if state is not None or since_ms is not None:
             entry = entry_of(record)
@@ -289,7 +297,7 @@ def _wanted(
 
 
 def write(text: str) -> None:
-    """On stdout at once; a terminal that cannot show our signs gets their twins."""
+    """Print text to stdout immediately, with ASCII signs if the terminal needs them."""
     if not text:
         return
     if ascii_only(sys.stdout):

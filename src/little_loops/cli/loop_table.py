@@ -1,7 +1,7 @@
-"""The loops of a project as a table: from their files, and from runs whose file is gone.
+"""List the loops of a project as a table: from their files, and from runs without a file.
 
-A source and what was compiled from it are one loop.  Two other files of one name are both listed,
-as what they are: neither can be run by that name.
+A source and its compiled form are one loop. Any other two files with the same name are both listed,
+with the conflict: neither can be run by that name.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 class Entry(NamedTuple):
-    """A line of the list: a loop, with what is wrong with its file and its last run."""
+    """A line of the list: a loop, with the problem of its file, if any, and its last run."""
 
     name: str
     path: str | None = None
@@ -47,9 +47,11 @@ class Entry(NamedTuple):
 
 
 def loops_of(root: str) -> list[Entry]:
-    """Every loop with its last run, by name: one entry for each further run (`NAME@ID`), and one
-    for each run whose file is gone."""
-    from_files = _distinguished([_entry(path) for path in loop_files(root)])
+    """Return every loop with its last run, sorted by name.
+
+    There is one more entry for each further run (`NAME@ID`), and for each run whose file is gone.
+    """
+    from_files = _resolve_duplicates([_entry(path) for path in loop_files(root)])
     runs = _runs_by_loop(Runs(root), {entry.name for entry in from_files})
     entries = []
     for entry in from_files:
@@ -64,6 +66,7 @@ def loops_of(root: str) -> list[Entry]:
 
 
 def _entry(path: str) -> Entry:
+    """Return the entry for a loop file, with its problem if it is invalid."""
     stem = os.path.splitext(os.path.basename(path))[0]
     try:
         definition = read_definition(path)
@@ -92,8 +95,8 @@ def _plural(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _distinguished(entries: Sequence[Entry]) -> list[Entry]:
-    """One line for a source and its compiled form; a complaint for other files of one name."""
+def _resolve_duplicates(entries: Sequence[Entry]) -> list[Entry]:
+    """Merge a source with its compiled form, and mark other files with the same name as wrong."""
     kept = []
     for entry in entries:
         same = [each for each in entries if each.name == entry.name and not each.wrong]
@@ -111,9 +114,10 @@ def _distinguished(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _is_compiled(path: str | None) -> bool:
+    """Return whether a file is the output of `ll-loop compile`."""
     try:
         return read_plain(path or "", len(COMPILED_MARK)) == COMPILED_MARK
-    except OSError:  # gone since it was read
+    except OSError:  # it was removed meanwhile
         return False
 
 
@@ -121,9 +125,9 @@ def _is_compiled(path: str | None) -> bool:
 
 
 def _runs_by_loop(runs: Runs, loops: set[str]) -> dict[str, list[RunView]]:
-    """For each loop its runs worth a line: the newest first, then others that are unfinished.
+    """Return the runs to list for each loop: the newest, then others that are unfinished.
 
-    Of a loop without a file all runs are worth one, by their own names.
+    For a loop without a file, all runs are listed.
     """
     current = {view.name: view for view in runs.list()}
     by_loop: dict[str, list[RunView]] = {}
@@ -154,12 +158,13 @@ def lines(entries: Iterable[Entry], style: Style, now: int, verbose: int = 0) ->
 
 
 def first_fix(entries: Iterable[Entry]) -> str | None:
-    """The command that shows what is wrong, if something is."""
+    """Return the command that shows what is wrong; None if nothing is."""
     wrong = [entry.fix for entry in entries if entry.wrong and entry.fix.startswith("ll-loop ")]
     return wrong[0] if len(wrong) == 1 else "ll-loop validate" if wrong else None
 
 
 def _row(entry: Entry, style: Style, now: int, verbose: int) -> list[str]:
+    """Return the cells of an entry."""
     paradigm = visible(entry.paradigm) if entry.paradigm else style.signs.none
     last, about = _last(entry, style, now, verbose), visible(entry.description, newlines=False)
     if entry.wrong is not None:
@@ -176,6 +181,7 @@ def _row(entry: Entry, style: Style, now: int, verbose: int) -> list[str]:
 
 
 def _last(entry: Entry, style: Style, now: int, verbose: int) -> str:
+    """Describe the last run of an entry."""
     view = entry.last
     if view is None:
         return style.signs.none
@@ -187,10 +193,10 @@ def _last(entry: Entry, style: Style, now: int, verbose: int) -> str:
         return signed(view, f"{since(view, now)}, {state}", style)
     when = moment(view.updated_ms) if verbose else ago(view.updated_ms, now)
     if view.status in ("completed", "failed") and word_of(view) != "limit":
-        told = f"{when}, {run.iteration} it, {compact(run.ran_ms)}"
+        summary = f"{when}, {run.iteration} it, {compact(run.ran_ms)}"
     else:
-        told = f"{word_of(view)} {when}"
-    return signed(view, told, style)
+        summary = f"{word_of(view)} {when}"
+    return signed(view, summary, style)
 
 
 def document(entries: Iterable[Entry], runs: Runs, now: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The door: find the verb, load its page, and turn what went wrong into words and an exit code.
+"""The entry point: find the verb, load its module, and turn errors into messages and exit codes.
 
-Verbs are dispatched by hand, so that `ll-loop --help` and `ll-loop status` pay for nothing else.
+Verbs are dispatched by hand, so that `ll-loop --help` and `ll-loop status` load nothing else.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ CONSOLE = "little_loops.terminal.console"
 
 
 def process() -> None:
-    """`ll-loop` as a process of its own."""
+    """Run `ll-loop` as a process, and exit."""
     code = main()
     try:
-        sys.stdout.flush()  # what was said before something went wrong
+        sys.stdout.flush()  # output from before an error
     except OSError:
         code = code or FAILED
-    # Taking the interpreter apart costs 5 ms, a sixth of `status`, and nothing is left to do.
+    # Finalising the interpreter takes 5 ms, a sixth of `status`, and nothing is left to do.
     os._exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line. Return its exit code; errors are printed."""
     words = list(sys.argv[1:] if argv is None else argv)
-    _open_what_is_closed()
+    _replace_closed_streams()
     _note_color(words)
     try:
         code = dispatch(words)
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return SIGNALLED + SIGINT
     except BrokenPipeError:
-        # The reader has gone, which is its right; nothing more can be said there.
+        # The reader is gone, which is not an error; nothing more can be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except OSError as error:  # of the system, not of ours: a full disk, too many open files
@@ -61,21 +62,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _note_color(words: list[str]) -> None:
-    """`--color` holds for errors too; without it the console is loaded when something is said."""
+    """Tell the console about `--color`, which also applies to errors; load it only if needed."""
     if CONSOLE in sys.modules or any(word.startswith("--color") for word in words):
         from little_loops.terminal.console import note_color
 
         note_color(words)
 
 
-def _open_what_is_closed() -> None:
-    """`>&-` and `<&-` leave nothing there at all; nothing is also what goes there then."""
+def _replace_closed_streams() -> None:
+    """Replace standard streams that `>&-` or `<&-` closed by /dev/null."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def dispatch(words: list[str]) -> int:
+    """Find the verb of a command line and run it."""
     first = words[0] if words else "--help"
     if first in ("-h", "--help") or words == ["help"]:
         _print_help()
@@ -116,6 +118,7 @@ def _print_help() -> None:
 
 
 def _page(words: list[str]) -> int:
+    """Run the module of a verb; anything that is not a verb is the name of a loop."""
     verb, rest = _verb_first(words)
     if verb in VERBS:
         name = VERBS[verb].module
@@ -131,7 +134,7 @@ def _page(words: list[str]) -> int:
 
 
 def _refuse_if_ambiguous(verb: str, rest: list[str]) -> None:
-    """Before there was this verb, `ll-loop WORD` ran the loop of that name."""
+    """Raise `UsageError` if a new verb is also a loop, which `ll-loop WORD` ran before."""
     if any(not word.startswith("-") or word in ("-h", "--help") for word in rest):
         return
     from little_loops.runs.project import find_project, loop_files  # no YAML is read for it
@@ -148,32 +151,34 @@ def _refuse_if_ambiguous(verb: str, rest: list[str]) -> None:
 
 
 def _run_by_name(words: list[str]) -> int:
-    """`ll-loop NAME` runs a loop; a mistyped verb is recognised by what follows it."""
+    """Run the loop `ll-loop NAME`; suggest a verb if the word looks like a mistyped one."""
     operands = [word for word in words if not word.startswith("-")]
     if not operands:
         raise UsageError(f"unknown option `{words[0]}`", "see `ll-loop --help`")
-    meant = _verb_meant(words[0])
-    if meant and len(operands) > 1:
-        raise UsageError(f"unknown command `{words[0]}`", f"did you mean `{meant}`?")
+    suggestion = _verb_meant(words[0])
+    if suggestion and len(operands) > 1:
+        raise UsageError(f"unknown command `{words[0]}`", f"did you mean `{suggestion}`?")
     try:
         return _load_and_call("run", words)
     except UnknownLoop as error:
-        if meant:
-            error.help = f"did you mean `{meant}`? {error.help}"
+        if suggestion:
+            error.help = f"did you mean `{suggestion}`? {error.help}"
         raise
 
 
 def _verb_meant(word: str) -> str | None:
+    """Return the command with the verb that was probably meant; None if none is similar."""
     if word.startswith("-") or not word.isalpha():
         return None
-    from little_loops.authoring.messages import suggest  # only what is no verb needs it
+    from little_loops.authoring.messages import suggest  # only needed for an unknown verb
 
     verb = suggest(word, VERBS)
     return None if verb is None else f"ll-loop {verb}"
 
 
 def _load_and_call(name: str, rest: list[str]) -> int:
-    # What is imported stays: to look for garbage in it costs 3 % of a start.
+    """Import the module of a verb and run it."""
+    # Imported objects are never freed, so searching them for garbage would waste 3 % of a start.
     gc.disable()
     page = import_module(f"little_loops.cli.{name}")
     gc.freeze()
@@ -182,7 +187,7 @@ def _load_and_call(name: str, rest: list[str]) -> int:
 
 
 def _verb_first(words: list[str]) -> tuple[str, list[str]]:
-    """`ll-loop -q run x` means what `ll-loop run x -q` does."""
+    """Return the verb, and the other words: `ll-loop -q run x` means `ll-loop run x -q`."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] == "--color" else 1
@@ -199,6 +204,7 @@ def _report(error: LittleLoopsError, *, json_wanted: bool) -> int:
 
 
 def _report_bug(bug: Exception) -> int:
+    """Print that this is a bug, or raise it with LL_TRACEBACK. Return the exit code."""
     if os.environ.get("LL_TRACEBACK"):
         raise bug
     from little_loops.reporting.escape import visible  # of no use to a command that works

@@ -22,13 +22,13 @@ from little_loops.records import NamedTuple
 
 MOST_USD = 1e6
 OLDEST_S = 1e12
-"""Longer ago than anything, and still a number of milliseconds."""
+"""Longer than any history, but still valid as milliseconds."""
 
 Examples: TypeAlias = Sequence[tuple[str, str]]
 
 
 class Option(NamedTuple):
-    """One word that a verb takes."""
+    """One operand or option of a verb."""
 
     kind: Literal["operand", "flag", "count", "value"]
     help: str = ""
@@ -41,14 +41,14 @@ class Option(NamedTuple):
     optional: bool = False  # the operand, or the value of the option, may be left out
     implied: Any = None  # the value of an option that is given without one
     names: str = ""  # the kind of names that completion offers as its value
-    hidden: bool = False  # accepted, and named nowhere
+    hidden: bool = False  # accepted, but not documented
 
 
 class BadValue(ValueError):
-    """A value that an option does not take; the text says why."""
+    """A value that an option does not accept; the text says why."""
 
 
-# Typed as `Any`, because what they declare is the type of the attribute.
+# Typed as `Any`, because the attribute has the type of the parsed value.
 
 
 def operand(help: str = "", **more: Any) -> Any:
@@ -64,18 +64,20 @@ def count(help: str = "", *flags: str) -> Any:
 
 
 def value(help: str = "", *flags: str, **more: Any) -> Any:
-    """An option with a value; `flags` are short, or replace the one made of the attribute's name."""
+    """Declare an option with a value; `flags` are short ones, or replace the one derived from the
+    name."""
     return Option("value", help, flags, **more)
 
 
 def _with_flags(name: str, option: Option) -> Option:
+    """Return the option with the flag derived from its attribute's name."""
     if option.kind == "operand" or any(each.startswith("--") for each in option.flags):
         return option
     return option._replace(flags=(*option.flags, f"--{name.replace('_', '-')}"))
 
 
 class Args:
-    """The words a verb was given; a subclass declares which it takes."""
+    """The parsed arguments of a verb; a subclass declares them."""
 
     verb: ClassVar[str] = ""
     summary: ClassVar[str] = ""
@@ -86,7 +88,7 @@ class Args:
         own = {name: each for name, each in vars(cls).items() if isinstance(each, Option)}
         table = {name: _with_flags(name, each) for name, each in own.items()}
         cls.verb, cls.summary, cls.examples = verb, summary, examples
-        # Its own words come first; one that its base has too says here what it means.
+        # Its own options come first, and override those of its base.
         cls.table = {**table, **cls.table, **table}
 
     def __init__(self, **given: Any) -> None:
@@ -96,8 +98,8 @@ class Args:
 
     @classmethod
     def read(cls, argv: Sequence[str]) -> Self:
-        """Raises `UsageError` for words that the verb does not take."""
-        given = _plain(cls.table, argv)
+        """Parse a command line; raise `UsageError` for arguments that the verb does not have."""
+        given = _parse_simple(cls.table, argv)
         if given is None:
             from little_loops.cli.parsing import parser_of  # few command lines need it
 
@@ -106,7 +108,7 @@ class Args:
 
 
 class OutputArgs(Args):
-    """What most verbs take; `-v` is named only by those that have more to show."""
+    """Options of most verbs; `-v` is only documented by those that have more to print."""
 
     json: bool = flag("print JSON")
     quiet: int = count("print less; -qq: print nothing", "-q")
@@ -117,7 +119,7 @@ class OutputArgs(Args):
 
 
 class WatchArgs(OutputArgs):
-    """What verbs take that show a run as it goes on."""
+    """Options of verbs that show a run in progress."""
 
     quiet: int = count("print only errors and the last line; -qq: print nothing", "-q")
     verbose: int = count(
@@ -126,14 +128,14 @@ class WatchArgs(OutputArgs):
 
 
 def args_of(verb: str) -> type[Args]:
-    """What a verb takes, as its page declares it."""
+    """Return the arguments class of a verb."""
     page = import_module(f"little_loops.cli.{VERBS[verb].module}")
     found = (each for each in vars(page).values() if isinstance(each, type))
     return next(each for each in found if issubclass(each, Args) and each.verb == verb)
 
 
-def _plain(table: Mapping[str, Option], argv: Sequence[str]) -> dict[str, Any] | None:
-    """What was given; None if argparse has to read it."""
+def _parse_simple(table: Mapping[str, Option], argv: Sequence[str]) -> dict[str, Any] | None:
+    """Parse a simple command line; return None if argparse has to do it."""
     by_flag = {each: name for name, option in table.items() for each in option.flags}
     given: dict[str, Any] = {}
     operands = []
@@ -142,13 +144,16 @@ def _plain(table: Mapping[str, Option], argv: Sequence[str]) -> dict[str, Any] |
         name = by_flag.get(word, "")
         if not word.startswith("-"):
             operands.append(word)
-        elif not name or not _takes(table[name], name, words, given):
+        elif not name or not _take_option(table[name], name, words, given):
             return None
     return given if _take_operands(table, operands, given) else None
 
 
-def _takes(option: Option, name: str, words: Iterator[str], given: dict[str, Any]) -> bool:
-    """Note an option, and the word after it if it has a value."""
+def _take_option(option: Option, name: str, words: Iterator[str], given: dict[str, Any]) -> bool:
+    """Add an option to `given`, with the next word as its value if it has one.
+
+    Return False if argparse has to handle it.
+    """
     match option.kind:
         case "flag":
             given[name] = True
@@ -165,7 +170,7 @@ def _takes(option: Option, name: str, words: Iterator[str], given: dict[str, Any
 def _take_operands(
     table: Mapping[str, Option], operands: Sequence[str], given: dict[str, Any]
 ) -> bool:
-    """Note the operands, in the order in which they are declared."""
+    """Add the operands to `given`; return False if there are too many or too few."""
     wanted = [(name, each) for name, each in table.items() if each.kind == "operand"]
     if not wanted:
         return not operands
@@ -184,7 +189,7 @@ def _take_operands(
 def _take_in_order(
     wanted: Sequence[tuple[str, Option]], operands: Sequence[str], given: dict[str, Any]
 ) -> bool:
-    """Note several operands of one word each; those that may be left out come last."""
+    """Add several operands of one word each; optional ones come last."""
     needed = sum(not option.optional for _, option in wanted)
     if not needed <= len(operands) <= len(wanted):
         return False
@@ -196,7 +201,7 @@ def _take_in_order(
 
 
 def _converted(option: Option, word: str) -> Any:
-    """The value, or None if argparse has to say what is wrong with it."""
+    """Return the value; None if argparse has to report what is wrong with it."""
     if word.startswith("-") or (option.choices and word not in option.choices):
         return None
     try:
@@ -213,7 +218,7 @@ def positive(text: str) -> int:
 
 
 def dollars(text: str) -> float:
-    """A sum in US dollars: `5`, `0.50`, `$5`."""
+    """Parse an amount in US dollars: `5`, `0.50`, `$5`."""
     try:
         found = float(text.removeprefix("$"))
     except ValueError:
@@ -224,7 +229,7 @@ def dollars(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """A time that a run may take: `90`, `90s`, `10m`, `2h`."""
+    """Parse a running time: `90`, `90s`, `10m`, `2h`."""
     from little_loops.authoring.fields.kinds import LONGEST_S  # only where a time is given
 
     found = age(text)
@@ -234,7 +239,7 @@ def seconds(text: str) -> float:
 
 
 def age(text: str) -> float:
-    """A time to look back, written in the same way."""
+    """Parse a time to look back, in the same notation."""
     units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
     try:

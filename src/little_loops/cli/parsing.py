@@ -1,6 +1,6 @@
-"""Read options that are not plain: argparse with our words and our exit code.
+"""Parse options that are not simple, with argparse, our messages and our exit code.
 
-Not here: what a verb takes, and the plain way to read it (`options`).
+Not here: what a verb takes, and the simple way to parse it (`options`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WIDEST = 78
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Asks the terminal itself: argparse's way costs 3 ms at every start, help or not."""
+    """Gets the width from the terminal itself: argparse's way takes 3 ms at every start."""
 
     def __init__(self, prog: str) -> None:
         columns = columns_of(sys.stdout) or WIDEST
@@ -32,7 +32,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A page's options; examples come first in its help, mistakes end as a `UsageError`."""
+    """The parser of a verb; its help starts with examples, and mistakes raise `UsageError`."""
 
     def __init__(self, verb: str, summary: str, examples: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(
@@ -45,7 +45,7 @@ class Parser(argparse.ArgumentParser):
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: None = None
     ) -> argparse.Namespace:
-        """`validate a --strict b` means what `validate a b --strict` does."""
+        """Parse a command line; `validate a --strict b` means `validate a b --strict`."""
         if any(action.nargs == "*" for action in self._actions):
             return self.parse_intermixed_args(args, namespace)
         return super().parse_args(args, namespace)
@@ -66,7 +66,7 @@ def _description(summary: str, examples: Sequence[tuple[str, str]]) -> str:
 
 
 def parser_of(args: type[Args]) -> Parser:
-    """The parser of a verb, made of what its page declares."""
+    """Build the parser of a verb from its declarations."""
     parser = Parser(args.verb, args.summary, args.examples)
     for name, option in args.table.items():
         text = argparse.SUPPRESS if option.hidden else option.help or None
@@ -76,7 +76,7 @@ def parser_of(args: type[Args]) -> Parser:
 
 
 def _keywords(name: str, option: Option) -> dict[str, Any]:
-    """The words of argparse for a line of the table."""
+    """Return the argparse keywords for an option."""
     match option.kind:
         case "flag":
             return {"action": "store_true", "dest": name}
@@ -104,5 +104,5 @@ def _type(convert: Callable[[str], Any]) -> Callable[[str], Any]:
         except BadValue as problem:
             raise argparse.ArgumentTypeError(str(problem)) from None
 
-    converted.__name__ = convert.__name__  # argparse names it for a value that is no number
+    converted.__name__ = convert.__name__  # argparse uses it in the message for an invalid number
     return converted

@@ -1,8 +1,8 @@
-"""Pick a part of a run's log: the actions of one state, what is new, or just what was printed.
+"""Select a part of a run's log: the actions of one state, what is new, or only the output.
 
-Told from events and outputs, in the same words in which the log was written.
+The lines are generated from events and outputs, in the same words as the log.
 
-Not here: where they come from (`runs.playback`), when to print (`logs`).
+Not here: where these come from (`runs.playback`), when to print (`logs`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WriteLine = Callable[[str], object]
 
 
 class Part(NamedTuple):
-    """Which part of a run is wanted: from an event on, up to one, and of which state."""
+    """The wanted part of a run: from an event, up to one, and of which state."""
 
     first: int = 1
     last: int | None = None
@@ -48,7 +48,7 @@ class Part(NamedTuple):
 
 
 class Picked(Reporter):
-    """The lines of the log for a part of a run."""
+    """Writes the lines of the log for a part of a run."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class Picked(Reporter):
         timestamps: bool = False,
     ) -> None:
         limit = machine.max_iterations if machine else DEFAULT_ITERATIONS
-        # What comes from events and outputs has its secrets hidden already.
+        # Secrets in events and outputs are already masked.
         super().__init__(
-            self._lines, PlainLines(view.loop, limit, commands=True), Masker({}), output=True
+            self._write_lines, PlainLines(view.loop, limit, commands=True), Masker({}), output=True
         )
         self._limit = limit
         self._write_line = write
@@ -74,16 +74,17 @@ class Picked(Reporter):
         self._half = ""
 
     def record(self, entry: Entry) -> None:
+        """Note whether the event is in the part, and handle it."""
         self._at_ms = entry.wall_ms
         self._is_in_part = self._part.first <= entry.seq <= (self._part.last or entry.seq)
         super().record(entry)
 
     def did(self, item: ToolEnded) -> None:
-        """What an agent did is in its own list."""
+        """Ignore an agent's tool calls, which have their own list."""
 
     def _queue_lines(self, shown: WithVerdict) -> None:
         event = shown.event
-        self._look(event)
+        self._update_state(event)
         if isinstance(event, LoopStart | Resume) and event.limits.max_iterations:
             self._teller.max_iterations = event.limits.max_iterations
         if self._is_wanted:
@@ -91,8 +92,8 @@ class Picked(Reporter):
         else:
             self._teller.lines(*shown)  # it counts iterations
 
-    def _look(self, event: Event) -> None:
-        """An action belongs to its state, up to the next one; how the run ended to none."""
+    def _update_state(self, event: Event) -> None:
+        """Note whether the wanted state is active: from its action to the next one."""
         if self._part.state is not None and isinstance(event, ActionStart):
             self._is_inside = event.state == self._part.state
         elif self._part.state is not None and isinstance(event, FinalEvent):
@@ -107,16 +108,16 @@ class Picked(Reporter):
             super().printed(stream, chunk)
 
     def finish(self) -> None:
-        """What is left of an action that has not come to its end."""
+        """Write what is left of an action that has not ended."""
         self._end_excerpts()
         self._flush()
-        self._lines("")
+        self._write_lines("")
         if self._half:
             self._write_line(self._half + "\n")
             self._half = ""
 
-    def _lines(self, text: str) -> None:
-        """Whole lines only: what follows is a filter, or the last so many of them."""
+    def _write_lines(self, text: str) -> None:
+        """Write complete lines, with the time if wanted; keep an incomplete one."""
         *whole, self._half = (self._half + text).split("\n")
         when = f"{clock_time(self._at_ms)}  " if self._timestamps else ""
         for line in whole:
@@ -124,10 +125,10 @@ class Picked(Reporter):
 
 
 class AgentLines(Picked):
-    """What agents ran and changed: each action of an agent, and each tool it used."""
+    """Writes what agents ran and changed: each agent action, and each tool call."""
 
-    def _look(self, event: Event) -> None:
-        super()._look(event)
+    def _update_state(self, event: Event) -> None:
+        super()._update_state(event)
         if isinstance(event, ActionStart):
             is_agent = is_agents(action_of_event(event.action, event.action_type))
             self._is_inside = is_agent and self._part.state in (None, event.state)
@@ -140,14 +141,14 @@ class AgentLines(Picked):
         self.changed(item.files)
         if self._is_wanted:
             status = f" ({item.status})" if item.status else ""
-            self._lines(f"{INDENT}- {visible(item.text, newlines=False)}{status}\n")
+            self._write_lines(f"{INDENT}- {visible(item.text, newlines=False)}{status}\n")
 
     def printed(self, stream: str, chunk: bytes) -> None:
-        """What it said is in the log; its last words end its action."""
+        """Ignore the agent's text, which is in the log."""
 
 
 class RawLines(Picked):
-    """What the actions printed, and nothing else."""
+    """Writes only the output of actions."""
 
     def __init__(
         self,
@@ -165,7 +166,7 @@ class RawLines(Picked):
         self._is_in_part = self._part.first <= entry.seq <= (self._part.last or entry.seq)
         if isinstance(entry.event, ActionComplete | ActionInterrupted):
             self.finish()
-        self._look(entry.event)
+        self._update_state(entry.event)
 
     def printed(self, stream: str, chunk: bytes) -> None:
         if self._is_wanted:
@@ -181,7 +182,7 @@ class RawLines(Picked):
 
 
 class TextLines:
-    """Whole lines out of bytes; one that never ends is cut, so that memory stays bounded."""
+    """Splits bytes into complete lines; cuts a line that is too long, to limit memory."""
 
     def __init__(self) -> None:
         self._decoder = getincrementaldecoder("utf-8")("replace")
@@ -199,27 +200,27 @@ class TextLines:
 
 
 def first_wanted(entries: Iterable[Entry], since_ms: int, *, goes_on: bool) -> int:
-    """The number of the event from which on everything is new: the start of an action.
+    """Return the number of the event that starts the first action since a time.
 
-    An action that was under way at that time is new; so is one that led to an end which is.
+    An action that was running at that time counts, and so does one that led to an end since then.
     """
-    start = under_way = None
+    start = running = None
     seq = 0
     for entry in entries:
         seq, is_late = entry.seq, entry.wall_ms >= since_ms
         if isinstance(entry.event, ActionStart):
-            start = under_way = seq
-        if is_late and under_way is not None:
-            return under_way
+            start = running = seq
+        if is_late and running is not None:
+            return running
         if isinstance(entry.event, ActionComplete | ActionInterrupted):
-            under_way = None
+            running = None
         elif isinstance(entry.event, FinalEvent) and is_late and start is not None:
             return start
-    return under_way if goes_on and under_way is not None else seq + 1
+    return running if goes_on and running is not None else seq + 1
 
 
 def last_failure(entries: Iterable[Entry]) -> Part | None:
-    """The last action that did not pass, up to what came of it; None if all did."""
+    """Return the part with the last action that did not pass, and what followed; None if all did."""
     held, start = HeldEnd(), 1
     found: Part | None = None
     for entry in entries:

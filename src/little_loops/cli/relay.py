@@ -1,7 +1,7 @@
 """The hidden verbs `ll-loop relay prepare` and `ll-loop relay settle`.
 
-The states of a relay that version one started run them as commands; such a run keeps its machine.
-Relays of today have built-in actions instead, and here those are called.
+The states of a relay that version one started run them as commands, because a run keeps its
+machine. Current relays have built-in actions instead, which are called here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from little_loops.relay.turns import perform
 
 NEEDED = ("LL_RUN_DIR", "LL_RUN_ID", "LL_LOOP", "LL_ITERATION")
 UNKNOWN_START = 1
-"""Where the guard is gone, any metadata counts: `prepare` had moved older ones away."""
+"""Used if the guard is gone: then any metadata counts, because `prepare` moved older files away."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -31,11 +31,12 @@ def main(argv: Sequence[str]) -> int:
     done = perform(name, call)
     for warning in done.warnings:
         call.warn(warning)
-    time.sleep(done.wait_ms / 1000)  # its machine does not know of this wait
+    time.sleep(done.wait_ms / 1000)  # its machine has no such wait
     return done.exit_code
 
 
 def _call(inputs: Mapping[str, Any], scope: tuple[str, ...], environ: Mapping[str, str]) -> Call:
+    """Build the call for a built-in action from the environment; raise `UsageError` outside a run."""
     missing = [name for name in NEEDED if not environ.get(name)]
     if missing:
         raise UsageError(

@@ -50,7 +50,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _inside(argument: str, root: str) -> str:
-    """The path relative to the project; links on the way to it are not followed."""
+    """Return the path relative to the project, without following links.
+
+    Raises `UsageError` if it is outside.
+    """
     place = os.path.normpath(os.path.join(os.path.realpath(os.getcwd()), argument))
     path = os.path.relpath(place, os.path.realpath(root))
     if path == "." or path.startswith(".."):

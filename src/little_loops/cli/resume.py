@@ -1,4 +1,4 @@
-"""`ll-loop resume`: continue a run, as it was started or with the definition as it is now."""
+"""`ll-loop resume`: continue a run, with its original definition or the current one."""
 
 from __future__ import annotations
 
@@ -92,7 +92,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def continue_run(args: ResumeArgs, answer: GivenAnswer | None = None) -> int:
-    """Continue a run; an answer is stored once nothing stands in the way of the run."""
+    """Continue a run, here or in the background. Return the exit code.
+
+    `answer` is stored once nothing prevents the run from continuing.
+    """
     root = find_project(os.getcwd())
     name = run_named(args.loop, root) if args.loop is not None else only_unfinished(root)
     before = find(root, name) if answer is None else answer.find(root, name)
@@ -128,7 +131,10 @@ def continue_run(args: ResumeArgs, answer: GivenAnswer | None = None) -> int:
 def request_of(
     args: ResumeArgs, root: str, loop: FSMLoop, before: StoredRun, *, ends: bool = False
 ) -> RunRequest:
-    """`ends`: no action will run, so no agent needs consent."""
+    """Return the request for continuing the run; asks for consent if needed.
+
+    `ends` says that no action will run, so no agent needs consent.
+    """
     context = context_overrides(args.context, loop)
     return RunRequest(
         root=root,
@@ -142,7 +148,7 @@ def request_of(
             max_tokens=args.max_tokens,
         ),
         queue=args.queue,
-        # Where there is nothing to resume, there is nothing to ask either.
+        # If there is nothing to resume, do not ask.
         skip_permissions=not ends
         and not_resumable(loop, before.run) is None
         and skip_permissions(
@@ -158,9 +164,9 @@ def request_of(
 
 
 class Chosen(NamedTuple):
-    """The current definition if it is wanted, none for the one the run was started with.
+    """The current definition if that is to be used; None for the one the run was started with.
 
-    `warnings` are those of the file, unless it is another one than the run was started with.
+    `warnings` are those of the file, unless it differs from the original definition.
     """
 
     loop: FSMLoop | None = None
@@ -168,6 +174,10 @@ class Chosen(NamedTuple):
 
 
 def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> Chosen:
+    """Decide which definition to continue with.
+
+    Raises `UsageError` if the file has changed and `--definition` does not say which one to use.
+    """
     if "until" in before.start:
         if args.definition is not None:
             raise UsageError(
@@ -189,7 +199,7 @@ def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> Chosen:
         return Chosen()
     given = before.start.get("host", {})
     current = with_host(found, given, root).loop
-    changes = [c for c in differences(before.loop, current) if not _only_set(found, c)]
+    changes = [c for c in differences(before.loop, current) if not _is_from_settings(found, c)]
     if args.definition == "current":
         return Chosen(current, found.warnings)
     if not changes:
@@ -203,6 +213,7 @@ def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> Chosen:
 
 
 def current_definition(root: str, name: str, *, wanted: bool, evidence: bool) -> LoopFile | None:
+    """Load the loop's current file; None if it is gone, or invalid and not `wanted`."""
     from little_loops.definitions.loading import load_loop  # YAML, and only where it is needed
 
     try:
@@ -216,8 +227,8 @@ def current_definition(root: str, name: str, *, wanted: bool, evidence: bool) ->
         return None
 
 
-def _only_set(found: LoopFile, change: str) -> bool:
-    """A setting that the file does not hold, or that a variable overrides, is no change of it."""
+def _is_from_settings(found: LoopFile, change: str) -> bool:
+    """Return whether a change is not in the file, but in a setting or variable."""
     from little_loops.definitions.settings import SETTINGS  # as late as the file itself
 
     name = change.split("`")[1]
@@ -227,7 +238,7 @@ def _only_set(found: LoopFile, change: str) -> bool:
 
 
 def differences(before: FSMLoop, now: FSMLoop) -> list[str]:
-    """What has changed, in words; comments, layout and descriptions are no change."""
+    """Describe what has changed; comments, layout and descriptions do not count."""
     old, new = _comparable(before), _comparable(now)
     states_before, states_now = old.pop("states"), new.pop("states")
     changes = []
@@ -249,6 +260,7 @@ def differences(before: FSMLoop, now: FSMLoop) -> list[str]:
 
 
 def _comparable(loop: FSMLoop) -> dict[str, dict[str, object]]:
+    """Return the machine as a dict without what makes no difference."""
     if loop.paradigm == "relay":
         from little_loops.authoring.paradigms.relay_v1 import as_compiled_now  # rarely asked for
 

@@ -1,4 +1,4 @@
-"""`ll-loop run`: run a loop, here or in the background, or say what it would do."""
+"""`ll-loop run`: run a loop, here or in the background, or print what it would do."""
 
 from __future__ import annotations
 
@@ -119,6 +119,7 @@ def begin(args: RunArgs, root: str, found: LoopFile, request: RunRequest) -> int
 
 
 def request_of(args: RunArgs, root: str, found: LoopFile) -> RunRequest:
+    """Return the request for the run; asks for consent if needed."""
     context = context_overrides(args.context, found.loop, found.definition.places)
     return RunRequest(
         root=root,
@@ -152,6 +153,7 @@ def _host_given(args: RunArgs) -> dict[str, str]:
 
 
 def _warn_of_unmatched(loop: FSMLoop, root: str) -> None:
+    """Warn about patterns of `protect` that match nothing."""
     from little_loops.definitions.evidence_plan import unmatched  # few loops protect by name
     from little_loops.terminal.console import talk
 
@@ -165,16 +167,17 @@ def _runs_python_tests(loop: FSMLoop) -> bool:
 
 def _warn_of_installed_copy(loop: FSMLoop, root: str) -> None:
     """Warn if the tests import an installed copy of the project: no fix would be noticed."""
-    from little_loops.cli.setup.python_sources import blind, copy_tested_by, editable
+    from little_loops.cli.setup.python_sources import copy_tested_by, editable, imports_copy
     from little_loops.terminal.console import talk
 
     copy = copy_tested_by(loop, root, os.environ)
     if copy is not None:
-        talk(f"warning: {blind(copy)}, so they would not see a fix")
+        talk(f"warning: {imports_copy(copy)}, so they would not see a fix")
         talk(f"   = help: `{editable(copy)}` changes that")
 
 
 def _scope(paths: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the paths of `--scope`; raise `UsageError` for empty ones and globs."""
     for path in paths or ():
         if not path or any(sign in path for sign in "*?["):
             raise UsageError(f"`--scope {path}` is empty or has glob characters")
@@ -182,7 +185,8 @@ def _scope(paths: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def most_iterations(args: RunArgs, loop: FSMLoop) -> int | None:
-    """`--max-iterations`, `--no-loop`; a relay also listens to MAX_ITERATIONS."""
+    """Return the limit given by `--max-iterations` or `--no-loop`; for a relay, also by
+    MAX_ITERATIONS."""
     if loop.paradigm != "relay":
         return args.max_iterations or (1 if args.no_loop else None)
     from little_loops.relay.rules import turn_limit  # only relays count turns
@@ -191,7 +195,7 @@ def most_iterations(args: RunArgs, loop: FSMLoop) -> int | None:
 
 
 def _menu_choice(root: str, name: str) -> Literal["", "resume", "fresh"]:
-    """If a run of this name is unfinished, ask the person at the terminal; "" if there is none."""
+    """Ask what to do with an unfinished run of this name; "" if there is none or nobody to ask."""
     if not can_ask() or Runs(root).is_alive(name) == "running":
         return ""
     before = current(root, name)
@@ -201,7 +205,7 @@ def _menu_choice(root: str, name: str) -> Literal["", "resume", "fresh"]:
 
 
 def ask_to_resume(problem: UsageError) -> Literal["resume", "fresh"]:
-    """What to do with an unfinished run; raises `UsageError` for neither."""
+    """Ask what to do with an unfinished run; raise `UsageError` if the answer is no."""
     from little_loops.terminal.console import talk  # only to ask
 
     talk(problem.message)
@@ -220,7 +224,8 @@ def ask_to_resume(problem: UsageError) -> Literal["resume", "fresh"]:
 
 
 def _resume(args: RunArgs, name: str) -> int:
-    """Continue the unfinished run, with the options that `resume` knows too."""
+    """Continue the unfinished run with the same options; raise `UsageError` for those it cannot
+    change."""
     kept = [word for word in ("host", "model", "scope") if getattr(args, word)]
     if kept:
         listed = ", ".join(f"--{word}" for word in kept)
@@ -232,6 +237,7 @@ def _resume(args: RunArgs, name: str) -> int:
 
 
 def resume_with(args: WatchArgs, name: str) -> int:
+    """Continue a run with the options that `resume` has in common with this verb."""
     from little_loops.cli.resume import ResumeArgs, continue_run  # rarely asked for
 
     same = {word: getattr(args, word) for word in ResumeArgs.table if hasattr(args, word)}

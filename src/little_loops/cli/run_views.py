@@ -1,4 +1,4 @@
-"""The run that a command means: by its name, by its time, or the last one there was."""
+"""Find the run that a command means: by its name, by its time, or the last one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from little_loops.runs.view import RunView, no_such_run
 
 
 def view_of(runs: Runs, argument: str | None, stamp: str | None = None) -> RunView:
-    """Raises `UsageError` if there is no such run."""
+    """Return the run that the arguments mean; raise `UsageError` if there is none."""
     if argument is None:
         if stamp is not None:
             raise UsageError("`--run` needs the name of a loop", "see `ll-loop history`")
@@ -30,7 +30,7 @@ def _last(runs: Runs) -> RunView:
 
 
 def story_of(runs: Runs, view: RunView) -> Story:
-    """What the run has recorded so far."""
+    """Return what the run has recorded so far."""
     machine = runs.machine(view)
     if machine is None:
         raise UsageError(f"the files of `{view.name}` do not say which loop it ran")

@@ -1,4 +1,4 @@
-"""What `validate` warns about, briefly, where a run starts or continues."""
+"""Print the warnings of `validate`, briefly, when a run starts or continues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_WARNINGS = 3
 
 
 def show_warnings(problems: Sequence[Problem], loop: str) -> None:
-    """One line each, and how to see the rest."""
+    """Print one line per warning, and how to see the rest."""
     if not problems:
         return
     from little_loops.terminal.console import talk  # only where there is something to say

@@ -54,6 +54,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def page(found: LoopFile, *, ascii_only: bool = False, widest: int = WIDEST) -> Iterator[str]:
+    """Yield the lines that describe the loop."""
     loop = found.loop
     dot, to = ("-", "->") if ascii_only else ("·", "→")
     states = described(loop, Masker(os.environ).mask)

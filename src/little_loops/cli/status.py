@@ -1,4 +1,5 @@
-"""`ll-loop status`: where a run is, or all of them.  Reads only; a damaged run is shown as such."""
+"""`ll-loop status`: print where a run is, or all of them. Reads only; a damaged run is listed as
+such."""
 
 from __future__ import annotations
 
@@ -57,18 +58,19 @@ def main(argv: Sequence[str]) -> int:
         print_json({"schema": 1, "runs": found})
     elif args.quiet < 2:
         say("\n".join(overview(views, style_for(sys.stdout, args.color), now)))
-        complain(views, args.quiet)
+        warn_of_damage(views, args.quiet)
     return OK
 
 
-def complain(views: Sequence[RunView], quiet: int) -> None:
-    """Say what is wrong with those that are damaged: a table has no room for it."""
+def warn_of_damage(views: Sequence[RunView], quiet: int) -> None:
+    """Print what is wrong with damaged runs, for which the table has no room."""
     for view in views:
         if view.damage and not quiet:
             talk(f"warning: {visible(view.damage, newlines=False)}")
 
 
 def one_run(args: StatusArgs, loop: str, runs: Runs) -> int:
+    """Print the status of one run, and return the exit code."""
     name = run_named(loop, runs.root)
     detail, now = runs.detail(name), now_ms()
     if detail is None:
@@ -97,6 +99,7 @@ def _show_gate(runs: Runs, detail: RunDetail, style: Style) -> None:
 
 
 def _never_ran(args: StatusArgs, name: str, runs: Runs) -> int:
+    """Print that a loop has not run yet, or only as `NAME@ID`."""
     if args.exit_code:
         raise no_such_run(name)
     with_id = [view for view in runs.list() if view.name.startswith(f"{name}@")]
@@ -112,6 +115,7 @@ def _never_ran(args: StatusArgs, name: str, runs: Runs) -> int:
 
 
 def _hints(view: RunView) -> str | None:
+    """Return the commands to suggest."""
     if view.status == "running":
         dot = style_for(sys.stderr, None).signs.dot
         return f"ll-loop attach {view.name}   {dot}   ll-loop stop {view.name}"
@@ -119,13 +123,14 @@ def _hints(view: RunView) -> str | None:
 
 
 def overview(views: Sequence[RunView], style: Style, now: int) -> list[str]:
-    """A line for each run."""
+    """Return a table with a line for each run."""
     if not views:
         return ["no running or unfinished runs"]
     return table(COLUMNS, [row(view, style, now) for view in views], style)
 
 
 def row(view: RunView, style: Style, now: int) -> list[str]:
+    """Return the cells of a run."""
     run, none = view.summary, style.signs.none
     return [
         shown_name(view),

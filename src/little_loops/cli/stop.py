@@ -1,8 +1,8 @@
-"""`ll-loop stop`: ask a run to stop, and wait until it is gone.
+"""`ll-loop stop`: ask a run to stop, and wait until its process is gone.
 
-What is said afterwards is what its files say: a run that came to its end in that very moment was
-not stopped, and one that only waited for its turn has nothing to resume.  One that does not answer
-is told once more, as a second Ctrl-C would, and killed in the end: `resume` goes on from there.
+What is printed then comes from the run's files: a run that ended at that very moment was not
+stopped, and a queued one has nothing to resume. One that does not react is asked once more, as by a
+second Ctrl-C, and finally killed: `resume` continues from there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from little_loops.terminal.summaries import next_step, since
 
 KILL_GRACE_S = 5.0
 AT_ONCE_AFTER_S = 15.0
-"""Beyond all that its action may take to end: a disk that is slow, a machine under load."""
+"""Added to the time that its action may take to end, for a slow disk or a loaded machine."""
 KILL_AFTER_S = 10.0
 
 
@@ -49,7 +49,7 @@ class StopArgs(
 
 
 class Stopped(NamedTuple):
-    """The answer for one run: whether it was stopped, how it is now, and the line that says so."""
+    """The result for one run: whether it was stopped, its view, and the line to print."""
 
     name: str
     view: RunView | None
@@ -75,18 +75,18 @@ def main(argv: Sequence[str]) -> int:
     if args.json:
         print_json({"schema": 1, **stopped.as_json()})
     else:
-        _tell(args, stopped)
+        _print_result(args, stopped)
     return OK
 
 
 def _stop_all(args: StopArgs, runs: Runs) -> int:
-    """Those in the queue first: none of them must start because another one has stopped."""
+    """Stop all runs, queued ones first, so that none of them starts because another has stopped."""
     alive = sorted(runs.alive(), key=lambda view: view.status != "queued")
     stopped = []
     for view in alive:
         stopped.append(stop_run(runs, view.name))
         if not args.json:
-            _tell(args, stopped[-1])
+            _print_result(args, stopped[-1])
     if args.json:
         print_json({"schema": 1, "runs": [each.as_json() for each in stopped]})
     elif not stopped and args.quiet < 2:
@@ -95,11 +95,14 @@ def _stop_all(args: StopArgs, runs: Runs) -> int:
 
 
 def stop_run(runs: Runs, name: str) -> Stopped:
+    """Stop a run and wait for its end. Return what happened."""
     asked_ms = now_ms()
     before = runs.view(name)
     if before is None or before.holder is None:
         ended = _end_orphans(before)
-        line = f"{name} is not running ({_method(before)})" + (f"; ended {ended}" if ended else "")
+        line = f"{name} is not running ({_state_text(before)})" + (
+            f"; ended {ended}" if ended else ""
+        )
         return Stopped(name, before, False, line)
     began = time.monotonic()
     was_killed = stop(runs.root, before.holder, plan_for(runs.machine(before)))
@@ -108,14 +111,15 @@ def stop_run(runs: Runs, name: str) -> Stopped:
         _end_orphans(view)
     took = duration_text(round((time.monotonic() - began) * 1000))
     if before.status == "queued" and not _has_started(view, asked_ms):
-        view = None  # what is there is an earlier run, or what it was to continue
-    became = "it did not respond and was killed" if was_killed else outcome(view)
-    line = f"{name}: asked to stop (pid {before.holder.pid}), {became}   {took}"
+        view = None  # the files are those of an earlier run
+    result = "it did not respond and was killed" if was_killed else outcome(view)
+    line = f"{name}: asked to stop (pid {before.holder.pid}), {result}   {took}"
     return Stopped(name, view, view is None or view.status == "interrupted", line)
 
 
 def free_scope(runs: Runs, name: str) -> Stopped:
-    """The user has said that nothing of it runs any more where it was killed."""
+    """Free the scope of a run that was killed elsewhere, because the user says that nothing of it
+    runs."""
     before = runs.view(name)
     ended = "" if before is None or before.is_alive else _end_orphans(before)
     line = f"{name}: its scope is free" if free(runs.root, name) else f"{name} holds no scope"
@@ -123,7 +127,7 @@ def free_scope(runs: Runs, name: str) -> Stopped:
 
 
 def _end_orphans(view: RunView | None) -> str:
-    """What a killed runner left of its action, ended and named."""
+    """End the processes that a killed run left of its action, and return their names."""
     if view is None or view.summary is None or view.summary.status != "running":
         return ""
     from little_loops.runs.leftovers import end_leftovers  # only after a crash
@@ -132,17 +136,17 @@ def _end_orphans(view: RunView | None) -> str:
     return ", ".join(f"{one.name} (pid {one.pid})" for one in ended)
 
 
-def _method(view: RunView | None) -> str:
+def _state_text(view: RunView | None) -> str:
     return "has not run yet" if view is None else since(view, now_ms())
 
 
 def _has_started(view: RunView | None, asked_ms: int) -> bool:
-    """Whether it came out of the queue after all, when it was asked to stop."""
+    """Return whether a queued run started after all when it was asked to stop."""
     return view is not None and view.summary is not None and view.updated_ms >= asked_ms
 
 
 def outcome(view: RunView | None) -> str:
-    """What became of it, by its files."""
+    """Return what happened to a run that was asked to stop, by its files."""
     if view is None:
         return "removed from the queue before it started"
     if view.status == "interrupted" and not view.is_crashed:
@@ -151,7 +155,7 @@ def outcome(view: RunView | None) -> str:
 
 
 def plan_for(machine: FSMLoop | None) -> Plan:
-    """An agent is told twice before it is killed, and what actions left behind once."""
+    """Return the signals to send: an action may need its grace three times before it ends."""
     grace_s = KILL_GRACE_S if machine is None else longest_grace_s(machine)
     return (
         (signal.SIGTERM, 3 * grace_s + AT_ONCE_AFTER_S),
@@ -165,7 +169,7 @@ def longest_grace_s(machine: FSMLoop) -> float:
     return max([KILL_GRACE_S, machine.kill_grace, *(own for own in of_states if own is not None)])
 
 
-def _tell(args: StopArgs, stopped: Stopped) -> None:
+def _print_result(args: StopArgs, stopped: Stopped) -> None:
     if args.quiet < 2:
         say(visible(stopped.line, newlines=False))
     if args.quiet or not stopped.was_stopped or stopped.view is None:

@@ -1,9 +1,8 @@
-"""`ll-loop stop-hook`: what the plugin's Stop hook runs when a Claude Code session is about to end.
+"""`ll-loop stop-hook`: run by the plugin's Stop hook when a Claude Code session is about to end.
 
-The session goes on while the check of the loop named in `LL_CHECK_ON_STOP` fails, at most five times
-in a row.  The variable is the user's: a file of the project must not make a session run commands.
-
-Answers as Claude Code expects it: JSON on stdout, exit 0.
+While the check of the loop named in `LL_CHECK_ON_STOP` fails, the session has to continue, at most
+five times in a row. The variable is set by the user: a file of the project must not make a session
+run commands. The answer is JSON on stdout with exit code 0, as Claude Code expects.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from little_loops.cli.check import checked_now, page
+from little_loops.cli.check import page, run_checks_now
 from little_loops.cli.options import OutputArgs
 from little_loops.definitions.loading import load_loop
 from little_loops.definitions.refusals import count_refusal, forget_refusals
@@ -33,16 +32,17 @@ MAX_INPUT = 1 << 20
 
 def main(argv: Sequence[str]) -> int:
     wanted = os.environ.get(VARIABLE, "")
-    # An agent of a run has its loop to check what it did.
+    # An agent in a run is checked by its loop.
     if not wanted or os.environ.get("LL_RUN_ID"):
         return OK
-    answer = answer_to(_asked(), wanted)
+    answer = answer_to(_read_request(), wanted)
     if answer:
         print_json(answer)
     return OK
 
 
-def _asked() -> Mapping[str, object]:
+def _read_request() -> Mapping[str, object]:
+    """Return the hook's input; {} if it is not valid."""
     try:
         asked = json.loads(sys.stdin.read(MAX_INPUT))
     except ValueError:
@@ -51,12 +51,12 @@ def _asked() -> Mapping[str, object]:
 
 
 def answer_to(asked: Mapping[str, object], wanted: str) -> dict[str, str]:
-    """Nothing lets the session end."""
+    """Return the answer to the hook; {} lets the session end."""
     session = str(asked.get("session_id") or "")
     root = find_project(str(asked.get("cwd") or os.getcwd()))
     try:
         loop = load_loop(wanted, root).loop
-        checked, signal = checked_now(loop, root)
+        checked, signal = run_checks_now(loop, root)
     except LittleLoopsError as error:
         return {"systemMessage": f"ll-loop check {wanted} could not run: {error.message}"}
     if checked.answer == "pass" or signal:

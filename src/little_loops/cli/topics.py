@@ -1,6 +1,6 @@
-"""`ll-loop help TOPIC`: what belongs to no single verb.  Made of the tables the program itself uses.
+"""`ll-loop help TOPIC`: help that belongs to no single verb, generated from the program's tables.
 
-A topic is at most 80 columns wide, like every page of help, and no wider than its terminal.
+A topic is at most 80 columns wide, like every help page, and no wider than the terminal.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _listed(width: int) -> Iterator[str]:
+    """Yield the list of topics."""
     yield "usage: ll-loop help TOPIC"
     yield ""
     yield from rows(TOPICS, width)
@@ -65,6 +66,7 @@ def _listed(width: int) -> Iterator[str]:
 
 
 def page(topic: str, width: int = WIDTH) -> list[str]:
+    """Return the lines of a topic."""
     makers = {
         "exit-codes": exit_codes,
         "environment": environment,
@@ -87,7 +89,7 @@ def loops_page() -> str:
 
 
 def rows(known: Mapping[str, str], width: int = WIDTH) -> Iterator[str]:
-    """Names and what they mean, in two columns; a name without room there has a line of its own."""
+    """Yield names and their meanings in two columns; a long name gets its own line."""
     first_column = min(max(len(name) for name in known), width // 3)
     margin = " " * (INDENT + first_column + 2)
     for name, text in known.items():
@@ -105,7 +107,7 @@ def prose(text: str, width: int = WIDTH) -> Iterator[str]:
 
 
 def lines_of(text: str, width: int) -> list[str]:
-    """Broken at blanks only: names have hyphens in them."""
+    """Wrap a text at spaces only, because names contain hyphens."""
     return wrap(text, width, break_on_hyphens=False)
 
 
@@ -113,6 +115,7 @@ def lines_of(text: str, width: int) -> list[str]:
 
 
 def exit_codes(width: int) -> Iterator[str]:
+    """Yield the page about exit codes."""
     yield "Exit codes"
     yield ""
     yield from rows({str(code): text for code, text in CODES.items()}, width)
@@ -146,7 +149,7 @@ CODES = {
 
 
 def endings() -> Iterator[tuple[str, str, str, str]]:
-    """The manual's table of endings: title, status, exit code, what a resume does."""
+    """Yield the table of endings: title, status, exit code, what a resume does."""
     from little_loops.fsm.endings import ENDINGS  # only this topic needs it
 
     for kind in ENDINGS.values():
@@ -167,6 +170,7 @@ AFTER = {
 
 
 def environment(width: int) -> Iterator[str]:
+    """Yield the page about environment variables."""
     from little_loops.definitions.settings import SETTINGS  # only this topic needs it
 
     yield "Variables that `ll-loop` reads"
@@ -209,6 +213,7 @@ GIVEN = ACTION_VARIABLES
 
 
 def interpolation(width: int) -> Iterator[str]:
+    """Yield the page about references."""
     from little_loops.templates.parse import FIELDS, MODIFIERS, NAMESPACES, RESULT_FIELDS
 
     yield from prose(
@@ -262,6 +267,7 @@ def _words(names: Iterable[str]) -> str:
 
 
 def conditions(width: int) -> Iterator[str]:
+    """Yield the page about conditions."""
     from little_loops.authoring.fields.table import CONDITIONS, OPERATORS
 
     yield from prose(

@@ -1,4 +1,4 @@
-"""`ll-loop trust`: agree to agents without permission prompts, see what was agreed to, revoke it."""
+"""`ll-loop trust`: agree to agents without permission prompts, list what was agreed to, revoke it."""
 
 from __future__ import annotations
 
@@ -77,6 +77,7 @@ def _allow_edits(argument: str | None, root: str) -> None:
 
 
 def _loops(argument: str | None, root: str) -> list[FSMLoop]:
+    """Return the loop that the argument names, or all valid loops."""
     if argument is not None:
         return [load_loop(argument, root).loop]
     found = (read_definition(path) for path in loop_files(root))

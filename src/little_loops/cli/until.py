@@ -1,7 +1,7 @@
 """`ll-loop until CHECK --fix TEXT`: a goal loop without a file.
 
-The command line becomes the short form of a goal, which is checked, settled, consented to and run
-like a file's.  The run keeps its machine; there is no file that could change it.
+The command line becomes the short form of a goal, which is checked, configured, consented to and run
+like one from a file.  The run keeps its machine; there is no file that could change it.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ def _free_name(root: str, loop: str, before: StoredRun | None) -> str:
 def _is_clean_proved(args: UntilArgs, command: Command, found: LoopFile, root: str) -> bool:
     """Whether the check works in a clean copy, which is tried; only agents need it."""
     from little_loops.cli.setup.detect import Check  # what `init` uses
-    from little_loops.cli.setup.init_evidence import tried_in_copy
+    from little_loops.cli.setup.init_evidence import try_in_copy
     from little_loops.definitions.evidence_checks import repository_of
     from little_loops.fsm.check_machine import shell_checks_of
 
@@ -266,7 +266,7 @@ def _is_clean_proved(args: UntilArgs, command: Command, found: LoopFile, root: s
     quiet = bool(args.quiet or args.json)
     check = Check("", command.check, command.check, FAILS)
     shell = found.loop.shell or "sh"
-    proof = tried_in_copy(check, root, command.protect, quiet=quiet, shell=shell)
+    proof = try_in_copy(check, root, command.protect, quiet=quiet, shell=shell)
     if not quiet and proof.why_not is None:
         talk("A pass will count only if a clean copy confirms it")
     elif not quiet and not proof.cannot_run:

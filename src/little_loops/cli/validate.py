@@ -26,7 +26,7 @@ from little_loops.runs.config_files import LARGEST
 from little_loops.runs.project import find_project, loop_files
 from little_loops.terminal import paint
 from little_loops.terminal.console import is_terminal, print_json, print_unchanged, say, talk
-from little_loops.terminal.problems import annotation, as_dict, paper_of, render_all
+from little_loops.terminal.problems import annotation, as_dict, excerpt_width, render_all
 
 STDIN = "-"
 EXAMPLES = (
@@ -89,6 +89,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def check(path: str, root: str) -> Checked:
+    """Read and check one file; return all its problems."""
     try:
         definition = _from_stdin() if path == STDIN else read_definition(path)
     except UsageError as error:  # the others are still to be checked
@@ -112,6 +113,7 @@ def _from_stdin() -> Definition:
 
 
 def _same_name(definition: Definition, path: str, root: str) -> Iterator[Problem]:
+    """Yield an error if another file has a loop of the same name."""
     assert definition.loop is not None, "only a valid loop has a name"
     others = namesakes(definition.loop.name, path, root)
     if others:
@@ -122,6 +124,7 @@ def _same_name(definition: Definition, path: str, root: str) -> Iterator[Problem
 
 
 def _named_like_a_verb(definition: Definition) -> Iterator[Problem]:
+    """Yield a warning if the loop has the name of a newer verb."""
     assert definition.loop is not None, "only a valid loop has a name"
     name = definition.loop.name
     if name in VERBS and VERBS[name].is_new:
@@ -133,6 +136,7 @@ def _named_like_a_verb(definition: Definition) -> Iterator[Problem]:
 
 
 def _end_text(name: str, how: str) -> str:
+    """Describe a terminal state and its outcome."""
     usual, _, otherwise = how.partition(", failure when ")
     return f"`{name}` is a {usual} state" + (
         f", or a failure when {otherwise}" if otherwise else ""
@@ -144,6 +148,7 @@ def _as_strict(problem: Problem) -> Problem:
 
 
 def report(checked: Sequence[Checked], args: ValidateArgs) -> None:
+    """Print the problems, what valid loops will do, and a summary."""
     if args.quiet > 1:
         return
     problems = [
@@ -153,7 +158,7 @@ def report(checked: Sequence[Checked], args: ValidateArgs) -> None:
         if problem.severity == "error" or args.strict or not args.quiet
     ]
     if problems:
-        say(render_all(problems, paper_of(sys.stdout)) + "\n", paint.problems)
+        say(render_all(problems, excerpt_width(sys.stdout)) + "\n", paint.problems)
     for each in () if args.quiet else checked:
         if _is_valid(each) and (args.verbose or len(checked) == 1):
             for line in expectations(each):
@@ -168,7 +173,7 @@ def _is_valid(each: Checked) -> bool:
 
 
 def expectations(each: Checked) -> list[str]:
-    """What a valid loop can be expected to do."""
+    """Return what a valid loop can be expected to do."""
     loop = each.definition.loop if each.definition is not None else None
     assert loop is not None, "only a valid loop has expectations"
     ends = [_end_text(name, how) for name, how in outcomes(loop).items()]
@@ -177,15 +182,16 @@ def expectations(each: Checked) -> list[str]:
 
 
 def summary(checked: Sequence[Checked], *, strict: bool = False) -> str:
+    """Return the last line: how many loops, errors and warnings."""
     files = f"checked {_count(len(checked), 'loop')}"
     errors = sum(each.count("error") for each in checked)
     warnings = sum(each.count("warning") for each in checked)
     if not errors and not warnings:
         return f"{files}: no problems"
     bad = sum(bool(each.problems) for each in checked)
-    told = f"{_count(errors, 'error')}, {_count(warnings, 'warning')} in {_count(bad, 'file')}"
+    counts = f"{_count(errors, 'error')}, {_count(warnings, 'warning')} in {_count(bad, 'file')}"
     why = "; --strict treats warnings as errors" if strict and warnings else ""
-    return f"{files}: {told}{why}"
+    return f"{files}: {counts}{why}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,4 +1,5 @@
-"""`ll-loop verify`: check a receipt against the files, the log and, if asked, the checks themselves."""
+"""`ll-loop verify`: check a receipt against the files, the log and, with `--rerun`, the checks
+themselves."""
 
 from __future__ import annotations
 
@@ -66,6 +67,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _print(args: VerifyArgs, findings: Sequence[Finding], answer: str) -> None:
+    """Print the findings and the answer."""
     style = style_for(sys.stdout, args.color)
     for finding in findings:
         if finding.meaning in ("stale", "contradicted") or not args.quiet:
@@ -77,10 +79,10 @@ def _print(args: VerifyArgs, findings: Sequence[Finding], answer: str) -> None:
 def _rerun(
     receipt: Receipt, root: str, check: str | None, *, is_vouched_for: bool
 ) -> list[Finding]:
-    """What the checks of the receipt say about a clean copy of what is here.
+    """Run the checks of the receipt again in a clean copy, and return the findings.
 
-    They must be those of the loop that is here, of the run that is stored here or `check`, unless
-    somebody vouches for the receipt: whoever writes a receipt can write any command into it.
+    They must be those of the loop or run here, or `check`, unless the receipt is signed by somebody
+    trusted: whoever writes a receipt can write any command into it.
     """
     definition = receipt.predicate["definition"]
     if digest(definition["machine"]) != definition["sha256"]:
@@ -100,11 +102,11 @@ def _rerun(
         checked = run_checks_in_copy(loop, checks, root, os.environ)
     except (StoreError, KeyError, TypeError, ValueError) as error:
         return [Finding("contradicted", f"the checks could not be run again: {error}")]
-    return [_of_check(checked)]
+    return [_result_of(checked)]
 
 
 def _not_known(receipt: Receipt, loop: FSMLoop, root: str, check: str | None) -> str | None:
-    """Why the checks of a receipt are not the ones known here; None if they are."""
+    """Return why the checks of a receipt are not the ones known here; None if they are."""
     if check is not None:
         typed = load_document({"name": loop.name, "check": check, "fix": "true"}, root).loop
         is_same = decided_by(typed) == decided_by(loop)
@@ -119,7 +121,7 @@ def _not_known(receipt: Receipt, loop: FSMLoop, root: str, check: str | None) ->
 
 
 def _not_of_loop(loop: FSMLoop, root: str) -> str | None:
-    """Why the checks of a receipt are not those of the loop file; None if they are."""
+    """Return why the checks of a receipt are not those of the loop file; None if they are."""
     try:
         definition = read_definition(find_loop(loop.name, root))
     except UsageError:
@@ -132,7 +134,8 @@ def _not_of_loop(loop: FSMLoop, root: str) -> str | None:
     return f"the checks of the loop `{loop.name}` are different here: no rerun"
 
 
-def _of_check(checked: Checked) -> Finding:
+def _result_of(checked: Checked) -> Finding:
+    """Return the finding about checks that were run again."""
     if checked.answer == "pass":
         count = len(checked.checks)
         return Finding(

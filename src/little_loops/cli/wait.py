@@ -45,21 +45,22 @@ def main(argv: Sequence[str]) -> int:
         doing = runs.is_alive(name)
         ended = None if doing else _ended(runs, name)
         if ended is not None:
-            return _tell_end(args, name, ended)
+            return _print_end(args, name, ended)
         if until is not None and time.monotonic() >= until:
-            return _forward(args, name, doing or "running")
+            return _still_running(args, name, doing or "running")
         time.sleep(POLL_S)
 
 
 def _ended(runs: Runs, name: str) -> RunDetail | None:
-    """The run with its end; none if another one has begun meanwhile."""
+    """Return the run with its end; None if another one has started meanwhile."""
     found = runs.ended(name)
     if found is None:
         raise UsageError(f"`{name}` has no run to wait for")
     return None if found.view.is_alive else found
 
 
-def _forward(args: WaitArgs, name: str, status: str) -> int:
+def _still_running(args: WaitArgs, name: str, status: str) -> int:
+    """Print that the run has not ended in time, and return the exit code."""
     if args.json:
         print_json({"schema": 1, "name": name, "status": status, "event": None})
     elif not args.quiet:
@@ -67,7 +68,8 @@ def _forward(args: WaitArgs, name: str, status: str) -> int:
     return LIMIT
 
 
-def _tell_end(args: WaitArgs, name: str, ended: RunDetail) -> int:
+def _print_end(args: WaitArgs, name: str, ended: RunDetail) -> int:
+    """Print how the run ended, and return its exit code."""
     view, last = ended.view, ended.entries[-1] if ended.entries else None
     final = last if last is not None and isinstance(last.event, FinalEvent) else None
     if args.json:

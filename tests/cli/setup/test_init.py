@@ -14,7 +14,7 @@ import pytest
 
 from little_loops.authoring.load import load
 from little_loops.cli.setup.detect import read_environment
-from little_loops.cli.setup.init import TEMPLATES, fill, filled, main
+from little_loops.cli.setup.init import TEMPLATES, fill, main, render_loop
 from little_loops.cli.setup.init_evidence import Written, protected
 from little_loops.fsm.schema import Evidence
 from tests.project import Project
@@ -31,7 +31,7 @@ VALID = "   (valid; its first line is for your editor)"
 def test_every_template_is_valid_in_every_kind_of_project(tmp_path, name, kind, agent):
     found = read_environment(str(lay_out(tmp_path, PROJECTS[kind])), nothing, no_modules)
     agents = () if agent == "none" else (agent,)
-    text = filled(name, found._replace(agents=agents))
+    text = render_loop(name, found._replace(agents=agents))
     read = load(text, "x.yaml", "x")
     assert (read.problems, read.loop and read.loop.name) == ((), TEMPLATES[name].loop)
     assert read.loop is not None

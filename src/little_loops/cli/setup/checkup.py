@@ -1,8 +1,8 @@
-"""What `ll-loop doctor` looks at: is everything there that a run needs, and did one leave a mess?
+"""The checks of `ll-loop doctor`: is everything installed that a run needs?
 
-Each check is a function of a `Patient` that gives findings.  A finding has an id that scripts can
-rely on, says what is the matter and why, and what to do about it.  Nothing is written, no agent is
-asked anything and nothing goes over the network: of an agent CLI only `--version` is run.
+Each check is a function of `CheckupInputs` that yields findings. A finding has an id that scripts
+can rely on, says what is wrong and why, and what to do about it. Nothing is written, no prompt is
+sent to an agent and the network is not used: of an agent CLI, only `--version` is run.
 
 Not here: the project's own runs and loops (`checkup_project`), how it is printed (`doctor`).
 """
@@ -33,7 +33,7 @@ REINSTALL = "reinstall it from its repository, with its dependencies"
 
 
 class Finding(NamedTuple):
-    """`together`: what is well is told on one line with its like."""
+    """The result of a check; findings that are ok and have the same `together` share a line."""
 
     id: str
     level: Level
@@ -44,14 +44,14 @@ class Finding(NamedTuple):
 
 
 class Loops(NamedTuple):
-    """The loop files of a project: the loops that are valid, and the names of the other files."""
+    """The loop files of a project: the valid loops, and the names of the other files."""
 
     valid: tuple[FSMLoop, ...] = ()
     invalid: tuple[str, ...] = ()
 
 
 class CheckupInputs(NamedTuple):
-    """What is looked at; everything that is not a file of the project is handed in."""
+    """What the checks examine; everything that is not a file of the project is passed in."""
 
     root: str
     environ: Mapping[str, str]
@@ -66,23 +66,23 @@ class CheckupInputs(NamedTuple):
 Check = Callable[[CheckupInputs], Iterator[Finding]]
 
 
-def examine(patient: CheckupInputs) -> list[Finding]:
-    """Everything that is to be said, in the order it is told."""
+def examine(inputs: CheckupInputs) -> list[Finding]:
+    """Run all checks and return their findings, in the order in which they are printed."""
     from little_loops.cli.setup import checkup_project as project  # reads YAML
 
-    patient = patient._replace(loops=project.read_loops(patient))
+    inputs = inputs._replace(loops=project.read_loops(inputs))
     checks: tuple[Check, ...] = (
         *(installation, on_path, project.loops, project.tools, project.imports),
         *(project.settings, file_system, space),
         *(project.agents, project.consent, project.runs, history, terminal),
     )
-    return [finding for check in checks for finding in _carefully(check, patient)]
+    return [finding for check in checks for finding in _run_check(check, inputs)]
 
 
-def _carefully(check: Check, patient: CheckupInputs) -> Iterator[Finding]:
-    """A check that cannot be made is a finding, and no reason to leave out the others."""
+def _run_check(check: Check, inputs: CheckupInputs) -> Iterator[Finding]:
+    """Run a check; a failure becomes a finding, and the other checks still run."""
     try:
-        yield from check(patient)
+        yield from check(inputs)
     except LittleLoopsError as error:
         yield Finding(check.__name__, "problem", error.message, fix=error.help or "")
     except OSError as error:
@@ -92,7 +92,8 @@ def _carefully(check: Check, patient: CheckupInputs) -> Iterator[Finding]:
 # ── the tool itself ────────────────────────────────────────────────────────────────────────────
 
 
-def installation(patient: CheckupInputs) -> Iterator[Finding]:
+def installation(inputs: CheckupInputs) -> Iterator[Finding]:
+    """Check the versions, and that the libraries work."""
     here = "installation"
     yield Finding("version", "ok", f"ll-loop {__version__}", together=here)
     version = ".".join(map(str, sys.version_info[:3]))
@@ -107,9 +108,9 @@ def installation(patient: CheckupInputs) -> Iterator[Finding]:
     yield from _library("re2", _try_re2, here)
     yield from _library("psutil", _try_psutil, here)
     yield from _yaml(here)
-    if patient.impostor is not None:
+    if inputs.impostor is not None:
         other = (
-            f"the distribution little-loops {patient.impostor} is installed in the same environment"
+            f"the distribution little-loops {inputs.impostor} is installed in the same environment"
         )
         yield Finding(
             "distribution",
@@ -121,6 +122,7 @@ def installation(patient: CheckupInputs) -> Iterator[Finding]:
 
 
 def _library(name: str, attempt: Callable[[], object], here: str) -> Iterator[Finding]:
+    """Report whether a library works, by trying it."""
     try:
         attempt()
     except Exception as error:  # whatever a broken extension module may raise
@@ -157,8 +159,8 @@ def _yaml(here: str) -> Iterator[Finding]:
         yield Finding("yaml", "ok", "YAML", together=here)
 
 
-def on_path(patient: CheckupInputs) -> Iterator[Finding]:
-    if patient.which("ll-loop") is None:
+def on_path(inputs: CheckupInputs) -> Iterator[Finding]:
+    if inputs.which("ll-loop") is None:
         why = "loop actions can run it, but your shell cannot find it"
         fix = "activate the environment it is installed in, or install it with pipx"
         yield Finding("path", "note", "`ll-loop` is not on PATH", why, fix)
@@ -167,9 +169,10 @@ def on_path(patient: CheckupInputs) -> Iterator[Finding]:
 # ── the machine ────────────────────────────────────────────────────────────────────────────────
 
 
-def file_system(patient: CheckupInputs) -> Iterator[Finding]:
+def file_system(inputs: CheckupInputs) -> Iterator[Finding]:
+    """Check that files can be locked, and that the disk is local."""
     here = "file system"
-    place = os.path.join(patient.root, ".loops")
+    place = os.path.join(inputs.root, ".loops")
     if not os.path.isdir(place):
         yield Finding("locks", "note", "file system: not checked", "there is no .loops yet")
         return
@@ -189,14 +192,17 @@ def file_system(patient: CheckupInputs) -> Iterator[Finding]:
 
 
 def _why_no_lock(place: str) -> str:
-    """A shared lock on the directory itself: that changes nothing and disturbs nobody."""
+    """Return why locking fails; empty if it works.
+
+    It takes a shared lock on the directory itself, which changes and disturbs nothing.
+    """
     from fcntl import LOCK_NB, LOCK_SH, flock  # only needed here
 
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         flock(descriptor, LOCK_SH | LOCK_NB)
     except BlockingIOError:
-        return ""  # somebody holds it, so it can be held
+        return ""  # another process holds it, so locking works
     except OSError as error:
         return (error.strerror or str(error)).lower()
     finally:
@@ -205,7 +211,7 @@ def _why_no_lock(place: str) -> str:
 
 
 def _kind_of_disk(place: str) -> str:
-    """The type of the file system, where the kernel tells it."""
+    """Return the type of the file system; empty if it is not known."""
     place = os.path.realpath(place)
     best, kind = "", ""
     try:
@@ -222,24 +228,25 @@ def _kind_of_disk(place: str) -> str:
     return kind
 
 
-def space(patient: CheckupInputs) -> Iterator[Finding]:
-    seen = os.statvfs(patient.root)
+def space(inputs: CheckupInputs) -> Iterator[Finding]:
+    """Check the free disk space."""
+    seen = os.statvfs(inputs.root)
     free = seen.f_bavail * seen.f_frsize
-    told = f"{size_text(free)} of disk space left"
+    text = f"{size_text(free)} of disk space left"
     if free < LITTLE_SPACE:
         level: Level = "problem" if free < NO_SPACE else "warning"
-        yield Finding("space", level, told, "runs write logs and output", "free some space")
+        yield Finding("space", level, text, "runs write logs and output", "free some space")
     else:
-        yield Finding("space", "ok", told, together="file system")
+        yield Finding("space", "ok", text, together="file system")
 
 
-def history(patient: CheckupInputs) -> Iterator[Finding]:
-    size = sum(_sizes(os.path.join(patient.root, ".loops", ".history")))
-    told = f".loops/.history holds {size_text(size)}"
+def history(inputs: CheckupInputs) -> Iterator[Finding]:
+    size = sum(_sizes(os.path.join(inputs.root, ".loops", ".history")))
+    text = f".loops/.history holds {size_text(size)}"
     if size > GB:
-        yield Finding("history", "warning", told, "", "ll-loop history --prune 30d")
+        yield Finding("history", "warning", text, "", "ll-loop history --prune 30d")
     elif size:
-        yield Finding("history", "ok", told)
+        yield Finding("history", "ok", text)
 
 
 def _sizes(place: str) -> Iterator[int]:
@@ -252,14 +259,14 @@ def _sizes(place: str) -> Iterator[int]:
 
 
 def size_text(size: int) -> str:
-    """`812 kB`, `14 MB`, `1.4 GB`."""
+    """Format a size as `812 kB`, `14 MB` or `1.4 GB`."""
     if size >= GB:
         return f"{size / GB:.1f} GB"
     return f"{size // MB} MB" if size >= MB else f"{-(-size // 1024)} kB"
 
 
-def terminal(patient: CheckupInputs) -> Iterator[Finding]:
-    encoding = patient.encoding.lower()
+def terminal(inputs: CheckupInputs) -> Iterator[Finding]:
+    encoding = inputs.encoding.lower()
     if encoding.replace("-", "") in ("utf8", "utf16", "utf32"):
         yield Finding("terminal", "ok", f"output: {encoding}")
     else:

@@ -1,4 +1,4 @@
-"""The checks of `ll-loop doctor` that look at a project's loops, agents, consent and runs."""
+"""The checks of `ll-loop doctor` for a project's loops, agents, consent and runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from little_loops.cli.consent import actions_needing_consent
 from little_loops.cli.setup.checkup import CheckupInputs, Finding, Loops
 from little_loops.cli.setup.detect import read_environment
 from little_loops.cli.setup.init import has_module
-from little_loops.cli.setup.python_sources import blind, copy_tested_by, editable
+from little_loops.cli.setup.python_sources import copy_tested_by, editable, imports_copy
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.evidence_checks import evidence_problems
 from little_loops.definitions.loading import read_definition
@@ -31,10 +31,11 @@ FOR_GIT = "needed for evidence and relays"
 ANY_LOOP = {"name": "any", "initial": "end", "states": {"end": {"terminal": True}}}
 
 
-def read_loops(patient: CheckupInputs) -> Loops:
+def read_loops(inputs: CheckupInputs) -> Loops:
+    """Read all loop files, and sort them into valid and invalid ones."""
     valid, invalid = [], []
-    for path in loop_files(patient.root):
-        loop = _valid(path, patient)
+    for path in loop_files(inputs.root):
+        loop = _valid(path, inputs)
         if loop is None:
             invalid.append(os.path.basename(path))
         else:
@@ -42,102 +43,105 @@ def read_loops(patient: CheckupInputs) -> Loops:
     return Loops(tuple(valid), tuple(invalid))
 
 
-def _valid(path: str, patient: CheckupInputs) -> FSMLoop | None:
+def _valid(path: str, inputs: CheckupInputs) -> FSMLoop | None:
+    """Return the loop in a file; None if it is invalid."""
     try:
         definition = read_definition(path)
     except UsageError:  # it cannot be read
         return None
     if definition.loop is None:
         return None
-    problems = agent_problems(definition, patient.root)
-    problems += evidence_problems(definition, patient.root, patient.environ)
+    problems = agent_problems(definition, inputs.root)
+    problems += evidence_problems(definition, inputs.root, inputs.environ)
     if any(problem.severity == "error" for problem in problems):
         return None
     try:
-        return with_settings(definition, patient.root, patient.environ)
+        return with_settings(definition, inputs.root, inputs.environ)
     except UsageError:  # `settings` says what is wrong with them
         return definition.loop
 
 
-def loops(patient: CheckupInputs) -> Iterator[Finding]:
+def loops(inputs: CheckupInputs) -> Iterator[Finding]:
     here = "project"
-    if not os.path.isdir(os.path.join(patient.root, ".loops")):
-        yield Finding("project", "note", "no loops here yet", patient.root, "ll-loop init")
+    if not os.path.isdir(os.path.join(inputs.root, ".loops")):
+        yield Finding("project", "note", "no loops here yet", inputs.root, "ll-loop init")
         return
-    found = patient.loops
+    found = inputs.loops
     count = len(found.valid) + len(found.invalid)
-    yield Finding("project", "ok", f"project: {patient.root}", together=here)
-    told = f"{count} loop{'' if count == 1 else 's'}"
+    yield Finding("project", "ok", f"project: {inputs.root}", together=here)
+    text = f"{count} loop{'' if count == 1 else 's'}"
     if found.invalid:
-        told = f"{told}, {len(found.invalid)} invalid"
-        yield Finding("loops", "warning", told, listed(found.invalid), "ll-loop validate")
+        text = f"{text}, {len(found.invalid)} invalid"
+        yield Finding("loops", "warning", text, listed(found.invalid), "ll-loop validate")
     else:
-        yield Finding("loops", "ok", told, together=here)
-    yield from _git(patient, here)
-    yield from _shells(patient, found.valid)
+        yield Finding("loops", "ok", text, together=here)
+    yield from _git(inputs, here)
+    yield from _shells(inputs, found.valid)
 
 
-def _git(patient: CheckupInputs, here: str) -> Iterator[Finding]:
-    if patient.which("git") is None:
+def _git(inputs: CheckupInputs, here: str) -> Iterator[Finding]:
+    if inputs.which("git") is None:
         yield Finding("git", "note", "git not found", FOR_GIT)
-    elif os.path.lexists(os.path.join(patient.root, ".git")):
+    elif os.path.lexists(os.path.join(inputs.root, ".git")):
         yield Finding("git", "ok", "git", together=here)
     else:
         yield Finding("git", "note", "no git repository here", FOR_GIT, "git init")
 
 
-def _shells(patient: CheckupInputs, found: Sequence[FSMLoop]) -> Iterator[Finding]:
+def _shells(inputs: CheckupInputs, found: Sequence[FSMLoop]) -> Iterator[Finding]:
+    """Report shells that loops need, but that are not installed."""
     asking = {
         loop.name: {loop.shell, *(state.shell or loop.shell for state in loop.states.values())}
         for loop in found
     }
     for shell in ("sh", "bash"):
         names = [name for name, shells in asking.items() if shell in shells]
-        if names and patient.which(shell) is None:
+        if names and inputs.which(shell) is None:
             yield Finding("shell", "problem", f"{shell} not found", f"needed by {listed(names)}")
 
 
 # ── what checks need ───────────────────────────────────────────────────────────────────────────
 
 
-def tools(patient: CheckupInputs) -> Iterator[Finding]:
-    """Programs of the project's checks that are not installed, if a loop runs these checks."""
+def tools(inputs: CheckupInputs) -> Iterator[Finding]:
+    """Report programs that are not installed, but that a loop's check runs."""
 
     def has(python: str, module: str) -> bool:
-        # What a cloned repository brings along is not run by a page.
-        inside = os.path.realpath(python).startswith(os.path.realpath(patient.root) + os.sep)
+        # Do not run a Python that comes with the project, which may be an untrusted clone.
+        inside = os.path.realpath(python).startswith(os.path.realpath(inputs.root) + os.sep)
         return inside or has_module(python, module)
 
-    for check in read_environment(patient.root, patient.which, has).checks:
+    for check in read_environment(inputs.root, inputs.which, has).checks:
         if check is not None and not check.is_installed:
-            names = [loop.name for loop in patient.loops.valid if _runs(loop, check.command)]
+            names = [loop.name for loop in inputs.loops.valid if _runs(loop, check.command)]
             if names:
                 text, why = f"{check.program} is not installed", f"needed by {listed(names)}"
                 yield Finding("tool", "problem", text, why)
 
 
-def imports(patient: CheckupInputs) -> Iterator[Finding]:
-    """Tests in Python that do not see the project's files."""
+def imports(inputs: CheckupInputs) -> Iterator[Finding]:
+    """Warn about Python tests that import an installed copy instead of the project's files."""
     copies = {
         loop.name: copy
-        for loop in patient.loops.valid
-        if (copy := copy_tested_by(loop, patient.root, patient.environ)) is not None
+        for loop in inputs.loops.valid
+        if (copy := copy_tested_by(loop, inputs.root, inputs.environ)) is not None
     }
     if copies:
         copy, why = next(iter(copies.values())), f"{listed(list(copies))} would not see a fix"
-        yield Finding("imports", "warning", blind(copy), why, editable(copy))
+        yield Finding("imports", "warning", imports_copy(copy), why, editable(copy))
 
 
 def _runs(loop: FSMLoop, words: str) -> bool:
+    """Return whether an action of the loop contains these words."""
     return any(words in (state.action or "") for state in loop.states.values())
 
 
-def settings(patient: CheckupInputs) -> Iterator[Finding]:
-    """Where settings come from besides loop files; a mistake there stops every run."""
-    with_settings(load_data(ANY_LOOP, "any"), patient.root, patient.environ)
-    files = (user_config(patient.environ), project_config(patient.root))
+def settings(inputs: CheckupInputs) -> Iterator[Finding]:
+    """Report where settings come from besides loop files; a mistake there stops every run."""
+    with_settings(load_data(ANY_LOOP, "any"), inputs.root, inputs.environ)
+    files = (user_config(inputs.environ), project_config(inputs.root))
     given = [path for path in files if os.path.exists(path)]
-    given += [f"LL_{name.upper()}" for name in SETTINGS if f"LL_{name.upper()}" in patient.environ]
+    given += [f"LL_{name.upper()}" for name in SETTINGS if f"LL_{name.upper()}" in inputs.environ]
     if given:
         yield Finding("settings", "ok", f"settings from {listed(given)}")
 
@@ -145,35 +149,36 @@ def settings(patient: CheckupInputs) -> Iterator[Finding]:
 # ── agents ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def agents(patient: CheckupInputs) -> Iterator[Finding]:
-    """Whether each agent CLI is there; one that no loop asks for may be missing."""
-    asked = _loops_by_host(patient.loops.valid)
+def agents(inputs: CheckupInputs) -> Iterator[Finding]:
+    """Report for each agent CLI whether it is installed; a missing one matters only if a loop needs
+    it."""
+    asked = _loops_by_host(inputs.loops.valid)
     for name in HOST_NAMES:
         if name != "command":
-            yield from _agent(patient, name, asked.get((name, ()), []))
+            yield from _agent(inputs, name, asked.get((name, ()), []))
     for (name, command), names in asked.items():
-        if name == "command" and patient.which(command[0]) is None:
+        if name == "command" and inputs.which(command[0]) is None:
             why = f"needed by {listed(names)}"
             yield Finding("agent:command", "problem", f"{command[0]} not found", why)
 
 
-def _agent(patient: CheckupInputs, name: str, needed_by: Sequence[str]) -> Iterator[Finding]:
-    probe = host_named(name).probe(patient.which, patient.run)
-    told = f"agent:{name}"
+def _agent(inputs: CheckupInputs, name: str, needed_by: Sequence[str]) -> Iterator[Finding]:
+    probe = host_named(name).probe(inputs.which, inputs.run)
+    text = f"agent:{name}"
     if probe.ok:
-        yield Finding(told, "ok", f"{name} {probe.version} on PATH")
+        yield Finding(text, "ok", f"{name} {probe.version} on PATH")
     elif probe.path is not None:
-        yield Finding(told, "problem", f"{name} does not respond", probe.why, "install it again")
+        yield Finding(text, "problem", f"{name} does not respond", probe.why, "install it again")
     elif needed_by:
         yield Finding(
-            told, "problem", f"{name} not found", f"needed by {listed(needed_by)}", _hint(probe.why)
+            text, "problem", f"{name} not found", f"needed by {listed(needed_by)}", _hint(probe.why)
         )
     else:
-        yield Finding(told, "note", f"{name} not found", f"only needed for host: {name}")
+        yield Finding(text, "note", f"{name} not found", f"only needed for host: {name}")
 
 
 def _hint(why: str) -> str:
-    """What a probe says after naming what is missing."""
+    """Return the second part of a probe's message, which says what to do."""
     return why.partition("; ")[2]
 
 
@@ -194,27 +199,27 @@ def _loops_by_host(found: Sequence[FSMLoop]) -> Mapping[tuple[str, tuple[str, ..
     return asked
 
 
-def consent(patient: CheckupInputs) -> Iterator[Finding]:
-    """Whether agents that skip permission prompts may be run."""
+def consent(inputs: CheckupInputs) -> Iterator[Finding]:
+    """Report whether the user has agreed to agents that skip permission prompts."""
     wanted = {
         action: None
-        for loop in patient.loops.valid
-        for action in actions_needing_consent(loop, {}, patient.root)
+        for loop in inputs.loops.valid
+        for action in actions_needing_consent(loop, {}, inputs.root)
     }
     if not wanted:
         return
-    trust = trust_of(patient.root, patient.environ)
+    trust = trust_of(inputs.root, inputs.environ)
     missing = [action for action in wanted if action not in trust.actions]
     count = f"{len(wanted)} agent action{'' if len(wanted) == 1 else 's'}"
     if not missing:
         yield Finding("consent", "ok", f"consent: {count} without permission prompts")
-    elif patient.environ.get("LL_ALLOW_SKIP_PERMISSIONS") == "1":
+    elif inputs.environ.get("LL_ALLOW_SKIP_PERMISSIONS") == "1":
         yield Finding("consent", "ok", "consent: LL_ALLOW_SKIP_PERMISSIONS=1")
     else:
         why = f"{len(missing)} of {count} not agreed to; a run will ask"
         yield Finding("consent", "note", "no consent yet", why, "ll-loop trust")
     of_claude = any(action.host == "claude" for action in wanted)
-    if of_claude and patient.euid == 0 and patient.environ.get("IS_SANDBOX") != "1":
+    if of_claude and inputs.euid == 0 and inputs.environ.get("IS_SANDBOX") != "1":
         fix = "run as another user, or set IS_SANDBOX=1 if this machine is a sandbox"
         yield Finding("root", "problem", "claude refuses to skip permissions as root", fix=fix)
 
@@ -222,9 +227,9 @@ def consent(patient: CheckupInputs) -> Iterator[Finding]:
 # ── runs ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def runs(patient: CheckupInputs) -> Iterator[Finding]:
-    """Runs that claim to be alive but are not, damaged ones, and files nobody holds any more."""
-    project = Runs(patient.root)
+def runs(inputs: CheckupInputs) -> Iterator[Finding]:
+    """Report crashed and damaged runs, and leftover pid files."""
+    project = Runs(inputs.root)
     with project.frozen():
         views, pids = project.list(), project.pid_files()
     crashed = [view for view in views if view.is_crashed]

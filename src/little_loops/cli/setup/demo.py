@@ -1,8 +1,8 @@
 """`ll-loop demo`: watch a loop fix a small project, pause, and continue.
 
-A real run of the real engine in a temporary project; only the agent is a stand-in.  The project lies
-in `demo_project` as texts, so that no tool takes it for code of ours.  Nothing of it is left behind,
-also after Ctrl-C.
+It is a real run in a temporary project; only the agent is a stand-in. The project's files are in
+`demo_project` as text files, so that no tool treats them as our code. Everything is removed at the
+end, also after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ The tests pass now. The loop checked that itself and did not rely on what the
 agent said. To try it in a project of your own, go to its directory and type:
 """
 NOT_SHOWN = ("host:", "evidence:")
-"""Lines of the loop that only make the demo work."""
+"""Lines of the loop that are only needed for the demo."""
 READING_S = 3.0
 WATCHED_STEP_S, UNWATCHED_STEP_S = 0.25, 0.02
 """How long the stand-in takes for each thing it does."""
@@ -78,13 +78,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """As with Ctrl-C: tidy up on the way out."""
+    """Exit on a signal, so that the files are removed, as on Ctrl-C."""
     raise SystemExit(SIGNALLED + number)
 
 
 def _play(place: str, *, wait: bool) -> int:
+    """Run the demo: show the loop, run it, resume it. Return the exit code."""
     project = _build(place, WATCHED_STEP_S if is_terminal(sys.stdout) else UNWATCHED_STEP_S)
-    _tell(FIRST)
+    _print_paragraph(FIRST)
     lines = read_plain(os.path.join(project, ".loops", f"{LOOP}.yaml")).decode().splitlines(True)
     shown = [line for line in lines if not line.strip().startswith(NOT_SHOWN)]
     say("".join(f"    {line}" for line in shown))
@@ -97,13 +98,13 @@ def _play(place: str, *, wait: bool) -> int:
             talk(f"error: the demo expected exit {code} of `ll-loop {verb}`, not {ended}")
             return ended or FAILED
         say("")
-        _tell(sentence)
+        _print_paragraph(sentence)
     say(f"    {own_command()} init")
     return OK
 
 
 def _let_read() -> None:
-    """Wait until the reader is ready; without a terminal nobody can press a key."""
+    """Wait for Enter; without a terminal, for a few seconds."""
     if not (sys.stdin.isatty() and is_terminal(sys.stdout)):
         time.sleep(READING_S)
         return
@@ -114,7 +115,7 @@ def _let_read() -> None:
 
 
 def own_command() -> str:
-    """How this program is called from anywhere: `ll-loop`, or its path if that is another one."""
+    """Return how to call this program: `ll-loop`, or its path if another one is found first."""
     own = os.path.join(os.path.dirname(sys.executable), "ll-loop")
     found = shutil.which("ll-loop")
     if found is not None and os.path.realpath(found) == os.path.realpath(own):
@@ -126,13 +127,13 @@ def own_command() -> str:
     )
 
 
-def _tell(text: str) -> None:
-    """A paragraph, and an empty line."""
+def _print_paragraph(text: str) -> None:
+    """Print a paragraph and an empty line."""
     say(fill(text, min(columns_of(sys.stdout) or WIDEST, WIDEST)) + "\n")
 
 
 def _build(place: str, step_s: float) -> str:
-    """The small project, its loop, and the agent beside it."""
+    """Create the project, its loop and the agent. Return the project's path."""
     project = os.path.join(place, "project")
     os.makedirs(os.path.join(project, ".loops"))
     agent = os.path.join(place, "agent.py")
@@ -143,7 +144,7 @@ def _build(place: str, step_s: float) -> str:
         "host": json.dumps({"name": "command", "command": command}),
         "proof": "",
     }
-    if not _is_repository(project):
+    if not _make_repository(project):
         values["proof"] = "evidence: false"
     for name, target in (
         ("leap.py", project),
@@ -159,8 +160,8 @@ def _build(place: str, step_s: float) -> str:
     return project
 
 
-def _is_repository(project: str) -> bool:
-    """Make it one, so that the run can prove what it ran the tests on; without git it cannot."""
+def _make_repository(project: str) -> bool:
+    """Run `git init`, so that the run can record evidence; return False if that fails."""
     try:
         done = subprocess.run(
             ["git", "init", "-q", project], capture_output=True, timeout=GIT_S, check=False
@@ -171,9 +172,9 @@ def _is_repository(project: str) -> bool:
 
 
 def _ll_loop(project: str, *words: str) -> int:
-    """The real command, as a user would type it."""
+    """Run the real command in the project. Return its exit code."""
     child = subprocess.Popen(
-        # -P: a module that lies in the project directory must not be taken for one of ours.
+        # -P: a module in the project directory must not be imported instead of ours.
         [sys.executable, "-P", "-m", "little_loops", *words],
         cwd=project,
         env=_environ(project),
@@ -187,7 +188,7 @@ def _ll_loop(project: str, *words: str) -> int:
 
 
 def _end_child(child: subprocess.Popen[bytes]) -> None:
-    """Ctrl-C in a terminal has reached it too; a signal for us alone has not."""
+    """Wait for the child, and signal it if needed: unlike Ctrl-C, a signal reaches only us."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             child.wait(END_S if number == signal.SIGKILL else 0.5)
@@ -198,14 +199,14 @@ def _end_child(child: subprocess.Popen[bytes]) -> None:
 
 
 def _environ(project: str) -> dict[str, str]:
-    """Ours, less what would make this run another: settings, a run or a job around it."""
+    """Return our environment without settings, runs and CI jobs that would affect the demo."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("LL_", "GITHUB_")) or name == "LL_ASCII"
     }
     path = f"{os.path.dirname(sys.executable)}{os.pathsep}{kept.get('PATH', os.defpath)}"
-    # Two attempts within a second would else be one to Python's cache.
+    # Python's bytecode cache could not tell apart two attempts within one second.
     own = {
         "XDG_CONFIG_HOME": project,
         "XDG_STATE_HOME": os.path.join(os.path.dirname(project), "state"),

@@ -1,9 +1,9 @@
-"""Look at a project: what it is written in, and the commands that check it.
+"""Examine a project: its languages, and the commands that check it.
 
-Only names and the texts of a few well-known files are read; the only program that is run is the
-project's Python, to find out which modules it has.  Every check that comes out of here has three
-results, by its exit code: it passes, there is something to fix, or it could not run.  Naive checks
-miss the third one: a missing tool prints no errors either.  `FATAL_ERROR:` reports it to the engine.
+Only file names and a few well-known files are read; the only program that is run is the project's
+Python, to find out which modules it has. Every check from here has three results, by its exit code:
+it passes, there is something to fix, or it could not run. Naive checks miss the third one: a
+missing tool prints no errors either. `FATAL_ERROR:` reports it to the engine.
 
 Not here: the loop that is written (`init`), each language's tools (`detect_python`, `detect_js`,
 `detect_compiled`).
@@ -21,7 +21,7 @@ from little_loops.system.plain_files import read_plain
 
 Which = Callable[[str], str | None]
 HasModule = Callable[[str, str], bool]
-"""Whether a Python, given by its path, has a module."""
+"""Returns whether the Python at a path has a module."""
 
 AGENTS = tuple(name for name in HOST_NAMES if name != "command")
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
@@ -32,9 +32,9 @@ SHOW = "printf '%s\\n' \"$out\""  # some shells' `echo` reads escapes
 class Check(NamedTuple):
     """A check: the command people type, the script of the action, the meaning of its exit codes.
 
-    `fails` are the exit codes that mean there is something to fix.  A check that `counts` prints a
-    number as its last line instead.  `needs` is the program it starts, as called in the project's
-    directory, `module` what that program, a Python, must be able to import.
+    `fails` are the exit codes that mean there is something to fix. A check that `counts` prints a
+    number as its last line instead. `needs` is the program it starts, as called in the project's
+    directory; `module` is what that program, a Python, must be able to import.
     """
 
     tool: str
@@ -48,7 +48,7 @@ class Check(NamedTuple):
 
     @property
     def program(self) -> str:
-        """What has to be installed for it."""
+        """The program or module that has to be installed for the check."""
         return self.module or self.needs
 
 
@@ -58,12 +58,12 @@ class Checks(NamedTuple):
     types: Check | None = None
 
     def or_else(self, others: Checks) -> Checks:
-        """These, and the others where there are none."""
+        """Return these checks, with missing ones taken from the others."""
         return Checks(*(mine or theirs for mine, theirs in zip(self, others, strict=True)))
 
 
 class Language(NamedTuple):
-    """What a project is written in, and which file says so."""
+    """A language of the project, and the file that shows it."""
 
     name: str
     seen_by: str
@@ -78,7 +78,8 @@ class Found(NamedTuple):
 
 
 def read_environment(root: str, which: Which, has_module: HasModule) -> Found:
-    # Each knows the format of its own files.
+    """Find the languages, checks and agents of a project."""
+    # One module per language, because each has its own file formats.
     from little_loops.cli.setup.detect_compiled import go, rust
     from little_loops.cli.setup.detect_js import javascript
     from little_loops.cli.setup.detect_python import python
@@ -88,15 +89,15 @@ def read_environment(root: str, which: Which, has_module: HasModule) -> Found:
     checks = Checks()
     for language in languages:
         checks = checks.or_else(language.checks)
-    checks = Checks(*(_looked_for(check, root, which, has_module) for check in checks))
+    checks = Checks(*(_with_installed(check, root, which, has_module) for check in checks))
     agents = tuple(name for name in AGENTS if which(name) is not None)
     return Found(languages, checks, os.path.lexists(os.path.join(root, ".git")), agents)
 
 
-def _looked_for(
+def _with_installed(
     check: Check | None, root: str, which: Which, has_module: HasModule
 ) -> Check | None:
-    """The check, with whether its program is installed."""
+    """Return the check with `is_installed` set."""
     if check is None or not check.needs:
         return check
     inside = os.path.join(root, check.needs)
@@ -106,7 +107,7 @@ def _looked_for(
 
 
 def make(root: str) -> Language | None:
-    """A project with targets in a makefile."""
+    """Return the makefile's checks: its targets `test` and `lint`."""
     for name in MAKEFILES:
         text = read(root, name)
         if text:
@@ -118,7 +119,8 @@ def make(root: str) -> Language | None:
 
 
 def _target(word: str) -> Check:
-    # `make` exits with 2 whatever went wrong, so the two cases that are no answer are looked for.
+    """Return the check that runs a make target."""
+    # `make` exits with 2 for every failure, so a missing target or program is detected separately.
     script = "\n".join(
         [
             need(f"make -n {word} > /dev/null", f"make has no target {word}"),
@@ -134,12 +136,12 @@ def _target(word: str) -> Check:
 
 
 def need(probe: str, otherwise: str) -> str:
-    """A line that ends a check which cannot run, with the reason."""
+    """Return a script line that ends the check with a reason if the probe fails."""
     return f"{probe} || {{ echo 'FATAL_ERROR: {otherwise}'; exit 127; }}"
 
 
 def count(command: str, tool: str, pattern: str, codes: str) -> str:
-    """A script that prints the output of a type checker, and then the number of errors in it."""
+    """Return a script that prints a type checker's output, and then the number of errors in it."""
     return "\n".join(
         [
             f"out=$({command} 2>&1); code=$?",
@@ -155,7 +157,7 @@ def count(command: str, tool: str, pattern: str, codes: str) -> str:
 
 
 def read(root: str, *names: str) -> str:
-    """The text of a file of the project; nothing if it is not there, or no text."""
+    """Return the text of a project file; empty if it does not exist."""
     try:
         return read_plain(os.path.join(root, *names), LARGEST).decode("utf-8", "replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""What Rust and Go projects are checked with: the tools that come with the language."""
+"""Detect the checks of Rust and Go projects: the tools that come with the language."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from little_loops.cli.setup.detect import Check, Checks, Language, names_in, nee
 CARGO = "Cargo.toml"
 GO = "go.mod"
 CARGO_FAILS = (101,)
-"""What cargo exits with if the code does not compile, a test fails or clippy reports something."""
+"""Cargo's exit code if the code does not compile, a test fails or clippy reports something."""
 
 
 def rust(root: str) -> Language | None:

@@ -1,4 +1,4 @@
-"""What a JavaScript or TypeScript project says about itself: its package manager and scripts."""
+"""Detect the checks of a JavaScript or TypeScript project: its package manager and scripts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANAGERS = {
     "bun.lockb": "bun run",
 }
 TYPE_SCRIPTS = ("typecheck", "type-check", "check-types", "types", "tsc")
-NO_TESTS_YET = "no test specified"  # what `npm init` writes
+NO_TESTS_YET = "no test specified"  # the text that `npm init` writes
 
 
 class Package(NamedTuple):
@@ -63,12 +63,13 @@ def _mapping(data: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _tests(package: Package) -> Check | None:
+    """Return the check for the `test` script; None if there is none."""
     script = package.scripts.get("test", NO_TESTS_YET)
     if NO_TESTS_YET in script:
         return None
     command = f"{package.run} test"
-    # Some runners exit with the number of tests that failed.  `CI`: none of them waits for changes.
-    lines = [*_needs(package, "test"), *_folded(f"CI=true {command}")]
+    # Some runners exit with the number of failed tests. With `CI`, none of them waits for changes.
+    lines = [*_needs(package, "test"), *_fail_with_1(f"CI=true {command}")]
     return Check("test script", command, "\n".join(lines), needs=package.manager)
 
 
@@ -83,26 +84,28 @@ def _lint(package: Package) -> Check | None:
 
 
 def _types(package: Package) -> Check | None:
+    """Return the check for types: a script, or the project's own `tsc`."""
     named = next((name for name in TYPE_SCRIPTS if name in package.scripts), None)
     if named is not None:
         command, needs = f"{package.run} {named}", _needs(package, named)
         if "tsc" not in package.scripts[named]:
-            lines = [*needs, *_folded(command)]
+            lines = [*needs, *_fail_with_1(command)]
             return Check(f"{named} script", command, "\n".join(lines), needs=package.manager)
     elif "typescript" in package.dependencies and os.path.exists(
         os.path.join(package.root, "tsconfig.json")
     ):
-        # Not by `npx`, which would fetch one that is missing, or fail like a type error.
+        # Not with `npx`, which would download a missing one, or fail as if there were type errors.
         command, needs = "node_modules/.bin/tsc --noEmit", []
     else:
         return None
-    # With 2 it says that there were errors, but files could have been written nevertheless.
+    # Exit code 2 means errors, too, but that files were written nevertheless.
     script = count(command, "tsc", "error TS[0-9]", "[12]")
     program = package.manager if needs else "node_modules/.bin/tsc"
     return Check("tsc", command, "\n".join([*needs, script]), counts=True, needs=program)
 
 
 def _needs(package: Package, script: str) -> list[str]:
+    """Return script lines that check for the script and for installed dependencies."""
     has = f'node -e \'process.exit(require("./{PACKAGE}").scripts["{script}"] ? 0 : 1)\''
     lines = [need(has, f"{PACKAGE} has no script {script}")]
     if package.dependencies and not os.path.exists(os.path.join(package.root, ".pnp.cjs")):
@@ -111,6 +114,6 @@ def _needs(package: Package, script: str) -> list[str]:
     return lines
 
 
-def _folded(command: str) -> list[str]:
-    """Every exit code of a program that did run becomes 1."""
+def _fail_with_1(command: str) -> list[str]:
+    """Return script lines that turn every failure of a program that did run into exit code 1."""
     return [f"{command} && exit 0", "code=$?", '[ "$code" -lt 126 ] && exit 1', 'exit "$code"']

@@ -1,4 +1,4 @@
-"""What a Python project says about itself: runner, tests, linter, type checker."""
+"""Detect the checks of a Python project: runner, tests, linter, type checker."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ MOST_TESTS = 50
 
 
 def python(root: str, which: Which) -> Language | None:
+    """Return the project's Python checks; None if it is not a Python project."""
     seen_by = next((mark for mark in MARKS if os.path.exists(os.path.join(root, mark))), None)
     if seen_by is None:
         scripts = [name for name in names_in(root) if name.endswith(".py")]
@@ -63,7 +64,7 @@ def _toml(text: str) -> dict[str, Any]:
 
 
 def _named(root: str, project: dict[str, Any]) -> Iterator[str]:
-    """The tools that the project configures or depends on."""
+    """Yield the tools that the project configures or depends on."""
     yield from (
         tool
         for tool, files in CONFIGS.items()
@@ -74,12 +75,12 @@ def _named(root: str, project: dict[str, Any]) -> Iterator[str]:
     for requirement in _requirements(project, listed=False):
         yield _name(requirement)
     for text in _texts(root):
-        # Sections of a setup.cfg or tox.ini, and whatever begins a line as a requirement does.
+        # Sections of a setup.cfg or tox.ini, and lines that start with a requirement.
         yield from re.findall(r"^\s*\[?(?:tool:)?(pytest|ruff|mypy)\b", text, re.MULTILINE)
 
 
 def _requirements(part: Any, *, listed: bool) -> Iterator[str]:
-    """Every requirement in a pyproject.toml, whichever tool's way of writing them down it is."""
+    """Yield every requirement in a pyproject.toml, in the notation of any tool."""
     if isinstance(part, dict):
         for key, value in part.items():
             if listed:
@@ -108,13 +109,13 @@ def _texts(root: str) -> Iterator[str]:
 
 
 class Place(NamedTuple):
-    """A project, and what runs its programs (`uv run`), if it has that."""
+    """A project, and the command that runs its programs (`uv run`), if it has one."""
 
     root: str
     runner: str | None
 
     def program(self, name: str) -> str:
-        """How a program of the project's environment is called from its directory."""
+        """Return how to call a program of the project's environment from its directory."""
         if self.runner is not None:
             return f"{self.runner} {name}"
         for environment in ENVIRONMENTS:
@@ -127,20 +128,23 @@ class Place(NamedTuple):
         return self.program("python" if self.runner else "python3")
 
     def lacks(self, module: str) -> str:
-        """Why a module cannot be imported; a runner that could not install it has said why."""
+        """Return why a module cannot be imported."""
         if self.runner is not None:
             return f"{self.runner} cannot import {module}, see the log"
         return f"{module} is not installed for {self.python}"
 
     def needs(self, module: str) -> dict[str, Any]:
-        """The program behind a module; a runner would install what is missing, so it is not asked."""
+        """Return the program and module that a check needs.
+
+        A runner installs missing modules itself, so they are not checked.
+        """
         if self.runner is not None:
             return {"needs": self.runner.split()[0]}
         return {"needs": self.python, "module": module}
 
 
 def _runner(root: str, which: Which) -> str | None:
-    """By its lock file; whoever has not installed it runs the tests in another way."""
+    """Return the runner for the project's lock file, if it is installed."""
     for lock, runner in RUNNERS.items():
         if os.path.exists(os.path.join(root, lock)) and which(runner.split()[0]) is not None:
             return runner
@@ -148,12 +152,13 @@ def _runner(root: str, which: Which) -> str | None:
 
 
 def _tests(place: Place, has_pytest: bool) -> Check | None:
+    """Return the check for tests, with pytest or unittest; None if there are none."""
     python = place.python
     files = list(_test_files(place.root))
     if has_pytest or any(_is_for_pytest(text) for _, text in files):
         command = f"{python} -m pytest -q"
         missing = need(f"{python} -c 'import pytest'", place.lacks("pytest"))
-        # 2: a test file cannot be imported; 5: there are no tests (any more).
+        # 2: a test file cannot be imported; 5: there are no tests.
         script = f"{missing}\n{command}"
         return Check("pytest", command, script, (1, 2, 5), **place.needs("pytest"))
     if not files:
@@ -177,7 +182,8 @@ def _is_for_pytest(text: str) -> bool:
 
 
 def _unittest(python: str, command: str, below: str) -> str:
-    # Before Python 3.12 no tests at all are a success to it.
+    """Return the script that runs unittest, and fails if there are no tests."""
+    # Before Python 3.12, unittest succeeds without any tests.
     count = f'unittest.TestLoader().discover("{below or "."}").countTestCases()'
     probe = f"{python} -c 'import sys, unittest; sys.exit({count} == 0)'"
     return f"{need(probe, 'unittest found no tests')}\n{command}"
@@ -199,7 +205,7 @@ def _mypy(place: Place, project: dict[str, Any]) -> Check:
 
 
 def _target(root: str, project: dict[str, Any]) -> str:
-    """What mypy is to look at, unless its settings say it."""
+    """Return what mypy should check, unless its settings say so."""
     tools = project.get("tool")
     own = tools.get("mypy") if isinstance(tools, dict) else None
     if isinstance(own, dict) and own.keys() & {"files", "packages", "modules"}:

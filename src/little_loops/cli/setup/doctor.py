@@ -1,4 +1,4 @@
-"""`ll-loop doctor`: check that everything a run needs is there, and say what to do where not."""
+"""`ll-loop doctor`: check that everything a run needs is installed, and print what to do."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from little_loops.terminal.tables import Style, style_for
 
 SIGNS: Mapping[Level, str] = {"ok": "good", "note": "none", "warning": "warn", "problem": "bad"}
 TIMED_OUT = 124
-# Of an agent CLI that is asked for its version, nothing should go over the network.
-QUIETLY = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+# An agent CLI that prints its version should not use the network.
+OFFLINE = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
 
 
 class DoctorArgs(
@@ -39,7 +39,7 @@ class DoctorArgs(
 def main(argv: Sequence[str]) -> int:
     args = DoctorArgs.read(argv)
     root = find_project(os.getcwd())
-    patient = CheckupInputs(
+    inputs = CheckupInputs(
         root=root,
         environ=os.environ,
         which=lambda name: _program(name, root),
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
         encoding=sys.stdout.encoding or "ascii",
         impostor=impostor_version(),
     )
-    findings = examine(patient)
+    findings = examine(inputs)
     if args.json:
         print_json(document(findings))
     elif args.quiet < 2:
@@ -58,16 +58,16 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _program(name: str, root: str) -> str | None:
-    """Where a run would find it; what only the project itself has is not asked anything."""
+    """Return the program that a run would use; None if only the project itself has it."""
     found = find_program(name, os.environ.get("PATH"), root)
     return None if found.why_not else found.path
 
 
 def version_of(argv: Sequence[str], within_s: float = PROBE_S) -> tuple[int, str]:
-    """Run a program for its version, and for no longer than that may take."""
+    """Run a program for its version, with a time limit. Return exit code and output."""
     import subprocess  # only for programs that are there
 
-    environ = {**os.environ, **QUIETLY}
+    environ = {**os.environ, **OFFLINE}
     try:
         with subprocess.Popen(
             argv,
@@ -92,19 +92,20 @@ def count(findings: Sequence[Finding], level: Level) -> int:
 
 
 def page(findings: Sequence[Finding], style: Style, *, only_bad: bool = False) -> list[str]:
+    """Return the lines about the findings, and a summary."""
     lines = []
     for group in _grouped(findings):
         if only_bad and group[0].level in ("ok", "note"):
             continue
-        told = f" {style.signs.dot} ".join(_told(finding) for finding in group)
+        text = f" {style.signs.dot} ".join(_text_of(finding) for finding in group)
         sign = getattr(style.signs, SIGNS[group[0].level])
-        lines.append(style.tinted(f"{sign} {visible(told, newlines=False)}"))
+        lines.append(style.tinted(f"{sign} {visible(text, newlines=False)}"))
         lines += [f"    fix: {visible(each.fix, newlines=False)}" for each in group if each.fix]
     return [*lines, summary(findings)]
 
 
 def _grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """What is well and belongs together stands on one line."""
+    """Group findings that are ok and belong together on one line."""
     groups: dict[object, list[Finding]] = {}
     for place, finding in enumerate(findings):
         alone = finding.level != "ok" or not finding.together
@@ -112,18 +113,18 @@ def _grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
     return list(groups.values())
 
 
-def _told(finding: Finding) -> str:
+def _text_of(finding: Finding) -> str:
     return f"{finding.text}: {finding.cause}" if finding.cause else finding.text
 
 
 def summary(findings: Sequence[Finding]) -> str:
     problems, warnings = count(findings, "problem"), count(findings, "warning")
-    told = [
+    text = [
         f"{number} {word}{'' if number == 1 else 's'}"
         for number, word in ((problems, "problem"), (warnings, "warning"))
         if number
     ]
-    return ", ".join(told) or "no problems"
+    return ", ".join(text) or "no problems"
 
 
 def document(findings: Sequence[Finding]) -> dict[str, object]:

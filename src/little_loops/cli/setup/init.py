@@ -1,8 +1,8 @@
-"""`ll-loop init`: look at the project, offer loops that fit it, write one.
+"""`ll-loop init`: examine the project, offer loops that fit it, and write one.
 
 The text is checked like any other loop file before it is written, and no existing file is ever
-overwritten.  The JSON Schema that its first line names lies beside the loop: both are meant to be
-committed, so that every editor knows the format after a clone.
+overwritten. The JSON Schema that its first line names is written beside the loop: both are meant to
+be committed, so that every editor knows the format after a clone.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ EXAMPLES = (
 
 
 class Template(NamedTuple):
-    """What can be written: the loop's name, what it is for, what to do before it is run."""
+    """A loop that can be written: its name, its purpose, and what to do before it is run."""
 
     loop: str
     title: str
@@ -67,7 +67,7 @@ TEMPLATES: Mapping[str, Template] = {
 }
 
 
-# What they are for, by the names people have for it; the loops' own names will do too.
+# Other names for the templates, including those of the loops.
 ALSO = {
     "tests-green": "tests",
     "lint-clean": "lint",
@@ -77,7 +77,7 @@ ALSO = {
 
 
 def _template(word: str) -> str:
-    """The name of a template, which is what help and errors list, for any of its names."""
+    """Return the name of a template for any of its names."""
     return ALSO.get(word, word)
 
 
@@ -101,7 +101,7 @@ def main(argv: Sequence[str]) -> int:
     found = read_environment(root, shutil.which, has_module)
     if not args.quiet:
         _show_found(found)
-    name = args.template or _chosen(found, root, yes=args.yes)
+    name = args.template or _choose(found, root, yes=args.yes)
     template = TEMPLATES[name]
     _check_free(template.loop, root)
     written, warnings = NOTHING, list[str]()
@@ -120,7 +120,7 @@ def main(argv: Sequence[str]) -> int:
         left_out = " (`clean: true` is left out)" if found.has_git else ""
         what = "tests" if name == "tests" else "check"
         warnings.append(f"the {what} cannot run yet: {written.cannot_run}{left_out}")
-    text = filled(name, found, written)
+    text = render_loop(name, found, written)
     _check_valid(text, template.loop)
     new = {shown_path(path): why for path, why in write(root, template.loop, text).items()}
     for path, why in new.items():
@@ -160,18 +160,18 @@ def _warnings(name: str, found: Found) -> Iterator[str]:
         yield "no agent CLI is on PATH; the loop needs `claude`, or another `host`"
 
 
-# ── what there is ──────────────────────────────────────────────────────────────────────────────
+# ── examining the project ──────────────────────────────────────────────────────────────────────────────
 
 
 def has_module(python: str, module: str) -> bool:
-    """Ask a Python whether it has a module; the module itself is not imported."""
+    """Return whether a Python has a module; the module itself is not imported."""
     import subprocess  # only for projects in Python
 
     code = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
     try:
         done = subprocess.run(
             [os.path.abspath(python), "-c", code],
-            cwd="/",  # not the project: a directory of that name there would count as a module
+            cwd="/",  # not the project, where a directory of that name would count as a module
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PROBE_S,
@@ -183,7 +183,7 @@ def has_module(python: str, module: str) -> bool:
 
 
 def can_import(root: str, python: str, package: str) -> bool:
-    """Whether a Python, as it is called in the project, imports a package from the project's files."""
+    """Return whether a Python imports a package from the project's own files."""
     import subprocess  # only for projects in Python
 
     program = os.path.join(root, python) if "/" in python else python
@@ -210,7 +210,7 @@ def _show_found(found: Found) -> None:
 
 
 def in_words(found: Found, dot: str) -> str:
-    """`python (pyproject.toml), pytest, ruff · git · claude`."""
+    """Describe what was found: `python (pyproject.toml), pytest, ruff · git · claude`."""
     seen = [f"{language.name} ({language.seen_by})" for language in found.languages]
     seen += [check.tool for check in found.checks if check is not None and check.is_installed]
     parts = [", ".join(seen) or "no project files"]
@@ -220,7 +220,7 @@ def in_words(found: Found, dot: str) -> str:
 
 
 def fitting(found: Found) -> list[str]:
-    """The templates for this project, the best first; those whose tool is missing come last."""
+    """Return the templates for this project, the best first, those with missing tools last."""
     known = [(name, check) for name, check in found.checks._asdict().items() if check is not None]
     known.sort(key=lambda each: not each[1].is_installed)
     first = [name for name, _ in known] or ["empty"]
@@ -230,7 +230,8 @@ def fitting(found: Found) -> list[str]:
 # ── choosing ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _chosen(found: Found, root: str, *, yes: bool) -> str:
+def _choose(found: Found, root: str, *, yes: bool) -> str:
+    """Return the template to write: the best, or the one that the user chooses."""
     names = fitting(found)
     if yes:
         return names[0]
@@ -239,14 +240,15 @@ def _chosen(found: Found, root: str, *, yes: bool) -> str:
             "cannot ask which loop to write, because there is no terminal",
             f"`--yes` writes `{names[0]}`, `--template NAME` writes one of: {', '.join(names)}",
         )
-    return _asked(names, found, root)
+    return _ask(names, found, root)
 
 
 def _can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty() and not os.environ.get("CI")
 
 
-def _asked(names: Sequence[str], found: Found, root: str) -> str:
+def _ask(names: Sequence[str], found: Found, root: str) -> str:
+    """Ask the user which template to write."""
     talk("Which loop first?")
     for number, name in enumerate(names, 1):
         check = _check_of(name, found)
@@ -277,6 +279,7 @@ def _check_of(name: str, found: Found) -> Check | None:
 
 
 def _next_step(name: str, found: Found, written: Written) -> str:
+    """Return the hint about what to do next."""
     template = TEMPLATES[name]
     what = "tests" if name == "tests" else "check"
     before = f"make the {what} run" if written.cannot_run else template.first
@@ -289,9 +292,9 @@ def _next_step(name: str, found: Found, written: Written) -> str:
 # ── filling in ─────────────────────────────────────────────────────────────────────────────────
 
 
-def filled(name: str, found: Found, evidence: Written = NOTHING) -> str:
-    """The text of a loop file for this project."""
-    check = _check_of(name, found) or _to_be_written(name)
+def render_loop(name: str, found: Found, evidence: Written = NOTHING) -> str:
+    """Return the text of a loop file for this project."""
+    check = _check_of(name, found) or _placeholder_check(name)
     by_exit = name == "types" and _check_of(name, found) is not None and not check.counts
     path = os.path.join(os.path.dirname(__file__), "templates", _file(name, by_exit=by_exit))
     text = read_plain(path).decode()
@@ -305,7 +308,7 @@ def filled(name: str, found: Found, evidence: Written = NOTHING) -> str:
             "test": "make test" if tests is None else tests.command,
             "evidence": evidence.lines,
             "rule": evidence.rule,
-            # The default host is left to the settings, which may name another.
+            # The default host comes from the settings.
             "host": "host: codex" if found.agents == ("codex",) else "",
         },
     )
@@ -315,13 +318,14 @@ def _file(name: str, *, by_exit: bool) -> str:
     return f"{name}_by_exit.yaml" if by_exit else f"{name}.yaml"
 
 
-def _to_be_written(name: str) -> Check:
+def _placeholder_check(name: str) -> Check:
+    """Return a check that fails until the user has written a command."""
     script = f"echo 'FATAL_ERROR: put the command for {name} into this file first'"
     return Check("", f"(your command for {name})", script)
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Put values at their `@name@`; one alone on its line may have several lines, or none."""
+    """Replace each `@name@` by its value; alone on a line, it may have several lines or none."""
     lines: list[str] = []
     for line in text.splitlines():
         name = line.strip().strip("@")
@@ -344,7 +348,7 @@ def _check_valid(text: str, loop: str) -> None:
 
 
 def files_of(loop: str, root: str) -> tuple[str, ...]:
-    """The files a new loop of that name would meet."""
+    """Return the files that already define a loop of that name."""
     stems = [path for path in loop_files(root) if os.path.basename(path) in _file_names(loop)]
     return tuple(dict.fromkeys([*stems, *files_named(loop, root, name_of)]))
 
@@ -354,9 +358,10 @@ def _file_names(loop: str) -> tuple[str, ...]:
 
 
 def _check_free(loop: str, root: str) -> None:
-    there = files_of(loop, root)
-    if there:
-        listed = ", ".join(f"`{shown_path(path)}`" for path in there)
+    """Raise `UsageError` if a loop of that name exists."""
+    existing = files_of(loop, root)
+    if existing:
+        listed = ", ".join(f"`{shown_path(path)}`" for path in existing)
         raise UsageError(
             f"the loop `{loop}` already exists: {listed}",
             "files are never overwritten; rename it, or write another one: "
@@ -365,7 +370,7 @@ def _check_free(loop: str, root: str) -> None:
 
 
 def write(root: str, loop: str, text: str) -> dict[str, str]:
-    """Write the loop and what belongs beside it; the files that are new, and what they are."""
+    """Write the loop and the files beside it. Return the new files with their purpose."""
     folder = os.path.join(root, LOOPS)
     path = os.path.join(folder, loop + SUFFIXES[0])
     beside = {
@@ -373,7 +378,7 @@ def write(root: str, loop: str, text: str) -> dict[str, str]:
         os.path.join(folder, IGNORE): "keeps runs out of git",
     }
     new = {each: why for each, why in beside.items() if not os.path.lexists(each)}
-    make_folder(root, RUNNING).close()  # and what git is to ignore
+    make_folder(root, RUNNING).close()  # also creates the .gitignore
     _write_new(path, text)
     if os.path.join(folder, SCHEMA) in new:
         _write_new(os.path.join(folder, SCHEMA), _schema())
@@ -381,7 +386,7 @@ def write(root: str, loop: str, text: str) -> dict[str, str]:
 
 
 def _write_new(path: str, text: str) -> None:
-    """Make a file that was not there; one that cannot be written whole is not left behind."""
+    """Create a file, which must not exist; do not leave it behind incomplete."""
     try:
         with open(path, "x", encoding="utf-8") as stream:
             stream.write(text)

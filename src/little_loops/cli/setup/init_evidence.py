@@ -1,4 +1,4 @@
-"""What `init` writes about evidence: tests that agents may not change, and a clean copy that works."""
+"""The evidence settings that `init` writes: protected tests, and a clean copy that works."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BESIDE_CODE = (
     *("*.test.js", "*.test.jsx", "*.test.ts", "*.test.tsx"),
     *("*.spec.js", "*.spec.jsx", "*.spec.ts", "*.spec.tsx"),
 )
-"""Tests that lie beside what they test, by their names."""
+"""Names of tests that are beside the code they test."""
 CONFIGURATION = (
     *(
         "ruff.toml",
@@ -68,7 +68,7 @@ If a test itself is wrong, explain why. The tests will be run again when you fin
 
 
 class Written(NamedTuple):
-    """The lines about evidence in a loop file, and what the agent is told of it."""
+    """The evidence lines of a loop file, and the matching instruction for the agent."""
 
     protect: tuple[str, ...] = ()
     clean: bool = False
@@ -76,6 +76,7 @@ class Written(NamedTuple):
 
     @property
     def lines(self) -> str:
+        """The `evidence:` section of the loop file; empty if there is nothing to write."""
         found = []
         if self.protect:
             listed = ", ".join(map(_yaml, self.protect))
@@ -93,8 +94,8 @@ NOTHING = Written()
 
 
 def evidence_for(check: Check, root: str, protect: Sequence[str], *, quiet: bool) -> Written:
-    """What to write about a check that was tried; evidence needs git."""
-    proof = tried_in_copy(check, root, protect, quiet=quiet)
+    """Return the evidence settings for a loop that fixes tests; nothing outside of git."""
+    proof = try_in_copy(check, root, protect, quiet=quiet)
     if repository_of(root) is None:
         return Written(cannot_run=proof.cannot_run)
     if not quiet and proof.why_not is None:
@@ -104,10 +105,10 @@ def evidence_for(check: Check, root: str, protect: Sequence[str], *, quiet: bool
     return Written(tuple(protect), proof.why_not is None, proof.cannot_run)
 
 
-def tried_in_copy(
+def try_in_copy(
     check: Check, root: str, protect: Sequence[str], *, quiet: bool, shell: str = "sh"
 ) -> CleanProof:
-    """Whether a pass of the check can be confirmed in a clean copy; Ctrl-C skips the trial."""
+    """Try whether a clean copy can confirm a pass of the check; Ctrl-C skips the trial."""
     from little_loops.engine import clean_proof  # runs the check
     from little_loops.system.stops import StopFlag, listen
 
@@ -130,7 +131,7 @@ def tried_in_copy(
 
 
 class Steps:
-    """Shows each try as it begins: the tests may take a while."""
+    """Prints each trial when it begins, because tests may take a while."""
 
     def __init__(self) -> None:
         self.outcomes: list[str] = []
@@ -145,7 +146,7 @@ class Steps:
 
 
 def protected(root: str) -> tuple[str, ...]:
-    """The tests of a project: where they have a place of their own, else by their names."""
+    """Return patterns for the project's tests: their directories, or else their names."""
     folders = [f"{name}/" for name in TEST_FOLDERS if os.path.isdir(os.path.join(root, name))]
     files = [name for name in ALSO_TESTS if os.path.isfile(os.path.join(root, name))]
     if folders:
@@ -162,7 +163,7 @@ def configuration(root: str) -> tuple[str, ...]:
 
 
 def _file_names(root: str) -> Iterator[str]:
-    """The names of the project's files, as far as a bounded look finds them."""
+    """Yield the names of the project's files, up to a limit of directories."""
     for count, (_, folders, files) in enumerate(os.walk(root)):
         if count == MOST_FOLDERS:
             return

@@ -1,9 +1,10 @@
-"""Whether the tests of a Python project see the files of the project, or a copy that was installed.
+"""Find out whether a Python project's tests import the project's files or an installed copy.
 
-Python finds a package below `src` only where it is installed, or where `PYTHONPATH` names `src`.  If
-pip has made a copy, tests import that copy: they pass or fail whatever is changed in `src`.
+Python finds a package below `src` only if it is installed, or if `PYTHONPATH` names `src`. If pip
+has installed a copy, tests import that copy: they pass or fail whatever is changed in `src`.
 
-Not here: which command runs the tests (`detect_python`), what is said about it (`init`, `doctor`).
+Not here: which command runs the tests (`detect_python`), what is printed about it (`init`,
+`doctor`).
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ CONFIGS = ("pyproject.toml", "pytest.ini", ".pytest.ini", "setup.cfg", "tox.ini"
 _OWN_PATH = re.compile(r"^\s*(?:pythonpath\s*=|.*\bsys\.path\b)", re.MULTILINE)
 
 CanImport = Callable[[str, str, str], bool]
-"""Whether in a project a Python, as it is called there, can import a package from `src`."""
+"""Returns whether a project's Python can import a package from `src`."""
 
 
 class ProjectTests(NamedTuple):
-    """A check that runs tests, and what stands in the way of its seeing the project's files."""
+    """A check that runs tests, and a warning if it does not see the project's files."""
 
     check: Check
     installed: str | None = None
@@ -37,7 +38,7 @@ class ProjectTests(NamedTuple):
 
 
 def packages(root: str) -> list[str]:
-    """The packages below `src`."""
+    """Return the packages below `src`."""
     return [
         name
         for name in names_in(root, SOURCES)
@@ -46,7 +47,7 @@ def packages(root: str) -> list[str]:
 
 
 def installed_copy(root: str, environ: Mapping[str, str]) -> str | None:
-    """A package of the project that was copied into an environment of the project or the user."""
+    """Return the path of a project package that is installed as a copy; None if there is none."""
     for environment in _environments(root, environ):
         for package in packages(root):
             pattern = os.path.join("lib", "python*", "site-packages", package, "__init__.py")
@@ -65,12 +66,12 @@ def _environments(root: str, environ: Mapping[str, str]) -> Iterator[str]:
 def seeing_sources(
     check: Check, root: str, environ: Mapping[str, str], can_import: CanImport
 ) -> ProjectTests:
-    """The tests of a project, run so that they import what lies in `src`."""
+    """Return the check changed so that tests import what is in `src`, or with a warning."""
     names = packages(root)
     if check.tool not in TOOLS or not names or has_own_path(root):
         return ProjectTests(check)
     python, copy = check.needs, installed_copy(root, environ)
-    # A runner such as `uv run` installs the project so that its own files are imported.
+    # A runner such as `uv run` installs the project in editable form.
     if not os.path.basename(python).startswith("python") or not check.is_installed:
         return ProjectTests(check)
     if all(can_import(root, python, name) for name in names):
@@ -79,12 +80,13 @@ def seeing_sources(
         return ProjectTests(check._replace(command=command, script=script), copy)
     if copy is None:
         return ProjectTests(check)
-    why = f"{blind(copy)}, so they would not see a fix; `{editable(copy)}` changes that"
+    why = f"{imports_copy(copy)}, so they would not see a fix; `{editable(copy)}` changes that"
     return ProjectTests(check, copy, why)
 
 
 def copy_tested_by(loop: FSMLoop, root: str, environ: Mapping[str, str]) -> str | None:
-    """The installed copy that the tests of a loop import instead of the project's files."""
+    """Return the installed copy that the loop's tests import instead of the project's files, else
+    None."""
     actions = [state.action or "" for state in loop.states.values()]
     runs_tests = any(f"-m {tool}" in action for tool in TOOLS for action in actions)
     if not runs_tests or any(PATH in action for action in actions) or has_own_path(root):
@@ -92,18 +94,19 @@ def copy_tested_by(loop: FSMLoop, root: str, environ: Mapping[str, str]) -> str 
     return installed_copy(root, environ)
 
 
-def blind(copy: str) -> str:
+def imports_copy(copy: str) -> str:
+    """Return the message that tests import an installed copy."""
     return f"tests import `{os.path.basename(copy)}` from {copy}, not from {SOURCES}"
 
 
 def editable(copy: str) -> str:
-    """The command that makes an environment import the project's own files."""
+    """Return the command that makes an environment import the project's own files."""
     python = os.path.join(copy.partition(f"{os.sep}lib{os.sep}")[0], "bin", "python3")
     return f"{python} -m pip install -e ."
 
 
 def has_own_path(root: str) -> bool:
-    """Whether the project says itself where its tests find it."""
+    """Return whether the project itself configures where its tests find it."""
     texts = [read(root, name) for name in CONFIGS]
     texts += [read(root, folder, "conftest.py") for folder in ("", "tests", "test", "testing")]
     return any(_OWN_PATH.search(text) for text in texts)
