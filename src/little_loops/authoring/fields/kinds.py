@@ -1,7 +1,7 @@
 """The kinds of values that a field can have, and the types of fields and tables.
 
-Not here: the fields themselves (`fields`), how a value is read (`values`, `conditions`, `states`)
-or described to an editor (`schema_json`).
+Not here: the fields themselves (`table`), how a value is read (`read_values`, `read_conditions`,
+`read_states`) or described to an editor (`schema_json`).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Reading never stops at the first problem: a value that cannot be read is INVALID and is left out of
 its mapping. The result is plain data with aliases resolved and times in seconds.
 
-Not here: how a value of one kind is read (`values`, `conditions`, `read_states`), what needs more
-than one state (`check`).
+Not here: how a value of one kind is read (`read_values`, `read_conditions`, `read_states`), what
+needs more than one state (`check`).
 """
 
 from __future__ import annotations
