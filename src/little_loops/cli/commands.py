@@ -43,6 +43,7 @@ VERBS: dict[str, Verb] = {
     "init": Verb("setup.init", "create a first loop for this project", "Write"),
     "validate": Verb("validate", "check loop files and report all problems", "Write", "loops"),
     "test": Verb("test", "run a loop's tests, without its actions", "Write", "loops", True),
+    "simulate": Verb("simulate", "foresee how runs end and what they cost", "Write", "loops", True),
     "compile": Verb("compile", "print the machine a loop compiles to", "Write", "loops"),
     "schema": Verb("schema", "print the JSON Schema of loop files, for editors", "Write"),
     "explain": Verb("explain", "explain an error code, with an example", "Write"),

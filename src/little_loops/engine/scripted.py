@@ -46,7 +46,7 @@ from little_loops.fsm.happenings import (
 )
 from little_loops.fsm.machine import Step
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import Limits, LoopState, Note, Result, SignalLine
+from little_loops.fsm.state import Judgement, Limits, LoopState, Note, Result, SignalLine
 from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.waits import left_ms
 from little_loops.records import NamedTuple
@@ -117,6 +117,9 @@ class ScriptedWorld:
 
     def values(self, run: LoopState) -> Values:
         return ScriptedValues(self.loop, run, self.environ)
+
+    def judge(self, run: LoopState, command: Judge) -> Judgement:
+        return judge_now(command, run, self.values(run))
 
     def pass_time(self, ms: int) -> None:
         self.ran_ms += ms
@@ -199,7 +202,7 @@ def _changes(world: ScriptedWorld, run: LoopState, answer: Answer) -> tuple[str,
 
 
 def _judge(world: ScriptedWorld, run: LoopState, command: Judge) -> Judged:
-    return Judged(world.now(), judge_now(command, run, world.values(run)))
+    return Judged(world.now(), world.judge(run, command))
 
 
 def _wait(world: ScriptedWorld, run: LoopState, command: Wait) -> WaitOver:

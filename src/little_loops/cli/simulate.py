@@ -1,0 +1,260 @@
+"""`ll-loop simulate`: how runs of a loop would end, what they would cost and how long they take."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from little_loops.authoring.fields.read_values import seconds as seconds_in
+from little_loops.cli.options import OutputArgs, operand, positive, value
+from little_loops.definitions.loading import load_loop
+from little_loops.engine.simulation import (
+    Odds,
+    Spread,
+    StateOdds,
+    Summary,
+    drawn_states,
+    simulate,
+    summary_of,
+    verdicts_of,
+)
+from little_loops.errors import OK, UsageError
+from little_loops.fsm.schema import FAIL, PASS, FSMLoop
+from little_loops.records import NamedTuple
+from little_loops.runs.project import find_project
+from little_loops.runs.reading import Runs
+from little_loops.runs.steps import Step, steps_of
+from little_loops.terminal.console import print_json, say
+from little_loops.terminal.durations import rough
+from little_loops.terminal.summaries import money
+from little_loops.terminal.tables import Column, Style, style_for, table
+
+ENOUGH_RUNS = 5
+MOST_RUNS = 200
+"""How many past runs are read at most; the newest say most about the next one."""
+COUNT = 2000
+Reads = Callable[[str], float]
+
+
+class SimulateArgs(
+    OutputArgs,
+    verb="simulate",
+    summary="Simulate runs of a loop: how they end, what they cost and how long they take.\n"
+    f"The frequencies come from past runs, if there are at least {ENOUGH_RUNS}, and from the options.",
+    examples=[
+        ("ll-loop simulate fix-tests", "from its past runs"),
+        ("ll-loop simulate fix-tests --outcome evaluate=pass:0.3 --cost fix=0.40", "from a guess"),
+    ],
+):
+    loop: str = operand("a loop's name or file")
+    count: int = value(
+        "number of simulated runs; default: 2000", "-n", convert=positive, default=COUNT
+    )
+    outcome: Sequence[str] = value(
+        "how often STATE gives VERDICT, such as `check=pass:0.3`; the rest is `fail`",
+        many=True,
+        metavar="STATE=VERDICT:P",
+    )
+    cost: Sequence[str] = value("what a turn in STATE costs", many=True, metavar="STATE=USD")
+    takes: Sequence[str] = value("how long STATE runs", many=True, metavar="STATE=TIME")
+    seed: int = value("for other random numbers", convert=int, default=0, metavar="N")
+
+
+def main(argv: Sequence[str]) -> int:
+    args = SimulateArgs.read(argv)
+    root = find_project(os.getcwd())
+    loop = load_loop(args.loop, root, evidence=False).loop
+    seen = past_steps(Runs(root), loop)
+    odds = odds_of(loop, seen, args)
+    summary = summary_of(simulate(loop, odds, args.count, args.seed))
+    if args.json:
+        print_json(document(loop, seen, summary))
+    elif args.quiet < 2:
+        for line in page(loop, seen, summary, style_for(sys.stdout, args.color)):
+            say(line)
+    return OK
+
+
+# ── what is known ──────────────────────────────────────────────────────────────────────────────
+
+
+class Seen(NamedTuple):
+    """The steps of past runs; none if there are too few runs to tell anything."""
+
+    runs: int
+    steps: tuple[Step, ...]
+
+    @property
+    def is_enough(self) -> bool:
+        return self.runs >= ENOUGH_RUNS
+
+
+def past_steps(runs: Runs, loop: FSMLoop) -> Seen:
+    """Return the steps of the newest past runs of this loop."""
+    views = [view for view in runs.past(loop.name) if view.loop == loop.name][:MOST_RUNS]
+    steps = [step for view in views for step in steps_of(runs.events(view))]
+    return Seen(len(views), tuple(steps) if len(views) >= ENOUGH_RUNS else ())
+
+
+def odds_of(loop: FSMLoop, seen: Seen, args: SimulateArgs) -> Odds:
+    """Return the odds of each state: as given, else as seen. Raises `UsageError` if unknown."""
+    outcomes = dict(_outcome(each, loop) for each in args.outcome or ())
+    costs = dict(_number("--cost", each, loop, float) for each in args.cost or ())
+    takes = dict(_number("--takes", each, loop, _seconds) for each in args.takes or ())
+    found, missing = {}, []
+    for name in drawn_states(loop):
+        steps = [step for step in seen.steps if step.state == name and step.verdict is not None]
+        verdicts = outcomes.get(name) or _as_seen(loop, name, steps)
+        if not verdicts:
+            missing.append(name)
+        found[name] = StateOdds(
+            verdicts,
+            (costs[name],) if name in costs else _costs(steps),
+            (takes[name],) if name in takes else _durations(steps),
+        )
+    if missing:
+        raise _unknown(loop, seen, missing)
+    return found
+
+
+def _as_seen(loop: FSMLoop, name: str, steps: Iterable[Step]) -> dict[str, float]:
+    """Return how often each verdict was seen; a state with one way on needs no odds."""
+    counts = Counter(
+        step.verdict for step in steps if step.verdict in verdicts_of(loop.states[name])
+    )
+    if counts:
+        return {str(verdict): number for verdict, number in counts.items()}
+    state = loop.states[name]
+    return {PASS: 1.0} if state.next is not None and state.on_fail is None else {}
+
+
+def _costs(steps: Iterable[Step]) -> tuple[float, ...]:
+    return tuple(step.cost_usd for step in steps) or (0.0,)
+
+
+def _durations(steps: Iterable[Step]) -> tuple[float, ...]:
+    return tuple(step.duration_ms / 1000 for step in steps) or (0.0,)
+
+
+def _unknown(loop: FSMLoop, seen: Seen, missing: Sequence[str]) -> UsageError:
+    had = f"{seen.runs} past run{'' if seen.runs == 1 else 's'}"
+    why = "none of them visited" if seen.is_enough else f"at least {ENOUGH_RUNS} are needed for"
+    names = ", ".join(f"`{name}`" for name in missing)
+    options = " ".join(f"--outcome {name}=pass:0.5" for name in missing)
+    return UsageError(f"`{loop.name}` has {had}; {why} {names}", f"give your own guess: {options}")
+
+
+def _outcome(text: str, loop: FSMLoop) -> tuple[str, dict[str, float]]:
+    state, _, odds = text.partition("=")
+    _check_state("--outcome", text, state, loop)
+    found: dict[str, float] = {}
+    for part in odds.split(","):
+        verdict, _, share = part.partition(":")
+        found[verdict] = _share(text, share)
+        if verdict not in verdicts_of(loop.states[state]):
+            known = ", ".join(f"`{each}`" for each in verdicts_of(loop.states[state]))
+            raise UsageError(f"`{state}` never gives the verdict `{verdict}`", f"known: {known}")
+    left = 1 - sum(found.values())
+    if left < -1e-9:
+        raise UsageError(f"`--outcome {text}`: the shares add up to more than 1")
+    rest = FAIL if FAIL not in found else PASS
+    return state, {**found, rest: found.get(rest, 0) + max(0.0, left)}
+
+
+def _share(text: str, share: str) -> float:
+    try:
+        number = float(share)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise UsageError(
+            f"`--outcome {text}` is not of the form STATE=VERDICT:P",
+            "P is between 0 and 1, such as `check=pass:0.3`",
+        )
+    return number
+
+
+def _number(option: str, text: str, loop: FSMLoop, read: Reads) -> tuple[str, float]:
+    state, _, amount = text.partition("=")
+    _check_state(option, text, state, loop)
+    try:
+        return state, read(amount)
+    except ValueError:
+        raise UsageError(f"`{option} {text}`: `{amount}` is not a number or a time") from None
+
+
+def _seconds(text: str) -> float:
+    found = seconds_in(text)
+    return float(text) if found is None else found
+
+
+def _check_state(option: str, text: str, state: str, loop: FSMLoop) -> None:
+    if state not in drawn_states(loop):
+        known = ", ".join(f"`{each}`" for each in drawn_states(loop))
+        raise UsageError(
+            f"`{option} {text}`: the loop has no state `{state}` that runs something",
+            f"known: {known}",
+        )
+
+
+# ── what is shown ──────────────────────────────────────────────────────────────────────────────
+
+
+def page(loop: FSMLoop, seen: Seen, summary: Summary, style: Style) -> Iterator[str]:
+    source = f"from {seen.runs} past runs" if seen.is_enough else "from your options"
+    yield f"{summary.runs:,} simulated runs of {loop.name}, {source}"
+    yield ""
+    rows = [[_ending(*ending), f"{share:.1%}"] for ending, share in summary.endings.items()]
+    yield from table((Column("ENDED AS"), Column("SHARE")), rows, style)
+    yield ""
+    titles = ("", "MEDIAN", "P90", "WORST")
+    yield from table(
+        [Column(title) for title in titles], list(_figures(summary, style.signs.none)), style
+    )
+    yield from _remarks(loop, summary)
+
+
+def _figures(summary: Summary, none: str) -> Iterator[list[str]]:
+    yield ["iterations", *(f"{number:g}" for number in summary.iterations)]
+    if summary.cost_usd.worst:
+        yield ["cost", *(money(usd, none) for usd in summary.cost_usd)]
+    if summary.seconds.worst:
+        yield ["time", *(rough(round(seconds * 1000)) for seconds in summary.seconds)]
+
+
+def _remarks(loop: FSMLoop, summary: Summary) -> Iterator[str]:
+    remarks = []
+    for what, most in (("cost", summary.costliest), ("time", summary.slowest)):
+        if most is not None:
+            remarks.append(f"Most of the {what}: {most[0]} ({most[1]:.0%})")
+    for reason, share in list(summary.limits.items())[:1]:
+        remarks.append(f"The limit that ends most runs: {reason} ({share:.1%})")
+    if remarks:
+        yield ""
+        yield from remarks
+
+
+def _ending(status: str, reason: str, state: str) -> str:
+    return f"{status}: {state}" if state else f"{status} ({reason})"
+
+
+def document(loop: FSMLoop, seen: Seen, summary: Summary) -> dict[str, object]:
+    def spread(of: Spread) -> dict[str, float]:
+        return of._asdict()
+
+    return {
+        "schema": 1,
+        "loop": loop.name,
+        "runs": summary.runs,
+        "past_runs": seen.runs if seen.is_enough else 0,
+        "endings": [
+            {"status": status, "reason": reason, "state": state or None, "share": share}
+            for (status, reason, state), share in summary.endings.items()
+        ],
+        "iterations": spread(summary.iterations),
+        "cost_usd": spread(summary.cost_usd),
+        "seconds": spread(summary.seconds),
+        "limits": dict(summary.limits),
+    }

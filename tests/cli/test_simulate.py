@@ -1,0 +1,114 @@
+"""`ll-loop simulate`: what it prints, where its numbers come from, and what it needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.project import Project
+
+LOOP = """\
+    name: fix
+    initial: check
+    max_iterations: 4
+    states:
+      check: {action: "test -e good", on_pass: done, on_fail: fix}
+      fix: {action: touch good, next: check}
+      done: {terminal: true}
+    """
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path)
+    made.loop("fix", LOOP)
+    return made
+
+
+def test_guesses_are_enough(project):
+    options = ("--outcome", "check=pass:0.25", "--cost", "fix=0.4", "--takes", "fix=90s")
+    done = project.ll("simulate", "fix", "-n", "1000", "--seed", "5", *options)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == dedent("""\
+        1,000 simulated runs of fix, from your options
+
+        ENDED AS                 SHARE
+        completed: done          69.7%
+        failed (max_iterations)  30.3%
+
+                    MEDIAN  P90    WORST
+        iterations  3       4      4
+        cost        $0.80   $1.60  $1.60
+        time        3m      6m     6m
+
+        Most of the cost: fix (100%)
+        Most of the time: fix (100%)
+        The limit that ends most runs: max_iterations (30.3%)
+        """)
+
+
+def test_five_past_runs_are_enough(project):
+    for _ in range(5):
+        (project.root / "good").unlink(missing_ok=True)
+        assert project.ll("run", "fix").returncode == 0
+    found = json.loads(project.ll("simulate", "fix", "-n", "400", "--json").stdout)
+    assert (found["loop"], found["runs"], found["past_runs"]) == ("fix", 400, 5)
+    # Each past run failed its check once and passed it once.
+    completed = {end["status"]: end["share"] for end in found["endings"]}["completed"]
+    assert completed == pytest.approx(1 - 0.5**5, abs=0.03)
+    shown = project.ll("simulate", "fix").stdout
+    assert shown.startswith("2,000 simulated runs of fix, from 5 past runs\n")
+    assert project.ll("simulate", "fix", "-qq").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        pytest.param(
+            (),
+            "error: `fix` has 0 past runs; at least 5 are needed for `check`\n"
+            "   = help: give your own guess: --outcome check=pass:0.5\n",
+            id="nothing is known",
+        ),
+        pytest.param(
+            ("--outcome", "chek=pass:0.5"),
+            "error: `--outcome chek=pass:0.5`: the loop has no state `chek` that runs something\n"
+            "   = help: known: `check`, `fix`\n",
+            id="no such state",
+        ),
+        pytest.param(
+            ("--outcome", "check=good:0.5"),
+            "error: `check` never gives the verdict `good`\n"
+            "   = help: known: `pass`, `fail`, `error`, `timeout`\n",
+            id="no such verdict",
+        ),
+        pytest.param(
+            ("--outcome", "check=pass"),
+            "error: `--outcome check=pass` is not of the form STATE=VERDICT:P\n"
+            "   = help: P is between 0 and 1, such as `check=pass:0.3`\n",
+            id="no share",
+        ),
+        pytest.param(
+            ("--outcome", "check=pass:0.7,fail:0.7"),
+            "error: `--outcome check=pass:0.7,fail:0.7`: the shares add up to more than 1\n",
+            id="too much",
+        ),
+        pytest.param(
+            ("--cost", "fix=much"),
+            "error: `--cost fix=much`: `much` is not a number or a time\n",
+            id="no number",
+        ),
+        pytest.param(
+            ("--takes", "done=1"),
+            "error: `--takes done=1`: the loop has no state `done` that runs something\n"
+            "   = help: known: `check`, `fix`\n",
+            id="a state that runs nothing",
+        ),
+    ],
+)
+def test_what_it_needs(options, error, project):
+    done = project.ll("simulate", "fix", *options)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", error)

@@ -1,0 +1,157 @@
+"""Simulated runs agree with what can be computed exactly."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from little_loops.authoring.load import load
+from little_loops.engine.simulation import (
+    SimulatedRun,
+    Spread,
+    StateOdds,
+    drawn_states,
+    simulate,
+    summary_of,
+    verdicts_of,
+)
+from little_loops.fsm.schema import FSMLoop
+
+FIX = """\
+    name: fix
+    initial: check
+    max_iterations: {most}
+    states:
+      check: {{action: mypy src, timeout: 60, on_pass: done, on_fail: fix}}
+      fix: {{action: "Fix it", action_type: prompt, next: check}}
+      done: {{terminal: true}}
+    """
+ODDS = {
+    "check": StateOdds({"pass": 0.3, "fail": 0.7}, seconds=(10.0,)),
+    "fix": StateOdds({"pass": 1.0}, costs=(0.4,), seconds=(90.0,)),
+}
+RUNS = 2000
+
+
+def loop_of(text: str) -> FSMLoop:
+    found = load(dedent(text), "x.yaml", "x")
+    assert found.loop is not None, found.problems
+    return found.loop
+
+
+def shares(runs: list[SimulatedRun]) -> dict[str, float]:
+    return {
+        f"{status} {reason} {state}".strip(): share
+        for (status, reason, state), share in summary_of(runs).endings.items()
+    }
+
+
+def test_without_a_limit_in_the_way_the_chain_has_an_exact_solution():
+    runs = simulate(loop_of(FIX.format(most=10_000)), ODDS, RUNS, seed=1)
+    assert shares(runs) == {"completed terminal done": 1.0}
+    mean = sum(run.iterations for run in runs) / RUNS
+    assert mean == pytest.approx(1 / 0.3, rel=0.02)
+
+
+def test_where_a_limit_binds_the_paths_can_be_counted():
+    runs = simulate(loop_of(FIX.format(most=3)), ODDS, RUNS, seed=1)
+    found = shares(runs)
+    assert found.keys() == {"completed terminal done", "failed max_iterations"}
+    assert found["failed max_iterations"] == pytest.approx(0.7**3, abs=0.02)
+    assert summary_of(runs).limits == {"max_iterations": found["failed max_iterations"]}
+
+
+def test_a_check_judges_what_the_last_iteration_left():
+    loop = loop_of(FIX.format(most=3).replace("{action: mypy", "{check: true, action: mypy"))
+    found = shares(simulate(loop, ODDS, RUNS, seed=1))
+    assert found["failed max_iterations"] == pytest.approx(0.7**4, abs=0.02)
+
+
+def test_each_visit_costs_and_takes_what_was_drawn():
+    runs = simulate(loop_of(FIX.format(most=10)), ODDS, 200, seed=3)
+    for run in runs:
+        fixes = round(run.cost_usd / 0.4)
+        checks = fixes + (run.status == "completed")
+        assert run.cost_of.get("fix", 0) == pytest.approx(fixes * 0.4)
+        assert run.seconds == pytest.approx(90 * fixes + 10 * checks)
+    summary = summary_of(runs)
+    assert summary.costliest == ("fix", 1.0)
+    assert summary.slowest is not None
+    assert summary.slowest[0] == "fix"
+
+
+def test_the_same_seed_gives_the_same_runs():
+    loop = loop_of(FIX.format(most=10))
+    assert simulate(loop, ODDS, 50, seed=7) == simulate(loop, ODDS, 50, seed=7)
+    assert simulate(loop, ODDS, 50, seed=7) != simulate(loop, ODDS, 50, seed=8)
+
+
+def test_the_cost_limit_bites():
+    loop = loop_of(FIX.format(most=50))._replace(max_cost_usd=1.0)
+    odds = {**ODDS, "check": StateOdds({"fail": 1.0})}
+    runs = simulate(loop, odds, 20, seed=1)
+    assert shares(runs) == {"failed max_cost": 1.0}
+    assert {round(run.cost_usd, 2) for run in runs} == {1.2}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ending"),
+    [("error", "failed error"), ("timeout", "failed timeout"), ("pass", "completed terminal done")],
+)
+def test_errors_and_timeouts_can_be_drawn(verdict, ending):
+    odds = {**ODDS, "check": StateOdds({verdict: 1.0})}
+    assert shares(simulate(loop_of(FIX.format(most=5)), odds, 5, seed=1)) == {ending: 1.0}
+
+
+DECIDES = """\
+    name: decide
+    initial: work
+    states:
+      work: {action: make, next: decide}
+      decide:
+        condition: {type: output_contains, pattern: ok, source: work}
+        on_pass: done
+        on_fail: lost
+      lost: {terminal: true, outcome: failure}
+      done: {terminal: true}
+    """
+
+
+def test_a_state_that_only_decides_draws_its_verdict():
+    loop = loop_of(DECIDES)
+    assert drawn_states(loop) == ["work", "decide"]
+    odds = {"work": StateOdds({"pass": 1}), "decide": StateOdds({"pass": 0.25, "fail": 0.75})}
+    found = shares(simulate(loop, odds, RUNS, seed=2))
+    assert found["completed terminal done"] == pytest.approx(0.25, abs=0.02)
+
+
+MEASURES = """\
+    name: measure
+    initial: measure
+    context: {target: 0}
+    states:
+      measure: {action: count, on_target: done, on_progress: work, on_stall: lost}
+      work: {action: make, next: measure}
+      lost: {terminal: true, outcome: failure}
+      done: {terminal: true}
+    """
+
+
+def test_a_metric_draws_target_progress_or_stall():
+    loop = loop_of(MEASURES)
+    assert verdicts_of(loop.states["measure"])[:3] == ["target", "progress", "stall"]
+    odds = {
+        "measure": StateOdds({"target": 0.2, "progress": 0.6, "stall": 0.2}),
+        "work": StateOdds({"pass": 1}),
+    }
+    found = shares(simulate(loop, odds, RUNS, seed=4))
+    assert found["completed terminal done"] == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_summary_has_median_p90_and_worst():
+    run = SimulatedRun("completed", "terminal", "done", 1, 0.0, 0.0, {}, {})
+    runs = [run._replace(iterations=number) for number in range(1, 11)]
+    summary = summary_of(runs)
+    assert summary.iterations == Spread(5, 9, 10)
+    assert (summary.costliest, summary.slowest, summary.limits) == (None, None, {})
