@@ -256,6 +256,19 @@ def test_code_behind_a_new_link_out_of_the_project_is_not_delivered(tmp_path):
     assert "clean copy · tree" in ended.stdout
 
 
+def test_a_file_that_the_agent_adds_although_git_ignores_it_is_named(tmp_path):
+    """It is delivered with a commit, but snapshots go by the ignore rules of the start."""
+    fix = agent("echo > ignored", "git add -f ignored", "echo right > src/value")
+    project = laid_out(Project(tmp_path), fix, PROTECTED, "sh -c 'test -e ignored'")
+    ended = run(project, "--max-iterations", "1")
+    named = (
+        "warning: ignored when the run started and tracked by git now, so the clean copy does not have"
+        " it, but that of a new run does: ignored"
+    )
+    assert (ended.returncode, named in ended.stderr.splitlines()) == (3, True)
+    assert run(project, "--fresh").returncode == 0
+
+
 def test_a_link_out_of_the_project_that_was_there_at_the_start_stays(tmp_path):
     project = laid_out(Project(tmp_path), agent('echo right > "$HOME/value"'), PROTECTED)
     (project.home / "value").write_text("wrong\n")

@@ -167,6 +167,11 @@ def _last_warnings(trees: RunTrees, command: TakeSnapshot, taken: model.Snapshot
             f"`{path_text(path)}` is a new link out of the project, so what it points to is not"
             " delivered with it"
         )
+    if paths := trees.tracked_since_start(taken.project):
+        yield from trees.once(
+            "ignored when the run started and tracked by git now, so the clean copy does not have it,"
+            f" but that of a new run does: {listed(paths, len(paths))}"
+        )
 
 
 def _committed(trees: RunTrees, command: TakeSnapshot) -> tuple[str, ...]:

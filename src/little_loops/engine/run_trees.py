@@ -38,7 +38,14 @@ from little_loops.trees import copies, installed, model
 from little_loops.trees import files as store_files
 from little_loops.trees.git import Interrupted, find_git
 from little_loops.trees.patterns import Patterns
-from little_loops.trees.rules import IgnoreFile, Rules, find_repository, plain_scope, within
+from little_loops.trees.rules import (
+    IgnoreFile,
+    Rules,
+    find_repository,
+    plain_scope,
+    tracked_paths,
+    within,
+)
 from little_loops.trees.store import TreeStore
 
 CUT_TURN_PATCH = "interrupted-turn.patch"
@@ -201,6 +208,25 @@ class RunTrees:
             return ()
         own = f"{self.rules.project}/"
         return self.store.new_links_out(first, project, own.removesuffix(f"/{self.rules.prefix}"))
+
+    def tracked_since_start(self, project: str) -> tuple[str, ...]:
+        """Return ignored files that git tracks only since the run started, so that snapshots do not
+        have them."""
+        if not self.loop.evidence.clean:
+            return ()
+        rules = self.rules
+        try:
+            tracked = tracked_paths(self.store.git, rules.project).files
+        except StoreError:  # without a repository, git tracks nothing
+            return ()
+        new = tracked - self.store.paths(project)
+        ignored = rules.ignored()
+        return tuple(
+            path
+            for path in sorted(new)
+            if ignored.cover(os.fsencode(rules.prefix + path))
+            and os.path.lexists(os.path.join(rules.project, path))
+        )
 
     def others(self) -> list[tuple[str, ...]]:
         """Return the scopes of other runs that were alive during this one: changes there are

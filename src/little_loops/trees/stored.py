@@ -114,6 +114,11 @@ class StoredTrees:
             changes = self._changes(before, after)
         return tuple(one.path for one in changes if patterns.cover(os.fsencode(one.path)))
 
+    def paths(self, id: str) -> frozenset[str]:
+        """Return the paths of all files of a snapshot."""
+        with self.using():
+            return frozenset(one.path for one in list_tree(self.git, self.files, id))
+
     def new_links_out(self, before: str, after: str, top: str) -> tuple[str, ...]:
         """Return the new and changed links that lead out of the directory `top`."""
         with self.using():
