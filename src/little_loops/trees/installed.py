@@ -43,8 +43,10 @@ def installed_in(rules: Rules) -> Iterator[tuple[str, str]]:
             os.path.lexists(os.path.join(full, name)) for name in (ENVIRONMENT, GIT)
         ):
             yield path, full
+    protected = rules.protected()
     for path in rules.nested:
-        yield path, os.path.join(rules.project, path)
+        if not protected.match(os.fsencode(path), True):  # else its files are compared one by one
+            yield path, os.path.join(rules.project, path)
     if rules.around is not None:
         for _, full in installed_in(rules.around.rules):
             yield os.path.relpath(full, rules.project), full
