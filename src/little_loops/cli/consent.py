@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from little_loops.definitions.agent_programs import missing_agent, refusal
-from little_loops.definitions.trust import AgentAction, Trust, agree, trust_of
 from little_loops.errors import UsageError
 from little_loops.fsm.actions import Agent, Builtin, Shell, action_of
 from little_loops.fsm.schema import FSMLoop, StateConfig
@@ -23,6 +22,9 @@ from little_loops.runs.editing import is_allowed
 from little_loops.system.clock import wall_ms
 from little_loops.templates.render import TemplateError, Unresolved
 from little_loops.terminal.console import talk
+
+if TYPE_CHECKING:
+    from little_loops.definitions.trust import AgentAction, Trust
 
 ALLOW = "LL_ALLOW_SKIP_PERMISSIONS"
 SHOWN = 100
@@ -41,6 +43,8 @@ def skip_permissions(
     if not wanted:
         return False
     check_root_user(wanted)
+    from little_loops.definitions.trust import agree, trust_of  # only agents need consent
+
     trust = trust_of(root, os.environ)
     if allowed or os.environ.get(ALLOW) == "1" or trust.covers(wanted):
         return True
@@ -103,7 +107,9 @@ def _needing_consent(
     host = host_named(options.host)
     if not host.needs_consent(options.permission_mode):
         return None
-    from little_loops.definitions.agent_terms import settings_of  # only agents pay for hashing
+    # Only agents pay for hashing.
+    from little_loops.definitions.agent_terms import settings_of
+    from little_loops.definitions.trust import AgentAction
 
     return AgentAction(host.name, text, settings_of(loop, state, context, text, root))
 

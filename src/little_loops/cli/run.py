@@ -25,7 +25,6 @@ from little_loops.errors import UsageError
 from little_loops.fsm.schema import HOST_NAMES, FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits
 from little_loops.runs.project import find_project, run_name
-from little_loops.runs.reading import Runs
 from little_loops.runs.stored_run import current
 
 EXAMPLES = (
@@ -196,7 +195,11 @@ def most_iterations(args: RunArgs, loop: FSMLoop) -> int | None:
 
 def _menu_choice(root: str, name: str) -> Literal["", "resume", "fresh"]:
     """Ask what to do with an unfinished run of this name; "" if there is none or nobody to ask."""
-    if not can_ask() or Runs(root).is_alive(name) == "running":
+    if not can_ask():
+        return ""
+    from little_loops.runs.reading import Runs  # only to ask
+
+    if Runs(root).is_alive(name) == "running":
         return ""
     before = current(root, name)
     if before is None or before.run.status not in UNFINISHED:

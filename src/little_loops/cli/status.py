@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 
 from little_loops.cli.options import OutputArgs, count, flag, operand
-from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
@@ -71,6 +70,8 @@ def warn_of_damage(views: Sequence[RunView], quiet: int) -> None:
 
 def one_run(args: StatusArgs, loop: str, runs: Runs) -> int:
     """Print the status of one run, and return the exit code."""
+    from little_loops.definitions.run_names import run_named  # only where a name is given
+
     name = run_named(loop, runs.root)
     detail, now = runs.detail(name), now_ms()
     if detail is None:

@@ -39,10 +39,8 @@ from little_loops.runs.editing import begin as begin_beside_edits
 from little_loops.runs.editing import end as end_beside_edits
 from little_loops.runs.history import archive
 from little_loops.runs.layout import RunFiles
-from little_loops.runs.leftovers import end_leftovers
 from little_loops.runs.output_files import RunOutput, rescue
 from little_loops.runs.project import loops_of, resolve_scope
-from little_loops.runs.reading import Runs
 from little_loops.runs.seals import Sealing, release_name
 from little_loops.runs.storage import RunWriter
 from little_loops.runs.stored_run import StoredRun, current, find, take_over
@@ -202,7 +200,8 @@ def _archive_previous(request: RunRequest, services: Services) -> None:
     before = _unfinished(request)
     if before is not None and not request.fresh:
         raise unfinished(request.name, before.run, has_file=request.until is None)
-    _end_orphans_of(RunFiles(request.root, request.name))
+    if request.fresh:  # otherwise there is no unfinished run
+        _end_orphans_of(RunFiles(request.root, request.name))
     restored = () if before is None else _restore_after_cut_turn(before, services)
     past = archive(request.root, request.name)
     if restored and past is not None:
@@ -269,6 +268,10 @@ def _refuse_early(request: RunRequest) -> None:
 def _end_orphans_of(files: RunFiles) -> None:
     """End the processes of a run before it is archived, so that they do not run beside the next
     one."""
+    # Imported on demand: rare.
+    from little_loops.runs.leftovers import end_leftovers
+    from little_loops.runs.reading import Runs
+
     found = Runs(files.root).view(files.name)
     if found is not None and found.summary is not None and found.summary.status == "running":
         end_leftovers(files, found.summary.run)
@@ -471,6 +474,8 @@ def _end_orphans(
     """End processes of a killed runner's action before anything runs again."""
     if run.status != "running":
         return ()
+    from little_loops.runs.leftovers import end_leftovers  # only after a kill
+
     copy = _copy_of(run, writer.files.root, services) if loop.evidence.clean else None
     ended = end_leftovers(writer.files, run.run, loop.kill_grace, copy)
     return tuple(f"{member.name} (pid {member.pid})" for member in ended)

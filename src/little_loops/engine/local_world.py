@@ -59,7 +59,6 @@ from little_loops.system.clock import RunClock
 from little_loops.system.files import Folder, to_json
 from little_loops.system.output import Scanner, SignalScanner
 from little_loops.system.stops import STOPS, StopFlag
-from little_loops.system.waiting import wait_until
 
 if TYPE_CHECKING:
     from little_loops.engine.gate import Gate
@@ -310,6 +309,8 @@ def _judge(world: LocalWorld, run: LoopState, command: Judge) -> Happening:
 
 
 def _wait(world: LocalWorld, run: LoopState, command: Wait) -> Happening:
+    from little_loops.system.waiting import wait_until  # most runs never wait
+
     stop = world.services.stop
     if wait_until(command, world.clock, stop, world.onlookers.tick) and stop is not None:
         return StopAsked(world.clock.now(), stop.signal or 0)

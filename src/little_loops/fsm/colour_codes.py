@@ -9,7 +9,6 @@ Not here: other control characters, which screens show as escapes (`reporting.es
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from typing import AnyStr, Generic, overload
 
 _CODE = r"\x1b\[[0-9;:]*m"
@@ -71,6 +70,8 @@ class Uncoloured(Generic[AnyStr]):
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return the position of this part in the original text."""
+        from bisect import bisect_left, bisect_right  # few commands map positions
+
         before = bisect_right(self._starts, start)
         inside = bisect_left(self._starts, end)
         return (

@@ -95,7 +95,8 @@ def evolve(run: LoopState, entry: Entry) -> LoopState:
         updated_at=timestamp(entry.wall_ms),
         ran_ms=entry.ran_ms,
         seq=run.seq + 1,
-        owes=_has_unrecorded_cost(run, entry.event),
+        # Only agents owe anything; most events of most runs belong to none.
+        owes=(run.owes or run.session_id is not None) and _has_unrecorded_cost(run, entry.event),
         trees=trees,
     )
 

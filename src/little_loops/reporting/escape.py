@@ -34,6 +34,8 @@ def visible(text: str, newlines: bool = True) -> str:
     Tabs are kept. `\\r\\n` and a lone `\\r` become newlines, so pass whole lines. Newlines are
     kept, or become `\\n` without `newlines`.
     """
+    if text.isascii() and text.isprintable():
+        return text  # most texts
     text = without_colours(text)
     plain = text
     if not text.isascii() and len(text) <= _LINE:

@@ -520,7 +520,9 @@ def output_of(result: Result | PartialResult) -> str:
 
 def last_text_line(text: str | None) -> str:
     """Return the last non-blank line; for a table, the last row that is not part of its frame."""
-    lines = without_colours(text or "").rstrip().rsplit("\n", FRAME_ROWS)[-FRAME_ROWS:]
+    if not text:
+        return ""
+    lines = without_colours(text).rstrip().rsplit("\n", FRAME_ROWS)[-FRAME_ROWS:]
     worded = (line for line in reversed(lines) if any(char.isalnum() for char in line))
     return one_line(next(worded, lines[-1]))
 

@@ -22,7 +22,6 @@ from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.state import UNTIL, RunSummary
 from little_loops.runs.claims import MAX_PID_BYTES, Blocker, alive, blockers, holders, waiting
 from little_loops.runs.folders import event_log, find_folder, folder_of
-from little_loops.runs.history import past_files, past_names
 from little_loops.runs.holders import Holder, from_bytes
 from little_loops.runs.journal import is_blank
 from little_loops.runs.layout import (
@@ -78,7 +77,7 @@ class Runs:
 
     def past(self, name: str | None = None) -> Iterator[RunView]:
         """Yield the runs in the history, newest first, read lazily."""
-        return self.views(past_files(self.root, name))
+        return self.views(self.past_files(name))
 
     def just_ended(self) -> Iterator[RunView]:
         """Yield the past runs that may be the last one: of each name the newest, if it started in
@@ -92,6 +91,8 @@ class Runs:
         self, name: str | None = None, since_ms: float | None = None
     ) -> Sequence[RunFiles]:
         """Return where those are, or those started since then; reads none of them."""
+        from little_loops.runs.history import past_files  # a list of current runs needs no past
+
         return past_files(self.root, name, since_ms)
 
     def views(self, of: Iterable[RunFiles]) -> Iterator[RunView]:
@@ -114,6 +115,8 @@ class Runs:
 
     def past_names(self) -> tuple[str, ...]:
         """Return the names that have runs in the history."""
+        from little_loops.runs.history import past_names
+
         try:
             return tuple(past_names(self.root))
         except StorageError:
@@ -147,7 +150,7 @@ class Runs:
             with folder:
                 if name in named(folder.names(), STATE, EVENTS):
                     return True
-        return bool(past_files(self.root, name)) or self.is_alive(name) is not None
+        return bool(self.past_files(name)) or self.is_alive(name) is not None
 
     def is_alive(self, name: str) -> Literal["running", "queued"] | None:
         """Return whether the run of that name is running or queued, by its locks alone."""

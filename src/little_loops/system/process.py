@@ -16,15 +16,17 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from signal import SIGCONT, SIGKILL, SIGSTOP
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from little_loops.records import NamedTuple
 from little_loops.system import process_tree
 from little_loops.system.process_table import SYSTEM
-from little_loops.system.silence import Silence
 from little_loops.system.starting import CannotStart as CannotStart
 from little_loops.system.starting import Pipes, close, start
 from little_loops.system.stops import StopFlag, poll_ms
+
+if TYPE_CHECKING:
+    from little_loops.system.silence import Silence
 
 DRAIN_S = 0.5
 """How long to continue reading after the exit if a leftover process keeps a pipe open."""
@@ -129,7 +131,7 @@ class _Action:
         self._stop_fd = None if stop is None else stop.fileno()
         self._tick = tick
         self._tick_at = None if tick is None else 0.0
-        self._silence = None if idle_s is None else Silence(idle_s, self._cpu_s, time.monotonic())
+        self._silence = None if idle_s is None else self._watch_silence(idle_s)
         self._sinks = dict(zip((pipes.stdout, pipes.stderr), sinks, strict=True))
         self._exit_fd = _exit_descriptor(pid)
         self._poll = select.poll()
@@ -313,6 +315,11 @@ class _Action:
             self._deadline += suspended_s
         if self._silence is not None:
             self._silence.restart()
+
+    def _watch_silence(self, idle_s: float) -> Silence:
+        from little_loops.system.silence import Silence  # few actions have an `idle_timeout`
+
+        return Silence(idle_s, self._cpu_s, time.monotonic())
 
     def _cpu_s(self) -> float:
         return sum(SYSTEM.cpu_s(one.pid) for one in self._find())
