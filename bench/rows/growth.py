@@ -51,7 +51,7 @@ def rows(setting: Setting) -> list[Question]:
 
     span = f"iterations {SETTLED} to {count:,}"
     return [
-        Gauge(10, f"memory, {span}", "MB more", Reading("ours", memory), 5, 1, repeats=1),
+        Gauge(10, f"memory, {span}", "MB more", Reading("ours", memory), 1, 0.1, repeats=1),
         # A few bytes: numbers get longer.
         Gauge(10, f"state file, {span}", "bytes more", Reading("ours", state), 64, 64, repeats=1),
     ]

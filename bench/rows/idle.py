@@ -35,7 +35,7 @@ def rows(setting: Setting) -> list[Question]:
         "memory of an idle background run (PSS)",
         "MB",
         Reading("ours", partial(memory, setting, project)),
-        bar=14,
+        bar=12,
         beyond=8,
         others=(Reading("python, asleep", partial(memory_of_python, setting, project)),),
     )

@@ -48,7 +48,7 @@ def rows(setting: Setting) -> list[Question]:
         f"peak memory over idle, {passed} MB printed",
         "MB",
         Reading("ours", lambda: peak_over_idle(setting, project, passed)),
-        bar=16,
+        bar=8,
         beyond=4,
         repeats=1,
     )
@@ -73,8 +73,8 @@ def printed(setting: Setting, project: str, size: int) -> Row:
         f"{size} MB of output",
         Candidate("read, scan, keep", floor(size), floor(0)),
         Candidate("ours", ours(size), ours(0)),
-        bar=1.5,
-        beyond=1.2,
+        bar=1.2,
+        beyond=1.0,
         # Ten megabytes take so little that a few turns tell nothing.
         repeats=12 if size < 100 else 4 if size < 1000 else 2,
     )
@@ -102,8 +102,8 @@ def delay(
         f"a printed line reaches the {where}",
         "ms",
         Reading("ours", lambda: median(seen(setting, project))),
-        bar=100,
-        beyond=50,
+        bar=50,
+        beyond=5,
     )
 
 

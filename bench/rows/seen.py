@@ -30,8 +30,9 @@ states:
     terminal: true
 """
 PAUSED = 4
-BAR, BEYOND = 6, 4
-PAST = 10_000
+BAR, BEYOND = 4, 3
+BAR_WITH_MANY = 6
+PAST = 20_000
 
 
 def rows(setting: Setting) -> list[Question]:
@@ -53,10 +54,10 @@ def rows(setting: Setting) -> list[Question]:
         row("status", alone, status),
         row("list --running", alone, running),
         row(f"status, {count} unfinished runs{before}", crowd, status)._replace(
-            during=unfinished, comparable=False
+            during=unfinished, comparable=False, bar=BAR_WITH_MANY
         ),
         row(f"list --running, {count} of them{before}", crowd, running)._replace(
-            during=living, comparable=False
+            during=living, comparable=False, bar=BAR_WITH_MANY
         ),
     ]
 
