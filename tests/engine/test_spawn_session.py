@@ -13,6 +13,7 @@ from little_loops.engine.spawn_session import Spawner
 from little_loops.errors import ProgramError
 from little_loops.fsm.schema import HostOptions
 from little_loops.runs.layout import RunFiles
+from little_loops.spending.slots import Busy, Queue, Slot, Turn
 from tests.project import Project, until
 
 LOOP = """\
@@ -64,6 +65,27 @@ def let_go(project: Project) -> None:
 
 def session(project: Project, env: dict[str, str]) -> Any:
     return json.loads(project.ll("status", "port", "--json", env=env).stdout)["spawn"]
+
+
+def test_it_has_a_slot_until_it_ends(waiting: Project):
+    env = stage(waiting, "CONTEXT_HANDOFF: cli.py is left")
+    config = waiting.home / ".config" / "little-loops"
+    config.mkdir(parents=True)
+    (config / "config.yaml").write_text("agents: {slots: 1}\n")
+    assert waiting.ll("run", "port", env=env).returncode == 4
+    queue = Queue(1, Turn("/p", "other", "r", 1), waiting.environ())
+    busy = queue.take()
+    assert isinstance(busy, Busy)
+    assert [turn.loop for turn in busy.holders] == ["port"]
+    queue.leave()
+    let_go(waiting)
+    slot = until(lambda: _taken(queue), "free slot")
+    slot.release()
+
+
+def _taken(queue: Queue) -> Slot | None:
+    found = queue.take()
+    return found if isinstance(found, Slot) else None
 
 
 def test_it_outlives_the_process_that_started_it(waiting: Project):

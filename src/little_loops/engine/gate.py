@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 
 from little_loops.engine.action_process import Workplace
-from little_loops.engine.local_world import LocalWorld
+from little_loops.engine.local_world import LocalWorld, Services
 from little_loops.errors import StorageError
 from little_loops.fsm.budgets import Deny, Wait
 from little_loops.fsm.commands import Admit
@@ -157,6 +157,26 @@ class Gate:
             queue, self._queue = self._queue, None
             with suppress(StorageError):
                 queue.leave()
+
+
+def slot_of_session(slots: int, run: LoopState, root: str, services: Services) -> int | None:
+    """Wait for the slot of a session that outlives this process. Return its lock, which the session
+    has to inherit; None if a stop was requested meanwhile."""
+    turn = Turn(os.path.realpath(root), run.loop, run.run, os.getpid())
+    queue = Queue(slots, turn, services.environ)
+    is_announced = False
+    try:
+        while isinstance(found := queue.take(), Busy):
+            if not is_announced:
+                services.say(f"Waiting to start a session: {busy_text(found)}")
+                is_announced = True
+            if services.stop is None:
+                time.sleep(POLL_S)
+            elif services.stop.wait(POLL_S):
+                return None
+        return found.descriptor
+    finally:
+        queue.leave()
 
 
 def charged(turn: AgentTurn, reservation: Reservation) -> AgentTurn:

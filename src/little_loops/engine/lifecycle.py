@@ -617,12 +617,26 @@ def _start_next_session(
     from little_loops.engine.metering import record_session
     from little_loops.engine.spawn_session import Spawner
 
+    kept_open: tuple[int, ...] = ()
+    rules = _rules(loop, ran.run.context, request, services)
+    if rules is not None and rules.slots is not None:
+        from little_loops.engine.gate import slot_of_session  # few users have set slots
+
+        slot = slot_of_session(rules.slots, ran.run, request.root, services)
+        if slot is None:  # stopped while it waited; a person can still resume the run
+            return ran
+        kept_open = (slot,)
     options = loop.host.under(loop.states[ran.run.current_state].host)
     # The same run continues, so the consent for it still applies.
     agreed = {"LL_ALLOW_SKIP_PERMISSIONS": "1"} if request.skip_permissions else {}
-    spawner = Spawner(ran.files, options, {**services.environ, **agreed}, ran.run.seq)
+    environ = {**services.environ, **agreed}
+    spawner = Spawner(ran.files, options, environ, ran.run.seq, kept_open)
     handler = (services.handoff or SPAWNING).started_by(spawner.start)
-    handler.handle(ran.files.name, ran.run.continuation_prompt)
+    try:
+        handler.handle(ran.files.name, ran.run.continuation_prompt)
+    finally:
+        for descriptor in kept_open:
+            os.close(descriptor)
     record_session(loop, ran.run, request.root, options, services.environ)
     return ran
 

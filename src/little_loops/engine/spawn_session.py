@@ -40,15 +40,22 @@ class Spawner:
     """Starts continuations of one run; pass `start` to a `HandoffHandler`.
 
     `seq` is the run's last event: a later one shows that the run has been resumed.
+    `kept_open` are descriptors that the session inherits.
     """
 
     def __init__(
-        self, files: RunFiles, options: HostOptions, environ: Mapping[str, str], seq: int
+        self,
+        files: RunFiles,
+        options: HostOptions,
+        environ: Mapping[str, str],
+        seq: int,
+        kept_open: tuple[int, ...] = (),
     ) -> None:
         self.files = files
         self.options = options
         self.environ = environ
         self.seq = seq
+        self.kept_open = kept_open
 
     def start(self, name: str, continuation: str | None) -> subprocess.Popen[str]:
         command = f"ll-loop resume {name} --background"
@@ -113,6 +120,7 @@ class Spawner:
                 env=environ,
                 text=True,
                 start_new_session=True,
+                pass_fds=self.kept_open,
             )
         except OSError as error:
             raise self._not_started(f"`{argv[0]}`: {error.strerror}") from error
