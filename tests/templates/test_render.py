@@ -19,6 +19,7 @@ from little_loops.templates.render import (
     check_held,
     check_shell,
     check_variable,
+    data_for_agent,
     lookup_in,
     parse,
     references,
@@ -239,6 +240,10 @@ def test_what_can_be_known_before_a_run(text, problem):
 def test_what_an_agent_gets(text, value, result):
     context = {"own": "@a ${env.A}", "code": "@a"}
     assert render_agent_text(text, lookup_in({"env": {"A": value}}), context) == result
+
+
+def test_data_in_lines_of_its_own_attaches_no_file():
+    assert data_for_agent("@a b@c\n@d") == "\\@a b@c\n\\@d"
 
 
 @pytest.mark.parametrize(
