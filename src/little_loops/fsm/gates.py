@@ -20,7 +20,7 @@ def open_gate(run: LoopState) -> int | None:
     none."""
     if not endings.is_gate(run.status, run.reason) or is_answered(run):
         return None
-    return run.seq if run.gate is None else run.gate  # earlier versions did not store it
+    return run.gate
 
 
 def is_answered(run: LoopState) -> bool:

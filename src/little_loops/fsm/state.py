@@ -363,7 +363,7 @@ class LoopState(NamedTuple):
         if "format" not in data:
             data = _from_short_form(data)
         check_format(data)
-        return _check_phase(decode(cls, data))
+        return _with_gate(_check_phase(decode(cls, data)))
 
 
 class RunSummary(NamedTuple):
@@ -401,6 +401,12 @@ class RunSummary(NamedTuple):
     @property
     def tokens(self) -> int:
         return sum(receipt.tokens for receipt in self.costs.values())
+
+
+def _with_gate(run: LoopState) -> LoopState:
+    """Return the run with its gate, which earlier versions did not store."""
+    at_gate = run.gate is None and (run.status, run.reason) == ("needs_review", "review")
+    return run._replace(gate=run.seq) if at_gate else run
 
 
 def _from_short_form(data: Mapping[str, Any]) -> dict[str, Any]:
