@@ -84,13 +84,13 @@ else:
             return type(name, (_Record,), {**getters, **body, **own})
 
     def _new(fields: tuple[str, ...], defaults: tuple[Any, ...]) -> Any:
-        """A constructor with these parameters: only one that is written out is quick to call."""
+        """Return a constructor with these parameters; generated code is faster than `*args`."""
         code = _code(len(fields)).replace(co_varnames=("_cls", *fields))
         return FunctionType(code, {"_new": tuple.__new__}, "__new__", defaults)
 
     @cache
     def _code(count: int) -> CodeType:
-        """The body of all constructors with so many parameters; compiling it is what takes time."""
+        """Return the code of a constructor with `count` parameters, cached, because compiling is slow."""
         names = "".join(f"_{at}, " for at in range(count))
         made = eval(f"lambda _cls, {names}: _new(_cls, ({names}))", {})
         return made.__code__.replace(co_name="__new__", co_qualname="__new__")

@@ -101,6 +101,7 @@ def _block(start: str, text: str, indent: int) -> Iterator[str]:
 
 
 def _scalar(value: Any) -> str:
+    """Return a scalar as YAML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

@@ -155,7 +155,10 @@ def _expand(paradigm: str, root: Map, name: str) -> Map:
 
 
 def canonical(node: Map, rows: Table) -> Map:
-    """Return the mapping with every field under its main name, so that paradigms need no aliases."""
+    """Return the mapping with every field under its main name, so that paradigms need no aliases.
+
+    Unknown keys are kept; transitions of a command, which are not allowed, are dropped.
+    """
     entries = []
     for key, value in node.entries:
         field = rows.by_name.get(key.text)

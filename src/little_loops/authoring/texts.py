@@ -62,6 +62,7 @@ def conditions(loop: FSMLoop) -> Iterator[Part]:
 
 
 def _parts(part: Part) -> Iterator[Part]:
+    """Yield a condition and all conditions inside it."""
     yield part
     match part.condition:
         case All() | AnyOf():
@@ -96,6 +97,7 @@ def values(named: Mapping[str, Any], path: Path, state: str | None = None) -> It
 
 
 def _strings(value: Any, path: Path, state: str | None = None) -> Iterator[Text]:
+    """Yield every string in a value, with its path."""
     match value:
         case str():
             yield Text(value, path, state)
@@ -119,6 +121,7 @@ def plain_texts(loop: FSMLoop) -> Iterator[Text]:
 
 
 def _plain_of(name: str, state: StateConfig) -> Iterator[Text]:
+    """Yield every text of a state that is used literally."""
     at = ("states", name)
     for field in (*TRANSITIONS, "on_rejected", "on_interrupt", "on_maintain", "capture", "cwd"):
         yield from _strings(getattr(state, field), (*at, field), name)

@@ -47,7 +47,7 @@ class Command(NamedTuple):
 
 
 def run_name_of(check: str) -> str:
-    """`until-` and the first words of the check, without the directory of its program."""
+    """Return `until-` and the first words of the check, without its program's directory."""
     words = check.split()
     while words and _ASSIGNMENT.match(words[0]):
         words.pop(0)
@@ -58,7 +58,7 @@ def run_name_of(check: str) -> str:
 
 
 def fix_of(text: str, check: str) -> str | dict[str, Any]:
-    """The fix as a loop file has it: `$ CMD` is a shell command, `/name` a slash command, and
+    """Return the fix as in a loop file: `$ CMD` is a shell command, `/name` a slash command, and
     anything else a prompt."""
     if text.startswith(SHELL):
         return {"action": text.removeprefix(SHELL), "action_type": "shell"}
@@ -74,7 +74,7 @@ def fix_of(text: str, check: str) -> str | dict[str, Any]:
 
 
 def document(name: str, command: Command, limits: Limits, *, clean: bool = False) -> dict[str, Any]:
-    """The loop as a file would have it."""
+    """Return the loop as the data of a loop file."""
     host = {"name": command.host, "model": command.model}
     evidence = {"protect": list(command.protect), "clean": clean}
     fields = {
@@ -100,10 +100,7 @@ def _whole(number: float) -> float:
 
 
 def bound(loop: FSMLoop, counts: Sequence[str], agent: str | None) -> str:
-    """The limits that hold, in words: `at most 10 iterations, 2 h, $5`.
-
-    `agent` is who fixes, or None for a shell command; `counts` are the limits it can be held to.
-    """
+    """Describe the limits: `at most 10 iterations, 2 h, $5`."""
     number = loop.max_iterations
     held = [f"{number:,} iteration{'' if number == 1 else 's'}"]
     if loop.timeout is not None:
@@ -132,11 +129,11 @@ TESTS = (
 
 
 def proposal(protect: Sequence[str]) -> str:
-    """A prompt for a check about which nothing else is known."""
+    """Return a prompt for a check about which nothing else is known."""
     rule = NO_TESTS.format(" and ".join(protect)) if protect else TESTS
     return "The check of this project fails.\n" + RULE.format(rule)
 
 
 def same_command(kept: Mapping[str, Any], command: Command) -> bool:
-    """Whether a run was started by this command."""
+    """Return whether a run was started by this command."""
     return dict(kept) == command.to_dict()

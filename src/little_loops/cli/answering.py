@@ -65,7 +65,7 @@ class GivenAnswer(NamedTuple):
         return self.answer.verdict == "rejected" and gate.on_rejected is None
 
     def store(self, before: StoredRun) -> None:
-        """Raises `UsageError` if another answer was faster."""
+        """Store the answer with the run; raise `UsageError` if another answer was faster."""
         mine = self.answer._replace(gate=open_gate(before.run) or 0)
         with _data_of(before) as data:
             settled = settled_answer(data, before.run, mine)
@@ -74,6 +74,7 @@ class GivenAnswer(NamedTuple):
 
 
 def answer_gate(args: AnswerArgs, answer: Answer) -> int:
+    """Answer the gate of a run, and continue the run unless `--no-resume`. Return the exit code."""
     if len(answer.text.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
         raise UsageError(f"the text is longer than {MAX_TEXT_BYTES} bytes", "put it into a file")
     given = GivenAnswer(answer)
@@ -106,6 +107,7 @@ def _find(root: str, name: str) -> StoredRun:
 
 
 def _data_of(before: StoredRun) -> Folder:
+    """Open the run's data directory; raise `UsageError` if another answer has ended the run."""
     folder = folder_of(before.files)
     data = None
     if folder is not None:

@@ -66,6 +66,7 @@ def request_to(request: RunRequest) -> dict[str, Any]:
 
 
 def request_from(data: dict[str, Any]) -> RunRequest:
+    """Return the request that `request_to` converted to JSON data."""
     scope = data["scope"]
     return RunRequest(
         **{

@@ -263,6 +263,7 @@ def _scope_lines(plan: Plan) -> Iterator[str]:
 
 
 def document(plan: Plan) -> dict[str, object]:
+    """Return the plan as JSON data."""
     return {
         "schema": 1,
         "name": plan.loop.name,

@@ -222,6 +222,7 @@ def _plain_screen(loop: FSMLoop, show: Show, limit: int, to: Outlets) -> Observe
 def _live_screen(
     loop: FSMLoop, name: str, show: Show, limit: int, stop: StopFlag, out: Outlet
 ) -> LiveScreen:
+    """Return the screen for a terminal."""
     from little_loops.terminal.live import Hints, LiveScreen, terminal  # only a terminal
     from little_loops.terminal.terminal_lines import TerminalLines  # only on a terminal
 

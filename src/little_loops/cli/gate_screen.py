@@ -32,6 +32,7 @@ class Told(NamedTuple):
 
 
 def gate_lines(runs: Runs, detail: RunDetail, style: Style) -> list[str]:
+    """Return the lines about the gate that a run waits at: question, changes, checks, choices."""
     view, machine = detail.view, detail.machine
     gate = _gate_of(view, machine)
     if gate is None or view.summary is None:
@@ -52,6 +53,7 @@ def _gate_of(view: RunView, machine: FSMLoop | None) -> StateConfig | None:
 
 
 def _read(entries: Iterable[Entry], gate: str) -> Told:
+    """Collect the gate's question, the trees and the check results from the log."""
     asks, trees, checks = "", [], {}
     for entry in entries:
         match entry.event:
@@ -67,6 +69,7 @@ def _read(entries: Iterable[Entry], gate: str) -> Told:
 
 
 def _asked(text: str, style: Style) -> Iterator[str]:
+    """Yield the end of the gate's question."""
     lines = text.rstrip().splitlines()
     if not lines:
         return
@@ -78,7 +81,7 @@ def _asked(text: str, style: Style) -> Iterator[str]:
 
 
 def _changes(view: RunView, trees: tuple[Tree, ...], style: Style) -> Iterator[str]:
-    """The difference between the first snapshot and the last one."""
+    """Yield the lines about what changed between the first and the last snapshot."""
     if not trees:
         return
     first, last = trees[0], trees[-1]

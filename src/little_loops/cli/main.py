@@ -107,6 +107,7 @@ def _warn_of_impostor() -> None:
 
 
 def _print_help() -> None:
+    """Print the help page, folded and coloured on a terminal."""
     forced = CONSOLE in sys.modules or {"FORCE_COLOR", "CLICOLOR_FORCE"} & os.environ.keys()
     if not forced and not sys.stdout.isatty():
         sys.stdout.write(help_page())

@@ -98,6 +98,8 @@ def _of_value(option: Option) -> dict[str, Any]:
 
 
 def _type(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Wrap a converter so that argparse prints the text of a `BadValue`."""
+
     def converted(text: str) -> Any:
         try:
             return convert(text)

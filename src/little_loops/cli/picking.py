@@ -83,6 +83,7 @@ class Picked(Reporter):
         """Ignore an agent's tool calls, which have their own list."""
 
     def _queue_lines(self, shown: WithVerdict) -> None:
+        """Queue the lines for an event if it is in the wanted part."""
         event = shown.event
         self._update_state(event)
         if isinstance(event, LoopStart | Resume) and event.limits.max_iterations:
@@ -128,6 +129,7 @@ class AgentLines(Picked):
     """Writes what agents ran and changed: each agent action, and each tool call."""
 
     def _update_state(self, event: Event) -> None:
+        """Note whether an action of an agent, in the wanted state, is active."""
         super()._update_state(event)
         if isinstance(event, ActionStart):
             is_agent = is_agents(action_of_event(event.action, event.action_type))

@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _what_makes_it_large(receipt: bytes) -> str:
-    """The directory with most of its files is often one that was meant to be ignored."""
+    """Return a note about the directory with most files, which was often meant to be ignored."""
     paths = [one.path for one in read(receipt).files]
     (first, count), *_ = Counter(path.partition("/")[0] for path in paths).most_common(1)
     return (

@@ -88,6 +88,7 @@ def _loop_name(file: ReadTestFile) -> str:
 
 
 def _run(files: Sequence[ReadTestFile], word: str | None, environ: Mapping[str, str]) -> Results:
+    """Run the tests whose names contain `word`, and find the transitions that none of them takes."""
     reports = []
     for path, content in files:
         assert content.loop is not None, "a test file without problems has a loop"
@@ -103,6 +104,7 @@ def _run(files: Sequence[ReadTestFile], word: str | None, environ: Mapping[str, 
 
 
 def _show(results: Results, args: TestArgs) -> None:
+    """Print the results."""
     style = style_for(sys.stdout, args.color)
     width = max((len(file.path) for file in results.files if file.reports), default=0)
     if not args.quiet:

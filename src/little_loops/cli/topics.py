@@ -77,7 +77,7 @@ def page(topic: str, width: int = WIDTH) -> list[str]:
 
 
 def loops_page() -> str:
-    """The page for whoever writes a loop: in the package, or in `docs` of the source tree."""
+    """Return the page for authors of loops: from the package, or from `docs` in the source tree."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     tree = os.path.dirname(os.path.dirname(package))
     places = [os.path.join(package, "llms.txt"), os.path.join(tree, "docs", "llms.txt")]

@@ -119,7 +119,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run_args(args: UntilArgs, name: str) -> RunArgs:
-    """The words that `run` knows too."""
+    """Return the options that `run` has in common with this verb."""
     same = {word: getattr(args, word) for word in RunArgs.table if hasattr(args, word)}
     loop, _, number = name.partition("@")
     return RunArgs(**{**same, "loop": loop, "id": number or None})
@@ -136,9 +136,9 @@ def _command(args: UntilArgs, root: str) -> Command:
 
 
 def _loaded(args: UntilArgs, command: Command, root: str, *, clean: bool = False) -> LoopFile:
-    """The loop with its limits: those given, else those of the settings, else our defaults.
+    """Return the loop with its limits: those given, else those of the settings, else our defaults.
 
-    A default for the cost is left out where the agent does not report any.
+    The default for the cost is left out if the agent does not report its cost.
     """
     name = args.save or run_name_of(command.check)
     given = Limits(args.max_iterations, args.timeout, args.max_cost)
@@ -164,11 +164,12 @@ def _with_limits(
 
 
 def _counts(found: LoopFile) -> tuple[str, ...]:
-    """The limits that the agent can be held to."""
+    """Return the limits for which the agent reports its spending."""
     return host_named(found.loop.host.host).counts if has_agent(found.loop) else ()
 
 
 def _say_bound(args: UntilArgs, found: LoopFile) -> None:
+    """Print the limits of the run."""
     if args.quiet or args.json:
         return
     options = found.loop.host
@@ -190,6 +191,7 @@ class Proposed(NamedTuple):
 
 
 def _proposed(args: UntilArgs, root: str) -> Proposed:
+    """Propose a fix and ask the user to confirm it; raise `UsageError` if that is not possible."""
     if not can_ask():
         raise UsageError(
             "`--fix` is missing, and there is no terminal to propose one",
@@ -209,6 +211,7 @@ def _proposed(args: UntilArgs, root: str) -> Proposed:
 
 
 def _agent_here() -> str:
+    """Return the first agent program on PATH; raise `UsageError` if there is none."""
     import shutil  # only to propose an agent
 
     for name in AGENTS:
@@ -224,7 +227,7 @@ def _agent_here() -> str:
 
 
 def _same_unfinished(root: str, loop: str, command: Command) -> StoredRun | None:
-    """The unfinished run of this very command."""
+    """Return the unfinished run of this very command; None if there is none."""
     for view in Runs(root).list():
         if view.is_alive or view.has_file or view.loop != loop:
             continue
@@ -244,7 +247,7 @@ def _choice(before: StoredRun) -> str:
 
 
 def _free_name(root: str, loop: str, before: StoredRun | None) -> str:
-    """The run that starts again keeps its name; a second one under way gets `@2`."""
+    """Return a name for the run: that of `before` if it starts again, else one that is not in use."""
     if before is not None:
         return before.files.name
     taken = {view.name for view in Runs(root).list()}
@@ -253,7 +256,7 @@ def _free_name(root: str, loop: str, before: StoredRun | None) -> str:
 
 
 def _is_clean_proved(args: UntilArgs, command: Command, found: LoopFile, root: str) -> bool:
-    """Whether the check works in a clean copy, which is tried; only agents need it."""
+    """Return whether the check works in a clean copy, by trying it; only needed with an agent."""
     from little_loops.cli.setup.detect import Check  # what `init` uses
     from little_loops.cli.setup.init_evidence import try_in_copy
     from little_loops.definitions.evidence_checks import repository_of
@@ -278,6 +281,7 @@ def _is_clean_proved(args: UntilArgs, command: Command, found: LoopFile, root: s
 
 
 def _check_name(name: str, root: str) -> None:
+    """Raise `UsageError` if this is not a valid name for a loop, or already in use."""
     from little_loops.cli.setup.init import files_of  # what `init` uses
 
     if not is_loop_name(name):

@@ -38,6 +38,7 @@ def settings_of(
 
 
 def _host_settings(options: HostOptions) -> dict[str, Any]:
+    """Return the host options that consent covers."""
     return {
         "mode": options.permission_mode,
         "model": options.model,

@@ -86,6 +86,7 @@ def load_document(data: Mapping[str, Any], root: str, *, evidence: bool = True) 
 
 
 def _valid(definition: Definition, path: str, root: str, *, evidence: bool) -> LoopFile:
+    """Return the definition with settings applied; raise `DefinitionError` if it has errors."""
     problems = definition.problems
     if definition.loop is not None:
         problems += agent_problems(definition, root)

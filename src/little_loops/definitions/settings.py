@@ -83,7 +83,7 @@ def host_given(host: HostOptions, given: Mapping[str, str]) -> HostOptions:
 
 
 def names_set(root: str, environ: Mapping[str, str]) -> set[str]:
-    """The settings that a variable or a config file gives."""
+    """Return the names of the settings that a variable or a config file sets."""
     given = {name for name in SETTINGS if f"LL_{name.upper()}" in environ}
     return given.union(*_configs(root, environ))
 

@@ -139,6 +139,7 @@ class Trimmer:
         self._since = TRIM_AFTER  # what earlier processes of this run stored counts too
 
     def count(self, result: Result) -> None:
+        """Count the bytes of an action's output files, and trim old ones if there are too many."""
         files = (
             *(result.output_file, result.stderr_file),
             *(result.stream_file, result.structured_file),

@@ -179,7 +179,7 @@ def _verb_for(answer: Answer) -> str:
 def _run_check(
     check: Check, cwd: str, env: Mapping[str, str], stop: StopFlag | None, limit_s: float
 ) -> Answer | None:
-    """The check's answer; None if it was cut off."""
+    """Run the check and return its answer; None if it was stopped."""
     said = bytearray()
 
     def keep(chunk: bytes) -> None:

@@ -188,7 +188,7 @@ def charged(turn: AgentTurn, reservation: Reservation) -> AgentTurn:
 
 
 def busy_text(busy: Busy) -> str:
-    """What a turn waits for: `both agent slots are in use, by fix-types in shop and …`."""
+    """Return what a turn waits for: `both agent slots are in use, by fix-types in shop and …`."""
     number = {1: "the agent slot is", 2: "both agent slots are"}.get(
         busy.slots, f"all {busy.slots} agent slots are"
     )

@@ -284,6 +284,7 @@ NOTHING_SEEN = Observation(None, None, "")
 
 
 def _filled(condition: Condition, values: Values) -> Condition:
+    """Return the condition with its templates filled in."""
     match condition:
         case All() | AnyOf():
             return condition._replace(of=tuple(_filled(each, values) for each in condition.of))
@@ -299,6 +300,7 @@ def _filled(condition: Condition, values: Values) -> Condition:
 
 
 def _sources(condition: Condition) -> set[str]:
+    """Return the names of all sources in a condition."""
     match condition:
         case All() | AnyOf():
             below = {name for each in condition.of for name in _sources(each)}

@@ -71,6 +71,7 @@ class ResultFiles:
         return path
 
     def _order(self, result: Result) -> tuple[Piece, ...]:
+        """Return in which order the two streams were written; empty if that is not known."""
         if result.stream_file is not None:  # its order is that of its events
             return ()
         if result.order_file is None:

@@ -153,7 +153,10 @@ class RunTrees:
         )
 
     def changed_installed(self) -> Iterator[str]:
-        """What was changed since the start in directories that the clean copy links; named once."""
+        """Return warnings about changes, since the start, in directories that the clean copy links.
+
+        Each directory is reported once.
+        """
         before = installed.from_bytes(store_files.read(self._installed) or b"")
         if not before or not self._links_installed:
             return

@@ -106,7 +106,7 @@ class ScriptedWorld:
         self.history.append(Taken(len(self.log), self.trees))
 
     def save(self, run: LoopState) -> None:
-        """Nothing is stored: a run that is cut is rebuilt from its events."""
+        """Store nothing: an interrupted run is rebuilt from its events."""
 
     def notes(self, run: LoopState) -> tuple[Note, ...]:
         """Return nothing; a test of a loop sends no notes."""

@@ -83,7 +83,7 @@ def encode_command(command: Command) -> dict[str, Any]:
 
 
 def decode_command(data: Any) -> Command:
-    """Raises `WrongShape`."""
+    """Decode a command; raise `WrongShape` if the data does not fit."""
     command: Command = _command_reader()(data)
     return command
 
@@ -94,7 +94,7 @@ def encode_happening(happening: Happening) -> dict[str, Any]:
 
 
 def decode_happening(data: Any) -> Happening:
-    """Raises `WrongShape`."""
+    """Decode a happening; raise `WrongShape` if the data does not fit."""
     happening: Happening = _happening_reader()(data)
     return happening
 

@@ -60,6 +60,7 @@ class Uncoloured(Generic[AnyStr]):
             self.text = self._remove(text)
 
     def _remove(self, text: AnyStr) -> AnyStr:
+        """Remove the colour codes, and record where and how much was removed, for `span`."""
         pattern = _CODE if isinstance(text, str) else _CODE.encode()
         removed = 0
         for code in re.finditer(pattern, text):

@@ -139,6 +139,7 @@ def judge(
 def decide(
     condition: Condition, seen: Observation, memory: Metric | None, sources: Sources
 ) -> Judgement:
+    """Judge a condition, including combined ones; an action that failed to run is an error."""
     match condition:
         case ExitCode():
             return exit_code(condition, seen)
@@ -153,6 +154,7 @@ def decide(
 
 
 def judge_output(condition: OutputCondition, seen: Observation, memory: Metric | None) -> Judgement:
+    """Judge a condition about the output."""
     match condition:
         case OutputContains():
             return output_contains(condition, seen)
@@ -395,6 +397,7 @@ def as_type_of(value: Any, target: Scalar) -> Scalar:
 
 
 def written(value: Any) -> str:
+    """Return a JSON value as text for a reason; only the kind for a list or an object."""
     match kind(value):
         case "a number":
             return plain(value)

@@ -277,6 +277,7 @@ def _weigh_clean(judgement: Judgement) -> Judgement:
 def _weigh_pass(
     loop: FSMLoop, trees: Trees, record: CheckRecord, name: str, judgement: Judgement
 ) -> Judgement | Rerun:
+    """Accept a pass, or ask for a rerun to confirm it, or call the check flaky."""
     confirm, failed = loop.evidence.confirm, failure_on(trees, record)
     if failed is not None and confirm > 1:
         return Judgement(FLAKY, _flaky_reason(record, failed))
@@ -293,6 +294,7 @@ def _weigh_pass(
 def _weigh_failure(
     loop: FSMLoop, run: LoopState, trees: Trees, record: CheckRecord, judgement: Judgement
 ) -> Judgement:
+    """Accept a failure, or call the check flaky, or the run stalled."""
     failed = record.not_passed[-1]
     if loop.evidence.confirm > 1 and record.passes:
         return Judgement(FLAKY, _flaky_reason(record, failed))

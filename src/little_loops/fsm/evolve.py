@@ -210,6 +210,7 @@ def _heard(run: LoopState) -> LoopState:
 
 
 def _counted_from_zero(run: LoopState) -> LoopState:
+    """Return the run with its counters of handoffs and host waits reset."""
     return run._replace(
         continuation_prompt=None,
         continuations=0,
@@ -345,6 +346,7 @@ def _cost(run: LoopState, event: Cost) -> LoopState:
 def _by_people(
     run: LoopState, event: Resume | GateAnswered | NoteReceived | NoteDelivered
 ) -> LoopState:
+    """Apply an event that a person caused: a resume, an answer or a note."""
     match event:
         case Resume():
             return _resume(run, event)

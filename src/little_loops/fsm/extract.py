@@ -54,7 +54,7 @@ def utf8(text: str) -> bytes:
 
 
 def number_in(text: str) -> float:
-    """The number on the last line that is not blank; nothing but blanks may stand beside it.
+    """Return the number on the last non-blank line, which must contain nothing else.
 
     ===============================================  ==========================================
     ``12``, ``-3``, ``+.5``, ``5.``, ``2e3``          these; a whole number exactly, as an `int`

@@ -147,6 +147,7 @@ def _receive_notes(turn: Turn) -> None:
 
 
 def _answer(turn: Turn, happening: Happening) -> Command:
+    """Handle a happening. Return the next command."""
     match happening:
         case Started():
             return _start(turn)
@@ -226,6 +227,7 @@ def _note_retry_wait(turn: Turn) -> None:
 
 
 def _enter(turn: Turn, *, at_limit: bool = False) -> Command:
+    """Enter the state that the run is moving to, unless a limit or a missing proof prevents it."""
     run, move = turn.run, turn.run.move
     assert move is not None, "a moving run is headed somewhere"
     if (ending := exceeded(turn.loop, run, turn.at, move.target)) is not None:
@@ -315,6 +317,7 @@ def _admission(turn: Turn, answer: Admitted | Queued | Denied) -> Command:
 
 
 def _cannot_act(turn: Turn, why: str) -> Command:
+    """Handle an action that cannot be started: continue as with an error, and record why."""
     message = f"state `{turn.run.current_state}`: {why}"
     if turn.state.terminal:
         turn.note(RunWarning(message, turn.run.current_state))
@@ -426,6 +429,7 @@ def _follow(turn: Turn, judgement: Judgement, judged: Judgement) -> Command:
 
 
 def _take(turn: Turn, transition: Transition, *, passed: bool = False) -> Command:
+    """Take a transition, and record it."""
     here = turn.run.current_state
     again = transition.target == CURRENT
     to = here if again else transition.target

@@ -93,6 +93,7 @@ def encode(record: Any) -> dict[str, Any]:
 
 
 def _add(fields: dict[str, Any], name: str, value: Any, inline: frozenset[str]) -> None:
+    """Add a field to the plain data; the fields of an inline value are added one by one."""
     if type(value) in SCALARS:
         fields[name] = value
     elif name in inline:
@@ -113,6 +114,7 @@ def to_plain(value: Any) -> Any:
 
 
 def layout(kind: Any) -> Layout:
+    """Return how a type is written as plain data, and cache it."""
     notes, defaults = kind.__annotations__, kind._field_defaults
     names = tuple(map(key_of, kind._fields))
     always = sum(name not in defaults or "Written[" in notes[name] for name in kind._fields)
@@ -231,6 +233,7 @@ def _cannot_be(value: Any) -> WrongShape:
 
 
 def _readers(kind: Any) -> tuple[Reader, ...]:
+    """Return the readers of a type's fields, and cache them."""
     inline, defaults = layout(kind).inline, kind._field_defaults
     made = []
     for name, note in hints(kind).items():
@@ -280,6 +283,7 @@ def reader(note: Any) -> Read:
 
 
 def _read_one_of(kinds: tuple[Any, ...]) -> Read:
+    """Return a reader for a union of these types."""
     others = tuple(kind for kind in kinds if kind is not NoneType)
     if all(kind in SCALARS for kind in kinds):
         return _read_scalar(*kinds)
@@ -331,10 +335,12 @@ def _read_mapping(read: Read) -> Read:
 
 
 def _read_tagged(kinds: tuple[type, ...]) -> Read:
+    """Return a reader for a union of types that are told apart by a tag in the data."""
     key = _TAGS[kinds[0]].key
     by_name = {_TAGS[kind].name: kind for kind in kinds}
 
     def read(value: Any) -> Any:
+        """Decode a mapping as the type that its tag names; raise if there is no such type."""
         if not isinstance(value, Mapping):
             raise _cannot_be(value)
         name = value.get(key)

@@ -98,6 +98,8 @@ def patterns_of_included(pattern: str, makefile: str) -> Iterator[str]:
 
 
 def _patterns_of_checks(loop: FSMLoop, read: ConfigFiles) -> Iterator[str]:
+    """Yield the patterns of the files that the loop's checks name or read; `read` reads config
+    files."""
     for state in loop.states.values():
         if state.check:
             yield from _patterns_of_check(loop, state, read)

@@ -98,6 +98,8 @@ def _proof_for(turn: Turn, move: Move) -> TreeCommand | EndLeftovers | Judgement
 
 
 def _missing_proof(turn: Turn, trees: Trees) -> EndLeftovers | Rerun | None:
+    """Return the check to run again, or the failure because of stale evidence; None if all is
+    proved."""
     rerun = recheck_due(turn.loop, turn.run, trees)
     if rerun is None and trees.stale and turn.loop.evidence.strict:
         files = "1 file has" if trees.stale == 1 else f"{trees.stale} files have"

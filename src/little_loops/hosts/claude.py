@@ -72,6 +72,7 @@ class ClaudeHost:
         return permission_mode in (None, BYPASS)
 
     def check_options(self, options: HostOptions) -> list[str]:
+        """Return the problems with these options, as messages."""
         problems = []
         mode = options.permission_mode
         if mode is not None and mode not in MODES:
@@ -82,6 +83,7 @@ class ClaudeHost:
         return problems + [found for word in options.args or () if (found := objection(word))]
 
     def build(self, request: Request) -> Launch:
+        """Return the command line, environment and input for a request."""
         argv = ["claude", "-p", "--output-format=stream-json", "--verbose"]
         argv.append(f"--session-id={request.session_id}")
         argv += self._permissions(request)

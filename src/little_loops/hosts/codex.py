@@ -61,6 +61,7 @@ class CodexHost:
         return permission_mode is None or permission_mode in BYPASS
 
     def check_options(self, options: HostOptions) -> list[str]:
+        """Return the problems with these options, as messages."""
         problems = [
             f"`codex` has no `{name}`" for name in UNKNOWN if getattr(options, name) is not None
         ]
@@ -73,6 +74,7 @@ class CodexHost:
         return problems + objections(options.args or ())
 
     def build(self, request: Request) -> Launch:
+        """Return the command line, environment, input and files for a request."""
         argv = ["codex", "exec", "--json", "--skip-git-repo-check", *self._sandbox(request)]
         if request.model is not None:
             argv.append(f"--model={request.model}")

@@ -43,6 +43,7 @@ class CommandHost:
         return False  # the author wrote the whole command, as in a shell action
 
     def check_options(self, options: HostOptions) -> list[str]:
+        """Return the problems with these options, as messages."""
         problems = [
             f"`host: command` does not support `{name}`; pass the option in `command` instead"
             for name in UNKNOWN
@@ -60,6 +61,7 @@ class CommandHost:
         return problems
 
     def build(self, request: Request) -> Launch:
+        """Return the user's command with the prompt in it, or as its input."""
         prompt = request.action
         if request.words:
             prompt = f"{prompt}\n\n{verdicts.request_line(request.words)}"

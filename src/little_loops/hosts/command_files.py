@@ -66,7 +66,7 @@ def runs_shell_on_arguments(path: str) -> bool:
 
 
 def shell_runs_arguments(action: str, project: str, home: str | None) -> bool:
-    """Whether the file of a slash command is found and runs a shell on its arguments."""
+    """Return whether the file of a slash command is found and runs a shell on its arguments."""
     name = command_name(action)
     path = None if name is None else find_command_file(name, project, home)
     return path is not None and runs_shell_on_arguments(path)

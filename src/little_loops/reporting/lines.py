@@ -352,7 +352,7 @@ def _place_and_tree(event: ActionStart, tree: str, dot: str) -> str:
 
 
 def _to_review(paths: tuple[str, ...]) -> list[str]:
-    """A pass can mean less than before, if the check itself was changed."""
+    """Return the line about changed checks, because their passes may mean less than before."""
     if not paths:
         return []
     them = "it" if len(paths) == 1 else "them"

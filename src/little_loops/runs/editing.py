@@ -41,7 +41,7 @@ class Editing(NamedTuple):
     runs: Mapping[str, str] = {}
 
     def is_touched(self, by: Iterable[str]) -> bool:
-        """Whether the file is another one than when these runs began."""
+        """Return whether the file has changed since these runs began."""
         now = _digest(self.file)
         return any(self.runs[run] != now for run in by)
 
@@ -65,12 +65,12 @@ def allow(
 
 
 def is_allowed(project: str, loop: str, now_ms: int, environ: Mapping[str, str]) -> bool:
-    """Whether consent holds; one that has ended is forgotten."""
+    """Return whether consent is still valid; remove it if it has ended."""
     return any(each.loop == loop for each in allowed(project, now_ms, environ))
 
 
 def allowed(project: str, now_ms: int, environ: Mapping[str, str]) -> list[Editing]:
-    """The loops of a project that are being edited."""
+    """Return the loops of a project that are being edited."""
     if not _exists(environ):
         return []
     path = os.path.realpath(project)
@@ -151,7 +151,7 @@ def _exists(environ: Mapping[str, str]) -> bool:
 
 @contextmanager
 def _changing(environ: Mapping[str, str]) -> Iterator[Callable[[Change], list[Editing]]]:
-    """One writer at a time; yields a function that replaces what is kept."""
+    """Hold the lock for writing; yield a function that replaces the stored data."""
     folder = Folder.at(state_home(environ))
     if folder is None:
         raise StorageError(f"`{state_home(environ)}` does not exist")
@@ -172,7 +172,7 @@ def _changing(environ: Mapping[str, str]) -> Iterator[Callable[[Change], list[Ed
 
 
 def _read(folder: Folder) -> list[Editing]:
-    """What is kept; nothing if it cannot be read, which is no consent."""
+    """Return the stored data; nothing if it cannot be read, because that is no consent."""
     raw = folder.read(FILE, MAX_BYTES)
     try:
         return [_entry(each) for each in json.loads(raw)["loops"]] if raw else []
@@ -192,6 +192,7 @@ def _is_same(one: Editing, other: Editing) -> bool:
 
 
 def _digest(path: str) -> str:
+    """Return the hash of a file; `missing` if it cannot be read."""
     from hashlib import sha256  # only where a loop is being edited
 
     try:

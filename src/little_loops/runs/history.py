@@ -174,6 +174,7 @@ def _move(running: Folder, history: Folder, name: str, direction: Direction, ste
 
 
 def _announce(running: Folder, name: str, words: str) -> None:
+    """Record a move in a link, so that it can be completed after a crash."""
     link = name + MOVING
     try:
         # What exists now is this same move, started before a crash, or not ours.

@@ -99,6 +99,7 @@ class Journal:
         return line
 
     def _end_torn_line(self) -> int:
+        """End an incomplete last line with a newline. Return the size of the file."""
         try:
             size = os.fstat(self._fd).st_size
             if size and os.pread(self._fd, 1, size - 1) != b"\n":

@@ -267,6 +267,7 @@ class LiveFile:
         self.size += len(data)
 
     def _open(self) -> int:
+        """Create the file; replace one of that name, which cannot be ours."""
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
         try:
             return self._folder.open(self._name, flags)

@@ -98,6 +98,7 @@ class SealedRun(NamedTuple):
             os.close(descriptor)
 
     def _length_in(self, log: int) -> int | None:
+        """Return the length of the log that the latest matching seal covers; None if none matches."""
         digest, position, found = _sha256(), 0, None
         for seal in sorted(self.seals, key=lambda one: one.length):
             for piece in _pieces(log, position, seal.length):

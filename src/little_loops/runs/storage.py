@@ -358,6 +358,7 @@ def reopen(
 
 
 def _cut(folder: Folder, name: str, end: int) -> None:
+    """Move the part of the log after `end` to a file of its own."""
     log = folder.open(name + EVENTS, os.O_RDWR)
     try:
         if added := os.pread(log, MAX_UNSEALED_BYTES, end):

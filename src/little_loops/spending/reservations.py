@@ -46,7 +46,7 @@ class Reserved:
             os.close(self._descriptor)
 
     def cancel(self) -> None:
-        """The turn did not start."""
+        """Release the reservation, because the turn did not start."""
         with suppress(StorageError):
             self.release(Released(self.line.id, self.line.at_ms))
 

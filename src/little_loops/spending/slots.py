@@ -103,6 +103,8 @@ class Queue:
         return _lock(folder, name, self._turn)
 
     def _take_own(self, folder: Folder) -> Slot | Busy:
+        """Take a free slot, unless others are queued before us; else queue up and return who is
+        busy."""
         names = folder.names()
         taken = _taken(folder, names)
         before = self._before(folder, names)

@@ -120,6 +120,7 @@ class Psutil:
         return {pid: seen for pid in psutil.pids() if (seen := self.look(pid)) is not None}
 
     def look(self, pid: int) -> Process | None:
+        """Return the process with this pid; None if it is gone."""
         import psutil  # rare and slow
 
         with suppress(psutil.Error, OSError):

@@ -100,6 +100,7 @@ def members(
     token = {**(marks or {}), RUN_ID: run_id}
 
     def belongs(process: Process) -> bool:
+        """Return whether a process has the run's token, session or parent, or works in `place`."""
         if process.parent in roots or _has(marks_at(process.pid), token):
             return True
         if place is not None and _is_in_folder(system.workplace(process.pid), place):
@@ -182,6 +183,7 @@ def _pick(
     settled: dict[int, bool] = {}
 
     def is_member(process: Process | None) -> bool:
+        """Return whether a process, or the nearest ancestor that decides, belongs."""
         path, verdict = [], False
         while process is not None:
             if process.pid in settled:

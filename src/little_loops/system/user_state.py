@@ -25,7 +25,7 @@ def state_home(environ: Mapping[str, str]) -> str:
 
 
 def check_owner(folder: Folder) -> None:
-    """What somebody else could write is nobody's consent."""
+    """Raise `StorageError` if other users can write to the directory."""
     seen = os.fstat(folder.fd)
     if seen.st_uid != os.geteuid() or seen.st_mode & 0o022:
         raise StorageError(

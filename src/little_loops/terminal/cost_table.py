@@ -51,6 +51,7 @@ def summary(together: Total, reserved_usd: float, when: str) -> list[str]:
 
 
 def _row(group: Total, most_usd: float, style: Style) -> list[str]:
+    """Return the cells of a group."""
     none = style.signs.none
     per_pass = group.usd_per_pass
     return [

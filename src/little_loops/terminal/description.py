@@ -177,6 +177,7 @@ def _texts(loop: FSMLoop, state: StateConfig) -> Iterator[str]:
 
 
 def _strings(values: Iterable[Any]) -> Iterator[str]:
+    """Yield every string in the values, at any depth."""
     for value in values:
         if isinstance(value, str):
             yield value
@@ -301,6 +302,7 @@ def limits_text(loop: FSMLoop, dot: str) -> str:
 
 
 def limits_json(loop: FSMLoop) -> dict[str, object]:
+    """Return the limits of a loop as JSON data."""
     return {
         "max_iterations": loop.max_iterations,
         "timeout_ms": None if loop.timeout is None else round(loop.timeout * 1000),
@@ -312,6 +314,7 @@ def limits_json(loop: FSMLoop) -> dict[str, object]:
 
 
 def states_json(loop: FSMLoop, states: Iterable[Described]) -> list[dict[str, object]]:
+    """Return the described states as JSON data."""
     return [
         {
             "name": state.name,

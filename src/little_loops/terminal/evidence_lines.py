@@ -78,6 +78,7 @@ def _tilde(path: str, home: str) -> str:
 
 
 def evidence_json(plan: Plan, evidence: Evidence) -> dict[str, Any]:
+    """Return the evidence plan as JSON data."""
     return {
         "kept": plan.kept,
         "checks": list(plan.checks),

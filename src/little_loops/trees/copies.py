@@ -476,7 +476,7 @@ def refuse_twins(paths: Iterable[str], folder: str) -> None:
 
 
 def ignores_case(folder: str) -> bool:
-    """Whether the file system of a directory treats `lock` and `LOCK` as the same name.
+    """Return whether the file system of a directory treats `lock` and `LOCK` as the same name.
 
     The directory has a file `lock`; without one the answer is False.
     """

@@ -174,6 +174,7 @@ def find_git(project: str, environ: Mapping[str, str], stop: StopFlag | None = N
 
 
 def _check_version(git: Git) -> None:
+    """Raise `StoreError` if git is older than 2.25, or does not print its version."""
     answer = git.store(NOWHERE, ["--version"])
     text = answer.out.decode("utf-8", "replace").strip()
     found = re.search(r"(\d+)\.(\d+)", text)

@@ -230,6 +230,7 @@ class _StartWalk:
 
 
 def _read_ignore_file(fd: int, base: str) -> IgnoreFile | None:
+    """Read the `.gitignore` of an open directory; return None if there is none."""
     try:
         descriptor = os.open(IGNORE_FILE, READ, dir_fd=fd)
     except OSError:

@@ -145,7 +145,7 @@ def _can_fail_with_error(action: str, at: int) -> bool:
 
 
 def _negated(of: Inspection, text: Text, at: int) -> Problem:
-    """Return the warning about a negated command."""
+    """Return the warning that the command negated at `at` also passes if it fails with an error."""
     command = text.text[at:].removeprefix("!").split()[0]
     return of.inside(
         "LL316",

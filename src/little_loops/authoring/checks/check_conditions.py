@@ -154,6 +154,7 @@ class Compiler:
 
 
 def _jq_error(path: str) -> str | None:
+    """Return jq's error message for a filter; None if it is valid."""
     import jq  # late: rarely needed
 
     try:

@@ -112,6 +112,7 @@ class Inspection(Filling):
         help: str | None = None,
         part: Part = "value",
     ) -> Problem:
+        """Return an error at the place of `path`, or of its key if `part` says so."""
         places, path = self._near(path)
         return Problem(code, message, places.at(*path, part=part), help)
 
@@ -123,6 +124,7 @@ class Inspection(Filling):
         help: str | None = None,
         part: Part = "key",
     ) -> Problem:
+        """Return a warning at the place of the key of `path`, or of its value if `part` says so."""
         return self.error(code, message, *path, help=help, part=part)._replace(severity="warning")
 
     def inside(

@@ -360,7 +360,7 @@ def names(reader: Reader, node: Node, label: str, wants: str, what: str) -> Any:
 
 
 def _data(reader: Reader, node: Node, label: str) -> Any:
-    """Read plain data: a scalar, a list or a mapping."""
+    """Read plain data: a scalar, a list or a mapping. Return INVALID if any part is not plain data."""
     if isinstance(node, Text):
         return _as_written(reader, node, label)
     texts = [each for each in walk(node) if isinstance(each, Text)]

@@ -122,7 +122,7 @@ def schema() -> Schema:
 
 
 def test_schema() -> Schema:
-    """The schema of test files."""
+    """Return the schema of test files."""
     from little_loops.authoring.loop_tests import FILE, TABLES  # loops need none of it
 
     return {
@@ -291,6 +291,7 @@ def _words(kind: Words) -> Schema:
 
 
 def _machine(kind: Machine) -> Schema:
+    """Return the schema for `states`."""
     return {
         "type": "object",
         "minProperties": 1,

@@ -45,7 +45,7 @@ def expand(root: Map, stem: str) -> Map:
 
 
 def derived_name(goal: Node | None) -> str | None:
-    """`goal-` and the words up to the first preposition; None if none are left.
+    """Return `goal-` and the words up to the first preposition; None if none are left.
 
     >>> derived_name(text("No type errors in src/"))
     'goal-no-type-errors'

@@ -208,6 +208,7 @@ def _ends(near: Node | None) -> list[Piece]:
 
 
 def _end(near: Node | None, fields: dict[str, str]) -> Map:
+    """Return the fields of a terminal state that prints the report."""
     said: list[tuple[str, Node]] = [
         ("action", text("relay.report", near)),
         ("action_type", text("builtin", near)),

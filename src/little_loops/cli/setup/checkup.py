@@ -150,6 +150,7 @@ def _try_psutil() -> None:
 
 
 def _yaml(here: str) -> Iterator[Finding]:
+    """Report whether PyYAML has its fast C parser."""
     try:
         from yaml._yaml import CParser  # noqa: F401 — whether it is there is the question
     except ImportError as error:

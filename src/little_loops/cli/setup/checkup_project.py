@@ -62,6 +62,7 @@ def _valid(path: str, inputs: CheckupInputs) -> FSMLoop | None:
 
 
 def loops(inputs: CheckupInputs) -> Iterator[Finding]:
+    """Report the project, its loop files, git and the shells they need."""
     here = "project"
     if not os.path.isdir(os.path.join(inputs.root, ".loops")):
         yield Finding("project", "note", "no loops here yet", inputs.root, "ll-loop init")
@@ -163,6 +164,7 @@ def agents(inputs: CheckupInputs) -> Iterator[Finding]:
 
 
 def _agent(inputs: CheckupInputs, name: str, needed_by: Sequence[str]) -> Iterator[Finding]:
+    """Report whether one agent CLI is installed and works."""
     probe = host_named(name).probe(inputs.which, inputs.run)
     text = f"agent:{name}"
     if probe.ok:

@@ -13,6 +13,7 @@ CARGO_FAILS = (101,)
 
 
 def rust(root: str) -> Language | None:
+    """Return the checks of a Rust project; None if it is not one."""
     if not os.path.exists(os.path.join(root, CARGO)):
         return None
     tests = _cargo("test", "cargo test -q", "cargo --version", "cargo")
@@ -30,6 +31,7 @@ def _cargo(word: str, command: str, probe: str, program: str) -> Check:
 
 
 def go(root: str) -> Language | None:
+    """Return the checks of a Go project; None if it is not one."""
     if not os.path.exists(os.path.join(root, GO)):
         return None
     tests = _go("go test", "go test ./...", "go")

@@ -32,6 +32,7 @@ class Package(NamedTuple):
 
 
 def javascript(root: str) -> Language | None:
+    """Return the checks of a JavaScript or TypeScript project; None if it is not one."""
     text = read(root, PACKAGE)
     if not text:
         return None
@@ -42,6 +43,7 @@ def javascript(root: str) -> Language | None:
 
 
 def _package(root: str, text: str) -> Package:
+    """Parse a package.json: how to run scripts, the scripts, and the dependencies."""
     try:
         data = json.loads(text)
     except ValueError:
@@ -74,6 +76,7 @@ def _tests(package: Package) -> Check | None:
 
 
 def _lint(package: Package) -> Check | None:
+    """Return the check for the `lint` script; None if there is none."""
     if "lint" not in package.scripts:
         return None
     can_fix = "eslint" in package.scripts["lint"]

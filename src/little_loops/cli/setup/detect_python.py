@@ -96,6 +96,7 @@ def _name(requirement: str) -> str:
 
 
 def _texts(root: str) -> Iterator[str]:
+    """Yield the texts of files that may name the project's tools."""
     for name in names_in(root):
         if name in ("setup.cfg", "tox.ini", "Pipfile") or re.fullmatch(
             r".*requirements.*\.txt", name

@@ -118,6 +118,7 @@ def _text_of(finding: Finding) -> str:
 
 
 def summary(findings: Sequence[Finding]) -> str:
+    """Return the numbers of problems and warnings."""
     problems, warnings = count(findings, "problem"), count(findings, "warning")
     text = [
         f"{number} {word}{'' if number == 1 else 's'}"

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def impostor_version() -> str | None:
-    """The version of that distribution, if it is installed here."""
+    """Return the version of that distribution if it is installed here, else None."""
     try:
         return version("little-loops")
     except PackageNotFoundError:

@@ -157,7 +157,7 @@ def protected(root: str) -> tuple[str, ...]:
 
 
 def configuration(root: str) -> tuple[str, ...]:
-    """The files that say what a linter or type checker reports; an agent could silence it there."""
+    """Return the config files of linters and type checkers, in which an agent could silence them."""
     found = [name for name in CONFIGURATION if os.path.isfile(os.path.join(root, name))]
     return tuple(found)
 
