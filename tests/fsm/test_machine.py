@@ -786,6 +786,17 @@ class TestAgents:
             ask -> fix (on_fail)
             loop_error: failed, error""")
 
+    def test_a_turn_that_ends_at_its_cost_limit_is_a_fail_and_no_error(self):
+        at_limit = Says(1, agent="fail", kind="cost_limit_reached")
+        done = Says(0, agent="success", verdict="pass")
+        world = ScriptedWorld(loop(AGENT), [at_limit, at_limit, done])
+        assert story(world) == is_told("""
+            ask -> fix (on_fail)
+            fix -> ask (next)
+            iteration 2
+            ask -> done (on_pass)
+            loop_complete: completed, terminal""")
+
     def test_rate_limits_wait_and_count_nothing(self):
         busy = Says(2, agent="wait", kind="rate_limited", reason="usage limit")
         reset = Says(2, agent="wait", reason="until then", retry_at_ms=1_768_473_000_000 + 99_000)

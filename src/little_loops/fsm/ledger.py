@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from little_loops.fsm.plain import WrongShape, decode
 from little_loops.records import NamedTuple
@@ -137,7 +137,9 @@ def account(lines: Iterable[Line]) -> Account:
             case VerifiedPass():
                 passes.setdefault(line.run, line)
             case OverBudget():
-                pass
+                pass  # recorded for people
+            case _:
+                assert_never(line)
     still = (each for each in reserved.values() if each.id not in turns and each.id not in released)
     return Account(tuple(turns.values()), tuple(still), tuple(passes.values()))
 
