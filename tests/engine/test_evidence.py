@@ -345,12 +345,14 @@ def test_what_a_protected_link_leads_to_is_protected_unless_it_is_spared(
 
 
 DAEMON = """\
-import os, signal, sys, time
+import mmap, os, signal, sys, time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
+        mapped = mmap.mmap(os.open("src/value", os.O_RDWR), 0)
+        mapped[:] = mapped[:]  # only the first write to a page changes the times of the file
         def undo(number, frame):
-            open("src/value", "w").write("wrong\\n")
+            @undo@
             os._exit(0)
         signal.signal(signal.SIGTERM, undo)
         open("ready", "w").close()
@@ -364,10 +366,17 @@ assert "right" in open("src/value").read(), "the value is wrong"
 """
 
 
-def test_a_process_that_undoes_the_fix_while_it_is_ended_is_no_success(tmp_path):
+@pytest.mark.parametrize(
+    "undo",
+    [
+        pytest.param('open("src/value", "w").write("wrong\\n")', id="the file"),
+        pytest.param('mapped[:5] = b"wrong"', id="the file in its memory"),
+    ],
+)
+def test_a_process_that_undoes_the_fix_while_it_is_ended_is_no_success(tmp_path, undo):
     """The check leaves it running; it waits for the end of the run."""
     project = laid_out(Project(tmp_path), agent("echo right > src/value"), PROTECTED)
-    (project.root / "tests/check.py").write_text(DAEMON)
+    (project.root / "tests/check.py").write_text(DAEMON.replace("@undo@", undo))
     (project.root / ".gitignore").write_text("ready\n")
     ended = run(project)
     last = events(project)[-1]

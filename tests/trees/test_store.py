@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from little_loops.errors import StoreError
 from little_loops.system.stops import StopFlag
 from little_loops.trees.model import Changed, PathChange
 from little_loops.trees.rules import Rules
+from little_loops.trees.store import TreeStore
+from tests.project import until
 from tests.trees.projects import Tree, fingerprint
 
 
@@ -50,6 +54,27 @@ def times_asked(tree: Tree) -> int:
         return stop.asked
     finally:
         stop.close()
+
+
+def test_what_is_written_through_a_mapping_shows_if_changed_files_are_read_again(tree):
+    """Only the first write to a mapped page changes the times of the file."""
+    store = tree.store()
+    rules = tree.rules(store)
+    begun_ns = time.time_ns() - 2_000_000_000
+    path = tree.write("src/a.py", "right")
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        mapped[:] = b"right"
+        before = store.snapshot(rules)
+        until(lambda: store.snapshot(rules) and _is_settled(store, "src/a.py"), "remembered")
+        mapped[:] = b"wrong"
+        after = store.snapshot(rules, None, begun_ns)
+    assert store.changed(before.project, after.project).paths == ("src/a.py",)
+
+
+def _is_settled(store: TreeStore, path: str) -> bool:
+    """Whether the file will be taken for unchanged if its times are the same."""
+    (walk,) = store._walks.values()
+    return dict(walk.files())[path][0] >= 0
 
 
 def test_a_stop_is_noticed_between_files_and_within_a_large_one(tmp_path):

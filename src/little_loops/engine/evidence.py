@@ -30,6 +30,7 @@ from little_loops.trees.git import Interrupted
 from little_loops.trees.guard import Guard, leads_out
 from little_loops.trees.rules import in_cache
 from little_loops.trees.start import MAX_AROUND
+from little_loops.trees.walk import NEVER_NS
 
 if TYPE_CHECKING:
     from little_loops.engine.local_world import LocalWorld
@@ -124,7 +125,8 @@ def _snapshot(world: LocalWorld, trees: RunTrees, command: TakeSnapshot) -> Snap
         path_with_own_command(world.writer.data, None)
     if command.when == "before" and command.reference is not None:
         store.remove_caches(rules, command.reference)
-    taken = store.snapshot(rules, command.reference)
+    is_end = command.when in ("end", "last")
+    taken = store.snapshot(rules, command.reference, trees.began_ns if is_end else NEVER_NS)
     return _compare_snapshot(world, trees, command, taken)
 
 

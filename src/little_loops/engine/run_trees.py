@@ -24,6 +24,7 @@ from little_loops.fsm.protection import (
 )
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
+from little_loops.fsm.timestamps import wall_ms_of
 from little_loops.records import NamedTuple
 from little_loops.relay.places import Places, places_of
 from little_loops.runs.claims import holders
@@ -53,6 +54,8 @@ MAX_INCLUDED = 100
 MAX_MAKEFILE_BYTES = 1 << 20
 SNAPSHOT_S = 600.0
 """How long one snapshot may take."""
+CLOCK_MS = 2000
+"""More than the clock of a file system lags behind, even with timestamps in whole seconds."""
 
 
 def evidence_for(
@@ -98,6 +101,11 @@ class RunTrees:
         self._named: set[str] = set()
         self._began_at = run.started_at
         self._others: set[tuple[str, ...]] = set()
+
+    @property
+    def began_ns(self) -> int:
+        """When the run started, as the file system's clock may have it: up to two seconds earlier."""
+        return (wall_ms_of(self._began_at) - CLOCK_MS) * 1_000_000
 
     @cached_property
     def store(self) -> TreeStore:

@@ -41,7 +41,7 @@ from little_loops.trees.restore import (
 from little_loops.trees.rules import Rules, Surroundings, cache_test
 from little_loops.trees.start import read_rules, read_surroundings
 from little_loops.trees.stored import StoredTrees, to_undo
-from little_loops.trees.walk import ContentWalk, dump_seeds, load_seeds
+from little_loops.trees.walk import NEVER_NS, ContentWalk, dump_seeds, load_seeds
 
 MAX_PACKS = 50
 """Each snapshot with new content adds a pack; lookups in too many packs are slow."""
@@ -130,18 +130,21 @@ class TreeStore(StoredTrees):
         store_files.replace(times, to_json(dump_seeds(walk.seeds())))
         return Surroundings(tree, rest)
 
-    def snapshot(self, rules: Rules, reference: str | None = None) -> Snapshot:
+    def snapshot(
+        self, rules: Rules, reference: str | None = None, reread_ns: int = NEVER_NS
+    ) -> Snapshot:
         """Store the project's current content.
 
         `reference` is the guard that the protected paths will be compared with. The targets of its
-        links are read, too, and everything in directories that it knows.
+        links are read, too, and everything in directories that it knows. Files that were changed at
+        `reread_ns` or later are read even if they look unchanged since the last snapshot.
         """
         self._check_rules(rules)
         with self.using():
             before = None if reference is None else self.guard(reference)
             with self._writing() as intake:
                 guard = self._take_guard(rules, intake, before)
-                taken = self._take_content(rules, intake)
+                taken = self._take_content(rules, intake, reread_ns)
             self._record_snapshot(rules, *taken, guard)
         return self._finish_snapshot(rules, *taken, guard)
 
@@ -173,10 +176,12 @@ class TreeStore(StoredTrees):
         self._cache_guard(id, found)
         return id
 
-    def _take_content(self, rules: Rules, intake: Intake) -> tuple[str, str]:
+    def _take_content(
+        self, rules: Rules, intake: Intake, reread_ns: int = NEVER_NS
+    ) -> tuple[str, str]:
         """Walk the project. Return the ids of its tree and of the part within the scope."""
         walk = self._walk_of(rules)
-        return walk.take(intake).hex(), walk.scoped_tree(rules.scope).hex()
+        return walk.take(intake, reread_ns).hex(), walk.scoped_tree(rules.scope).hex()
 
     def _record_snapshot(self, rules: Rules, project: str, tree: str, guard: str) -> None:
         """Record the ids of a snapshot for its run, and save the modes of its files."""

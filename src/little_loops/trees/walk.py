@@ -3,7 +3,9 @@
 Results are remembered: a directory whose times have not changed has the same names, and a file
 whose times, size and inode have not changed has the same content. The times include `ctime`: a
 program can set back a file's `mtime`, but not that. What was changed so recently that a second
-change might not show in the clock is read again next time.
+change might not show in the clock is read again next time. A process that has mapped a file into its
+memory changes its times only with the first write, so at the end of a run the files that were changed
+during the run are read again, whatever their times.
 
 Not here: protected paths, which are always read (`guard`).
 """
@@ -41,6 +43,8 @@ CLOCK_NS = 20_000_000
 """Longer than the kernel's file timestamps can lag behind."""
 WHOLE_SECONDS_NS = 2_000_000_000
 """The same for file systems with timestamps in whole seconds."""
+
+NEVER_NS = 1 << 63
 
 Entry = tuple[int, int, int, int, int, bytes | None]
 """ctime, mtime, size, inode, mode, id; the id is None if the path is left out."""
@@ -80,20 +84,25 @@ class ContentWalk:
         self._nested = frozenset(rules.nested)
         self._directories = frozenset(rules.directories)
         self._horizon = 0
+        self._reread_ns = NEVER_NS
         self._intake: Intake
 
     def restarted(self) -> ContentWalk:
         """Return a new walk that checks whether the store still has the content it remembers."""
         return ContentWalk(self._rules, self.seeds())
 
-    def take(self, intake: Intake) -> bytes:
+    def take(self, intake: Intake, reread_ns: int = NEVER_NS) -> bytes:
         """Walk the project and store what is new. Return the id of its tree."""
-        self.refresh(intake)
+        self.refresh(intake, reread_ns)
         return self.tree(self.root) or intake.writer.add(b"tree", b"")
 
-    def refresh(self, intake: Intake) -> None:
-        """Walk the project and update what is remembered, reading files that have changed."""
+    def refresh(self, intake: Intake, reread_ns: int = NEVER_NS) -> None:
+        """Walk the project and update what is remembered, reading files that have changed.
+
+        Files whose `ctime` is `reread_ns` or later are read in any case.
+        """
         self._intake = intake
+        self._reread_ns = reread_ns
         self._horizon = time.time_ns()
         fd = open_folder(self._rules.project)
         try:
@@ -128,6 +137,7 @@ class ContentWalk:
                 continue
             if (
                 info.st_ctime_ns != ctime
+                or info.st_ctime_ns >= self._reread_ns
                 or info.st_mtime_ns != mtime
                 or info.st_size != size
                 or info.st_ino != inode
