@@ -39,6 +39,7 @@ GROUPS = {
     "LL2": "The machine",
     "LL3": "Warnings",
     "LL4": "Templates and the shell",
+    "LL5": "Tests of loops",
 }
 
 
