@@ -528,6 +528,7 @@ def test_for_programs(here, capsys):
         "schema": 1,
         "name": "countdown",
         "loop": "countdown",
+        "no_file": False,
         "status": "completed",
         "reason": "terminal",
         "pid": None,
