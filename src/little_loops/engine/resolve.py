@@ -233,6 +233,7 @@ def _filled_in(field: str, text: str, values: Values) -> str:
 
 
 def _variable(name: str, text: str, values: Values) -> str:
+    """Return the filled-in value of an environment variable; raise `Refused` if it is unsafe."""
     with _field(f"env.{name}"):
         if refused := check_variable(name, text, values.context):
             raise Refused(refused)

@@ -180,6 +180,7 @@ def _end(turn: Turn, ended: LeftoversEnded) -> Command:
 
 
 def _start(turn: Turn) -> Command:
+    """Record the start of the run, and move to its initial state."""
     run = turn.run
     trees = run.trees
     evidence = None if trees is None else trees.off or "on"

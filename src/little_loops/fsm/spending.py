@@ -37,7 +37,8 @@ def used(loop: FSMLoop, run: LoopState, result: Result) -> Receipt | None:
 
 
 def session(loop: FSMLoop, run: LoopState) -> Receipt | None:
-    """Return what a session that is spawned to resume the run counts as."""
+    """Return a flat estimate for a session spawned to resume the run; None if its host has no
+    prices."""
     if _host(loop, run).host not in WITH_PRICES:
         return None
     return Receipt(0, SESSION_USD, 0, SESSION_USD)

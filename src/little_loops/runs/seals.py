@@ -281,6 +281,7 @@ class SealWriter:
         self._home.close()
 
     def _write(self, seal: Seal, *, sync: bool) -> None:
+        """Write a seal over the older of the two in the file; with `sync`, flush it to the disk."""
         try:
             os.lseek(self._fd, WIDTH * (seal.number % 2), os.SEEK_SET)
             write_all(self._fd, seal.to_bytes())
