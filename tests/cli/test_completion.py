@@ -93,8 +93,8 @@ def test_names_are_answered_without_yaml_or_options(full: Project):
 
 
 OFFERED = [
-    pytest.param("ll-loop st", "stop status", id="verbs"),
-    pytest.param("ll-loop -q st", "stop status", id="verbs after an option"),
+    pytest.param("ll-loop st", "stop status steps", id="verbs"),
+    pytest.param("ll-loop -q st", "stop status steps", id="verbs after an option"),
     pytest.param("ll-loop --v", "--version", id="options before a verb"),
     pytest.param("ll-loop fi", "fix-types", id="a loop instead of a verb"),
     pytest.param("ll-loop l", "list logs ls", id="aliases"),
@@ -203,7 +203,8 @@ def test_nothing_a_file_is_called_is_run(full: Project, stand_ins: StandIns, she
 
 
 def test_names_are_completed_for_every_verb_that_takes_one():
-    takes = {verb for verb in VERBS if {"loop", "files"} & args_of(verb).table.keys()}
+    operands = {"loop", "loops", "files"}
+    takes = {verb for verb in VERBS if operands & args_of(verb).table.keys()}
     assert {verb for verb, entry in VERBS.items() if entry.names} == takes
 
 
