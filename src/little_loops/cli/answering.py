@@ -49,12 +49,10 @@ class GivenAnswer(NamedTuple):
     def find(self, root: str, name: str) -> StoredRun:
         """Return the run. Raises `UsageError` if it waits at no gate, or has an answer already."""
         before = _find(root, name)
+        if (first := _answer_to(before)) is not None:
+            raise _too_late(name, first)
         if (why := _not_open(before)) is not None:
             raise why
-        with _data_of(before) as data:
-            first = read_answer(data, before.run)
-        if first is not None:
-            raise _too_late(name, first)
         to = self.answer.to
         if to is not None and (refused := refused_target(before.loop, before.run, to)):
             raise UsageError(refused)
@@ -98,12 +96,24 @@ def _as_resume(args: AnswerArgs) -> ResumeArgs:
 
 def _find(root: str, name: str) -> StoredRun:
     """Read the run; wait while the command that continues it moves its files."""
-    for _ in range(MOVING_S * 20):
+    for tried in range(MOVING_S * 20):
         try:
             return find(root, name)
         except ConflictError:
             time.sleep(0.05)
+        except UsageError:  # neither here nor in the history: on its way, or not there at all
+            if tried > 2:
+                raise
+            time.sleep(0.05)
     return find(root, name)
+
+
+def _answer_to(before: StoredRun) -> Answer | None:
+    """Return the answer that the open gate has; nobody may have recorded it yet."""
+    if open_gate(before.run) is None:
+        return None
+    with _data_of(before) as data:
+        return read_answer(data, before.run)
 
 
 def _data_of(before: StoredRun) -> Folder:
