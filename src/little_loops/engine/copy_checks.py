@@ -85,25 +85,30 @@ def _run_held(
     result = streams.result(ended, cut_by(job, ended))
     _bound(trees, at)
     if result.cut_by == "none" and (
-        why := _why_copy_is_invalid(trees, wanted, copy.differing() - before)
+        why := _why_copy_is_invalid(trees, wanted, before, copy.differing())
     ):
         result = result._replace(failure=why)
     return ActionOutcome(result)
 
 
-def _why_copy_is_invalid(trees: RunTrees, wanted: CleanCopy, changed: frozenset[str]) -> str | None:
+def _why_copy_is_invalid(
+    trees: RunTrees, wanted: CleanCopy, before: frozenset[str], after: frozenset[str]
+) -> str | None:
     """Return why a check in the copy proves nothing: something changed the copy meanwhile.
 
     A check may change in the copy what it changes in the project, but never what is protected.
     """
-    protected = sorted(path for path in changed if trees.copy.is_protected(path))
+    # Also what differed before the check began: they were laid out just before that.
+    protected = sorted(path for path in before | after if trees.copy.is_protected(path))
     if protected:
         named = listed(protected, len(protected))
         exempt = f"if the check writes there itself, add `!/{path_text(protected[0])}` to `protect`"
         named = f"while it ran, something changed protected files in the clean copy: {named}"
         return f"{named}; {exempt}"
     mine = trees.rules.in_scope
-    others = sorted(path for path in changed if mine(path) and not within(path, wanted.writes))
+    others = sorted(
+        path for path in after - before if mine(path) and not within(path, wanted.writes)
+    )
     if others:
         named = listed(others, len(others))
         return (
