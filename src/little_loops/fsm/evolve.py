@@ -90,15 +90,12 @@ def evolve(run: LoopState, entry: Entry) -> LoopState:
     trees = run.trees
     if trees is not None and trees.off is None:
         trees = evolve_trees(run, trees, entry.event)
-    run = _changed(run, entry.event, entry)
-    return run._replace(
-        updated_at=timestamp(entry.wall_ms),
-        ran_ms=entry.ran_ms,
-        seq=run.seq + 1,
-        # Only agents owe anything; most events of most runs belong to none.
-        owes=(run.owes or run.session_id is not None) and _has_unrecorded_cost(run, entry.event),
-        trees=trees,
+    run = _changed(run, entry.event, entry)._replace(
+        updated_at=timestamp(entry.wall_ms), ran_ms=entry.ran_ms, seq=run.seq + 1
     )
+    if trees is None and not run.owes and run.session_id is None:
+        return run  # no agent is at work, as in most runs
+    return run._replace(owes=_has_unrecorded_cost(run, entry.event), trees=trees)
 
 
 def _has_unrecorded_cost(run: LoopState, event: Event) -> bool:

@@ -92,12 +92,12 @@ def _mark_of_signal(held: list[Event]) -> Mark | None:
 def _mark_of_event(event: Event) -> Mark | None:
     """Return the mark that follows from the event after an action; None if it says nothing."""
     match event:
+        case TransitionTaken(reason=reason):  # most often
+            return None if reason in NO_VERDICT else _mark_of(reason.removeprefix("on_"))
         case ConditionEval(result=verdict):
             return _mark_of(verdict)
         case CheckResult(verdict=verdict):
             return _mark_of(verdict)
-        case TransitionTaken(reason=reason) if reason not in NO_VERDICT:
-            return _mark_of(reason.removeprefix("on_"))
         case LoopError(reason=reason) if reason in REDO:
             return "bad"  # the run ends because of it
         case LoopError(reason="terminal") | LoopPaused():

@@ -6,6 +6,7 @@ The log of a run is written by this, and so is a screen that is not a terminal.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 from little_loops.errors import OK
 from little_loops.fsm.actions import Builtin, action_of_event
@@ -106,7 +107,7 @@ class Reporter(Observer):
             return
         if isinstance(event, LoopError | LoopTimeout) and self._unprinted is not None:
             self._unwritten.append(_printed(self._unprinted))
-        lines = [visible(line, newlines=False) + "\n" for line in self._teller.lines(*shown)]
+        lines = [_written(line) for line in self._teller.lines(*shown)]
         if isinstance(event, RunWarning):
             self._flush()  # earlier lines come first
             self._warn("".join(lines))
@@ -132,6 +133,11 @@ class Reporter(Observer):
         if shown := self._excerpts[stream].feed(chunk):
             others = (one for name, one in self._excerpts.items() if name != stream)
             self._write("".join(one.break_line() for one in others) + shown)
+
+
+@lru_cache(maxsize=8)  # cached, because the log and the screen have the same lines
+def _written(line: str) -> str:
+    return visible(line, newlines=False) + "\n"
 
 
 def _is_builtin(event: ActionStart) -> bool:
