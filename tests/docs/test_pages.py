@@ -50,7 +50,12 @@ def blocks(*languages: str) -> list[Any]:
 
 
 def is_loop(block: Block, read: Any) -> bool:
-    """A whole loop: a file of `.loops`, or what begins like one; else it is a part of one."""
+    """A whole loop: a file of `.loops`, or what begins like one; else it is a part of one.
+
+    Tests of loops are run with their page.
+    """
+    if (block.file or "").startswith(".loops/tests/"):
+        return False
     if (block.file or "").startswith(".loops/") and not (block.file or "").endswith(SETTINGS):
         return True
     keys = set(read) if isinstance(read, dict) else set()
