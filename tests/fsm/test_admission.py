@@ -121,6 +121,15 @@ def test_a_turn_that_may_start_later_waits_until_then() -> None:
     assert "agent wait (30 launches in the last hour)" in told(run)
 
 
+def test_a_handler_of_the_timeout_does_not_wait_for_a_budget() -> None:
+    run = world(Says(1, takes_ms=4_000), timeout=4, on_timeout="fix")
+    run.admissions = [too_many]
+    _, ending = begin(run, metered=True)
+    assert ending[:2] == ("failed", "loop_timeout")
+    assert of_kind(run, Wait) == []
+    assert "`fix` did not run: 30 launches in the last hour" in told(run)
+
+
 def test_a_spent_budget_pauses_the_run_and_a_resume_starts_the_same_turn() -> None:
     run = world(1)
     run.admissions = [spent]

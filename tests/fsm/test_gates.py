@@ -94,6 +94,28 @@ def test_a_rejection_that_was_cut_still_ends_the_run():
         assert (ending.reason, ending.message) == ("rejected", "not yet")
 
 
+def test_a_later_resume_from_a_state_that_was_cut_overrides_the_answer():
+    world = at_the_gate()
+    known = len(world.log)
+    go_on(world, [Stop(15)])
+    cut(world, known + 2)
+    go_on(world, [Stop(15)], from_state="build")
+    cut(world, known + 3)
+    go_on(world, [Stop(15)])
+    taken = next(record for record in world.log[known:] if record["event"] == "transition")
+    assert [taken["from"], taken["to"], taken["reason"]] == ["look", "build", "resume"]
+
+
+def test_an_answer_that_was_cut_leads_where_it_would_have_led():
+    world = at_the_gate(on_rejected="polish")
+    known = len(world.log)
+    go_on(world, [Stop(15)], answer=answer("rejected", "no"))
+    cut(world, known + 2)
+    go_on(world, [Stop(15)])
+    taken = next(record for record in world.log[known:] if record["event"] == "transition")
+    assert [taken["from"], taken["to"], taken["reason"]] == ["look", "polish", "on_rejected"]
+
+
 def test_a_resume_after_a_rejection_opens_the_gate_again():
     world = at_the_gate()
     go_on(world, [], answer=answer("rejected", "not yet"))

@@ -610,7 +610,11 @@ def _may_go_another_way(log: Sequence[Record], run: LoopState | None) -> bool:
     waits_by_wall = waits is not None and waits.kind in ("host", "slot", "budget")
     was_cut = run is not None and run.phase in ("running", "interrupted")
     not_looked_at = run is not None and run.trees is not None and run.phase == "judging"
-    return was_cut or waits_by_wall or not_looked_at or marks[-1] == "handoff_detected"
+    # Whether its agent may start is asked again, and depends on the clock.
+    in_handler = run is not None and run.metered and run.timed_out_in is not None
+    return (
+        was_cut or waits_by_wall or not_looked_at or in_handler or marks[-1] == "handoff_detected"
+    )
 
 
 def _path(records: Sequence[Record]) -> list[str]:
@@ -621,6 +625,8 @@ def _path(records: Sequence[Record]) -> list[str]:
         match record["event"]:
             case "host_wait" | "agent_wait" | "handoff_detected" | "recheck":
                 return [*path, "…"]
+            case "warning" if " did not run: " in record["message"]:
+                return [*path, "…"]  # an agent that may start at another time
             case "transition":
                 path.append(f"{record['from']} -> {record['to']}")
             case "action_complete":

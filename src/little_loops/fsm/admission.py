@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from little_loops.fsm import endings
 from little_loops.fsm.commands import Admit, Command, EndLeftovers, RunAction, RunAgent
-from little_loops.fsm.events import AgentWait
+from little_loops.fsm.events import AgentWait, RunWarning
 from little_loops.fsm.evidence import is_agent
 from little_loops.fsm.happenings import Admitted, Denied, Queued
 from little_loops.fsm.limits import cost_left_usd, wait_for
@@ -48,5 +48,8 @@ def deny(turn: Turn, denied: Denied) -> Command:
     if denied.until_wall_ms is None:
         return EndLeftovers(endings.BUDGET._replace(message=denied.reason))
     here = turn.run.current_state
+    if turn.run.timed_out_in is not None:  # the loop's timeout leaves no time to wait
+        turn.note(RunWarning(f"`{here}` did not run: {denied.reason}", here))
+        return EndLeftovers(endings.LOOP_TIMEOUT)
     turn.note(AgentWait(here, denied.wait_for, denied.reason, denied.until_wall_ms))
     return wait_for(turn.loop, turn.run, turn.at)

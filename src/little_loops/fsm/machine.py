@@ -530,9 +530,11 @@ def _resume_target(turn: Turn, resumed: Resumed, gate: AfterGate | None) -> Tran
     run = turn.run
     if resumed.from_state is not None:
         return Transition(resumed.from_state, "resume")
-    if gate is not None:
-        return gate.transition
-    return None if run.resume_to is None else Transition(run.resume_to, "resume")
+    transition = None if gate is None else gate.transition
+    # A later `resume --from` overrides the answer, also if it was interrupted.
+    if run.resume_to is None or (transition is not None and transition.target == run.resume_to):
+        return transition
+    return Transition(run.resume_to, "resume")
 
 
 def _resume_timed_out(turn: Turn, before: LoopState) -> Command:
