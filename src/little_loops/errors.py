@@ -1,4 +1,4 @@
-"""What can go wrong, as types: one tree of exceptions and one kind of problem.
+"""Exit codes, and what can go wrong, as types: one tree of exceptions and one kind of problem.
 
 A `Problem` is something wrong in a loop file: it has a place, a stable code and the way out, and
 all of a file's problems are reported together.  An exception is something a command could not do;

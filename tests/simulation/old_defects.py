@@ -81,8 +81,8 @@ DEFECTS = (
         (
             Edit(
                 "fsm/waits.py",
-                "_doubled(FIRST_MS, run.host_waits, LONGEST_HOST_WAIT_MS)",
-                "FIRST_MS",
+                "_doubled(FIRST_SPACING_MS, run.host_waits, LONGEST_HOST_WAIT_MS)",
+                "FIRST_SPACING_MS",
             ),
         ),
     ),

@@ -22,7 +22,7 @@ from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.events import Entry
-from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.schema import DEFAULT_ITERATIONS, FSMLoop
 from little_loops.reporting.lines import PlainLines, machinery_of
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Observer
@@ -48,7 +48,6 @@ EXAMPLES = (
     ("ll-loop attach fix-types", "watch it; Ctrl-C detaches, the run continues"),
     ("ll-loop attach fix-types -v", "also show what its actions print"),
 )
-DEFAULT_ITERATIONS = 50
 
 
 class AttachArgs(

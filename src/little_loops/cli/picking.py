@@ -22,7 +22,7 @@ from little_loops.fsm.events import (
     Resume,
     StateEnter,
 )
-from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.schema import DEFAULT_ITERATIONS, FSMLoop
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.held_end import HeldEnd, WithVerdict
@@ -33,7 +33,6 @@ from little_loops.runs.playback import ToolEnded
 from little_loops.runs.view import RunView
 from little_loops.terminal.durations import clock_time
 
-DEFAULT_ITERATIONS = 50
 LONGEST_LINE = 1 << 20
 
 WriteLine = Callable[[str], object]

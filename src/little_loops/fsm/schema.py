@@ -139,6 +139,7 @@ class Retry(NamedTuple):
 
 HOST_NAMES: Final = ("claude", "codex", "command")
 DEFAULT_HOST: Final = "claude"
+DEFAULT_ITERATIONS: Final = 50
 
 
 class HostOptions(NamedTuple):
@@ -259,7 +260,7 @@ class FSMLoop(NamedTuple):
     paradigm: str = "fsm"
     context: Mapping[str, Any] = {}
     scope: tuple[str, ...] = (".",)
-    max_iterations: int = 50
+    max_iterations: int = DEFAULT_ITERATIONS
     backoff: float | None = None
     timeout: float | None = None
     idle_timeout: float | None = None

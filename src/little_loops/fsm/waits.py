@@ -7,7 +7,8 @@ from little_loops.fsm.state import LoopState, Result, WaitFor
 from little_loops.fsm.timestamps import Moment
 from little_loops.records import NamedTuple
 
-FIRST_MS = 1_000
+FIRST_RETRY_S = 1.0
+FIRST_SPACING_MS = 1_000
 QUICK_MS = 10_000
 LONGEST_SPACING_MS = 60_000
 HOST_WAIT_MS = 10_000
@@ -18,7 +19,7 @@ MAX_HOST_WAIT_S = 6 * 3600.0
 def retry_wait_ms(loop: FSMLoop, state: StateConfig, retries: int) -> int:
     retry = state.retry or Retry()
     written = retry.backoff if retry.backoff is not None else loop.backoff
-    first = 1.0 if written is None else written
+    first = FIRST_RETRY_S if written is None else written
     try:
         return to_ms(min(first * retry.factor**retries, retry.max_backoff))
     except OverflowError:
@@ -29,7 +30,7 @@ def spacing_ms(run: LoopState, took_ms: int) -> int:
     """Return the wait after quick consecutive handoffs: 1, 2, 4 … 60 s."""
     if run.continuations == 0 or took_ms >= QUICK_MS:
         return 0
-    return _doubled(FIRST_MS, run.handoff_waits, LONGEST_SPACING_MS)
+    return _doubled(FIRST_SPACING_MS, run.handoff_waits, LONGEST_SPACING_MS)
 
 
 class HostWait(NamedTuple):
@@ -48,7 +49,7 @@ def host_wait(run: LoopState, host: HostOptions, result: Result, at: Moment) -> 
     as the one before had to.
     """
     longest_s = MAX_HOST_WAIT_S if host.max_wait is None else host.max_wait
-    least_ms = _doubled(FIRST_MS, run.host_waits, LONGEST_HOST_WAIT_MS)
+    least_ms = _doubled(FIRST_SPACING_MS, run.host_waits, LONGEST_HOST_WAIT_MS)
     asked_ms = _doubled(HOST_WAIT_MS, run.host_waits, LONGEST_HOST_WAIT_MS)
     if result.retry_at_ms is not None:
         asked_ms = result.retry_at_ms - at.wall_ms

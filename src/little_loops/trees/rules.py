@@ -21,6 +21,8 @@ from little_loops.trees.patterns import Patterns, compile_patterns, split_lines
 
 GIT = ".git"
 CACHES = ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache")
+"""They count neither as protected nor as outside the scope, and stay out of the clean copy. A tree
+leaves out only what git ignores."""
 COMPILED = ".pyc"
 NEVER = (".loops/.running", ".loops/.history")
 IGNORE_FILE = ".gitignore"
