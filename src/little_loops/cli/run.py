@@ -1,4 +1,7 @@
-"""`ll-loop run`: run a loop, here or in the background, or print what it would do."""
+"""`ll-loop run`: run a loop, here or in the background, or print what it would do.
+
+At a terminal it first offers to resume an unfinished run of the same name.
+"""
 
 from __future__ import annotations
 

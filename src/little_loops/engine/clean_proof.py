@@ -127,6 +127,10 @@ class Trial(NamedTuple):
     deadline_s: float  # on the monotonic clock
 
     def ask(self, step: str, cwd: str, env: Mapping[str, str]) -> Answer:
+        """Run the check in `cwd` and return its answer; `step` is shown as the progress.
+
+        Raises `Skipped` if the user stopped it, `TookTooLong` after the deadline of the whole trial.
+        """
         self.progress.begin(step)
         left_s = max(self.deadline_s - monotonic(), 0.0)
         answer = _run_check(self.check, cwd, env, self.stop, left_s)

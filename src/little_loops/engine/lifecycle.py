@@ -431,6 +431,7 @@ def _lost_turn(run: LoopState, loop: FSMLoop, writer: RunWriter) -> Result | Non
 
 
 def _clock(services: Services, before_ms: int) -> RunClock:
+    """Return the clock of a run that has run for `before_ms`. It stops while Ctrl-Z suspends us."""
     clock = services.clock(before_ms)
     if services.stop is not None:
         clock.leave_out(services.stop.suspended_ms)

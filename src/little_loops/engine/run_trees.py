@@ -206,7 +206,10 @@ class RunTrees:
         return copies.CleanCopy(self.store, self.rules, self.home)
 
     def close(self, stop: StopFlag | None = None) -> None:
-        """Pack what the run has stored; if a stop prevents it, the store is only larger."""
+        """Save the times of files, and pack the store; do nothing if the run never used it.
+
+        If a stop or the time limit prevents packing, the store is only larger.
+        """
         if "store" in self.__dict__ and "rules" in self.__dict__:
             self.store.save_times(self.rules)
             self.store.git = self.store.git.bounded(SNAPSHOT_S)._replace(stop=stop, urgent=None)

@@ -183,6 +183,7 @@ def _text(command: RunAction) -> str:
 
 
 def _within_deadline(command: RunAction, result: Result) -> Result:
+    """Return the result, cut at the deadline of the action or of the loop if it takes longer."""
     deadline_ms = command.job.deadline_ms
     if deadline_ms is None or result.duration_ms < deadline_ms:
         return result

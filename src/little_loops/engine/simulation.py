@@ -192,6 +192,7 @@ LIMITS = ("max_iterations", "max_cost", "max_tokens", "loop_timeout", "stalled")
 
 
 def summary_of(runs: Sequence[SimulatedRun]) -> Summary:
+    """Summarise simulated runs; there must be at least one."""
     count = len(runs)
     endings = Counter((run.status, run.reason, _end_state(run)) for run in runs)
     limits = Counter(run.reason for run in runs if run.reason in LIMITS)

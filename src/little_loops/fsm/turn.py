@@ -17,6 +17,8 @@ class Turn:
     def __init__(
         self, loop: FSMLoop, run: LoopState, at: Moment, notes: tuple[Note, ...] = ()
     ) -> None:
+        """Begin without events; `notes` were sent by people, and `fsm.notes` has yet to record
+        them."""
         self.loop = loop
         self.run = run
         self.at = at

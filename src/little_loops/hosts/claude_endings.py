@@ -115,7 +115,10 @@ def not_started(seen: StreamSummary) -> Finding | None:
 
 
 def truncated(seen: StreamSummary) -> Finding | None:
-    """Match a stream that ends in the middle of a turn."""
+    """Match a stream without a result, or in which another turn began after its last result.
+
+    Endings that `cut` and `not_started` match do not get here.
+    """
     if seen.result is not None and not seen.unfinished:
         return None
     found = died(seen.ended, "claude")

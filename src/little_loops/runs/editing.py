@@ -70,7 +70,10 @@ def is_allowed(project: str, loop: str, now_ms: int, environ: Mapping[str, str])
 
 
 def allowed(project: str, now_ms: int, environ: Mapping[str, str]) -> list[Editing]:
-    """Return the loops of a project that are being edited."""
+    """Return the loops of a project for which consent still holds, and remove the others.
+
+    Consent ends when its time is over, or when the loop's file has changed since a noted run began.
+    """
     if not _exists(environ):
         return []
     path = os.path.realpath(project)

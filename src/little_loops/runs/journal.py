@@ -110,6 +110,8 @@ class Journal:
         return size
 
     def _check_ours(self) -> None:
+        """Raise `LostOwnership` if another process wrote to the log. If it was removed, write it
+        again."""
         info = os.fstat(self._fd)
         if info.st_size != self.offset:
             raise LostOwnership(

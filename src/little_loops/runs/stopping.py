@@ -52,9 +52,10 @@ def stop(root: str, holder: Holder, plan: Plan) -> bool:
 
 
 def free(root: str, name: str) -> Holder | None:
-    """Forget a killed runner, with whatever it may have left running elsewhere. Return its holder.
+    """Remove the claim of a killed runner, so that its scope is free. Return its holder, if any.
 
-    Processes that can be seen from here have to be ended first.
+    What it left running on another machine or in a container no longer blocks the scope. The caller
+    first ends what runs here. Raises `UsageError` if the runner is alive.
     """
     folder = find_folder(root, RUNNING)
     if folder is None:

@@ -420,7 +420,11 @@ def _marks(pieces: Sequence[Spliced]) -> list[str]:
 
 
 def _depends_on_place(piece: Spliced, following: str) -> bool:
-    """Return whether the way a piece is inserted depends on its place."""
+    """Return whether the place of a piece in the script decides how it is inserted.
+
+    Text: never. An inert value: only if the next character, `following`, is `<` or `>`, because
+    `3>file` redirects. Anything else: always.
+    """
     if isinstance(piece, Reference | AuthorValue) and _is_inert(piece):
         return following in ("<", ">")
     return not isinstance(piece, str)

@@ -218,11 +218,12 @@ class CleanCopy:
         return os.fsdecode(replace_path(os.fsencode(text), real, copy))
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment for a check: it names the copy instead of the project, and no
-        repository.
+        """Return the variables for a check: they name the copy instead of the project, and
+        `LL_CLEAN` is 1.
 
-        In a git hook, git's variables name the repository, and even an index to commit from. An
-        environment outside the project, with the project installed in it, imports the copy.
+        Variables that tell git which repository or index to use, as in a git hook, are left out. If
+        a Python environment outside the project has the project installed in editable mode,
+        `PYTHONPATH` makes it import the copy.
         """
         found = {
             name: self.translate(text)

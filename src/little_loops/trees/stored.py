@@ -308,7 +308,8 @@ def _in_any_scope(path: str, scopes: Iterable[Sequence[str]]) -> bool:
 def to_undo(
     changes: Iterable[PathChange], existing_only: bool, spare: Spare = spare_nothing
 ) -> list[PathChange]:
-    """Select the changes to restore: with `existing_only` no added paths, and none to `spare`."""
+    """Select the changes to undo: not those to spared paths, and with `existing_only` no added
+    paths."""
     return [
         one for one in changes if (not existing_only or one.kind != "added") and not spare(one.path)
     ]
