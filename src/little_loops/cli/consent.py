@@ -18,7 +18,6 @@ from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.values import author_context
 from little_loops.reporting.escape import visible
-from little_loops.runs.editing import is_allowed
 from little_loops.system.clock import wall_ms
 from little_loops.templates.render import TemplateError, Unresolved
 from little_loops.terminal.console import talk
@@ -44,6 +43,7 @@ def skip_permissions(
         return False
     check_root_user(wanted)
     from little_loops.definitions.trust import agree, trust_of  # only agents need consent
+    from little_loops.runs.editing import is_allowed
 
     trust = trust_of(root, os.environ)
     if allowed or os.environ.get(ALLOW) == "1" or trust.covers(wanted):

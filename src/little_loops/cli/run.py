@@ -21,7 +21,6 @@ from little_loops.cli.options import (
     seconds,
     value,
 )
-from little_loops.cli.run_warnings import show_warnings
 from little_loops.definitions.loading import LoopFile, context_overrides, load_loop, with_host
 from little_loops.engine.lifecycle import RunRequest, start, unfinished
 from little_loops.errors import UsageError
@@ -93,7 +92,9 @@ def main(argv: Sequence[str]) -> int:
     if wanted == "resume":
         return _resume(args, name)
     args.fresh = wanted == "fresh"
-    if not args.quiet and not args.json:
+    if found.warnings and not args.quiet and not args.json:
+        from little_loops.cli.run_warnings import show_warnings  # most loops have none
+
         show_warnings(found.warnings, args.loop)
     request = request_of(args, root, found)
     return begin(args, root, found, request)

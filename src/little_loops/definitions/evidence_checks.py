@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from little_loops.authoring.load import Definition
-from little_loops.definitions.settings import with_settings
+from little_loops.definitions.settings import mentions_evidence, with_settings
 from little_loops.errors import LittleLoopsError, Problem
-from little_loops.fsm.schema import PROOF_VERDICTS, FSMLoop
+from little_loops.fsm.schema import FSMLoop
 
-TRANSITIONS = tuple(f"on_{verdict}" for verdict in PROOF_VERDICTS)
 NO_REPOSITORY = "run `git init`, or "
 MARK_IT = "mark the shell state that decides with `check: true`"
 
@@ -25,19 +24,13 @@ def evidence_problems(
     """Return the problems with evidence settings that cannot work here or have no effect."""
     loop = definition.loop
     assert loop is not None, "only a valid loop has evidence"
-    if not _mentions_evidence(definition, loop):
+    if not mentions_evidence(definition):
         return ()
     if repository_of(root) is None:
         return tuple(_without_git(definition, loop))
     with suppress(LittleLoopsError):  # a broken config file is reported where it is read
         loop = with_settings(definition, root, environ)
     return tuple(_without_effect(definition, loop))
-
-
-def _mentions_evidence(definition: Definition, loop: FSMLoop) -> bool:
-    """Return whether the loop's file has any setting that depends on evidence."""
-    routed = any(getattr(state, field) for state in loop.states.values() for field in TRANSITIONS)
-    return definition.places.has("evidence") or loop.scope_writes == "enforce" or routed
 
 
 def repository_of(root: str) -> str | None:

@@ -10,8 +10,7 @@ from little_loops.authoring.load import Definition, load, load_data
 from little_loops.authoring.messages import shown
 from little_loops.authoring.yaml.places import Places, Source
 from little_loops.definitions.agent_checks import agent_problems
-from little_loops.definitions.evidence_checks import evidence_problems
-from little_loops.definitions.settings import host_given, with_settings
+from little_loops.definitions.settings import host_given, mentions_evidence, with_settings
 from little_loops.errors import DefinitionError, Problem, UnknownLoop, UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
@@ -90,7 +89,9 @@ def _valid(definition: Definition, path: str, root: str, *, evidence: bool) -> L
     problems = definition.problems
     if definition.loop is not None:
         problems += agent_problems(definition, root)
-        if evidence:
+        if evidence and mentions_evidence(definition):
+            from little_loops.definitions.evidence_checks import evidence_problems  # few loops do
+
             problems += evidence_problems(definition, root, os.environ)
     if definition.loop is None or any(problem.severity == "error" for problem in problems):
         raise DefinitionError(problems)

@@ -12,7 +12,7 @@ from typing import Any
 from little_loops.authoring.load import Definition, load_data
 from little_loops.authoring.yaml.places import Places
 from little_loops.errors import UsageError
-from little_loops.fsm.schema import Evidence, FSMLoop, HostOptions
+from little_loops.fsm.schema import PROOF_VERDICTS, Evidence, FSMLoop, HostOptions
 from little_loops.runs.config_files import project_config as project_config
 from little_loops.runs.config_files import read_mapping
 from little_loops.runs.config_files import user_config as user_config
@@ -45,6 +45,15 @@ def with_settings(definition: Definition, root: str, environ: Mapping[str, str])
         return loop
     values = _validated({**below, **above}, "LL_* variables and config files")
     return loop._replace(**values)
+
+
+def mentions_evidence(definition: Definition) -> bool:
+    """Return whether a valid loop's file has any setting that depends on evidence."""
+    loop = definition.loop
+    assert loop is not None, "only a valid loop has evidence"
+    fields = [f"on_{verdict}" for verdict in PROOF_VERDICTS]
+    routed = any(getattr(state, field) for state in loop.states.values() for field in fields)
+    return definition.places.has(EVIDENCE) or loop.scope_writes == "enforce" or routed
 
 
 def _with_evidence(loop: FSMLoop, places: Places, configs: Sequence[Any]) -> FSMLoop:

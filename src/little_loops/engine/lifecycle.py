@@ -35,8 +35,6 @@ from little_loops.reporting.observers import Observers
 from little_loops.reporting.reporter import Reporter
 from little_loops.runs import storage
 from little_loops.runs.claims import Claim, alive, claim, nested_in, nesting
-from little_loops.runs.editing import begin as begin_beside_edits
-from little_loops.runs.editing import end as end_beside_edits
 from little_loops.runs.history import archive
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.output_files import RunOutput, rescue
@@ -48,7 +46,7 @@ from little_loops.system import process_tree
 from little_loops.system.clock import RunClock, wall_ms
 from little_loops.system.files import Folder
 from little_loops.system.own_command import path_with_own_command
-from little_loops.system.user_state import state_home
+from little_loops.system.user_state import has_edits, state_home
 
 if TYPE_CHECKING:
     from little_loops.engine.run_trees import RunTrees
@@ -522,7 +520,7 @@ def _carry_out(
             stack.callback(output.close)
             return _workplace(run.run, request, services, writer, onlookers, output, session)
 
-        begin_beside_edits(request.root, run.run, services.environ)
+        _begin_beside_edits(request, run, services)
         if run.seq:
             rescue(writer.data, run.step, run.attempt)
 
@@ -561,9 +559,27 @@ def _carry_out(
         record_pass(loop, run, ending, request.root, services.environ)
     writer.save(run, sync=True)
     completed = loop.name if ending.status == "completed" else None
-    end_beside_edits(request.root, run.run, completed, services.environ)
+    _end_beside_edits(request, run, completed, services)
     past = _archive_run(request, services, writer) if run.status in ARCHIVED else None
     return RunOutcome(run, ending, past or writer.files)
+
+
+def _begin_beside_edits(request: RunRequest, run: LoopState, services: Services) -> None:
+    """Note how the files of loops that the user is editing are now."""
+    if has_edits(services.environ):
+        from little_loops.runs import editing  # few users edit a loop at the moment
+
+        editing.begin(request.root, run.run, services.environ)
+
+
+def _end_beside_edits(
+    request: RunRequest, run: LoopState, completed: str | None, services: Services
+) -> None:
+    """End consent to loops that the user is editing, if `completed` or changed during the run."""
+    if has_edits(services.environ):
+        from little_loops.runs import editing  # few users edit a loop at the moment
+
+        editing.end(request.root, run.run, completed, services.environ)
 
 
 def _removed(writer: RunWriter) -> StorageError:

@@ -23,9 +23,8 @@ from little_loops.records import NamedTuple
 from little_loops.system.files import Folder, to_json
 from little_loops.system.lock_files import guarded
 from little_loops.system.plain_files import read_plain
-from little_loops.system.user_state import check_owner, state_home
+from little_loops.system.user_state import EDITING, check_owner, has_edits, state_home
 
-FILE = "editing.json"
 LONGEST_MS = 8 * 3_600_000
 MAX_BYTES = 1 << 20
 MAX_LOOP_BYTES = 1 << 20
@@ -74,7 +73,7 @@ def allowed(project: str, now_ms: int, environ: Mapping[str, str]) -> list[Editi
 
     Consent ends when its time is over, or when the loop's file has changed since a noted run began.
     """
-    if not _exists(environ):
+    if not has_edits(environ):
         return []
     path = os.path.realpath(project)
 
@@ -89,7 +88,7 @@ def allowed(project: str, now_ms: int, environ: Mapping[str, str]) -> list[Editi
 
 def revoke(project: str, environ: Mapping[str, str]) -> int:
     """Take it back for a project; how many loops that were."""
-    if not _exists(environ):
+    if not has_edits(environ):
         return 0
     path = os.path.realpath(project)
     gone: list[Editing] = []
@@ -108,7 +107,7 @@ def revoke(project: str, environ: Mapping[str, str]) -> int:
 
 def begin(project: str, run: str, environ: Mapping[str, str]) -> None:
     """Note how the files of edited loops are when a run begins."""
-    if not _exists(environ):
+    if not has_edits(environ):
         return
     path = os.path.realpath(project)
 
@@ -127,7 +126,7 @@ def end(project: str, run: str, completed: str | None, environ: Mapping[str, str
 
     If that cannot be written, the note of the run stays, and is compared later.
     """
-    if not _exists(environ):
+    if not has_edits(environ):
         return
     path = os.path.realpath(project)
 
@@ -148,10 +147,6 @@ def end(project: str, run: str, completed: str | None, environ: Mapping[str, str
 Change = Callable[[list[Editing]], list[Editing]]
 
 
-def _exists(environ: Mapping[str, str]) -> bool:
-    return os.path.exists(os.path.join(state_home(environ), FILE))
-
-
 @contextmanager
 def _changing(environ: Mapping[str, str]) -> Iterator[Callable[[Change], list[Editing]]]:
     """Hold the lock for writing; yield a function that replaces the stored data."""
@@ -167,8 +162,8 @@ def _changing(environ: Mapping[str, str]) -> Iterator[Callable[[Change], list[Ed
                 after = by(before)
                 if after != before:
                     document = {"schema": 1, "loops": [each._asdict() for each in after]}
-                    name = f".{FILE}.{os.urandom(8).hex()}"
-                    folder.replace(FILE, to_json(document) + b"\n", name, sync=True)
+                    name = f".{EDITING}.{os.urandom(8).hex()}"
+                    folder.replace(EDITING, to_json(document) + b"\n", name, sync=True)
                 return after
 
             yield change
@@ -176,7 +171,7 @@ def _changing(environ: Mapping[str, str]) -> Iterator[Callable[[Change], list[Ed
 
 def _read(folder: Folder) -> list[Editing]:
     """Return the stored data; nothing if it cannot be read, because that is no consent."""
-    raw = folder.read(FILE, MAX_BYTES)
+    raw = folder.read(EDITING, MAX_BYTES)
     try:
         return [_entry(each) for each in json.loads(raw)["loops"]] if raw else []
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

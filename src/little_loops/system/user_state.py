@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from little_loops.system.files import Folder
 
 SHOWN_NAME = 40
+EDITING = "editing.json"
+"""Which loops are being edited; few users have it."""
+
+
+def has_edits(environ: Mapping[str, str]) -> bool:
+    """Return whether the user may be editing a loop, in any project."""
+    return os.path.exists(os.path.join(state_home(environ), EDITING))
 
 
 def state_home(environ: Mapping[str, str]) -> str:
