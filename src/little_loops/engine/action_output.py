@@ -43,6 +43,8 @@ class Streams:
         self._is_agent = is_agent
 
     def stdout(self, chunk: bytes) -> None:
+        """Store a chunk and pass it to `listen`; observers get it too, unless it is an agent's
+        event stream."""
         self._output.stdout(chunk)
         if self._listen is not None:
             self._listen(chunk)
@@ -54,6 +56,11 @@ class Streams:
         self._onlookers.printed("stderr", chunk)
 
     def result(self, ended: process.Ended | process.CannotStart, cut_by: CutBy) -> Result:
+        """End both streams and return the result; call it once. Long outputs stay in files.
+
+        What an agent's program printed always stays in a file, as `stream_file`. A program that
+        could not start gives a result with a `failure`.
+        """
         suffix = "jsonl" if self._is_agent else "out"
         out, err, order, order_file = self._output.end(suffix=suffix, always_kept=self._is_agent)
         if isinstance(ended, process.CannotStart):
@@ -73,8 +80,8 @@ class Streams:
 
 
 def output_at(at: Workplace) -> RunOutput:
-    """Return where the outputs of a run are stored; those of a single action go to its
-    directory."""
+    """Return where outputs are stored: those of a run in its `RunOutput`, those of a single action
+    in `run_dir`."""
     if at.output is not None:
         return at.output
     folder = Folder.at(at.run_dir)
@@ -89,8 +96,8 @@ def kept_text(at: Workplace, job: Job, text: str) -> dict[str, Any]:
 
 
 def kept_structured(at: Workplace, job: Job, answer: Any) -> dict[str, Any]:
-    """Store an agent's structured answer. Return the fields of the result that hold it, or name its
-    file."""
+    """Return the fields of the result that hold an agent's structured answer; a long one is stored
+    in a file that they name."""
     if answer is None or len(raw := to_json(answer)) <= INLINE:
         return {"structured": answer}
     return {"structured_file": _file(output_at(at).keep(job.step, job.attempt, raw, "json"))}
@@ -101,7 +108,8 @@ def _printed(out: Output) -> dict[str, Any]:
 
 
 def kept_output(out: Output) -> dict[str, Any]:
-    """Return the fields of a result that hold its output, or name its file."""
+    """Return the fields of a result that hold its output, without the last newline, or name its
+    file."""
     if out.text is not None:
         return {"output": without_newline(out.text), "open_ended": _is_open_ended(out)}
     return {"output": None, "output_file": _file(out), "tail": out.tail[-TAIL:]}
@@ -112,7 +120,8 @@ def _is_open_ended(out: Output) -> bool:
 
 
 def structured_output(out: Output) -> dict[str, Any]:
-    """Return a small JSON object that a command printed, so that templates can use its fields."""
+    """Return the fields `structured` and `verdict` if a command printed a JSON object of at most
+    `INLINE` bytes; otherwise nothing."""
     head = without_colours(out.head)
     if out.size > INLINE or not head.lstrip().startswith("{"):
         return {}
@@ -125,6 +134,7 @@ def structured_output(out: Output) -> dict[str, Any]:
 
 
 def _file(output: Output) -> FileRef | None:
+    """Return the reference to an output's file, or None if it has none."""
     if output.path is None:
         return None
     assert output.sha256 is not None, "a file has its hash"
@@ -139,7 +149,8 @@ class Trimmer:
         self._since = TRIM_AFTER  # what earlier processes of this run stored counts too
 
     def count(self, result: Result) -> None:
-        """Count the bytes of an action's output files, and trim old ones if there are too many."""
+        """Count the bytes of an action's output files. At first and after every 64 MiB, delete the
+        oldest files of the run if all together are too large."""
         files = (
             *(result.output_file, result.stderr_file),
             *(result.stream_file, result.structured_file),

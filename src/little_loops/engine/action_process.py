@@ -61,7 +61,8 @@ class Workplace(NamedTuple):
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of the caller's environment that actions inherit."""
+    """Return the caller's environment without the variables of an agent session around this
+    process."""
     # `LL_DETACHED` marks this run as independent; a run inside an action is not.
     dropped = (*SESSION_VARIABLES, "LL_DETACHED")
     return {name: value for name, value in environ.items() if name not in dropped}
@@ -70,7 +71,8 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
 def environment(
     at: Workplace, run: LoopState, job: Job, written: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment of an action; `written` is what the loop's author set."""
+    """Return the environment of an action: the inherited one, then `written`, which the loop's
+    author set, then our own `LL_…` variables, which nothing overrides."""
     own = {
         **marks_of(run.run, job.step, job.attempt),
         "LL_ITERATION": str(job.iteration),
@@ -95,6 +97,12 @@ def run_program(
     stdin: bytes | None = None,
     leftovers: Plan | None = None,
 ) -> process.Ended | process.CannotStart:
+    """Run a program in the project, or in `job.cwd` below it, until it exits or the job's limits or
+    a stop end it with the signals in `plan`; those in `leftovers` end what it left running.
+
+    Returns `CannotStart` instead of raising it. Raises `StorageError` if its output cannot be
+    stored.
+    """
     try:
         return process.run(
             argv,
@@ -125,7 +133,11 @@ def cut_by(job: Job, ended: process.Ended | process.CannotStart) -> CutBy:
 
 
 def write_file(at: Workplace, name: str, text: str) -> None:
-    """Write a file into the run's directory, replacing whatever an action put in its place."""
+    """Write a file into the run's directory, replacing whatever an action put in its place, even a
+    link.
+
+    Raises `StorageError`.
+    """
     path = os.path.join(at.run_dir, name)
     try:
         with suppress(FileNotFoundError):
@@ -155,6 +167,8 @@ class Notes(NamedTuple):
     before: Mapping[str, Stamp | None]
 
     def signal_line(self, marker: str, payload: str) -> ParsedSignal:
+        """Return the signal line of a marker such as `CONTEXT_HANDOFF`. A handoff without content
+        gets the notes that the action wrote to a file, if any."""
         kind = SIGNALS.get(marker, marker)
         if kind != "handoff" or payload not in EMPTY_NOTES:
             return ParsedSignal(SignalLine(kind, payload))
@@ -162,7 +176,8 @@ class Notes(NamedTuple):
         return ParsedSignal(SignalLine(kind, written or payload), warnings)
 
     def _written(self) -> tuple[str | None, tuple[str, ...]]:
-        """Return the notes that the action wrote while it ran, if any, and warnings."""
+        """Return the notes from the first file that changed while the action ran, or None, and a
+        warning for each such file that cannot be read."""
         warnings: list[str] = []
         for path, before in self.before.items():
             if _stamp(path) not in (None, before):
@@ -174,8 +189,10 @@ class Notes(NamedTuple):
 
 
 def hand_over(at: Workplace, continuation: str | None) -> Notes:
-    """Write the notes of the previous session for the action, and remember which files already
-    exist."""
+    """Write the notes of the previous session to a file for the action, if there are any.
+
+    Returns the files in which the action may leave notes itself, with their stamps from before.
+    """
     if continuation:
         write_file(at, CONTINUE, continuation + "\n")
     return Notes({path: _stamp(path) for path in _note_files(at.run_dir, at.project)})
@@ -183,6 +200,7 @@ def hand_over(at: Workplace, continuation: str | None) -> Notes:
 
 @cache
 def _note_files(run_dir: str, project: str) -> tuple[str, ...]:
+    """Return the files in which an action may leave notes, in order of precedence."""
     return (
         os.path.join(run_dir, CONTINUE),
         os.path.join(project, ".claude", "ll-continue-prompt.md"),
@@ -190,6 +208,8 @@ def _note_files(run_dir: str, project: str) -> tuple[str, ...]:
 
 
 def _stamp(path: str) -> Stamp | None:
+    """Return what changes if a file is written or replaced; None if there is none. Links are not
+    followed."""
     try:
         seen = os.stat(path, follow_symlinks=False)
     except OSError:

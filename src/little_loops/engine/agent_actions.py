@@ -77,6 +77,12 @@ READY_LINE = re.compile(rf"[\s*_`'\"]*{READY}[\s*_`'\".!]*", re.IGNORECASE)
 
 
 def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) -> ActionOutcome:
+    """Run one turn of an agent; its output is stored, and files for it are written to the run's
+    directory.
+
+    If its program cannot start, the result has a `failure`; if a stop came before that, `cut_by` is
+    `stop`. Processes that the agent left running are ended, with a warning.
+    """
     notes = hand_over(at, command.job.continuation)
     env = environment(at, run, command.job, filled.env)
     host = host_named(command.host.host)
@@ -124,6 +130,11 @@ def _run(
     streams: Streams,
     stdin: bytes,
 ) -> tuple[process.Ended | process.CannotStart, Cut]:
+    """Run the agent's program, and end the processes that it left running.
+
+    Returns how it ended and what cut it short: `host` if it was killed because its login was
+    refused.
+    """
     plan = host.stop_plan(command.job.kill_grace_s)
     # Processes it left running could change what is judged next.
     leftovers = ((SIGTERM, command.job.kill_grace_s),)
@@ -137,6 +148,8 @@ def _run(
 
 
 def request_for(at: Workplace, command: RunAgent, host: Host, text: str) -> Request:
+    """Return the request for a turn. Its cost limit is the lower of the host's option and what the
+    run has left; permissions are skipped only if the user agreed and the mode needs that."""
     own = command.host
     budgets = [b for b in (own.max_cost_usd, command.cost_left_usd) if b is not None]
     return Request(
@@ -159,7 +172,8 @@ def request_for(at: Workplace, command: RunAgent, host: Host, text: str) -> Requ
 
 
 def _with_continuation(at: Workplace, command: RunAgent, text: str) -> str:
-    """Add the notes of the previous session as data: named in one line, or quoted in a prompt."""
+    """Add which protected files were restored, and where the notes of the previous session are, if
+    any."""
     if command.restored:
         text = f"{text}\n\n{RESTORED}: {', '.join(command.restored)}"
     if not command.job.continuation:
@@ -170,9 +184,10 @@ def _with_continuation(at: Workplace, command: RunAgent, text: str) -> str:
 
 
 def _with_notes(at: Workplace, command: RunAgent, env: Mapping[str, str], text: str) -> str:
-    """Add what people told the run, as data, after a blank line.
+    """Add the notes that people sent to the run, as data, each after a blank line.
 
-    A slash command that runs a shell on its arguments gets the name of a file instead.
+    For a slash command that runs a shell on its arguments, they are written to a file, and only its
+    name is added.
     """
     if not command.notes:
         return text
@@ -186,7 +201,8 @@ def _with_notes(at: Workplace, command: RunAgent, env: Mapping[str, str], text: 
 
 
 def _argv(at: Workplace, launch: Launch, env: Mapping[str, str]) -> tuple[list[str], str | None]:
-    """Return the command line with an absolute path of its program, or why it cannot run."""
+    """Write the files that the program needs. Return its command line with an absolute path, and
+    why it cannot run, or None."""
     for name, content in launch.files.items():
         write_file(at, name, content)
     argv = list(argv_with_files(launch, at.run_dir))
@@ -197,7 +213,8 @@ def _argv(at: Workplace, launch: Launch, env: Mapping[str, str]) -> tuple[list[s
 def _plugin_dirs(
     at: Workplace, job: Job, host: Host, request: Request, env: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return where `/ll:` commands come from, unless the user has a plugin of that name."""
+    """Return the directory of our plugin if the action is a `/ll:` command of Claude; nothing for
+    other actions, or if the user has a plugin of that name. Raises `StoppedBeforeStart`."""
     ours = request.kind == "slash" and request.action.lstrip().startswith("/ll:")
     if host.name != "claude" or not ours:
         return ()
@@ -219,8 +236,10 @@ class StoppedBeforeStart(Exception):
 def _run_short_command(
     at: Workplace, job: Job, argv: Sequence[str], env: Mapping[str, str], cwd: str
 ) -> tuple[int, str]:
-    """Run a short command until a stop or the action's deadline. Return its exit code and
-    stdout."""
+    """Run a command for at most 10 s, or the action's time. Return its exit code and stdout.
+
+    The code is 127 if it could not start or a signal ended it. Raises `StoppedBeforeStart`.
+    """
     printed = bytearray()
     allowed_s = [ANSWER_S] if job.deadline_ms is None else [ANSWER_S, job.deadline_ms / 1000]
     try:
@@ -270,6 +289,10 @@ class AgentTurn:
             self._line(line)
 
     def _line(self, line: bytes) -> None:
+        """Pass the events of one line to the observers, and text also to the scanner for signals.
+
+        Raises `LoginRefused` if the agent's login failed.
+        """
         for event in self._reader.feed(line):
             if isinstance(event, Text):
                 said = event.text.encode("utf-8", "replace") + b"\n"
@@ -291,6 +314,8 @@ class AgentTurn:
                 raise LoginRefused(round((time.monotonic() - self._began) * 1000))
 
     def outcome(self, ended: process.Ended, raw: Result, cut_by: Cut) -> Outcome:
+        """Read the rest of the stream, and return how the turn ended. `raw` is the result of the
+        program."""
         with suppress(LoginRefused):  # it exited by itself
             for line in self._lines.close():
                 self._line(line)
@@ -299,7 +324,10 @@ class AgentTurn:
 
 
 def reported(data: Folder, options: HostOptions, step: int, attempt: int) -> Result:
-    """Return what an interrupted turn had reported as used, from the stored part of its stream."""
+    """Return what an interrupted turn had reported as used: tokens, cost and turns.
+
+    It is read from the stored part of the turn's stream; what is missing there is not counted.
+    """
     request = Request(action="", kind="prompt", cwd="", session_id="")
     reader = host_named(options.host).reader(request)
     stem = output_stem(step, attempt)
@@ -320,6 +348,8 @@ def _kept(data: Folder, name: str) -> Iterator[bytes]:
 
 
 def _result(at: Workplace, command: RunAgent, raw: Result, outcome: Outcome) -> Result:
+    """Store the agent's answer, and return its result. The exit code stands for the agent's
+    verdict; that of its program, in `raw`, is dropped."""
     agent_result: AgentResult = agent_result_of(outcome) or "error"
     return raw._replace(
         **kept_text(at, command.job, outcome.text),
@@ -339,13 +369,18 @@ def _result(at: Workplace, command: RunAgent, raw: Result, outcome: Outcome) -> 
 
 
 def _remaining(reset_ms: int | None) -> int | None:
-    """Return the wait until a reset, or None if it is long past: then waits grow, to avoid
-    hammering."""
+    """Return when to retry; None if that is unknown or long past: then waits grow with each
+    retry."""
     past = reset_ms is not None and reset_ms + JUST_PASSED_MS < wall_ms()
     return None if past else reset_ms
 
 
 def _signal(notes: Notes, turn: AgentTurn, result: Result) -> ParsedSignal:
+    """Return the first signal line in the agent's text; a turn that ended as a handoff has one
+    anyway.
+
+    A handoff without content gets the notes that the agent wrote to a file.
+    """
     found = turn.scanner.found
     if found is not None:
         payload = READY if READY_LINE.fullmatch(found.payload) else found.payload

@@ -21,6 +21,11 @@ from little_loops.system.process import Ended
 def run_builtin(
     at: Workplace, run: LoopState, command: RunBuiltin, filled: Filled
 ) -> ActionOutcome:
+    """Run a built-in action in this process, and store its output.
+
+    After a stop or at the deadline, the result has no exit code. An action that could not be
+    carried out gives the signal line `error`.
+    """
     streams = Streams(at, command.job)
     began = time.monotonic()
     call = _call(at, run, command.job, filled, streams, began)
@@ -42,6 +47,7 @@ def run_builtin(
 def _call(
     at: Workplace, run: LoopState, job: Job, filled: Filled, streams: Streams, began: float
 ) -> Call:
+    """Return what the action gets; its deadline counts from `began`, on the monotonic clock."""
     return Call(
         inputs=filled.inputs,
         project=at.project,

@@ -77,9 +77,11 @@ def run_checks(
     stop: StopFlag | None = None,
     translate: Callable[[str], str] = str,
 ) -> Checked:
-    """Run these shell checks in `project`, which may be a copy, until one fails.
+    """Run these shell checks in `project`, which may be a copy, until one fails; nothing is stored.
 
-    `translate` replaces the paths in their texts: those of the project by those of the copy.
+    `translate` replaces the paths in their texts: those of the project by those of the copy. A
+    stop, or a check that cannot be judged, gives the answer `error`. Processes that they left
+    running are ended.
     """
     machine = check_machine(loop, tuple(checks))
     with tempfile.TemporaryDirectory(prefix="ll-check-") as directory:
@@ -101,9 +103,11 @@ def run_checks_in_copy(
     environ: Mapping[str, str],
     stop: StopFlag | None = None,
 ) -> Checked:
-    """Run the checks in a clean copy of the project as it is now. Raises `StoreError` without git.
+    """Run the checks in a clean copy of the project as it is now; its path is replaced in their
+    output.
 
-    The store and the copy are temporary, so that runs of the project do not have to wait.
+    The store and the copy are temporary, so that runs of the project do not have to wait. Raises
+    `StoreError` without git, `Interrupted` if a stop is requested while the copy is made.
     """
     from little_loops.trees.copies import CleanCopy  # only loops that want a copy need it
     from little_loops.trees.git import find_git
@@ -129,7 +133,7 @@ def _after_setup(
     at: Workplace,
     translate: Callable[[str], str],
 ) -> Checked:
-    """Run `setup` first, as if it were a check; if it fails, the checks prove nothing."""
+    """Run `setup` first, as if it were a check; if it fails, the answer is `error`."""
     setup = loop.evidence.setup
     if setup is None:
         return run_checks(loop, checks, at.project, at.environ, at.stop, translate)
@@ -165,6 +169,8 @@ class CheckWorld:
         return ()
 
     def perform(self, run: LoopState, command: Command) -> Happening:
+        """Run and judge shell checks, and end what they left running; any other command is a wait,
+        and over at once."""
         match command:
             case RunShell():
                 return self._run(run, command)
@@ -180,6 +186,8 @@ class CheckWorld:
                 return WaitOver(self.clock.now())
 
     def _run(self, run: LoopState, command: RunShell) -> Happening:
+        """Run a check; if it cannot be filled in, the result has a `failure`. A stop has priority
+        over the result."""
         filled = fill(command, self._values(run))
         if isinstance(filled, str):
             return ActionEnded(self.clock.now(), Result(None, 0, failure=filled))
@@ -192,6 +200,7 @@ class CheckWorld:
         return Values(self.machine, run, self.at.environ, self.at.run_dir)
 
     def _note(self, entry: Entry) -> None:
+        """Update `checks`: the start of an action adds one, other events complete the last one."""
         match entry.event:
             case ActionStart(action=action, state=state):
                 self.checks.append(CheckRun(state, action))
@@ -211,7 +220,7 @@ class CheckWorld:
 
 
 def _printed(directory: str, result: Result) -> str:
-    """Return the end of both streams."""
+    """Return stdout, then stderr; of one that is in a file, only the last 8 KiB."""
     texts = []
     for text, file in ((result.output, result.output_file), (result.stderr, result.stderr_file)):
         if file is not None:

@@ -94,6 +94,12 @@ def prove_clean(
     progress: Progress | None = None,
     limit_s: float = LIMIT_S,
 ) -> CleanProof:
+    """Run the check here, in a clean copy, and there with a syntax error in up to three source
+    files.
+
+    No error is planted in files that match `protect`. Everything together takes at most `limit_s`.
+    Problems and a stop are returned as `why_not`, not raised.
+    """
     trial = Trial(check, progress or NoProgress(), stop, monotonic() + limit_s)
     try:
         here = trial.ask("here", project, inherited(environ))
@@ -152,6 +158,12 @@ def _in_copy(
     here: Answer,
     trial: Trial,
 ) -> CleanProof:
+    """Compare the check in a clean copy with its answer `here`; if they agree, plant errors in the
+    copy.
+
+    Stores a snapshot in the user's state directory. Raises `Skipped`, `TookTooLong`, `Interrupted`
+    or `StorageError`.
+    """
     home = state_home(environ)
     store = TreeStore.open(project, home, git)
     rules = store.rules(f"proof-{uuid4()}", (".",), protect, around=True)
@@ -183,7 +195,10 @@ def _verb_for(answer: Answer) -> str:
 def _run_check(
     check: Check, cwd: str, env: Mapping[str, str], stop: StopFlag | None, limit_s: float
 ) -> Answer | None:
-    """Run the check and return its answer; None if it was stopped."""
+    """Run the check and return its answer; None if it was stopped or took longer than `limit_s`.
+
+    The answer is `error` if it cannot start, prints `FATAL_ERROR:`, or exits with an unknown code.
+    """
     said = bytearray()
 
     def keep(chunk: bytes) -> None:
@@ -216,7 +231,10 @@ def _run_check(
 
 
 def _noticed(before: Answer, after: Answer, source: str) -> bool:
-    """Return whether the check fails because of the planted error."""
+    """Return whether the check fails because of the planted error.
+
+    If it failed before, its exit code must differ, or its new output name the error or the file.
+    """
     if after.verdict == "pass":
         return False
     if before.verdict == "pass" or before.how != after.how:
@@ -232,8 +250,8 @@ def _lines(said: bytes) -> set[bytes]:
 
 
 def _sources(git: Git, project: str, rules: Rules) -> Iterator[str]:
-    """Yield tracked source files of the project, starting with those a check most likely depends
-    on."""
+    """Yield up to three tracked source files of the project, those that a check most likely depends
+    on first. Tests and protected files are left out."""
     answer = git.read(project, ["ls-files", "-z"])
     protected = rules.protected()
     paths = [os.fsdecode(path) for path in answer.out.split(b"\0") if path]
@@ -254,7 +272,7 @@ def _is_inner(path: str) -> bool:
 
 @contextmanager
 def _planted(path: str) -> Iterator[None]:
-    """Put a syntax error into a file temporarily."""
+    """Put a syntax error into a file, and restore the file at the end of the block."""
     content = read_plain(path)
     _write(path, NONSENSE + content + NONSENSE)
     try:

@@ -28,6 +28,10 @@ SETUP_TAIL = 4096
 def run_in_copy(
     trees: RunTrees, at: Workplace, run: LoopState, command: RunShell, filled: Filled
 ) -> ActionOutcome:
+    """Run a check in a clean copy of the project, which is locked meanwhile.
+
+    If the copy cannot be made, or does not count, the result has a `failure`.
+    """
     assert command.copy is not None, "only a check in a clean copy comes here"
     _bound(trees, at)
     try:
@@ -58,6 +62,12 @@ def _run_held(
     wanted: CleanCopy,
     filled: Filled,
 ) -> ActionOutcome:
+    """Lay out the copy, run `setup` if there is one, and then the check. Requires the lock of the
+    copy.
+
+    The result has a `failure` if `setup` failed, or if the copy changed so that the check proves
+    nothing.
+    """
     copy, job = trees.copy, command.job
     existing_only = trees.loop.evidence.existing_only
     path = copy.lay_out(
@@ -94,9 +104,10 @@ def _run_held(
 def _why_copy_is_invalid(
     trees: RunTrees, wanted: CleanCopy, before: frozenset[str], after: frozenset[str]
 ) -> str | None:
-    """Return why a check in the copy proves nothing: something changed the copy meanwhile.
+    """Return why a check in the copy proves nothing, because something changed the copy; else None.
 
-    A check may change in the copy what it changes in the project, but never what is protected.
+    `before` and `after` are the paths in which the copy differs from what was laid out. A check may
+    change in the copy what it changes in the project, but never what is protected.
     """
     # Also what differed before the check began: they were laid out just before that.
     protected = sorted(path for path in before | after if trees.copy.is_protected(path))
@@ -120,7 +131,8 @@ def _why_copy_is_invalid(
 def _set_up(
     there: Workplace, command: RunShell, setup: str, env: Mapping[str, str]
 ) -> Result | None:
-    """Run `setup` in the copy. Return the result if it failed, else None."""
+    """Run `setup` in the copy. Return None if it passed, else the result of the check: stopped, or
+    a `failure` with the last line of output."""
     said = bytearray()
 
     def keep(chunk: bytes) -> None:
@@ -175,6 +187,8 @@ class PathTranslator:
                 give(self._held[name])
 
     def _feed(self, name: str, give: Callable[[bytes], None], chunk: bytes) -> None:
+        """Pass a chunk on with its paths replaced, but hold back an end that may be the beginning
+        of a path."""
         text = (self._held[name] + chunk).replace(self._old, self._new)
         keep = held_back(text, self._old)
         self._held[name] = text[len(text) - keep :]

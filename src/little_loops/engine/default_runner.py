@@ -34,6 +34,11 @@ class DefaultActionRunner:
         action_type: str = "shell",
         env: Mapping[str, str] | None = None,
     ) -> ActionResult:
+        """Run an action in the current directory, and return its result with the whole output.
+
+        `timeout` is in seconds, `action_type` is `shell`, `slash` or `prompt`, `env` adds
+        variables. An action that cannot start has the exit code 127.
+        """
         import tempfile  # only if nothing else stores the outputs
 
         with tempfile.TemporaryDirectory(prefix="ll-") as directory:
@@ -46,6 +51,7 @@ class DefaultActionRunner:
 def _act(
     at: Workplace, text: str, action_type: str, deadline_ms: int | None, filled: Filled
 ) -> ActionOutcome:
+    """Run an action according to its type, as the only step of a run; a built-in one fails."""
     job = Job(
         state="action",
         step=1,
@@ -73,6 +79,11 @@ def _act(
 
 
 def _action_result(directory: str, result: Result) -> ActionResult:
+    """Return the result for a program, with outputs read from `directory`.
+
+    The exit code is 127 if the action could not start, 128 + N after signal N, and -1 without
+    either.
+    """
     if result.failure is not None:
         return ActionResult(127, "", result.failure, 0)
     out = _read_text(directory, result.output, result.output_file)

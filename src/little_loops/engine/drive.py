@@ -52,6 +52,10 @@ class ActionOutcome(NamedTuple):
 def drive(
     loop: FSMLoop, run: LoopState, happening: Happening, world: World
 ) -> tuple[LoopState, Ending]:
+    """Run a machine from `happening` to its end. Return the final state and the ending.
+
+    The events and the state of each step are stored before its command is carried out.
+    """
     while True:
         step = advance(loop, run, happening, world.notes(run))
         world.emit(step)  # the events are durable: the log is the source of truth
@@ -75,8 +79,8 @@ def new_run(
 ) -> LoopState:
     """Return a run that has not started: about to enter its first state, with no event written yet.
 
-    `evidence` is `on`, or why the run keeps none; None if the loop does not ask for any.
-    `metered`: agents ask before they start.
+    `evidence` is `on`, or why the run keeps none; None if the loop does not ask for any. `metered`:
+    agents need a slot or a reservation before they start.
     """
     start = LoopStart(
         loop.name,

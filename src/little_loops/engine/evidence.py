@@ -48,6 +48,11 @@ def take_snapshot(world: LocalWorld, command: TakeSnapshot) -> Happening:
 
 
 def restore_protected(world: LocalWorld, command: RestoreProtected) -> Happening:
+    """Restore protected paths from the reference, except those in the scopes of other runs.
+
+    Returns the restored paths and those that could not be restored, or `StoreFailed`.
+    """
+
     def restore(trees: RunTrees) -> PathsRestored:
         trees.others()
         done = trees.store.restore(
@@ -63,6 +68,11 @@ def restore_protected(world: LocalWorld, command: RestoreProtected) -> Happening
 
 
 def put_back(world: LocalWorld, command: PutBack) -> Happening:
+    """Undo the changes outside the scope since `command.project`, except those to protected paths.
+
+    They are written to `PATCH` in the run's directory first. Returns the paths, or `StoreFailed`.
+    """
+
     def put(trees: RunTrees) -> PathsRestored:
         now = trees.store.snapshot(trees.rules, command.reference)
         tampered = _tampered(trees, command.reference, now.guard)
@@ -81,7 +91,11 @@ def _with_trees(
     command: TakeSnapshot | RestoreProtected | PutBack,
     look: Callable[[RunTrees], Happening],
 ) -> Happening:
-    """Run `look` with the trees. A stop interrupts it, unless the run is ending anyway."""
+    """Run `look` with the trees. A stop interrupts it, unless the run is ending anyway.
+
+    Returns `StopAsked` or `SnapshotCut` after a stop, `StoreFailed` if the store fails or
+    `SNAPSHOT_S` are over.
+    """
     trees = world.trees
     try:
         stop = None if command.ending is not None else world.services.stop
@@ -101,7 +115,10 @@ def _with_trees(
 def _last_snapshot(
     world: LocalWorld, trees: RunTrees, command: TakeSnapshot
 ) -> SnapshotTaken | SnapshotCut:
-    """Take the last snapshot. A run that does not succeed does not delay a requested stop."""
+    """Take the last snapshot of a run that does not succeed, without delaying a requested stop.
+
+    If that cuts it short, only the protected paths are compared, and the result is `SnapshotCut`.
+    """
     stop, store = world.services.stop, trees.store
     assert command.ending is not None, "only the end of a run comes here"
     assert command.reference is not None, "there was a snapshot before"
@@ -118,6 +135,8 @@ def _last_snapshot(
 
 
 def _snapshot(world: LocalWorld, trees: RunTrees, command: TakeSnapshot) -> SnapshotTaken:
+    """Take a snapshot and compare it. Before an action, first remove caches beside protected paths,
+    and what an action put into the directory of our own command."""
     store, rules = trees.store, trees.rules
     if command.when == "before":
         # It is first on the action's PATH and inside the project: an agent could put a false `sh`
@@ -133,6 +152,8 @@ def _snapshot(world: LocalWorld, trees: RunTrees, command: TakeSnapshot) -> Snap
 def _compare_snapshot(
     world: LocalWorld, trees: RunTrees, command: TakeSnapshot, taken: model.Snapshot
 ) -> SnapshotTaken:
+    """Return the snapshot with what changed since the ones that the command names, and with
+    warnings."""
     is_first = command.since is None
     tampered = _tampered(trees, command.reference, taken.guard)
     return SnapshotTaken(
@@ -162,7 +183,7 @@ def _is_before_success(command: TakeSnapshot) -> bool:
 
 
 def _last_warnings(trees: RunTrees, command: TakeSnapshot, taken: model.Snapshot) -> Iterator[str]:
-    """Yield the warnings that come before a run succeeds."""
+    """Yield the warnings that come before a run succeeds, each once in a run."""
     yield from trees.changed_installed()
     for path in trees.new_links_out(next(iter(command.compare), None), taken.project):
         yield from trees.once(
@@ -191,6 +212,8 @@ def _changed(trees: RunTrees, before: str | None, after: str) -> Changed:
 
 
 def _tampered(trees: RunTrees, reference: str | None, guard: str) -> tuple[PathChange, ...]:
+    """Return the protected paths that differ from the reference, except those in the scopes of
+    other runs; nothing without a reference."""
     if reference is None:
         return ()
     trees.others()
@@ -199,6 +222,7 @@ def _tampered(trees: RunTrees, reference: str | None, guard: str) -> tuple[PathC
 
 
 def _watched(trees: RunTrees, before: str | None, after: str) -> tuple[str, ...]:
+    """Return the changed paths that checks depend on, unless they are protected."""
     if before is None or before == after or not trees.watched.groups:
         return ()
     found = trees.store.matching(before, after, trees.watched)
@@ -212,6 +236,11 @@ def _outside(
     reference: str | None,
     tampered: Sequence[PathChange],
 ) -> tuple[str, ...]:
+    """Return the changed paths outside the scope; nothing with `scope_writes: ignore`.
+
+    Scopes of other runs, untracked caches, and protected paths that equal their reference are left
+    out.
+    """
     if before is None or before == after or trees.loop.scope_writes == "ignore":
         return ()
     found = trees.store.outside(before, after, trees.rules.scope, trees.others())
@@ -242,8 +271,8 @@ def _first_warnings(trees: RunTrees, taken: model.Snapshot) -> Iterator[str]:
 
 
 def _link_warnings(guard: Guard) -> Iterator[str]:
-    """Yield warnings about paths that are protected only because a protected link points to
-    them."""
+    """Yield warnings about the first paths that are protected only because a protected link points
+    to them."""
     for path in guard.led_to[:MAX_LED_TO]:
         yield (
             f"`{path}` is protected, because a protected link points to it; add `!/{path}` to"

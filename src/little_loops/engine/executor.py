@@ -62,6 +62,8 @@ class FSMExecutor(Stoppable):
         signal_detector: SignalDetector | None = None,
         handoff_handler: HandoffHandler | None = None,
     ) -> None:
+        """Without an `action_runner`, actions run as processes. Without a `handoff_handler`, a
+        handoff ends the run. Without a `signal_detector`, no signal lines are found."""
         super().__init__()
         self.fsm = checked(fsm)
         self.event_callback = event_callback
@@ -70,6 +72,12 @@ class FSMExecutor(Stoppable):
         self.handoff_handler = handoff_handler
 
     def run(self) -> ExecutionResult:
+        """Run the loop from its initial state to its ending. Afterwards a requested stop is
+        cleared.
+
+        If it ends with a handoff, the handoff handler is called. An exception of the event callback
+        ends the run and is raised here.
+        """
         actions = RunnerActions(self.action_runner, self.signal_detector)
         world = RunnerWorld(self.fsm, actions, self._call_back, self._stop)
         loop = with_handoff_behavior(self.fsm, self.handoff_handler)
@@ -99,6 +107,11 @@ def _calls_handler(handler: HandoffHandler, ending: Ending) -> bool:
 def result_of(
     run: LoopState, ending: Ending, handler: HandoffHandler | None = None
 ) -> ExecutionResult:
+    """Return the result of a run. If it ended with a handoff, first call the handler, if there is
+    one.
+
+    A handler that spawns is not called for a handoff at a limit.
+    """
     handed_off = ending.reason == "handoff"
     continuation = _continuation(run) if handed_off else None
     if handed_off and handler is not None and _calls_handler(handler, ending):
@@ -115,7 +128,8 @@ def result_of(
 
 
 def _continuation(run: LoopState) -> str | None:
-    """Return what the action handed over; for `terminate`, only the signal line."""
+    """Return what the action handed over, if anything; for `terminate`, only the text of the signal
+    line."""
     if run.continuation_prompt is not None or run.signal_line is None:
         return run.continuation_prompt
     return run.signal_line.payload

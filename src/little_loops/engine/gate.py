@@ -42,6 +42,8 @@ class Gate:
     """What the agents of one run have to ask before they start."""
 
     def __init__(self, rules: Rules, root: str, *, over_budget: bool = False) -> None:
+        """`root` is the project. With `over_budget`, amounts are not checked, only how often agents
+        start."""
         self._rules = rules
         self._project = os.path.realpath(root)
         self._over_budget = over_budget
@@ -51,7 +53,11 @@ class Gate:
         self._admitted: tuple[int, int] | None = None
 
     def admit(self, world: LocalWorld, run: LoopState, command: Admit) -> Happening:
-        """Start a turn, or return what it has to wait for; with `waits`, wait for that."""
+        """Admit a turn: take a slot and reserve its cost. A turn that is already admitted stays so.
+
+        If it has to wait, return `Queued`; with `command.waits`, wait first, as long as the kind of
+        wait is the same. `Denied` and `StopAsked` give everything back. Raises `StorageError`.
+        """
         turn = (command.step, command.attempt)
         found: Blocked | Deny | StopAsked | None = None
         if self._admitted != turn:
@@ -75,7 +81,11 @@ class Gate:
     def _wait(
         self, world: LocalWorld, run: LoopState, command: Admit, blocked: Blocked
     ) -> Blocked | Deny | StopAsked | None:
-        """Wait for others to end their turns, or until it is something else to wait for."""
+        """Wait for others to end their turns; meanwhile the run's clock stands still.
+
+        Returns None when the turn can start, or what it has to wait for now, if that is something
+        else.
+        """
         stop = world.services.stop
         found: Blocked | Deny | None = blocked
         with world.clock.queueing():
@@ -93,6 +103,8 @@ class Gate:
         return self._take_slot(world, run) or self._reserve(world, run, command)
 
     def _take_slot(self, world: LocalWorld, run: LoopState) -> Blocked | None:
+        """Take a slot, or a place in the queue. Return None if the turn has a slot or does not need
+        one."""
         if self._rules.slots is None or self._slot is not None:
             return None
         if self._queue is None:
@@ -105,6 +117,7 @@ class Gate:
         return None
 
     def _reserve(self, world: LocalWorld, run: LoopState, command: Admit) -> Blocked | Deny | None:
+        """Reserve what the turn may cost. Return None if that worked, or if there is no budget."""
         if self._rules.user is None and self._rules.project is None:
             return None
         environ = world.services.environ
@@ -127,7 +140,8 @@ class Gate:
                 return None
 
     def lend(self, at: Workplace) -> Workplace:
-        """Return the workplace of the admitted turn: its agent inherits the slot."""
+        """Return the workplace of the admitted turn: its agent inherits the slot, and `LL_SLOT`
+        names it."""
         if self._slot is None:
             return at
         environ = {**at.environ, VARIABLE: self._slot.variable}
@@ -135,8 +149,10 @@ class Gate:
 
     def settle(self, turn: AgentTurn) -> AgentTurn | None:
         """Replace the reservation by what the turn cost: all of it, if that was not reported.
+        Return None.
 
-        Return the turn if there is no reservation. Raises `StorageError`; the reservation stays.
+        Without a reservation, return the turn, for the caller to record. Raises `StorageError`; the
+        reservation then stays in the ledger.
         """
         if self._reserved is None:
             return turn
@@ -145,7 +161,7 @@ class Gate:
         return None
 
     def release(self) -> None:
-        """Give everything back; a second call does nothing."""
+        """Cancel the reservation, free the slot and leave the queue; a second call does nothing."""
         self._admitted = None
         if self._reserved is not None:
             reserved, self._reserved = self._reserved, None
@@ -161,7 +177,7 @@ class Gate:
 
 def slot_of_session(slots: int, run: LoopState, root: str, services: Services) -> int | None:
     """Wait for the slot of a session that outlives this process. Return its lock, which the session
-    has to inherit; None if a stop was requested meanwhile."""
+    has to inherit and the caller has to close; None if a stop was requested meanwhile."""
     turn = Turn(os.path.realpath(root), run.loop, run.run, os.getpid())
     queue = Queue(slots, turn, services.environ)
     is_announced = False
@@ -180,7 +196,8 @@ def slot_of_session(slots: int, run: LoopState, root: str, services: Services) -
 
 
 def charged(turn: AgentTurn, reservation: Reservation) -> AgentTurn:
-    """Return the turn at the time of its reservation; what it did not report is estimated."""
+    """Return the turn at the time of its reservation; if it did not report its cost, with the
+    reserved amount as an estimate."""
     turn = turn._replace(at_ms=reservation.at_ms)
     if (turn.cost_usd is not None and not turn.estimated) or not reservation.usd:
         return turn

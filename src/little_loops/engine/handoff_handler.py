@@ -36,7 +36,10 @@ StartSession = Callable[[str, str | None], "subprocess.Popen[str]"]
 
 
 def start_claude(loop_name: str, continuation: str | None) -> subprocess.Popen[str]:
-    """Start a detached session that outlives this process and shares nothing with its terminal."""
+    """Start a detached session that outlives this process and shares nothing with its terminal.
+
+    Raises `OSError` if `claude` cannot be started.
+    """
     prompt = f"Continue loop execution. Run: ll-loop resume {loop_name}"
     if continuation:
         prompt += f"\n\n{continuation}"
@@ -56,16 +59,18 @@ class HandoffHandler:
         behavior: HandoffBehavior = HandoffBehavior.PAUSE,
         start: StartSession | None = None,
     ) -> None:
+        """`start` starts the session for `SPAWN`; by default Claude's CLI."""
         self.behavior = behavior
         self.start = start_claude if start is None else start
 
     def started_by(self, start: StartSession) -> HandoffHandler:
-        """Return this handler with that function to start sessions, unless it has its own."""
+        """Return a handler that starts sessions with `start`; this one if it is of a subclass or
+        has its own function."""
         is_plain = type(self) is HandoffHandler and self.start is start_claude
         return HandoffHandler(self.behavior, start) if is_plain else self
 
     def handle(self, loop_name: str, continuation: str | None) -> HandoffResult:
-        """Carry out the behavior; only `SPAWN` starts anything."""
+        """Start a session if the behavior is `SPAWN`; otherwise only return the behavior."""
         if self.behavior is not HandoffBehavior.SPAWN:
             return HandoffResult(self.behavior, continuation)
         return HandoffResult(self.behavior, continuation, self.start(loop_name, continuation))

@@ -53,7 +53,10 @@ def judge_bounded(
     seconds: float = 2.0,
     sources: Sources = NO_SOURCES,
 ) -> Judgement:
-    """Like `conditions.judge`, but return within about `seconds`."""
+    """Like `conditions.judge`, but return within about `seconds`.
+
+    If that takes longer, needs too much memory or crashes, the verdict is `error`.
+    """
     if not needs_bound(condition):
         return judge(condition, seen, memory, sources)
     for leaf in leaves(condition):
@@ -82,14 +85,16 @@ def judge_bounded(
 
 
 def _load(observed: Iterable[Observation]) -> None:
-    """Read the outputs that are in files, because the child cannot open any."""
+    """Read the outputs that are in files, because the child cannot open any. Raises
+    `CannotJudge`."""
     for each in observed:
         if isinstance(each.large, LargeOutput):
             _ = each.large.data
 
 
 def _fork(work: Callable[[], Judgement], seconds: float) -> tuple[int, int]:
-    """Start the child. Return its pid, and the descriptor to read its answer from."""
+    """Start the child. Return its pid, and the descriptor to read its answer from. Raises
+    `OSError`."""
     reading, writing = os.pipe()
     # Until the child has reset our handlers and wake-up pipe, no signal may reach it.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -107,8 +112,11 @@ def _fork(work: Callable[[], Judgement], seconds: float) -> tuple[int, int]:
 
 
 def _read_answer(pid: int, reading: int, deadline: float) -> tuple[bytes | None, int]:
-    """Return the child's answer, or None if it is still running at the deadline; it is gone
-    afterwards."""
+    """Return the child's answer, or None if it was still running at the deadline, and its exit
+    status.
+
+    The child is killed if necessary, and reaped; `reading` is closed.
+    """
     said = None
     try:
         said = _read_until(reading, deadline)
@@ -123,6 +131,7 @@ def _read_answer(pid: int, reading: int, deadline: float) -> tuple[bytes | None,
 
 
 def _read_until(reading: int, deadline: float) -> bytes | None:
+    """Return everything up to the end of the pipe, or None if it is still open at the deadline."""
     poll = select.poll()
     poll.register(reading, select.POLLIN)
     parts: list[bytes] = []
@@ -135,6 +144,7 @@ def _read_until(reading: int, deadline: float) -> bytes | None:
 
 
 def _reap(pid: int) -> int:
+    """Wait for the child to exit, and return its status; 0 if someone else has reaped it."""
     try:
         return os.waitpid(pid, 0)[1]
     except ChildProcessError:
@@ -159,7 +169,10 @@ def _run_child(work: Callable[[], Judgement], seconds: float, writing: int) -> N
 
 
 def _confine(writing: int, seconds: float) -> int:
-    """Restrict the child to its memory and its end of the pipe, which moves."""
+    """Take files, variables and the terminal from the child, and limit its memory and CPU time.
+
+    Returns the new descriptor of its end of the pipe.
+    """
     gc.disable()  # no finalizer of the parent's objects may run here
     _reset_signals()
     signal.setitimer(signal.ITIMER_REAL, seconds + 1)  # in case the parent is killed
@@ -182,6 +195,7 @@ def _confine(writing: int, seconds: float) -> int:
 
 
 def _reset_signals() -> None:
+    """Remove the parent's handlers, ignore the signals that stop a run, and unblock all signals."""
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         if callable(signal.getsignal(number)) or number in OUT_OF_TIME:

@@ -38,7 +38,8 @@ class LargeOutput:
 
     @cached_property
     def data(self) -> bytearray:
-        """Return all of it without colour codes and one trailing newline, as UTF-8."""
+        """Return all of it without colour codes and one trailing newline, as UTF-8. Raises
+        `CannotJudge`."""
         data, decoder = bytearray(), getincrementaldecoder("utf-8")("replace")
         uncoloured = ColourFilter()
         try:
@@ -53,7 +54,8 @@ class LargeOutput:
         return data
 
     def ends(self) -> str:
-        """Return its beginning and its last lines. Raises `OSError`."""
+        """Return its beginning and its last lines; all of it if those lines are blank. Raises
+        `OSError`."""
         with reading(self._path) as stream:
             head = stream.read(END_BYTES)
             stream.seek(-END_BYTES, os.SEEK_END)

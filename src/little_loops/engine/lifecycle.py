@@ -90,11 +90,18 @@ class RunOutcome(NamedTuple):
 
 
 def start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome:
-    """Run a loop from its beginning."""
+    """Run a loop from its beginning to its ending, and archive the run if it is over.
+
+    Raises `UsageError` if the name has an unfinished run (with `fresh`, that is archived),
+    `ConflictError` if another run holds the name or scope, `WaitStopped` in the queue,
+    `StorageError`.
+    """
     return _start_next_session(_start(loop, request, services), loop, request, services)
 
 
 def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome:
+    """Claim the name and scope, archive the previous run, create the files of the new one and drive
+    it."""
     run_id = new_run_id()
     if request.queue:
         _refuse_early(request)
@@ -129,7 +136,10 @@ def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome
 
 
 def _evidence(loop: FSMLoop, request: RunRequest, services: Services) -> str | None:
-    """Return `on`, or why the run keeps no evidence; None if no agent works in the loop."""
+    """Return `on`, or why the run keeps no evidence; None if no agent works in the loop.
+
+    Warns if evidence cannot be kept although nobody turned it off.
+    """
     if not (wants_evidence(loop) or loop.evidence.enabled is False):
         return None
     from little_loops.engine.run_trees import evidence_for  # loops without agents pay nothing
@@ -143,7 +153,8 @@ def _evidence(loop: FSMLoop, request: RunRequest, services: Services) -> str | N
 def _rules(
     loop: FSMLoop, context: Mapping[str, Any], request: RunRequest, services: Services
 ) -> Rules | None:
-    """Return the user's limits on agents; loops without agents do not read them."""
+    """Return the limits on agents from the config files, or None if there are none; loops without
+    agents do not read them. Raises `UsageError`."""
     if not has_agent(loop._replace(context=context)):
         return None
     from little_loops.spending.rules import rules_of
@@ -152,8 +163,10 @@ def _rules(
 
 
 def _sealing(run: LoopState, request: RunRequest, services: Services) -> Sealing | None:
-    """With evidence, seal the files of the run, so that what agents write into them does not
-    count."""
+    """Return how the run's files are sealed, so that what agents write into them does not count.
+
+    None without evidence, or if the user's state directory is inside the project.
+    """
     if trees_of(run) is None:
         return None
     from little_loops.trees.git import is_inside  # loops without agents pay nothing
@@ -172,6 +185,11 @@ def new_run_id() -> str:
 def _claim(
     loop: FSMLoop, scope: tuple[str, ...], request: RunRequest, services: Services, run_id: str
 ) -> Claim:
+    """Claim the run's name and scope; with `request.queue`, wait for them. Tell other runs of the
+    project that this one starts.
+
+    Raises `ConflictError` if another run holds them, `WaitStopped` if a stop ended the wait.
+    """
     taken = claim(
         request.root,
         request.name,
@@ -194,7 +212,12 @@ def _claim(
 
 
 def _archive_previous(request: RunRequest, services: Services) -> None:
-    """Archive the previous run of this name; an unfinished one only if requested."""
+    """Archive the previous run of this name; raise `UsageError` if it is unfinished, except with
+    `fresh`.
+
+    Then processes that it left are ended, and protected files that its agent may have changed are
+    restored.
+    """
     before = _unfinished(request)
     if before is not None and not request.fresh:
         raise unfinished(request.name, before.run, has_file=request.until is None)
@@ -213,6 +236,10 @@ def _archive_previous(request: RunRequest, services: Services) -> None:
 
 
 def _unfinished(request: RunRequest) -> StoredRun | None:
+    """Return the unfinished run of this name, or None.
+
+    A damaged run raises `StorageError`; with `fresh`, it gives None, so that it can be archived.
+    """
     try:
         before = current(request.root, request.name)
     except StorageError:
@@ -224,7 +251,10 @@ def _unfinished(request: RunRequest) -> StoredRun | None:
 
 def _restore_after_cut_turn(before: StoredRun, services: Services) -> tuple[str, ...]:
     """Restore protected files that an agent may have changed before its run was killed, and return
-    them; where the loop does not ask for that, only warn."""
+    them.
+
+    Warns about those that were not restored, because that failed or the loop does not ask for it.
+    """
     paths = _changed_by_cut_turn(before, services)
     restored: tuple[str, ...] = ()
     if paths and tampering_of(before.loop.evidence) == "restore":
@@ -244,7 +274,8 @@ def _restore_after_cut_turn(before: StoredRun, services: Services) -> tuple[str,
 
 
 def _changed_by_cut_turn(before: StoredRun, services: Services) -> tuple[str, ...]:
-    """Return protected files that differ, if an agent was working when its run was killed."""
+    """Return protected files that differ, if an agent was working when its run was killed; else
+    nothing."""
     trees = trees_of(before.run)
     if trees is None or trees.blame != "agent" or before.run.phase != "running":
         return ()
@@ -256,7 +287,8 @@ def _changed_by_cut_turn(before: StoredRun, services: Services) -> tuple[str, ..
 
 
 def _refuse_early(request: RunRequest) -> None:
-    """Refuse before queueing, so that no one waits for a run that cannot start."""
+    """Raise `UsageError` before queueing if the name has an unfinished run: waiting would be in
+    vain."""
     if alive(request.root, request.name) is None and not request.fresh:
         before = current(request.root, request.name)
         if before is not None and before.run.status in UNFINISHED:
@@ -264,8 +296,8 @@ def _refuse_early(request: RunRequest) -> None:
 
 
 def _end_orphans_of(files: RunFiles) -> None:
-    """End the processes of a run before it is archived, so that they do not run beside the next
-    one."""
+    """End the processes of a killed run before it is archived, so that they do not run beside the
+    next one."""
     # Imported on demand: rare.
     from little_loops.runs.leftovers import end_leftovers
     from little_loops.runs.reading import Runs
@@ -276,6 +308,8 @@ def _end_orphans_of(files: RunFiles) -> None:
 
 
 def unfinished(name: str, run: LoopState, *, has_file: bool = True) -> UsageError:
+    """Return the error for starting a loop that has an unfinished run; `has_file`: it has a loop
+    file, and `ll-loop run` starts it."""
     how = "interrupted (crashed)" if run.status == "running" else run.status.replace("_", " ")
     again = f"`ll-loop run {name} --fresh`" if has_file else "the same command with `--fresh`"
     return UsageError(
@@ -290,9 +324,11 @@ def unfinished(name: str, run: LoopState, *, has_file: bool = True) -> UsageErro
 def resume(
     loop: FSMLoop | None, request: RunRequest, services: Services, before: StoredRun | None = None
 ) -> RunOutcome:
-    """Continue the newest run of that name with `loop`, or with its original definition.
+    """Continue the newest run of that name with `loop`, or with its original definition if that is
+    None.
 
-    `before` is that run, if the caller has already read it.
+    `before` is that run, if the caller has already read it. Raises `UsageError` if it cannot be
+    resumed, `ConflictError` if another run holds the name or the scope, and `StorageError`.
     """
     before = before or find(request.root, request.name)
     return _start_next_session(
@@ -303,6 +339,11 @@ def resume(
 def _resume(
     loop: FSMLoop | None, request: RunRequest, services: Services, before: StoredRun
 ) -> RunOutcome:
+    """Claim the run, take its files over, end what a killed runner left running, and drive it.
+
+    Also records the cost of a turn that was killed, and stores a new definition. Raises
+    `UsageError` if it cannot be resumed.
+    """
     scope = request.scope or before.run.scope
     if trees_of(before.run) is not None:
         _refuse_without_snapshots(before.files, services)
@@ -366,7 +407,8 @@ def _resume(
 
 
 def _refuse_without_snapshots(files: RunFiles, services: Services) -> None:
-    """Refuse a run whose snapshots cannot be found, before any of its actions runs again."""
+    """Raise `UsageError` if the snapshots of a run cannot be found, before any of its actions runs
+    again."""
     from little_loops.engine.run_trees import (
         where_snapshots_are,
     )  # loops without agents pay nothing
@@ -389,7 +431,7 @@ def _refuse_without_snapshots(files: RunFiles, services: Services) -> None:
 
 
 def _refuse_agents_definition(before: StoredRun, name: str, services: Services) -> None:
-    """Refuse a loop file that was changed during an interrupted turn of an agent."""
+    """Raise `UsageError` if a loop file was changed during an interrupted turn of an agent."""
     own = before.start.get("file")
     for path in _changed_by_cut_turn(before, services):
         if path == own or path.startswith(f"{loops_of(before.files.root)}/"):
@@ -401,7 +443,12 @@ def _refuse_agents_definition(before: StoredRun, name: str, services: Services) 
 
 
 def _answer(run: LoopState, loop: FSMLoop, data: Folder, from_state: str | None) -> Answer | None:
-    """Return the answer to the gate that the run waits at; this resume approves if there is none."""
+    """Return the answer to the gate that the run waits at; None if it waits at none, or it is
+    recorded.
+
+    If there is no answer yet, this resume approves, and that is stored. Raises `UsageError` if the
+    answer leads to a state in which the run cannot continue, unless `from_state` overrides it.
+    """
     if not is_gate(run.status, run.reason):
         return None
     from little_loops.fsm.gates import open_gate, refused_target  # few loops have gates
@@ -419,7 +466,8 @@ def _answer(run: LoopState, loop: FSMLoop, data: Folder, from_state: str | None)
 
 
 def _lost_turn(run: LoopState, loop: FSMLoop, writer: RunWriter) -> Result | None:
-    """Return what an agent had reported when its runner was killed."""
+    """Return what an agent had reported when its runner was killed; None if no agent was working
+    then."""
     if run.phase != "running" or run.session_id is None:
         return None
     from little_loops.engine.agent_actions import reported  # only agents pay for hosts
@@ -437,7 +485,8 @@ def _clock(services: Services, before_ms: int) -> RunClock:
 
 
 def _unrecorded_ms(run: LoopState, files: RunFiles) -> int:
-    """Return how long a killed runner ran after its last event, as far as its log shows."""
+    """Return how long a killed runner ran after its last event, as far as its log shows; 0 if
+    unknown."""
     if run.status != "running":
         return 0
     try:
@@ -450,8 +499,10 @@ def _unrecorded_ms(run: LoopState, files: RunFiles) -> int:
 
 
 def _changed_context(before: StoredRun, loop: FSMLoop | None) -> Mapping[str, Any]:
-    """Return the context of another definition, with the values that were set when the run
-    started."""
+    """Return the context of another definition, with the values that were set when the run started.
+
+    Nothing if the original definition continues.
+    """
     if loop is None:
         return {}
     given = {
@@ -470,7 +521,7 @@ def check_resumable(name: str, loop: FSMLoop, run: LoopState) -> None:
 def _end_orphans(
     run: LoopState, loop: FSMLoop, writer: RunWriter, services: Services
 ) -> tuple[str, ...]:
-    """End processes of a killed runner's action before anything runs again."""
+    """End processes of a killed runner's action before anything runs again. Return their names."""
     if run.status != "running":
         return ()
     from little_loops.runs.leftovers import end_leftovers  # only after a kill
@@ -481,7 +532,7 @@ def _end_orphans(
 
 
 def _copy_of(run: LoopState, root: str, services: Services) -> str | None:
-    """Return where the clean copy of a run with evidence is."""
+    """Return where the clean copy of a run is; None if it keeps no evidence."""
     if trees_of(run) is None:
         return None
     from little_loops.trees.copies import base_of  # only a proof needs a clean copy
@@ -505,6 +556,11 @@ def _carry_out(
     is_redefined: bool = False,
     rules: Rules | None = None,
 ) -> RunOutcome:
+    """Drive a run from `happening` to its ending, save it, and archive it if it is over.
+
+    `is_redefined`: it was resumed with another definition. Raises `StorageError`; if the directory
+    of runs was removed meanwhile, the processes of the run are ended first.
+    """
     masker = Masker({**services.environ, **written_env(loop)})
     if services.owns_process:
         process_tree.adopt_orphans()
@@ -514,6 +570,7 @@ def _carry_out(
         onlookers = Observers([_log_keeper(log, loop, run, masker), *services.onlookers])
 
         def workplace() -> Workplace:
+            """Create the workplace; its files are closed when the run ends."""
             session = SessionNote(writer.data)
             stack.callback(session.close)
             output = RunOutput(writer.data, masker)
@@ -525,6 +582,7 @@ def _carry_out(
             rescue(writer.data, run.step, run.attempt)
 
         def trees() -> RunTrees:
+            """Create the trees; they are closed when the run ends."""
             from little_loops.engine.run_trees import RunTrees  # only with evidence
 
             opened = RunTrees(
@@ -583,6 +641,7 @@ def _end_beside_edits(
 
 
 def _removed(writer: RunWriter) -> StorageError:
+    """Return the error for a run whose directory was removed while it was running."""
     place = os.path.relpath(writer.folder.path, writer.files.root)
     return StorageError(
         f"`{place}` was removed while `{writer.files.name}` was running, and the run with it",
@@ -591,7 +650,8 @@ def _removed(writer: RunWriter) -> StorageError:
 
 
 def _archive_run(request: RunRequest, services: Services, writer: RunWriter) -> RunFiles | None:
-    """Move the run to the history; if that fails, the run has ended all the same."""
+    """Move the run to the history, and return its files there. If that fails, warn and return None:
+    the run has ended all the same."""
     try:
         return archive(request.root, request.name, writer.folder)
     except StorageError as error:
@@ -608,6 +668,8 @@ def _workplace(
     output: RunOutput,
     session: SessionNote,
 ) -> Workplace:
+    """Return where the actions of the run work. Their PATH begins with a directory that has our own
+    command, which is created here; their environment names the enclosing runs."""
     path = path_with_own_command(writer.data, services.environ.get("PATH"))
     nested = nested_in(run_id, nesting(services.environ))
     return Workplace(
@@ -626,7 +688,11 @@ def _workplace(
 def _start_next_session(
     ran: RunOutcome, loop: FSMLoop, request: RunRequest, services: Services
 ) -> RunOutcome:
-    """If the ending asks for a fresh session, start it now that the claim is released."""
+    """If the ending asks for a fresh session, start it, now that the claim is released, and record
+    its cost. Return `ran` unchanged.
+
+    Waits for a slot if slots are limited; after a stop, no session is started.
+    """
     if not ran.ending.spawn or (services.performers and services.handoff is None):
         return ran
     # Only a handoff starts sessions.
@@ -659,6 +725,9 @@ def _start_next_session(
 
 
 def _log_keeper(log: int, loop: FSMLoop, run: LoopState, masker: Masker) -> Reporter:
+    """Return an observer that writes the lines of the run and all output to the log, secrets
+    masked."""
+
     def write(text: str) -> None:
         os.write(log, text.encode("utf-8", "replace"))
 

@@ -107,6 +107,8 @@ class LocalWorld:
         open_trees: Callable[[], RunTrees],
         gate: Gate | None = None,
     ) -> None:
+        """`open_trees` is called when evidence is first needed; `gate` is None if agents have no
+        limits."""
         self.loop = loop
         self.gate = gate
         self.writer = writer
@@ -132,6 +134,11 @@ class LocalWorld:
         return self._open_trees()
 
     def emit(self, step: Step) -> None:
+        """Append the events to the log, with secrets masked, and sync it; then pass them to the
+        observers.
+
+        Notes that were read for this step are recorded now, so their files are removed.
+        """
         if not step.events:
             return
         events = self._with_filled_action(step)
@@ -143,7 +150,8 @@ class LocalWorld:
         self.onlookers.records(events)
 
     def save(self, run: LoopState) -> None:
-        """Write the snapshot; the first one also reports that the run has started."""
+        """Write the snapshot; the first one also reports that the run has started. Raises
+        `LostOwnership` if another process wrote it meanwhile."""
         self.writer.save(run)
         if not self.is_ready:
             self.is_ready = True
@@ -154,7 +162,8 @@ class LocalWorld:
         return has_agent(self.loop)
 
     def notes(self, run: LoopState) -> tuple[Note, ...]:
-        """Return what people have told the run; their files stay until that is recorded."""
+        """Return the notes that people sent to the run; their files stay until `emit` has recorded
+        them."""
         if not self._takes_notes or not run.seq or self.writer.data.stamp(MAIL) is None:
             return ()
         from little_loops.runs.mailbox import unread  # few runs get notes
@@ -163,12 +172,18 @@ class LocalWorld:
         return self._mail
 
     def _discard_mail(self) -> None:
+        """Remove the files of the notes that have been recorded."""
         from little_loops.runs.mailbox import discard  # few runs get notes
 
         discard(self.writer.data, self._mail)
         self._mail = ()
 
     def perform(self, run: LoopState, command: Command) -> Happening:
+        """Carry out a command. A requested stop has priority, unless the command is part of ending
+        the run.
+
+        A command that is not part of an agent's turn gives back what an admitted turn holds.
+        """
         if (asked := self.stop_asked()) and not _ends_run(command):
             return asked
         if self.gate is not None and not isinstance(command, Admit | RunAgent | TreeCommand):
@@ -176,7 +191,8 @@ class LocalWorld:
         return self.performers[type(command)](self, run, command)
 
     def _with_filled_action(self, step: Step) -> Sequence[Entry]:
-        """Return the events; the start of an action is recorded with the text that will run."""
+        """Return the events; the start of an action gets the text that will run, masked and then
+        cut to `MAX_FILLED` characters."""
         *before, last = step.events
         if not isinstance(last.event, ActionStart) or not isinstance(step.command, RunAction):
             return step.events
@@ -190,7 +206,11 @@ class LocalWorld:
         return [*before, last._replace(event=last.event._replace(filled=text))]
 
     def filled(self, run: LoopState, command: RunAction) -> Filled | str:
-        """Return the action with its values; needed when it is announced and when it runs."""
+        """Return the action with its values, or why it cannot run; from now on its secrets are
+        masked.
+
+        The last one is remembered: it is needed when the action is announced and when it runs.
+        """
         if self._filled is None or self._filled[0] is not command:
             filled = fill(command, self.values(run))
             if not isinstance(filled, str):
@@ -203,12 +223,13 @@ class LocalWorld:
         return Values(self.loop, run, self.services.environ, self.run_dir)
 
     def learn(self, environ: Mapping[str, str]) -> None:
-        """Mask secrets among the variables of an action, once their values are filled in."""
+        """Mask secrets among the variables of an action, here and in what observers print."""
         if any(looks_secret(name) for name in environ):
             self.masker.learn(environ)
             self.onlookers.learn(environ)
 
     def stop_asked(self) -> StopAsked | None:
+        """Return the stop that was requested, or None."""
         stop = self.services.stop
         if stop is None or stop.signal is None:
             return None
@@ -220,7 +241,8 @@ class LocalWorld:
         return ActionEnded(self.clock.now(), *acted[:3], stop)
 
     def _stopped_by(self, result: Result) -> int | None:
-        """Return the signal that ended the action through us, or together with us.
+        """Return the signal of the stop that ended the action through us, or together with us; else
+        None.
 
         A shutdown, or stopping an enclosing run, signals the action and its runner at once:
         whichever receives it first, the action was interrupted and did not fail.
@@ -247,6 +269,7 @@ def _ends_run(command: Command) -> bool:
 
 
 def _shell(world: LocalWorld, run: LoopState, command: RunShell) -> ActionEnded:
+    """Run a shell action, or a check in a clean copy."""
     if command.copy is None:
         return _act(world, run, command, run_shell)
     from little_loops.engine.copy_checks import run_in_copy  # only a proof needs a clean copy
@@ -269,6 +292,7 @@ def _perform_on_trees(world: LocalWorld, run: LoopState, command: TreeCommand) -
 
 
 def _agent(world: LocalWorld, run: LoopState, command: RunAgent) -> ActionEnded:
+    """Run an agent's turn, and record its cost in the ledger."""
     # Only agents pay for hosts and the ledger.
     from little_loops.engine.agent_actions import run_agent
     from little_loops.engine.metering import recorded
@@ -296,6 +320,8 @@ def _act(
     command: Act,
     act: Callable[[Workplace, LoopState, Act, Filled], ActionOutcome],
 ) -> ActionEnded:
+    """Run an action with `act`; one that cannot be filled in does not run, and its result has a
+    `failure`."""
     filled = world.filled(run, command)
     if isinstance(filled, str):
         return world.ended(ActionOutcome(Result(None, 0, failure=filled)))
@@ -309,6 +335,7 @@ def _judge(world: LocalWorld, run: LoopState, command: Judge) -> Happening:
 
 
 def _wait(world: LocalWorld, run: LoopState, command: Wait) -> Happening:
+    """Wait until the command's wait is over or a stop is requested."""
     from little_loops.system.waiting import wait_until  # most runs never wait
 
     stop = world.services.stop
@@ -318,6 +345,8 @@ def _wait(world: LocalWorld, run: LoopState, command: Wait) -> Happening:
 
 
 def _end_leftovers(world: LocalWorld, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
+    """End what the actions left running. For a relay that is over, also remove its files, and
+    return its report."""
     names = end_processes(world, run)
     ended = LeftoversEnded(world.clock.now(), command.ending, names)
     if world.loop.paradigm != "relay":

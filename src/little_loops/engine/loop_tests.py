@@ -100,6 +100,11 @@ class GivenScript:
         self._used = Counter(_used_in(log))
 
     def answer(self, run: LoopState, command: RunAction, text: str) -> Answer:
+        """Return the next outcome of the state, and remember `text` in `rendered`.
+
+        In a clean copy, the outcome that was used last applies again. Raises `NoOutcome` if the
+        test gives none.
+        """
         state = run.current_state
         self.rendered[state] = text
         outcomes = self.given.get(state)
@@ -112,7 +117,8 @@ class GivenScript:
 
 
 def _default(state: str, command: RunAction) -> Answer:
-    """Return what a built-in action does; of others a test has to say it."""
+    """Return the result of a built-in action that always works; raise `NoOutcome` for any other
+    action."""
     match command:
         case RunBuiltin(name="relay.prepare"):
             return Answer(Result(0, 0, f"{VERDICT_MARK} ready", structured=PREPARED))
@@ -141,6 +147,7 @@ def _used_in(log: Iterable[Entry]) -> Iterator[str]:
 
 
 def _answer(command: RunAction, outcome: Outcome) -> Answer:
+    """Return what an action does, given its outcome in the test."""
     takes_ms = to_ms(outcome.takes)
     line = _signal_line(outcome)
     if outcome.timeout:
@@ -161,6 +168,8 @@ def _answer(command: RunAction, outcome: Outcome) -> Answer:
 
 
 def _agent_result(command: RunAgent, outcome: Outcome, takes_ms: int) -> Result:
+    """Return the result of an agent. If the test names no verdict, a success gives the first of the
+    words that the agent may answer."""
     kind = outcome.agent or (FAILED_EXIT if outcome.exit else "success")
     agent = TRANSITIONS[kind] or "error"  # type: ignore[index]
     verdict = outcome.verdict
@@ -179,6 +188,8 @@ def _agent_result(command: RunAgent, outcome: Outcome, takes_ms: int) -> Result:
 
 
 def _signal_line(outcome: Outcome) -> SignalLine | None:
+    """Return the handoff that an outcome asks for, else the first signal line in its output, or
+    None."""
     if outcome.handoff is not None:
         return SignalLine(HANDOFF_SIGNAL.name, outcome.handoff)
     found = SignalDetector().detect_first(outcome.output)
@@ -198,6 +209,8 @@ def run_tests(
 
 
 def _run_test(world: ScriptedWorld, test: LoopTest) -> Report:
+    """Run a test and report the differences. With `kill` and no differences, also kill and resume
+    the run after each event. A missing outcome becomes the `problem` of the report."""
     script = GivenScript(test.given)
     try:
         ran = start(world, script)
@@ -209,7 +222,8 @@ def _run_test(world: ScriptedWorld, test: LoopTest) -> Report:
 
 
 def _killed_everywhere(ran: Ran, test: LoopTest) -> str | None:
-    """Kill the run after each event but the last, and resume it. Return the first difference."""
+    """Kill the run after each event but the last, and resume it. Return the first different ending,
+    or None."""
     log = ran.world.log
     for count in range(1, len(log)):
         again = resume_after(ran, count, GivenScript(test.given, log[:count]))
@@ -229,6 +243,11 @@ def _ending_text(ran: Ran) -> str:
 def _differences(
     expect: Expectation, ran: Ran, rendered: Mapping[str, str]
 ) -> Iterator[Difference]:
+    """Yield where a run differs from what the test expects; fields that are not set are not
+    compared.
+
+    `rendered` has the text of each state's last action.
+    """
     path = path_of(ran.world.log)
     got = {
         "status": ran.ending.status,
@@ -256,6 +275,8 @@ def _differences(
 def _by_name(
     what: str, expected: Mapping[str, object] | None, got: Mapping[str, object], none: object
 ) -> Iterator[Difference]:
+    """Yield the names whose value is not as expected; `none` is the value of a name that `got`
+    lacks."""
     for name, value in (expected or {}).items():
         if got.get(name, none) != value:
             yield Difference(f"{what}.{name}", value, got.get(name, none))
@@ -283,6 +304,7 @@ def follows(path: Sequence[str], expected: Sequence[str]) -> bool:
 
 
 def _past_gaps(reached: set[int], expected: Sequence[str]) -> set[int]:
+    """Add the positions after each `...` that was reached, because it may stand for no state."""
     found = set(reached)
     for at in range(len(expected)):
         if at in found and expected[at] == ANY_STATES:

@@ -38,7 +38,10 @@ Act = Callable[[Workplace, LoopState, RunAgent, Filled], ActionOutcome]
 def recorded(
     world: LocalWorld, act: Act, at: Workplace, run: LoopState, command: RunAgent, filled: Filled
 ) -> ActionOutcome:
-    """Run a turn and record what it cost; a ledger that cannot be written is a warning."""
+    """Run a turn with `act` and record what it cost; a ledger that cannot be written is a warning.
+
+    Afterwards the turn's slot is free, and a reservation that was not settled is cancelled.
+    """
     try:
         return _recorded(world, act, at, run, command, filled)
     finally:
@@ -49,6 +52,8 @@ def recorded(
 def _recorded(
     world: LocalWorld, act: Act, at: Workplace, run: LoopState, command: RunAgent, filled: Filled
 ) -> ActionOutcome:
+    """Run a turn with the slot it was admitted to, and append its cost to the ledger, if it
+    started."""
     began_ms, gate = wall_ms(), world.gate
     acted = act(at if gate is None else gate.lend(at), run, command, filled)
     if acted.result.agent is None:  # it did not start
@@ -64,7 +69,11 @@ def _recorded(
 def record_lost_turn(
     loop: FSMLoop, run: LoopState, root: str, lost: Result, environ: Mapping[str, str]
 ) -> None:
-    """Record a turn whose runner was killed; the last event of that run was its start."""
+    """Record a turn whose runner was killed; the last event of that run was its start.
+
+    If it did not report its cost, what was reserved for it counts. A ledger that cannot be written
+    is ignored.
+    """
     options = loop.host.under(loop.states[run.current_state].host)
     line = _turn(loop, run, root, options, lost, wall_ms_of(run.updated_at))
     if run.metered:
@@ -79,7 +88,8 @@ def record_lost_turn(
 def record_session(
     loop: FSMLoop, run: LoopState, root: str, options: HostOptions, environ: Mapping[str, str]
 ) -> None:
-    """Record a session that was started to resume the run; it reports nothing."""
+    """Record a session that was started to resume the run. It reports nothing, so its cost is an
+    estimate, or unknown. A ledger that cannot be written is ignored."""
     receipt = session(loop, run) or Receipt()
     line = _line(run, root, options, wall_ms(), receipt, is_known=receipt.cost_usd > 0)
     _append(environ, line._replace(id=f"{run.run}/session/{run.seq}"))
@@ -88,7 +98,8 @@ def record_session(
 def record_pass(
     loop: FSMLoop, run: LoopState, ending: Ending, root: str, environ: Mapping[str, str]
 ) -> None:
-    """Record a completed run whose evidence is verified."""
+    """Record a completed run if its evidence is verified. A ledger that cannot be written is
+    ignored."""
     if evidence_of(loop, run, ending) == "verified":
         _append(environ, VerifiedPass(wall_ms(), os.path.realpath(root), run.loop, run.run))
 
@@ -102,6 +113,8 @@ def record_over_budget(run: LoopState, root: str, environ: Mapping[str, str]) ->
 def _turn(
     loop: FSMLoop, run: LoopState, root: str, options: HostOptions, result: Result, began_ms: int
 ) -> AgentTurn:
+    """Return the line of a turn that started at `began_ms`; its cost is None if it is neither
+    reported nor estimated."""
     receipt = used(loop, run, result) or Receipt(result.tokens)
     is_known = result.cost_usd is not None or receipt.cost_usd > 0
     return _line(run, root, options, began_ms, receipt, is_known=is_known)
@@ -116,6 +129,8 @@ def _line(
     *,
     is_known: bool,
 ) -> AgentTurn:
+    """Return a line of the ledger for the run's current step; without `is_known`, its cost is
+    None."""
     return AgentTurn(
         id=turn_id(run.run, run.step, run.attempt),
         at_ms=at_ms,
@@ -132,7 +147,7 @@ def _line(
 
 def _append(environ: Mapping[str, str], line: Line, gate: Gate | None = None) -> str | None:
     """Append a line, in the place of its reservation if there is one. Return a warning if that
-    failed."""
+    failed, else None."""
     try:
         if gate is None or not isinstance(line, AgentTurn) or gate.settle(line) is not None:
             ledger.append(environ, line)

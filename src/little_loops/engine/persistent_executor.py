@@ -49,6 +49,8 @@ class PersistentExecutor(Stoppable):
         signal_detector: SignalDetector | None = None,
         handoff_handler: HandoffHandler | None = None,
     ) -> None:
+        """`loops_dir` is the project's directory of loops. Without an `action_runner`, actions run
+        as on the command line; without a `handoff_handler`, the loop's `on_handoff` applies."""
         super().__init__()
         self.fsm = checked(fsm)
         self.root = project_of(os.fspath(loops_dir))
@@ -58,17 +60,23 @@ class PersistentExecutor(Stoppable):
         self.handoff_handler = handoff_handler or HandoffHandler(HandoffBehavior(fsm.on_handoff))
 
     def run(self) -> ExecutionResult:
-        """Run from the beginning; an unfinished run of this name is an error, as on the command
-        line."""
+        """Run from the beginning. Raises `UsageError` if this name has an unfinished run, and
+        `ConflictError` if another run holds the name or the scope."""
         return self._carry_out(start)
 
     def resume(self) -> ExecutionResult:
-        """Continue the newest run of this name."""
+        """Continue the newest run of this name. Raises `UsageError` if there is none that can be
+        resumed."""
         return self._carry_out(resume)
 
     def _carry_out(
         self, begin: Callable[[FSMLoop, RunRequest, Services], RunOutcome]
     ) -> ExecutionResult:
+        """Run or resume the loop with `begin`. Afterwards a requested stop is cleared.
+
+        The handoff handler is called for a handoff, unless a session has been started for it
+        already.
+        """
         loop = with_handoff_behavior(self.fsm, self.handoff_handler)
         try:
             ran = begin(loop, RunRequest(self.root, self.fsm.name), self._surroundings())
@@ -79,6 +87,8 @@ class PersistentExecutor(Stoppable):
         return result_of(ran.run, ran.ending, handler)
 
     def _surroundings(self) -> Services:
+        """Return the services of a run: the callback observes it, and a custom runner runs its
+        actions."""
         told = [] if self.event_callback is None else [Callback(self.event_callback)]
         return Services(
             os.environ,
@@ -90,6 +100,8 @@ class PersistentExecutor(Stoppable):
         )
 
     def _performers(self, runner: ActionRunner) -> Performers:
+        """Return performers that run shell actions and agents with `runner`."""
+
         def act(world: LocalWorld, run: LoopState, command: RunShell | RunAgent) -> ActionEnded:
             actions = RunnerActions(runner, self.signal_detector, _keep_in(world.writer.data))
             return world.ended(actions.act(command, world.values(run)))
@@ -98,6 +110,9 @@ class PersistentExecutor(Stoppable):
 
 
 def _keep_in(data: Folder) -> Callable[[Job, str], dict[str, Any]]:
+    """Return a function that stores an output in the run's directory if it is long, and returns the
+    fields of the result."""
+
     def keep(job: Job, output: str) -> dict[str, Any]:
         raw = output.encode("utf-8", "replace")
         return kept_output(RunOutput(data).keep(job.step, job.attempt, raw, "out"))
@@ -106,8 +121,8 @@ def _keep_in(data: Folder) -> Callable[[Job, str], dict[str, Any]]:
 
 
 def _scanner_of(detector: SignalDetector) -> Callable[[], Scanner]:
-    """Return a scanner: built-in signals are found in the raw stream, custom patterns line by
-    line."""
+    """Return a function that creates scanners: built-in signals are found in the raw stream, custom
+    patterns line by line."""
 
     def search(line: str) -> Signal | None:
         found = detector.detect_first(line)

@@ -24,7 +24,10 @@ class PinnedStart:
 
     def pin(self, **written: bytes) -> None:
         """Store the hashes; `written` is what the file of that name, without its suffix, will
-        contain."""
+        contain.
+
+        The other files must exist: raises `StoreError` if one cannot be read.
+        """
         os.makedirs(os.path.dirname(self._pins), mode=0o700, exist_ok=True)
         digests = [
             sha256(written[stem]).hexdigest()
@@ -35,7 +38,8 @@ class PinnedStart:
         replace(self._pins, "\n".join(digests).encode(), sync=True)
 
     def check(self) -> None:
-        """Raise `StoreError` if one of the files has changed."""
+        """Raise `StoreError` if one of the files has changed, or if it or the hashes cannot be
+        read."""
         pinned = read_file(self._pins).decode("ascii", "replace").split("\n")
         for (name, path), digest in zip(self._paths.items(), pinned, strict=False):
             if _digest(path) != digest:
@@ -47,6 +51,7 @@ class PinnedStart:
 
 
 def read_file(path: str) -> bytes:
+    """Return the content of a regular file. Raises `StoreError`."""
     try:
         return read_plain(path)
     except OSError as error:

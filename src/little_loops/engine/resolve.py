@@ -74,6 +74,8 @@ class Values:
         run_dir: str | None = None,
         most_bytes: int | None = None,
     ) -> None:
+        """Without `run_dir`, results have no files. An output of more than `most_bytes` raises
+        `TooLarge`."""
         self._most_bytes = most_bytes
         self._loop = loop
         self._run = run
@@ -98,7 +100,11 @@ class Values:
         return lookup_in({**values, "env": self._environ})
 
     def __call__(self, reference: Reference) -> object:
-        """Look up a reference: the `Lookup` of this moment."""
+        """Return the value of a reference, reading a file if necessary.
+
+        Raises `Unresolved` if there is none, `TooLarge` if a process cannot be given it, or
+        `OSError`.
+        """
         if "structured" in reference.path:
             self._load_structured(reference)
         value = self._plain(reference)
@@ -107,7 +113,8 @@ class Values:
         return self._of_result(reference)
 
     def _of_result(self, reference: Reference) -> object:
-        """Return a text from a file, or the name of the file."""
+        """Return an output that is in a file, or the path of a file of a result; None if there is
+        none."""
         name = self._result_name(reference)
         assert name is not None, "it was found"
         field = reference.path[0 if reference.namespace == "prev" else 1]
@@ -121,6 +128,7 @@ class Values:
         return self.read(file)
 
     def _result_name(self, reference: Reference) -> str | None:
+        """Return the name of the result that a reference means; None if it means something else."""
         match reference.namespace:
             case "prev":
                 return self._run.prev_state
@@ -130,7 +138,8 @@ class Values:
                 return None
 
     def _load_structured(self, reference: Reference) -> None:
-        """Read a long structured answer if a reference needs it."""
+        """Read a long structured answer into these values, if a reference needs it. Raises
+        `TooLarge`."""
         name = self._result_name(reference)
         result = self._run.captured.get(name or "")
         if result is None or result.structured_file is None or result.structured is not None:
@@ -156,6 +165,11 @@ class Values:
         return without_newline(without_colours(data).decode("utf-8", "replace"))
 
     def _file_of(self, field: str, name: str, result: Result) -> str | None:
+        """Return the path of a result's file, which is written if necessary; None if the result has
+        none.
+
+        Raises `Unresolved` without a run directory.
+        """
         if self._run_dir is None:
             raise Unresolved(f"captured.{name}.{field}", ())
         from little_loops.engine.result_files import ResultFiles  # few actions need files
@@ -197,6 +211,8 @@ def shown_text(shown: str, command: RunAction, filled: Filled | str, values: Val
 
 
 def _data_in(script: str, values: Values) -> list[str]:
+    """Return a comment for each reference to data in a script: `# ${captured.x.output} is
+    'text'`."""
     from shlex import quote  # few scripts refer to data
 
     named = dict.fromkeys(each.text for each in references(script) if is_data(each))
@@ -220,7 +236,8 @@ class Unfilled(LittleLoopsError):
 
 @contextmanager
 def _field(name: str) -> Iterator[None]:
-    """Attribute any failure to fill in to this field."""
+    """Turn any failure to fill in, within the block, into `Unfilled` with the name of this
+    field."""
     try:
         yield
     except (Unresolved, NotANumber, TemplateError, Refused, TooLarge, OSError) as problem:
@@ -233,7 +250,8 @@ def _filled_in(field: str, text: str, values: Values) -> str:
 
 
 def _variable(name: str, text: str, values: Values) -> str:
-    """Return the filled-in value of an environment variable; raise `Refused` if it is unsafe."""
+    """Return the filled-in value of an environment variable. Raises `Unfilled`, also if it is
+    unsafe."""
     with _field(f"env.{name}"):
         if refused := check_variable(name, text, values.context):
             raise Refused(refused)
@@ -241,6 +259,7 @@ def _variable(name: str, text: str, values: Values) -> str:
 
 
 def _prompt(command: RunAgent, values: Values) -> str:
+    """Return the filled-in prompt, followed by a line for each value of the state's `context`."""
     with _field("action"):
         text = render_agent_text(command.text, values, values.context)
     lines = [
@@ -251,6 +270,8 @@ def _prompt(command: RunAgent, values: Values) -> str:
 
 
 def _context_value(name: str, value: Any, values: Values, *, agent: bool) -> str:
+    """Return a value of `context` as text; only strings are filled in, with `agent` as for a
+    prompt."""
     if not isinstance(value, str):
         return as_text(value)
     render = render_agent_text if agent else render_text
@@ -259,6 +280,7 @@ def _context_value(name: str, value: Any, values: Values, *, agent: bool) -> str
 
 
 def _input(name: str, value: Any, values: Values) -> Any:
+    """Return an argument of a built-in action; only strings are filled in."""
     if not isinstance(value, str):
         return value
     with _field(f"context.{name}"):
@@ -267,7 +289,10 @@ def _input(name: str, value: Any, values: Values) -> Any:
 
 def judge_now(command: Judge, run: LoopState, values: Values) -> Judgement:
     """Carry out a `Judge`: fill in the condition, find what it judges, and judge within a time
-    limit."""
+    limit.
+
+    If something cannot be filled in or read, the verdict is `error`.
+    """
     try:
         seen = _observe_result(command.of, run, values) if command.of else NOTHING_SEEN
         with _field("source"):
@@ -285,7 +310,8 @@ NOTHING_SEEN = Observation(None, None, "")
 
 
 def _filled(condition: Condition, values: Values) -> Condition:
-    """Return the condition with its templates filled in."""
+    """Return the condition with its templates filled in; a `source` is resolved by
+    `_observe_source`."""
     match condition:
         case All() | AnyOf():
             return condition._replace(of=tuple(_filled(each, values) for each in condition.of))
@@ -313,7 +339,10 @@ def _sources(condition: Condition) -> set[str]:
 
 
 def _observe_source(source: str, run: LoopState, values: Values) -> Observation:
-    """Return the observation of a source: a bare name is a result, anything else a template."""
+    """Return the observation of a source: a bare name is a result, anything else a template.
+
+    Raises `Unresolved` if the name is that of a result that does not exist yet.
+    """
     if source in run.captured:
         return _observe_result(source, run, values)
     if source in values.names:
@@ -322,6 +351,8 @@ def _observe_source(source: str, run: LoopState, values: Values) -> Observation:
 
 
 def _observe_result(name: str, run: LoopState, values: Values) -> Observation:
+    """Return the observation of a result. Of an output larger than `LARGE_BYTES`, its text is only
+    the beginning and the end; conditions search the rest in the file."""
     result = run.captured[name]
     # Version one stored the stream of an agent as its file, beside the answer.
     file, large = (result.output_file if result.output is None else None), None

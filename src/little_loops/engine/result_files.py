@@ -27,7 +27,11 @@ class ResultFiles:
         return os.path.join(self._run_dir, file.path)
 
     def of(self, field: str, name: str, result: Result) -> str | None:
-        """Return the path of a file, or None if the result has no such file."""
+        """Return the path of a file, as in `${captured.NAME.FIELD}`; None if the result has no such
+        file.
+
+        Short outputs and logs are written to a file first.
+        """
         match field:
             case "file":
                 return self._output(name, result)
@@ -43,6 +47,8 @@ class ResultFiles:
                 return None
 
     def _structured(self, name: str, result: Result) -> str | None:
+        """Return the path of the structured answer; a short one is written on demand. None without
+        an answer."""
         if result.structured_file is not None:
             return self.path_of(result.structured_file)
         if result.structured is None:
@@ -50,7 +56,8 @@ class ResultFiles:
         return self._write(f"{name}.structured", to_json(result.structured) + b"\n")
 
     def _output(self, name: str, result: Result) -> str:
-        """Return the complete output, byte for byte; a short one is written on demand."""
+        """Return the path of the complete output, byte for byte; a short one is written on
+        demand."""
         if result.output is None and result.output_file is not None:
             return self.path_of(result.output_file)
         return self._write(f"{name}.output", _raw(result.output, result.open_ended))
@@ -61,8 +68,10 @@ class ResultFiles:
         return self._write(f"{name}.stderr", _raw(result.stderr, result.stderr_open_ended))
 
     def _log(self, name: str, result: Result) -> str:
-        """Return both streams in order of arrival; for an agent, its answer, then its program's
-        stderr."""
+        """Write both streams, in order of arrival, into one file, and return its path.
+
+        For an agent, it has the answer, then the stderr of its program.
+        """
         path = os.path.join(self._run_dir, f"{name}.log")
         stdout, stderr = self._output(name, result), self._stderr(name, result)
         with reading(stdout) as out, reading(stderr) as err, _created(path) as target:
@@ -83,6 +92,7 @@ class ResultFiles:
             return ()
 
     def _write(self, name: str, data: bytes) -> str:
+        """Write a file into the run's directory, replacing its content, and return its path."""
         path = os.path.join(self._run_dir, name)
         with _created(path) as stream:
             stream.write(data)

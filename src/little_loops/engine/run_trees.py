@@ -61,7 +61,10 @@ CLOCK_MS = 2000
 def evidence_for(
     loop: FSMLoop, project: str, environ: Mapping[str, str], *, wanted: bool
 ) -> str | None:
-    """Return `on`, or why a run of this loop keeps no evidence; None if it does not ask for any."""
+    """Return `on`, or why a run of this loop keeps no evidence; None if it does not ask for any.
+
+    `wanted`: False if the user turned evidence off for this run.
+    """
     if not wants_evidence(loop):
         return "off" if loop.evidence.enabled is False and has_agent(loop) else None
     if not wanted:
@@ -109,12 +112,20 @@ class RunTrees:
 
     @cached_property
     def store(self) -> TreeStore:
+        """Return the store of the project, creating it if necessary. Raises `StoreError` if this
+        run has used it before, and it is gone."""
         git = find_git(self.project, self.environ)
         # A store that disappears in the middle of a run must not be mistaken for an empty one.
         return TreeStore.open(self.project, self.home, git, create=not self._has_rules())
 
     @cached_property
     def rules(self) -> Rules:
+        """Return what was fixed when the run started. The first time, it is read from the project,
+        stored in the run's directory and pinned; if `is_redefined`, it is pinned again.
+
+        Raises `StoreError` if the stored rules, or what the run was started with, have changed
+        since.
+        """
         path = os.path.join(self.run_dir, RULES)
         if self._has_rules():
             if self.is_redefined:
@@ -155,15 +166,16 @@ class RunTrees:
         return self.store.files.place("installed", self.run_id)
 
     def _note_installed(self, rules: Rules) -> None:
+        """Store what is in the directories that the clean copy links, for `changed_installed`."""
         os.makedirs(os.path.dirname(self._installed), mode=0o700, exist_ok=True)
         store_files.replace(
             self._installed, installed.to_bytes(installed.look(rules, self.store.git))
         )
 
     def changed_installed(self) -> Iterator[str]:
-        """Return warnings about changes, since the start, in directories that the clean copy links.
+        """Yield warnings about changes, since the start, in directories that the clean copy links.
 
-        Each directory is reported once.
+        Each warning is given once.
         """
         before = installed.from_bytes(store_files.read(self._installed) or b"")
         if not before or not self._links_installed:
@@ -217,15 +229,16 @@ class RunTrees:
                 self.store.pack()
 
     def new_links_out(self, first: str | None, project: str) -> tuple[str, ...]:
-        """Return links that were made during the run and lead out of the repository."""
+        """Return links that were made between the snapshots `first` and `project` and lead out of
+        the repository."""
         if first is None or first == project:
             return ()
         own = f"{self.rules.project}/"
         return self.store.new_links_out(first, project, own.removesuffix(f"/{self.rules.prefix}"))
 
     def tracked_since_start(self, project: str) -> tuple[str, ...]:
-        """Return ignored files that git tracks only since the run started, so that snapshots do not
-        have them."""
+        """Return ignored files that git tracks only since the run started, so that its snapshots,
+        such as `project`, do not have them. Nothing if the loop does not use a clean copy."""
         if not self.loop.evidence.clean:
             return ()
         rules = self.rules
@@ -246,7 +259,7 @@ class RunTrees:
         """Return the scopes of other runs that were alive during this one: changes there are
         theirs.
 
-        Runs that an action of this run started do not count, whatever they were told.
+        They are remembered for `is_anothers`. Runs that an action of this run started do not count.
         """
         mine = self.run_id
         # Claims are in the project, where an agent can edit them; only the file name can be
@@ -266,7 +279,10 @@ class RunTrees:
 
 
 def _included(project: str, patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return the patterns of makefiles that these makefiles include, directly or not."""
+    """Return the patterns of makefiles that these makefiles include, directly or not.
+
+    Files that cannot be read are skipped; the search ends after about `MAX_INCLUDED`.
+    """
     found = dict.fromkeys(each for each in patterns if is_makefile(each))
     waiting = list(found)
     while waiting and len(found) < MAX_INCLUDED:
@@ -291,8 +307,8 @@ def _is_below_us(pid: int) -> bool:
 def changed_since_start(
     loop: FSMLoop, run: LoopState, files: RunFiles, environ: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the protected paths that differ from what an interrupted run expects, if that can be
-    determined."""
+    """Return the protected paths that differ from what an interrupted run expects; nothing if that
+    cannot be determined."""
     reference = run.trees.reference if run.trees is not None else None
     if reference is None:
         return ()
@@ -314,7 +330,8 @@ class Whereabouts(NamedTuple):
 
 
 def where_snapshots_are(files: RunFiles, environ: Mapping[str, str]) -> Whereabouts | None:
-    """Return where the snapshots of a run are; None if it has not taken any, or nobody can tell."""
+    """Return where the snapshots of a run are; None if it has not taken any, or its record cannot
+    be read."""
     try:
         rules = _read_rules(read_file(os.path.join(files.data, RULES)))
     except StoreError:
@@ -328,10 +345,11 @@ def where_snapshots_are(files: RunFiles, environ: Mapping[str, str]) -> Whereabo
 def restore_after_cut_turn(
     loop: FSMLoop, run: LoopState, files: RunFiles, environ: Mapping[str, str]
 ) -> model.Restoration:
-    """Restore the protected files of a run that was killed during an agent's turn.
+    """Restore the protected files of a run that was killed during an agent's turn, except those in
+    the scopes of other runs.
 
     The difference is written to `CUT_TURN_PATCH` in the run's directory, in case the change is the
-    user's.
+    user's. Raises `StoreError`.
     """
     assert run.trees is not None, "only a run with evidence has protected files"
     assert run.trees.reference is not None, "an agent's turn begins with a snapshot"
@@ -352,6 +370,7 @@ def restore_after_cut_turn(
 
 
 def _read_rules(raw: bytes) -> Rules:
+    """Decode stored rules. Raises `StoreError` if they are damaged."""
     try:
         return Rules.from_json(json.loads(raw))
     except ValueError as error:
@@ -359,7 +378,7 @@ def _read_rules(raw: bytes) -> Rules:
 
 
 def _write(path: str, data: bytes) -> None:
-    """Write a file atomically."""
+    """Write a file atomically and sync its content."""
     part = f"{path}.part"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     with open(open_plain(part, flags), "wb") as stream:

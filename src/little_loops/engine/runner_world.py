@@ -71,7 +71,13 @@ class ActionRunner(Protocol):
         timeout: float | None = None,
         action_type: str = "shell",
         env: Mapping[str, str] | None = None,
-    ) -> ActionResult: ...
+    ) -> ActionResult:
+        """Run a filled-in action to its end and return its result.
+
+        `timeout` is in seconds, `action_type` is `shell`, `slash` or `prompt`, `env` adds variables.
+        If it raises, the action fails with that exception as the reason.
+        """
+        ...
 
 
 class RunnerWorld:
@@ -175,6 +181,10 @@ class RunnerActions:
         self.keep = keep
 
     def act(self, command: RunShell | RunAgent, values: Values) -> ActionOutcome:
+        """Fill in an action and run it; if it cannot be filled in, the result has a `failure`.
+
+        An agent's result is derived from its exit code.
+        """
         filled = fill(command, values)
         if isinstance(filled, str):
             return ActionOutcome(Result(None, 0, failure=filled))
@@ -187,6 +197,8 @@ class RunnerActions:
                 return acted._replace(result=_as_agent(acted.result))
 
     def _run(self, job: Job, kind: str, text: str, env: Mapping[str, str]) -> ActionOutcome:
+        """Run an action with the runner and store its output. An exception of the runner becomes
+        the `failure` of the result."""
         timeout = None if job.deadline_ms is None else job.deadline_ms / 1000
         began = time.monotonic()
         try:
@@ -227,8 +239,8 @@ AGENT_ENDS: dict[int, tuple[AgentResult, str | None]] = {
 
 
 def _as_agent(result: Result) -> Result:
-    """Return an agent's result for a custom runner, which only reports an exit code: 0 pass, 1
-    fail, else error."""
+    """Return a result as that of an agent. A custom runner reports only an exit code: 0 is pass, 1
+    is fail, anything else an error."""
     if result.failure is not None:
         return result
     agent_result, verdict = AGENT_ENDS.get(result.exit_code or 0, ("error", None))

@@ -141,7 +141,10 @@ def start(world: ScriptedWorld, script: Script, limits: Limits = NO_LIMITS) -> R
 
 
 def resume_after(ran: Ran, count: int, script: Script) -> Ran:
-    """Continue a run that was killed when `count` of its events were written."""
+    """Continue a run that was killed when `count` of its events were written, in a new world.
+
+    `ran` stays as it is.
+    """
     loop, old = ran.world.loop, ran.world
     entries = old.log[:count]
     run = replay(first_state(entries[0], loop.context), entries)
@@ -160,6 +163,12 @@ def _drive(world: ScriptedWorld, script: Script, run: LoopState, happening: Happ
 
 
 def _act(world: ScriptedWorld, run: LoopState, command: RunAction) -> ActionEnded:
+    """Get the result of an action from the script; its time passes, and the files it changes
+    change.
+
+    A check in a clean copy changes none. An action that cannot be filled in does not reach the
+    script.
+    """
     values = world.values(run)
     filled = fill(command, values)
     if not isinstance(filled, Filled):
@@ -173,6 +182,7 @@ def _act(world: ScriptedWorld, run: LoopState, command: RunAction) -> ActionEnde
 
 
 def _text(command: RunAction) -> str:
+    """Return the script, the prompt or the name of an action, as written."""
     match command:
         case RunShell():
             return command.script
@@ -207,6 +217,7 @@ def _judge(world: ScriptedWorld, run: LoopState, command: Judge) -> Judged:
 
 
 def _wait(world: ScriptedWorld, run: LoopState, command: Wait) -> WaitOver:
+    """Let the time of a wait pass at once, but not beyond its deadline."""
     left = left_ms(command.wait, world.now())
     if command.deadline_ms is not None:
         left = min(left, command.deadline_ms - world.ran_ms)

@@ -54,6 +54,7 @@ class Ids:
         self._files: dict[str, Files] = {}
 
     def of(self, files: Files) -> str:
+        """Return the id of these files; a new one if they have not been seen before."""
         content = frozenset(files.items())
         if content not in self._ids:
             id = f"{len(self._ids):012x}"
@@ -80,6 +81,7 @@ class ScriptedTrees:
         return self._areas.inside(f"changed by {state}")
 
     def changed_by(self, paths: Iterable[str]) -> ScriptedTrees:
+        """Return the files after a change to each of these paths."""
         files, number = dict(self._files), self._changes
         for path in paths:
             number += 1
@@ -87,6 +89,7 @@ class ScriptedTrees:
         return ScriptedTrees(self._areas, self._ids, files, number)
 
     def taken(self, at: Moment, command: TakeSnapshot) -> SnapshotTaken:
+        """Take the snapshot of a command: what differs from the earlier ones that it names."""
         areas, project = self._areas, self._ids.of(self._files)
         guard = self._ids.of(self._only(areas.is_protected))
         before = self._ids.files(command.since or project)
@@ -115,6 +118,8 @@ class ScriptedTrees:
     def put_back(
         self, project: str, reference: str | None
     ) -> tuple[ScriptedTrees, tuple[str, ...]]:
+        """Undo the changes outside the scope since the snapshot `project`, except those to
+        protected paths that differ from `reference`. Return the new files and these paths."""
         wanted = self._ids.files(project)
         guarded = {} if reference is None else {c.path for c in self._tampered(reference)}
         paths = tuple(
@@ -137,7 +142,7 @@ class ScriptedTrees:
         return {path: number for path, number in self._files.items() if accepts(path)}
 
     def _is_outside(self, path: str, tampered: Collection[str]) -> bool:
-        """Return whether a change counts as outside the scope; protected paths that are as their
+        """Return whether a change counts as outside the scope; protected paths that equal their
         reference do not."""
         areas = self._areas
         return not areas.in_scope(path) and (path in tampered or not areas.is_protected(path))

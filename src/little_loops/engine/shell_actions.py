@@ -20,6 +20,11 @@ from little_loops.fsm.state import LoopState
 
 
 def run_shell(at: Workplace, run: LoopState, command: RunShell, filled: Filled) -> ActionOutcome:
+    """Run a script in the project and store its output. Return its result, with the first signal
+    line.
+
+    If the shell cannot start, the result has a `failure`. Processes that it left continue to run.
+    """
     job, scanner = command.job, at.scanner()
     notes = hand_over(at, job.continuation)
     streams = Streams(at, job, scanner.feed)

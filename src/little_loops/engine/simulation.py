@@ -85,6 +85,7 @@ def simulate(loop: FSMLoop, odds: Odds, count: int, seed: int) -> list[Simulated
 
 
 def _simulate(loop: FSMLoop, script: DrawnScript, trees: ScriptedTrees) -> SimulatedRun:
+    """Run a loop once. `script` adds up what the run uses, so each run needs its own."""
     ran: Ran = start(SimulatedWorld(loop, {}, trees, script), script)
     return SimulatedRun(
         ran.ending.status,
@@ -106,6 +107,8 @@ def _prepared(loop: FSMLoop) -> FSMLoop:
 
 
 def _with_drawn_verdict(state: StateConfig) -> StateConfig:
+    """Return a state whose condition accepts any of its verdicts as drawn; unchanged if none is
+    drawn."""
     if not _is_drawn(state):
         return state
     source = None if state.action is not None else NEVER_JUDGED
@@ -128,6 +131,8 @@ class DrawnScript:
         return verdict
 
     def answer(self, run: LoopState, command: RunAction, text: str) -> Answer:
+        """Draw the verdict, cost and duration of an action; add cost and duration to those of its
+        state."""
         name = run.current_state
         verdict, odds = self.verdict(name), self._odds[name]
         cost, seconds = self._random.choice(odds.costs), self._random.choice(odds.seconds)
@@ -137,7 +142,7 @@ class DrawnScript:
 
 
 def _result(command: RunAction, verdict: str, took_ms: int, cost: float) -> Result:
-    """Return a result that gets this verdict."""
+    """Return a result that gets this verdict; only an agent's has a cost."""
     if verdict == TIMEOUT:
         return Result(None, command.job.deadline_ms or took_ms, cut_by="action")
     failure = "simulated" if verdict == ERROR else None

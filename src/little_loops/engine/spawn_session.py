@@ -58,6 +58,11 @@ class Spawner:
         self.kept_open = kept_open
 
     def start(self, name: str, continuation: str | None) -> subprocess.Popen[str]:
+        """Start a detached session that resumes the run `name`, and return its process.
+
+        The continuation and the session's log go into the run's directory, and a file beside it
+        names the session. Raises `ProgramError` if its program cannot start.
+        """
         command = f"ll-loop resume {name} --background"
         request = self._request(command, has_notes=bool(continuation))
         launch = host_named(self.options.host).build(request)
@@ -79,6 +84,8 @@ class Spawner:
         return child
 
     def _request(self, command: str, *, has_notes: bool) -> Request:
+        """Return the request for a session that runs only this command; turns, cost and tools are
+        limited for Claude alone."""
         notes = f"\n\n{os.path.join(self.files.data, NOTES)}" if has_notes else ""
         claude = self.options.host == "claude"
         return Request(
@@ -97,6 +104,7 @@ class Spawner:
         )
 
     def _program(self, name: str) -> str:
+        """Return the absolute path of a program. Raises `ProgramError` if it cannot run."""
         # Use our own PATH: the session's PATH begins with a directory inside the project.
         program = find_program(name, self.environ.get("PATH"), self.files.root)
         if program.why_not:
@@ -110,6 +118,8 @@ class Spawner:
     def _start(
         self, argv: tuple[str, ...], environ: Mapping[str, str], log: int
     ) -> subprocess.Popen[str]:
+        """Start the program in a session of its own; all output goes to `log`. Raises
+        `ProgramError`."""
         try:
             return subprocess.Popen(
                 argv,
@@ -133,6 +143,8 @@ class Spawner:
         return {**own, "PATH": path_with_own_command(data, own.get("PATH"))}
 
     def _note(self, pid: int, session_id: str) -> None:
+        """Write the file that names the session, with the run's last event; it replaces an earlier
+        one."""
         born = SYSTEM.look(pid)
         noted: dict[str, Any] = {
             "pid": pid,

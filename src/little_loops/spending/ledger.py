@@ -29,7 +29,8 @@ def folder_of(environ: Mapping[str, str]) -> str:
 
 
 def read(environ: Mapping[str, str], since_ms: int) -> list[Line]:
-    """Return the lines of all turns that started since then; reading changes nothing."""
+    """Return the lines that are not older than `since_ms`; nothing if there is no ledger. Takes no
+    lock."""
     folder = Folder.at(folder_of(environ))
     if folder is None:
         return []
@@ -38,6 +39,7 @@ def read(environ: Mapping[str, str], since_ms: int) -> list[Line]:
 
 
 def lines_since(folder: Folder, since_ms: int) -> Iterator[Line]:
+    """Yield the lines that are not older than `since_ms`; those that cannot be read are skipped."""
     first = _name(since_ms)
     for name in sorted(folder.names()):
         if name.endswith(SUFFIX) and name >= first:
@@ -48,7 +50,10 @@ def lines_since(folder: Folder, since_ms: int) -> Iterator[Line]:
 
 @contextmanager
 def writing(environ: Mapping[str, str]) -> Iterator[Folder]:
-    """Hold the ledger alone, to read and append in one step."""
+    """Lock the ledger, to read and append in one step. Its directory is created if necessary.
+
+    Raises `StorageError` if that fails, or another process holds the lock too long.
+    """
     path = folder_of(environ)
     try:
         os.makedirs(path, mode=PRIVATE_FOLDER, exist_ok=True)
@@ -67,12 +72,14 @@ def append(environ: Mapping[str, str], *lines: Line) -> None:
 
 
 def append_to(folder: Folder, lines: Iterable[Line]) -> None:
-    """Append lines and sync them. Only while `writing`."""
+    """Append each line to the file of its month and sync it. The caller holds the lock
+    (`writing`)."""
     for line in lines:
         _append(folder, _name(line.at_ms), to_json(to_record(line)) + b"\n")
 
 
 def _append(folder: Folder, name: str, text: bytes) -> None:
+    """Append text to a file and sync it, creating the file if necessary. Raises `StorageError`."""
     descriptor = folder.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     try:
         # A power cut may have left half a line, which must not take the next one with it.

@@ -31,13 +31,18 @@ class Reserved:
     def __init__(
         self, line: Reservation, usd: float | None, descriptor: int, environ: Mapping[str, str]
     ) -> None:
+        """`usd` is what the turn may cost, None without a limit; `descriptor` is the lock."""
         self.line = line
         self.usd = usd
         self._descriptor = descriptor
         self._environ = environ
 
     def release(self, *lines: Line) -> None:
-        """Replace the reservation by these lines; without any, the turn may have cost all of it."""
+        """Append these lines to the ledger in place of the reservation, and unlock it.
+
+        Without lines, the reservation stays in the ledger: the turn may have cost all of it. Raises
+        `StorageError` if that cannot be written; the lock is released all the same.
+        """
         try:
             with writing(self._environ) as folder:
                 append_to(folder, lines)
@@ -46,7 +51,8 @@ class Reserved:
             os.close(self._descriptor)
 
     def cancel(self) -> None:
-        """Release the reservation, because the turn did not start."""
+        """Release the reservation, because the turn did not start. If that cannot be written, it
+        stays."""
         with suppress(StorageError):
             self.release(Released(self.line.id, self.line.at_ms))
 
@@ -60,7 +66,11 @@ def reserve(
     *,
     over_budget: bool = False,
 ) -> Reserved | Wait | Deny:
-    """Reserve what the turn may cost, if every budget allows that."""
+    """Write and lock a reservation if every budget allows it; otherwise return why not.
+
+    `most_usd` is what the run and its host allow, `enclosing` are the runs around this one. With
+    `over_budget`, amounts are not checked. Raises `StorageError`.
+    """
     with writing(environ) as folder:
         calendar = calendar_at(wall_ms())
         spent = account(lines_since(folder, calendar.oldest_ms))
@@ -82,7 +92,8 @@ def reserve(
 
 
 def limits_of(rules: Rules, spent: Account, project: str) -> list[Limited]:
-    """Return each budget with what counts for it."""
+    """Return the budgets of the user and the project, each with the turns and reservations that
+    count for it."""
     limits = []
     if rules.user is not None:
         limits.append(Limited(rules.user, spent))
@@ -96,7 +107,7 @@ def limits_of(rules: Rules, spent: Account, project: str) -> list[Limited]:
 
 
 def calendar_at(now_ms: int) -> Calendar:
-    """Return the day and the week of a time, where the user is."""
+    """Return the day and the week of a time in the user's time zone; weeks begin on Monday."""
     today = time.localtime(now_ms / 1000)
 
     def midnight_ms(days: int) -> int:
@@ -109,6 +120,10 @@ def calendar_at(now_ms: int) -> Calendar:
 
 
 def _lock(folder: Folder, turn: str) -> int:
+    """Create and lock the file of a turn. Return its descriptor; closing it unlocks the file.
+
+    Raises `StorageError` if another process holds it.
+    """
     descriptor = folder.open(_name(turn), os.O_RDWR | os.O_CREAT)
     if not hold(descriptor):
         os.close(descriptor)

@@ -23,7 +23,8 @@ class Rules(NamedTuple):
 
 
 def rules_of(root: str, environ: Mapping[str, str]) -> Rules | None:
-    """Return the limits that the config files set, or None if they set none."""
+    """Return the limits that the config files of the user and of the project at `root` set, or None
+    if they set none. Raises `UsageError` for an invalid setting."""
     user, project = user_config(environ), project_config(root)
     of_user = read_rules(read_mapping(user), user)
     of_project = read_rules(read_mapping(project), project, of_project=True)
@@ -32,7 +33,10 @@ def rules_of(root: str, environ: Mapping[str, str]) -> Rules | None:
 
 
 def read_rules(settings: Mapping[str, Any], path: str, *, of_project: bool = False) -> Rules:
-    """Return the limits that one file sets. Raises `UsageError`."""
+    """Return the limits that one file sets; its budget is in `user`, also that of a project.
+
+    `path` is for messages. Raises `UsageError` for an invalid setting, or if a project sets slots.
+    """
     if of_project and AGENTS in settings:
         raise UsageError(
             f"`{path}`: `{AGENTS}` is a setting of the user",

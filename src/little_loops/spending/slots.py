@@ -63,7 +63,7 @@ class Slot:
         self.descriptor = descriptor
 
     def release(self) -> None:
-        """Free the slot, even if a process that the agent left has inherited it."""
+        """Unlock the slot, even if a process that the agent left running has inherited it."""
         with suppress(OSError):
             os.ftruncate(self.descriptor, 0)
             flock(self.descriptor, LOCK_UN)
@@ -74,6 +74,8 @@ class Queue:
     """The way of one turn to a slot; its place in the queue is kept until it has one."""
 
     def __init__(self, slots: int, turn: Turn, environ: Mapping[str, str]) -> None:
+        """`slots` is how many there are. If `environ` has `LL_SLOT`, this process is within an
+        agent's turn."""
         self._slots = slots
         self._turn = turn
         self._path = os.path.join(state_home(environ), FOLDER)
@@ -81,14 +83,19 @@ class Queue:
         self._ticket: tuple[str, int] | None = None
 
     def take(self) -> Slot | Busy:
-        """Return a slot if it is this turn's; otherwise queue for it."""
+        """Return a slot if one is free and nobody is earlier in the queue; otherwise keep a place
+        in it.
+
+        Within another agent's turn, only that agent's slot counts, and there is no queue. Raises
+        `StorageError`.
+        """
         with self._folder() as folder, guarded(folder, GUARD_S):
             if (outer := _enclosing(folder, self._outer)) is not None:
                 return self._take_inner(folder, outer + INNER)
             return self._take_own(folder)
 
     def leave(self) -> None:
-        """Give up the place in the queue; a second call does nothing."""
+        """Give up the place in the queue and remove its ticket; a second call does nothing."""
         if self._ticket is None:
             return
         (name, descriptor), self._ticket = self._ticket, None
@@ -103,8 +110,8 @@ class Queue:
         return _lock(folder, name, self._turn)
 
     def _take_own(self, folder: Folder) -> Slot | Busy:
-        """Take a free slot, unless others are queued before us; else queue up and return who is
-        busy."""
+        """Take the first free slot and remove our ticket; if others come first or all slots are
+        taken, queue and return `Busy`."""
         names = folder.names()
         taken = _taken(folder, names)
         before = self._before(folder, names)
@@ -134,6 +141,8 @@ class Queue:
         return count
 
     def _queue(self, folder: Folder, names: list[str]) -> None:
+        """Take the next ticket: a file that stays locked until this turn has a slot or leaves the
+        queue."""
         numbers = [name.removeprefix(TICKET) for name in names if name.startswith(TICKET)]
         last = max((int(number) for number in numbers if number.isdigit()), default=0)
         name = f"{TICKET}{last + 1:012}"
@@ -142,6 +151,8 @@ class Queue:
         self._ticket = name, descriptor
 
     def _folder(self) -> Folder:
+        """Open the directory of slots and tickets, creating it if necessary. Raises
+        `StorageError`."""
         try:
             os.makedirs(self._path, mode=PRIVATE_FOLDER, exist_ok=True)
         except OSError as error:
@@ -153,7 +164,10 @@ class Queue:
 
 
 def _lock(folder: Folder, name: str, turn: Turn) -> Slot:
-    """Hold a free slot. Only under the guard."""
+    """Lock a free slot and write the turn into its file. Only under the guard.
+
+    Raises `StorageError` if another program has locked the file.
+    """
     token = os.urandom(8).hex()
     descriptor = folder.open(name, os.O_RDWR | os.O_CREAT)
     try:
@@ -168,7 +182,10 @@ def _lock(folder: Folder, name: str, turn: Turn) -> Slot:
 
 
 def _taken(folder: Folder, names: list[str]) -> dict[str, bytes]:
-    """Return the slots that are held, or in which a turn goes on whose agent was killed."""
+    """Return the names of the slots in use, each with the content of its file.
+
+    A slot is in use while its agent runs, or a turn that runs inside that agent's turn.
+    """
     taken: dict[str, bytes] = {}
     for name in sorted(name for name in names if name.startswith(SLOT)):
         if (raw := held(folder, name)) is not None:
@@ -177,7 +194,11 @@ def _taken(folder: Folder, names: list[str]) -> dict[str, bytes]:
 
 
 def _enclosing(folder: Folder, variable: str) -> str | None:
-    """Return the slot of the agent around this process, if that agent still holds it."""
+    """Return the slot of the agent around this process; None if there is none or it no longer holds
+    it.
+
+    `variable` is the value of `LL_SLOT`: `slot-1:TOKEN`.
+    """
     name, _, token = variable.partition(":")
     if not name.startswith(SLOT) or "/" in name:
         return None
@@ -186,6 +207,7 @@ def _enclosing(folder: Folder, variable: str) -> str | None:
 
 
 def _turn(raw: bytes) -> Turn:
+    """Return the turn that a slot's file names; what cannot be read is `?`, or 0 for the pid."""
     record = _record(raw)
     project, loop, run = (str(record.get(name, "?")) for name in ("project", "loop", "run"))
     pid = record.get("pid")
@@ -193,6 +215,7 @@ def _turn(raw: bytes) -> Turn:
 
 
 def _record(raw: bytes) -> dict[str, Any]:
+    """Return the JSON object in a slot's file; an empty one if it cannot be read."""
     try:
         record = json.loads(raw)
     except ValueError:
