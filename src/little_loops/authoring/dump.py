@@ -127,6 +127,7 @@ def _is_text(text: str) -> bool:
 
 
 def _escaped(char: str) -> str:
+    """Return a character as it is written in double quotes."""
     if char in _ESCAPES:
         return _ESCAPES[char]
     if _NOT_SHOWN.match(char) is None:

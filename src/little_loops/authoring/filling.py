@@ -29,6 +29,8 @@ class Filling:
     """Fills in the texts of one loop, each once."""
 
     def __init__(self, loop: FSMLoop) -> None:
+        """Prepare to fill in the texts of a loop; results are cached and counted against its
+        limits."""
         self.loop = loop
         self._spliced = 0
         self._references = 0
@@ -37,7 +39,8 @@ class Filling:
         self._filled: dict[tuple[str, str], Filled] = {}
 
     def filled(self, name: str, text: str) -> Filled:
-        """Return a text of the state `name` with the author's values filled in, or the error."""
+        """Return a text of the state `name` with the author's values filled in, or the error; None
+        once a limit for the whole loop is exceeded."""
         key = (text, name if self.loop.states[name].context else "")
         if key not in self._filled:
             self._filled[key] = self._fill(text, self.context_of(name))
@@ -56,7 +59,8 @@ class Filling:
         return ChainMap(own, self.loop.context)  # type: ignore[arg-type] # it is only read
 
     def _fill(self, text: str, context: Mapping[str, Any]) -> Filled:
-        """Fill in a text, unless the limits for the whole loop are exceeded."""
+        """Fill in a text, and return the pieces or the error. None if a limit for the whole loop is
+        exceeded, which is recorded."""
         self._references += text.count("${")
         if "${context." in text:
             self._references += self._in_context

@@ -11,7 +11,8 @@ from little_loops.fsm.schema import FSMLoop
 
 
 def compile_paradigm(definition: Mapping[str, Any]) -> FSMLoop:
-    """Return the machine that a definition in any paradigm compiles to; raise `DefinitionError`."""
+    """Return the machine that a definition in any paradigm compiles to. Raises
+    `DefinitionError`."""
     read = load_data(definition, "loop")
     if read.loop is None:
         raise DefinitionError(read.problems)

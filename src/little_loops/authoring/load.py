@@ -64,7 +64,7 @@ class Definition(NamedTuple):
 def load(text: str | bytes, file: str, stem: str) -> Definition:
     """Load a loop file; problems are returned, never raised.
 
-    `stem` is the name for a loop without one.
+    `file` is its name in messages, `stem` the name for a loop without one.
     """
     from little_loops.authoring.yaml.source import parse  # a program's data needs no YAML
 
@@ -85,7 +85,7 @@ def load_data(data: Any, stem: str) -> Definition:
 
 
 def _define(root: Node, source: Source, problems: Iterable[Problem], stem: str) -> Definition:
-    """Compile and check a document."""
+    """Compile and check a document; with any error, the definition has no loop."""
     reader = Reader(source)
     reader.problems.extend(problems)
     if not isinstance(root, Map):
@@ -100,7 +100,8 @@ def _define(root: Node, source: Source, problems: Iterable[Problem], stem: str) 
 
 
 def _compile(root: Map, reader: Reader, stem: str) -> native.Native:
-    """Compile a document to a machine, whatever its paradigm."""
+    """Compile a document to a machine, whatever its paradigm, and report problems to `reader`. What
+    could not be read becomes a gap."""
     name = _usable_name(root, reader, stem)
     paradigm = _paradigm(root, reader)
     if paradigm == "fsm":
@@ -188,7 +189,7 @@ def _canonical(node: Node, field: Field) -> Node:
 
 
 def _paradigm(root: Map, reader: Reader) -> str | None:
-    """Return the paradigm of a document; None if it is invalid."""
+    """Return the paradigm of a document; None if it is invalid, which is reported."""
     if "states" in root:
         return "fsm"
     written = root.get("paradigm")
@@ -202,7 +203,8 @@ def _paradigm(root: Map, reader: Reader) -> str | None:
 
 
 def _implied_paradigm(root: Map, reader: Reader) -> str:
-    """Return the paradigm of a document that names none, by its fields; `fsm` by default."""
+    """Return the paradigm of a document that names none, by its fields; `fsm` by default. Report a
+    field of a paradigm that has to be named."""
     written = {entry.key.text for entry in root.entries}
     own = {
         name: {each for field in fields for each in (field.name, *field.aliases)} & written
@@ -222,7 +224,8 @@ def _implied_paradigm(root: Map, reader: Reader) -> str:
 
 
 def _usable_name(root: Map, reader: Reader, stem: str) -> str:
-    """Return the name for a loop without one: that of the file, if it is valid."""
+    """Return the name for a loop without one: that of the file. If it is not valid, report that,
+    unless the loop is a goal, and return `loop`."""
     if "name" in root or fits(stem, LOOP_NAME):
         return stem
     # A goal is named after its words; other loops after the file.

@@ -234,7 +234,10 @@ TABLES = {"outcome": OUTCOME, "expect": EXPECT, "test": TEST, "file": FILE}
 
 
 def load_tests(text: str | bytes, file: str, find: FindLoop) -> LoopTestFile:
-    """Read a test file; nothing in it makes this raise."""
+    """Read a test file; problems are returned, never raised, and then there are no tests.
+
+    `find` returns the loop with a name, or why there is none.
+    """
     from little_loops.authoring.yaml.source import parse  # only here is YAML read
 
     document = parse(text, file)
@@ -261,7 +264,8 @@ class LoopTestReader(Reader):
         self.loop: FSMLoop | None = None
 
     def check_state(self, key: Text, known: Mapping[str, Any], what: str) -> bool:
-        """Return whether the loop has a state of that name; note a problem if not."""
+        """Return whether `known` has a state of that name, and report it if not; also True if the
+        loop is unknown."""
         if self.loop is None or key.text in known:
             return True
         message = f"loop `{self.loop.name}` has no {what} `{shown(key.text)}`"
@@ -270,6 +274,7 @@ class LoopTestReader(Reader):
 
 
 def _loop(reader: LoopTestReader, root: Map, find: FindLoop) -> FSMLoop | None:
+    """Return the loop that the file names; None if there is none, which is reported."""
     name = root.get("loop")
     if not isinstance(name, Text) or name.kind != "str":
         return None
@@ -281,6 +286,7 @@ def _loop(reader: LoopTestReader, root: Map, find: FindLoop) -> FSMLoop | None:
 
 
 def _check_names(reader: Reader, tests: tuple[LoopTest, ...]) -> None:
+    """Report tests with the same name."""
     seen: set[str] = set()
     for test in tests:
         if test.name in seen:
@@ -290,6 +296,7 @@ def _check_names(reader: Reader, tests: tuple[LoopTest, ...]) -> None:
 
 
 def _own_table(reader: LoopTestReader, kind: OwnTable, node: Node, label: str) -> Any:
+    """Read a test or its `expect`; INVALID if a required field is missing."""
     given = reader.record(node, TABLES[kind.name], label if kind.name != "test" else "the test")
     if given is INVALID:
         return INVALID
@@ -302,6 +309,8 @@ def _own_table(reader: LoopTestReader, kind: OwnTable, node: Node, label: str) -
 
 
 def _expectation(reader: LoopTestReader, node: Node, given: dict[str, Any]) -> Any:
+    """Return what a test expects; report an empty mapping, and a state that the loop does not
+    have."""
     assert isinstance(node, Map)
     if not node.entries:
         message = "`expect` is empty, so the test cannot fail"
@@ -315,6 +324,8 @@ def _expectation(reader: LoopTestReader, node: Node, given: dict[str, Any]) -> A
 
 
 def _given(reader: LoopTestReader, kind: Given, node: Node, label: str) -> Any:
+    """Read the outcomes of each state's action; states without an action are reported and left
+    out."""
     if not isinstance(node, Map):
         return reader.wrong(label, "a mapping of states and outcomes", node)
     found: dict[str, tuple[Outcome, ...]] = {}
@@ -325,6 +336,7 @@ def _given(reader: LoopTestReader, kind: Given, node: Node, label: str) -> Any:
 
 
 def _outcomes(reader: LoopTestReader, state: str, node: Node) -> tuple[Outcome, ...]:
+    """Read one outcome or a list of them; those that could not be read are left out."""
     items = node.items if isinstance(node, List) else (node,)
     if not items:
         reader.report(
@@ -335,6 +347,7 @@ def _outcomes(reader: LoopTestReader, state: str, node: Node) -> tuple[Outcome, 
 
 
 def _outcome(reader: LoopTestReader, state: str, node: Node) -> Any:
+    """Read an outcome: an exit code, or a mapping."""
     label = f"`{shown(state)}`"
     if isinstance(node, Text) and node.kind == "int":
         code = reader.read(OUTCOME.by_name["exit"].kind, node, label)
@@ -354,6 +367,8 @@ FOR_AGENTS = ("agent", "verdict", "cost_usd")
 
 
 def _check_outcome(reader: LoopTestReader, state: str, node: Map, given: dict[str, Any]) -> None:
+    """Report an outcome that ends in more than one way, or has fields for agents in a shell
+    state."""
     ends = [name for name in ENDS if name in given]
     if len(ends) > 1:
         message = f"an action ends in one way: {' and '.join(f'`{name}`' for name in ends)}"
@@ -368,7 +383,7 @@ def _check_outcome(reader: LoopTestReader, state: str, node: Map, given: dict[st
 
 
 def action_in(loop: FSMLoop | None, state: StateConfig) -> Action | None:
-    """Return the action of a state, or None if it is unknown until it runs."""
+    """Return the action of a state that has one; None if it is not known until it runs."""
     context = {} if loop is None else loop.context
     try:
         return action_of(state, author_context(context, state))
@@ -377,6 +392,7 @@ def action_in(loop: FSMLoop | None, state: StateConfig) -> Action | None:
 
 
 def _path(reader: LoopTestReader, kind: Path, node: Node, label: str) -> Any:
+    """Read a list of states, in which `ANY_STATES` stands for any number of them."""
     if not isinstance(node, List):
         return reader.wrong(label, "a list of states", node)
     names = [item for item in node.items if isinstance(item, Text)]
@@ -400,6 +416,7 @@ def _texts(reader: LoopTestReader, kind: Texts, node: Node, label: str) -> Any:
 def _by_name(
     reader: LoopTestReader, node: Node, label: str, kind: Whole | Str, known: Mapping[str, Any]
 ) -> Any:
+    """Read a mapping of states to values of a kind; entries that could not be read are left out."""
     if not isinstance(node, Map):
         return reader.wrong(label, "a mapping of states", node)
     found = {

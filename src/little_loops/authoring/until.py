@@ -100,7 +100,10 @@ def _whole(number: float) -> float:
 
 
 def bound(loop: FSMLoop, counts: Sequence[str], agent: str | None) -> str:
-    """Describe the limits: `at most 10 iterations, 2 h, $5`."""
+    """Describe the limits: `at most 10 iterations, 2 h, $5`.
+
+    `counts` are the limits that the agent's host can count; `agent` is None if no agent runs.
+    """
     number = loop.max_iterations
     held = [f"{number:,} iteration{'' if number == 1 else 's'}"]
     if loop.timeout is not None:
@@ -114,6 +117,7 @@ def bound(loop: FSMLoop, counts: Sequence[str], agent: str | None) -> str:
 
 
 def _time(seconds: float) -> str:
+    """Return a time in the largest unit that gives a whole number: `2 h`, `90 s`."""
     for unit, length_s in (("h", 3600), ("min", 60)):
         if seconds % length_s == 0:
             return f"{int(seconds) // length_s} {unit}"

@@ -41,7 +41,8 @@ BUILTINS = ("relay.prepare", "relay.settle", "relay.report")
 
 
 def parse_action(text: str, declared: ActionType | None) -> Action:
-    """Return the action for a text and its declared type. Without a type, the text decides."""
+    """Return the action for a text and its declared type. Without a type, a text that starts with a
+    slash command is for an agent, and any other is a shell script."""
     match declared:
         case "shell":
             return Shell(text)
@@ -64,7 +65,8 @@ def action_of_event(text: str, action_type: str) -> Action:
 
 
 def action_of(state: StateConfig, context: Mapping[str, Any]) -> Action:
-    """Return the action of a state with the author's values filled in, which may decide its type.
+    """Return the action of a state; `context` is filled in first, because a value may decide its
+    type.
 
     Raises `Unresolved` or `TemplateError` if it refers to something that does not exist.
     """
@@ -101,7 +103,8 @@ def text_of(action: Action) -> str:
 
 
 def prompt_sign(action: Action, host: str) -> str:
-    """Return what screens print before the action: who runs it."""
+    """Return what screens print before the action to show who runs it; empty for a built-in
+    action."""
     match action:
         case Shell():
             return "$ "

@@ -18,7 +18,8 @@ from little_loops.fsm.turn import Turn
 
 
 def admission_due(turn: Turn) -> Admit | None:
-    """Return the request to start the action of the current state, or None if it needs none."""
+    """Return the request to start the next attempt of an agent's action, with the most it may cost.
+    None if the run is not metered or no agent runs the action."""
     run = turn.run
     if not run.metered or not is_agent(turn.loop, run):
         return None
@@ -29,14 +30,15 @@ def admission_due(turn: Turn) -> Admit | None:
 
 
 def limited(command: RunAction, admitted: Admitted | None) -> RunAction:
-    """Return the action with the amount that was reserved for it as its limit."""
+    """Return the command with the reserved amount as its cost limit; unchanged if no amount is
+    reserved or no agent runs it."""
     if admitted is None or admitted.reserved_usd is None or not isinstance(command, RunAgent):
         return command
     return command._replace(cost_left_usd=admitted.reserved_usd)
 
 
 def queue(turn: Turn, queued: Queued) -> Command:
-    """Record what the turn waits for, and ask again, this time with patience."""
+    """Record what the turn waits for. Return the request again, now as one that waits."""
     turn.note(AgentWait(turn.run.current_state, queued.wait_for, queued.reason))
     due = admission_due(turn)
     assert due is not None, "only a turn that asked is queued"
@@ -44,7 +46,8 @@ def queue(turn: Turn, queued: Queued) -> Command:
 
 
 def deny(turn: Turn, denied: Denied) -> Command:
-    """Wait until the given time, or pause the run."""
+    """Record why the turn may not start, and return a wait until it may. Without a time until which
+    to wait, or after the loop's timeout, return the ending instead."""
     if denied.until_wall_ms is None:
         return EndLeftovers(endings.BUDGET._replace(message=denied.reason))
     here = turn.run.current_state

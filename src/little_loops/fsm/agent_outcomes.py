@@ -56,7 +56,8 @@ ERROR_EXIT: Final = 2
 
 
 def agent_exit_code(agent_result: AgentResult, verdict: str | None) -> int:
-    """Return the exit code that stands for the end of a turn."""
+    """Return the exit code for the end of an agent's turn: 1 for `fail`, 2 for other failures.
+    After a success the verdict decides: 1 for `fail`, 0 for any other or none."""
     if agent_result == "success":
         return EXIT_CODES.get(verdict or "pass", 0)
     return EXIT_CODES["fail"] if agent_result == "fail" else ERROR_EXIT

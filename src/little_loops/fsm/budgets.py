@@ -38,14 +38,16 @@ class Refused(ValueError):
 
 
 def read_slots(written: Any) -> int | None:
-    """Read `agents: {slots: 3}`. Raises `Refused`."""
+    """Return the number of slots in `agents: {slots: 3}`, or None if it is not set. Raises
+    `Refused`."""
     example = "agents: {slots: 3}"
     given = _mapping("agents", written, ("slots",), example)
     return None if "slots" not in given else _count("agents.slots", given["slots"], example)
 
 
 def read_budget(written: Any) -> Budget:
-    """Read `budget: {day: 20, …}`. Raises `Refused`."""
+    """Return the budget in `budget: {day: 20, …}`. Raises `Refused` for an unknown key or an
+    invalid value."""
     example = "budget: {day: 20, week: 80, launches_hour: 30, turn: 1, when_reached: pause}"
     given = _mapping("budget", written, Budget._fields, example)
     for name in ("day", "week", "turn"):
@@ -59,6 +61,8 @@ def read_budget(written: Any) -> Budget:
 
 
 def _mapping(name: str, written: Any, known: tuple[str, ...], example: str) -> dict[str, Any]:
+    """Return a setting as a dict. Raises `Refused` if it is not a mapping, or has a key that is not
+    in `known`."""
     if not isinstance(written, Mapping):
         raise Refused(f"`{name}` must be a mapping", example)
     if unknown := [key for key in written if key not in known]:
@@ -68,6 +72,8 @@ def _mapping(name: str, written: Any, known: tuple[str, ...], example: str) -> d
 
 
 def _amount(name: str, value: Any, example: str) -> float:
+    """Return an amount in US dollars. Raises `Refused` unless it is above 0 and at most
+    `MOST_USD`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 < value <= MOST_USD:
         raise Refused(f"`{name}` must be an amount in US dollars, more than 0", example)
@@ -127,7 +133,8 @@ class Deny(NamedTuple):
 
 
 def turn_usd(budget: Budget) -> float | None:
-    """Return what a turn may cost: as set, else a tenth of the smaller limit."""
+    """Return what a turn may cost: as set, else a tenth of the smaller limit; None without
+    either."""
     if budget.turn is not None:
         return budget.turn
     limits = [limit for limit in (budget.day, budget.week) if limit is not None]
@@ -143,11 +150,11 @@ def decide(
     *,
     over_budget: bool = False,
 ) -> Allowed | Wait | Deny:
-    """Decide whether a turn may start.
+    """Decide whether a turn may start, and how much to reserve for it.
 
-    `most_usd` is what the run and its host allow, `live` are the reservations of turns that have
-    not ended, `enclosing` the runs around this one. A turn inside another agent's turn does not
-    wait: that one cannot end before it.
+    `most_usd` is what the run and its host allow, `live` the ids of reservations whose turns have
+    not ended, `enclosing` the runs around this one, for which it cannot wait because they wait for
+    it. `over_budget` ignores all limits except the number of starts per hour.
     """
     amounts = [most_usd, *(turn_usd(each.budget) for each in limits)]
     usd = min((amount for amount in amounts if amount is not None), default=None)
@@ -166,6 +173,8 @@ def decide(
 
 
 def _launches(limited: Limited, calendar: Calendar) -> Deny | None:
+    """Return the refusal if no more agents may start in this hour, with the time of the next start;
+    else None."""
     most, since_ms = limited.budget.launches_hour, calendar.now_ms - HOUR_MS
     if most is None:
         return None
@@ -189,6 +198,7 @@ class _Period(NamedTuple):
 
 
 def _periods(limited: Limited, calendar: Calendar) -> Iterator[_Period]:
+    """Yield the day and the week, as far as the budget limits them."""
     day, week = limited.budget.day, limited.budget.week
     if day is not None:
         yield _Period(day, calendar.day_ms, calendar.next_day_ms, "day", limited)
@@ -199,6 +209,9 @@ def _periods(limited: Limited, calendar: Calendar) -> Iterator[_Period]:
 def _fits(
     period: _Period, usd: float, live: Collection[str], enclosing: Collection[str]
 ) -> Wait | Deny | None:
+    """Return None if the turn fits the period's limit, and `Wait` if it may fit once live turns
+    have ended. Else return `Deny`: until the next period, or without a time if the budget is set to
+    `pause`."""
     since_ms, spent = period.since_ms, period.limited.spent
     reserved = [each for each in spent.reservations if each.at_ms >= since_ms]
     cost_usd = sum(turn.cost_usd or 0.0 for turn in spent.turns if turn.at_ms >= since_ms)
@@ -217,7 +230,8 @@ def _fits(
 def _returnable_usd(
     reserved: Sequence[Reservation], live: Collection[str], enclosing: Collection[str]
 ) -> float:
-    """Return how much of the reservations may come back while a turn waits for it."""
+    """Return how much of the reservations may become free while a turn waits: those of live turns,
+    or 0 if one of these belongs to an enclosing run."""
     under_way = [each for each in reserved if each.id in live]
     if any(each.run in enclosing for each in under_way):
         return 0.0

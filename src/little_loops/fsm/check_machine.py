@@ -36,6 +36,7 @@ def shell_checks_of(loop: FSMLoop) -> tuple[str, ...]:
 
 
 def _is_shells(loop: FSMLoop, state: StateConfig) -> bool:
+    """Return whether a shell runs the action; also True if its type is only known at run time."""
     try:
         return is_shells(action_of(state, author_context(loop.context, state)))
     except (TemplateError, Unresolved):
@@ -43,7 +44,8 @@ def _is_shells(loop: FSMLoop, state: StateConfig) -> bool:
 
 
 def check_machine(loop: FSMLoop, checks: tuple[str, ...]) -> FSMLoop:
-    """Return a machine that runs these checks; at least one."""
+    """Return a machine that runs these checks in order, once each and without evidence, and fails
+    at the first that does not pass. `checks` must not be empty."""
     targets = (*checks[1:], ALL_PASSED)
     states = {
         name: _with_pass_to(loop.states[name], to) for name, to in zip(checks, targets, strict=True)
@@ -62,8 +64,8 @@ def check_machine(loop: FSMLoop, checks: tuple[str, ...]) -> FSMLoop:
 
 
 def decided_by(loop: FSMLoop) -> tuple[Any, ...]:
-    """Return everything that decides whether a loop's shell checks pass. Equal checks compare
-    equal."""
+    """Return everything that decides whether a loop's shell checks pass, for comparison: equal
+    checks give equal values."""
     checks = shell_checks_of(loop)
     states = check_machine(loop, checks).states if checks else {}
     judged = {name: state.to_dict() for name, state in states.items()}

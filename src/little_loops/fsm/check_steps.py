@@ -25,14 +25,19 @@ from little_loops.fsm.turn import Turn
 
 
 def check_fields(turn: Turn) -> dict[str, Any]:
-    """Return the fields that the start of an action records for a check; only used with
-    evidence."""
+    """Return the fields of `ActionStart` that only runs with evidence have: where the action runs,
+    and whether it is a check. Empty without evidence."""
     trees = trees_of(turn.run)
     return {} if trees is None else {"place": trees.place, "is_check": turn.state.check}
 
 
 def verdict_after_rules(turn: Turn, judgement: Judgement) -> Judgement | Rerun:
-    """Return the verdict of the state's action after the rules about checks."""
+    """Record the result of a check. Return its verdict under the rules of evidence, or the check to
+    rerun first.
+
+    The verdict stays the same without evidence, and for anything but a shell check that is judged
+    by its own result.
+    """
     _note_check(turn, judgement)
     run = turn.run
     if trees_of(run) is None or run.phase != "judged" or not _has_verdict(turn):
@@ -44,7 +49,8 @@ def verdict_after_rules(turn: Turn, judgement: Judgement) -> Judgement | Rerun:
 
 
 def _note_check(turn: Turn, judgement: Judgement) -> None:
-    """Record the result of a check, once per attempt."""
+    """Record the result of a check, once per attempt; do nothing for other states or without
+    evidence."""
     run, trees = turn.run, trees_of(turn.run)
     if trees is None or not turn.state.check or run.phase not in ("judging", "judged"):
         return
@@ -80,6 +86,8 @@ def _has_verdict(turn: Turn) -> bool:
 
 
 def _warn_of_flaky(turn: Turn) -> None:
+    """Record a warning if the check, which passes now, has failed on the same tree; not in a clean
+    copy."""
     trees = trees_of(turn.run)
     assert trees is not None, "only a run with evidence has checks"
     name = turn.run.current_state
@@ -96,7 +104,8 @@ def note_rerun(turn: Turn, rerun: Rerun) -> None:
 
 
 def headed_for(turn: Turn, judgement: Judgement) -> Move | None:
-    """Return where the run was going before a check reran, if the check passed."""
+    """Return where the run was going before a check was rerun; None if the check has not passed, or
+    this is not a rerun."""
     trees = trees_of(turn.run)
     if trees is None or judgement.verdict not in PASSED or turn.state.capture_exit:
         return None
@@ -104,7 +113,8 @@ def headed_for(turn: Turn, judgement: Judgement) -> Move | None:
 
 
 def disproved(turn: Turn, judgement: Judgement, transition: Transition) -> EndLeftovers | None:
-    """Return the ending if the current tree had to pass, did not, and `next` would ignore that."""
+    """Return the ending if a rerun check did not pass and only `next` applies, which would ignore
+    that; else None."""
     trees = trees_of(turn.run)
     if trees is None or trees.headed is None or turn.state.capture_exit:
         return None
@@ -115,7 +125,8 @@ def disproved(turn: Turn, judgement: Judgement, transition: Transition) -> EndLe
 
 
 def end_stalled(turn: Turn, judgement: Judgement, judged: Judgement) -> EndLeftovers:
-    """End the run on its way to the next turn, so that a resume continues there."""
+    """Record the transition of the verdict `judged`, from which a resume continues, and return the
+    ending `stalled`."""
     transition, here = find_transition(turn.loop, turn.run, judged.verdict), turn.run.current_state
     assert transition is not None, "the check has failed before, and that led somewhere"
     to = here if transition.target == CURRENT else transition.target

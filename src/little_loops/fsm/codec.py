@@ -101,6 +101,7 @@ def decode_happening(data: Any) -> Happening:
 
 @cache
 def _command_reader() -> Read:
+    """Return the reader for commands, after registering the tags of conditions."""
     # Imported late: reading a log does not need commands and happenings.
     from little_loops.fsm.commands import Command
     from little_loops.fsm.schema import CONDITION_TYPES

@@ -21,6 +21,7 @@ def without_colours(text: str) -> str: ...
 @overload
 def without_colours(text: bytes) -> bytes: ...
 def without_colours(text: str | bytes) -> str | bytes:
+    """Return the text without colour codes."""
     # Search first: few outputs contain an escape, and then the pattern need not be compiled.
     if isinstance(text, bytes):
         return re.sub(_CODE.encode(), b"", text) if b"\x1b[" in text else text
@@ -34,6 +35,8 @@ class ColourFilter:
         self._held = b""
 
     def feed(self, chunk: bytes) -> bytes:
+        """Return the next part of the stream without colour codes. The beginning of a code at the
+        end of the chunk is held back until the next call."""
         if not self._held and b"\x1b" not in chunk:
             return chunk  # the usual case
         data = self._held + chunk
@@ -52,6 +55,7 @@ class Uncoloured(Generic[AnyStr]):
     """A text without its colour codes that can map positions back to the original text."""
 
     def __init__(self, text: AnyStr) -> None:
+        """Remove the colour codes from `text`; `span` maps positions in the result back to it."""
         self._starts: list[int] = []
         self._removed: list[int] = []
         self.text: AnyStr = text

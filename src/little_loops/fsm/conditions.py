@@ -122,9 +122,11 @@ def judge(
     memory: Metric | None = None,
     sources: Sources = NO_SOURCES,
 ) -> Judgement:
-    """Return the verdict of a condition on an observation. No output makes this raise.
+    """Return the verdict of a condition on an observation. No output makes this raise; what cannot
+    be judged is an `error`.
 
-    `memory` is the `metric` of the previous judgement in this state.
+    `memory` is the `metric` of the previous judgement in this state; `sources` has the results that
+    a condition's `source` may name.
     """
     if condition.source is not None:
         seen = sources.get(condition.source, seen)
@@ -139,7 +141,8 @@ def judge(
 def decide(
     condition: Condition, seen: Observation, memory: Metric | None, sources: Sources
 ) -> Judgement:
-    """Judge a condition, including combined ones; an action that failed to run is an error."""
+    """Judge a condition, including combined ones; an action that failed to run is an error. Raises
+    `CannotJudge`."""
     match condition:
         case ExitCode():
             return exit_code(condition, seen)
@@ -154,7 +157,7 @@ def decide(
 
 
 def judge_output(condition: OutputCondition, seen: Observation, memory: Metric | None) -> Judgement:
-    """Judge a condition about the output."""
+    """Judge a condition about the output; only convergence uses `memory`. Raises `CannotJudge`."""
     match condition:
         case OutputContains():
             return output_contains(condition, seen)
@@ -202,8 +205,8 @@ def cannot_judge(reason: str, seen: Observation) -> Judgement:
 
 
 def exit_code(condition: ExitCode, seen: Observation) -> Judgement:
-    """Judge an exit code: 0 passes, 1 fails, others are errors, unless `target` and `fail` say
-    otherwise."""
+    """Judge an exit code: 0 passes, 1 fails, others are errors, unless `target` and `fail` are set.
+    An action that a signal ended is an error."""
     if seen.signal is not None:
         return Judgement(ERROR, f"ended by signal {seen.signal}")
     code = exit_code_of(condition, seen)
@@ -230,6 +233,8 @@ def is_listed(code: float, codes: tuple[int | str, ...] | str) -> bool:
 
 
 def exit_code_of(condition: ExitCode, seen: Observation) -> float:
+    """Return the exit code, or the number in the output if only the condition's `source` gives one.
+    Raises `CannotJudge`."""
     if seen.exit_code is not None:
         return seen.exit_code
     if condition.source is None:
@@ -238,7 +243,8 @@ def exit_code_of(condition: ExitCode, seen: Observation) -> float:
 
 
 def failed_to_run(seen: Observation) -> Judgement | None:
-    """Return an error for an action that did not really run, so that its output means nothing."""
+    """Return an error for an action that did not really run, so that its output means nothing; else
+    None."""
     if seen.signal is not None:
         return Judgement(ERROR, f"ended by signal {seen.signal}")
     if seen.exit_code in NOT_RUN:
@@ -250,6 +256,8 @@ def failed_to_run(seen: Observation) -> Judgement | None:
 
 
 def output_contains(condition: OutputContains, seen: Observation) -> Judgement:
+    """Judge whether the output contains the pattern, or with `negate` does not. Raises
+    `CannotJudge` for an empty pattern, and if the pattern may be in a part that was cut off."""
     if not condition.pattern:  # a template may be empty once it is filled in
         raise CannotJudge("the pattern is empty and would match anything")
     found = holds(seen, condition.pattern, reading(condition))
@@ -292,6 +300,8 @@ def may_be_regex(condition: OutputContains) -> bool:
 
 
 def output_numeric(condition: OutputNumeric, seen: Observation) -> Judgement:
+    """Judge the number in the output, which is also the judgement's `value`. Raises
+    `CannotJudge`."""
     value = number_of(seen)
     target = as_number(condition.target, "target")
     passed = COMPARE[condition.operator](value, target)
@@ -311,8 +321,9 @@ def number_of(seen: Observation) -> float:
 
 
 def convergence(condition: Convergence, seen: Observation, memory: Metric | None) -> Judgement:
-    """Judge whether the number has reached its target, got closer than ever, or stopped getting
-    closer."""
+    """Judge whether the number has reached its target (`target`), got closer than ever
+    (`progress`), or has not for `patience` measurements in a row (`stall`). The first measurement
+    is progress. Raises `CannotJudge`."""
     value = number_of(seen)
     target = as_number(condition.target, "target")
     if reached_target(condition, value, target):
@@ -331,6 +342,8 @@ def convergence(condition: Convergence, seen: Observation, memory: Metric | None
 
 
 def reached_target(condition: Convergence, value: float, target: float) -> bool:
+    """Return whether the value is within `tolerance` of the target, or beyond it in `direction`.
+    Raises `CannotJudge` for an invalid tolerance."""
     tolerance = as_number(condition.tolerance, "tolerance")
     if tolerance < 0:
         raise CannotJudge(f"`tolerance` is below zero: {plain(tolerance)}")
@@ -342,6 +355,8 @@ def reached_target(condition: Convergence, value: float, target: float) -> bool:
 
 
 def output_json(condition: OutputJson, seen: Observation) -> Judgement:
+    """Judge the value that a jq filter finds in the output. Raises `CannotJudge` if the output is
+    cut off or not JSON, or the filter does not give exactly one value."""
     if seen.truncated:
         raise CannotJudge("the output was cut off, so it is not complete JSON")
     if not condition.path.strip():  # jq reads an empty path as `.`
@@ -354,6 +369,9 @@ def output_json(condition: OutputJson, seen: Observation) -> Judgement:
 
 
 def compare(condition: OutputJson, value: Any, target: Scalar) -> Judgement:
+    """Compare a JSON value with the target. Raises `CannotJudge` for null, lists and objects unless
+    the target is null, for numbers that are not finite, and for an ordering of anything but two
+    numbers or two strings."""
     path, op = f"`{cut(condition.path)}`", condition.operator
     kinds = (kind(value), kind(target))
     if target is not None and kinds[0] in ("null", "a list", "an object"):
@@ -382,7 +400,8 @@ def equals_as_json(value: Any, target: Scalar) -> bool:
 
 
 def as_type_of(value: Any, target: Scalar) -> Scalar:
-    """Convert a target that was a template, and therefore a string, to the type of the value.
+    """Convert a target that was a template, and therefore a string, to the type of the value, if
+    possible.
 
     Text with leading zeros stays text, because it is an identifier: `010`.
     """
@@ -411,11 +430,10 @@ def written(value: Any) -> str:
 
 
 def verdict_words(condition: VerdictWords, seen: Observation) -> Judgement:
-    """Judge by the agent's structured verdict, else by its last line `VERDICT: word`,
-    case-sensitive.
+    """Judge by the agent's structured verdict, else by `VERDICT: word` on its last non-blank line.
 
-    Only the last non-blank line counts, so that a list of criteria with a word for each is not a
-    verdict.
+    Earlier lines do not count: they may list a word for each criterion. Case matters. Raises
+    `CannotJudge` if there is no verdict, or one that is not in `words`.
     """
     word = (seen.verdict or "").strip()
     if not word and seen.truncated:
@@ -440,8 +458,8 @@ def verdict_line(output: str) -> str:
 def combine(
     conditions: Sequence[Condition], decides: str, seen: Observation, sources: Sources
 ) -> Judgement:
-    """Return the first judgement that is `decides` or `error`; later conditions are not
-    evaluated."""
+    """Return the first judgement that is `decides` or `error`, without evaluating the rest; if
+    there is none, the opposite of `decides`. No conditions are an error."""
     reasons = []
     for condition in conditions:
         judgement = pass_or_fail(condition, seen, sources)
@@ -460,6 +478,8 @@ def negate(condition: Condition, seen: Observation, sources: Sources) -> Judgeme
 
 
 def pass_or_fail(condition: Condition, seen: Observation, sources: Sources) -> Judgement:
+    """Judge a part of a combined condition; a verdict other than pass, fail or error becomes an
+    error."""
     judgement = judge(condition, seen, None, sources)
     if judgement.verdict in (PASS, FAIL, ERROR):
         return judgement

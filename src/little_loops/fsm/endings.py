@@ -122,7 +122,7 @@ def interrupted(signal: int) -> Ending:
 
 def is_final(status: str, reason: str) -> bool:
     """Return whether the run's last state is finished, so that a crash before archiving changes
-    nothing."""
+    nothing; False for an ending that this version does not know."""
     row = ENDINGS.get((status, reason))
     return row is not None and row.is_final
 
@@ -141,7 +141,8 @@ _NOTHING_TO_RESUME: Final = {
 
 
 def not_resumable(loop: FSMLoop, run: LoopState) -> str | None:
-    """Return why the run cannot be resumed, or None if it can."""
+    """Return why the run cannot be resumed: it has ended for good, or the definition lacks a state
+    that it needs. None if it can be resumed."""
     why = _NOTHING_TO_RESUME.get((run.status, run.reason or ""))
     if why is not None:
         return why.format(state=run.current_state)
@@ -153,13 +154,14 @@ def not_resumable(loop: FSMLoop, run: LoopState) -> str | None:
 
 
 def final_event(loop: FSMLoop, run: LoopState, ending: Ending, ran_ms: int) -> FinalEvent:
-    """Return the last event of a run."""
+    """Return the last event of a run, with the total cost of its agents."""
     event = _final_event(loop, run, ending, ran_ms)
     spent_usd = sum(receipt.cost_usd for receipt in run.costs.values())
     return event._replace(cost_usd=round(spent_usd, 6))
 
 
 def _final_event(loop: FSMLoop, run: LoopState, ending: Ending, ran_ms: int) -> FinalEvent:
+    """Return the event for this kind of ending, without the cost."""
     here, message = run.current_state, ending.message
     common = (ending.status, ending.reason, here, run.iteration, ran_ms)
     match ending.event:
@@ -196,7 +198,8 @@ def _nothing_done(loop: FSMLoop, run: LoopState) -> bool:
 
 
 def evidence_of(loop: FSMLoop, run: LoopState, ending: Ending) -> str | None:
-    """Return what evidence a completed run has: `verified`, `stale` or `off`."""
+    """Return the evidence of a completed run: `verified`, `stale`, `unchecked` (no shell check
+    passed), or why it is off. None if the run did not complete, or never had evidence."""
     # Most users of this table do not need the rules of evidence.
     from little_loops.fsm.evidence import has_shell_pass, is_stale
 
@@ -216,7 +219,8 @@ def _next_state(run: LoopState) -> str | None:
 
 
 def exit_code_of_end(status: str, reason: str | None, signal: int) -> int:
-    """Return the exit code for an ending; FAILED for one that this version does not know."""
+    """Return the exit code for an ending; FAILED for one that this version does not know. `signal`
+    is added to that of an interrupted run."""
     row = ENDINGS.get((status, reason or ""))
     if row is None:
         return FAILED

@@ -57,7 +57,8 @@ REPORT: Tampering = "report"
 
 
 def wants_evidence(loop: FSMLoop) -> bool:
-    """Return whether a loop asks for evidence: as it says, else if it has an agent action."""
+    """Return whether a loop asks for evidence: as `enabled` says; if it is not set, with any other
+    setting of `evidence`, or an agent action."""
     if loop.evidence.enabled is not None:
         return loop.evidence.enabled
     return loop.evidence != Evidence() or has_agent(loop)
@@ -74,6 +75,8 @@ def tampering_of(evidence: Evidence) -> Tampering:
 
 
 def stall_after(loop: FSMLoop, run: LoopState) -> int:
+    """Return after how many agent actions without progress a run is stalled; 0 means never. The
+    run's limit comes first, then the loop's, then the default of the paradigm."""
     given = run.limits.stall_after
     if given is None:
         given = loop.evidence.stall_after
@@ -104,6 +107,7 @@ def is_agent(loop: FSMLoop, run: LoopState) -> bool:
 
 
 def _action(loop: FSMLoop, context: Mapping[str, Any], name: str) -> Action | None:
+    """Return the action of a state, or None if it has none or an invalid one."""
     state = loop.states[name]
     if state.action is None:
         return None
@@ -115,6 +119,7 @@ def _action(loop: FSMLoop, context: Mapping[str, Any], name: str) -> Action | No
 
 
 def leads_to_success(loop: FSMLoop, run: LoopState, move: Move) -> bool:
+    """Return whether a move ends the run in a success state; never after the loop's timeout."""
     state = loop.states[move.target]
     return (
         state.terminal
@@ -127,15 +132,17 @@ def leads_to_success(loop: FSMLoop, run: LoopState, move: Move) -> bool:
 
 
 def forbidden(evidence: Evidence, changes: Sequence[PathChange]) -> tuple[str, ...]:
-    """Return the changes of protected paths that an agent may not make."""
+    """Return the changed protected paths that an agent may not change; with `existing_only`, it may
+    add files."""
     return tuple(
         each.path for each in changes if each.kind != "added" or not evidence.existing_only
     )
 
 
 def is_tampering(evidence: Evidence, trees: Trees, guard: str, when: str) -> bool:
-    """Return whether protected paths newly differ from the reference, and someone changed them
-    without permission."""
+    """Return whether protected paths were changed without permission: nobody with permission acted,
+    there is no finding yet, and `guard`, the hash of the paths, is new. After an action, an older
+    change counts too, unless changes are only reported."""
     if trees.blame is None or trees.finding is not None:
         return False
     must_not_last = when == "after" and tampering_of(evidence) != "report"
@@ -143,6 +150,8 @@ def is_tampering(evidence: Evidence, trees: Trees, guard: str, when: str) -> boo
 
 
 def tampered_finding(tampering: str, by: str, paths: Sequence[str], count: int) -> Finding | None:
+    """Return the finding if `tampering` is `fail`, else None. `by` is `agent` or `check`; `paths`
+    are the first of `count` changed ones."""
     if tampering != "fail":
         return None
     changed = listed(paths, count)
@@ -199,7 +208,7 @@ class Rerun(NamedTuple):
 
 def recheck_due(loop: FSMLoop, run: LoopState, trees: Trees) -> Rerun | None:
     """Return the first check whose pass is not for the current tree, or not confirmed in a clean
-    copy."""
+    copy; None if all passes count."""
     for name in loop.states:
         record = trees.checks.get(name)
         if record is None or record.verdict not in PASSED or not is_shell_check(loop, run, name):
@@ -213,6 +222,7 @@ def recheck_due(loop: FSMLoop, run: LoopState, trees: Trees) -> Rerun | None:
 
 
 def never_settles(trees: Trees) -> Judgement | None:
+    """Return an error if the tree keeps changing while the checks run, else None."""
     if trees.unsettled < MAX_UNSETTLED:
         return None
     reason = (
@@ -222,8 +232,8 @@ def never_settles(trees: Trees) -> Judgement | None:
 
 
 def latest_agent_pass(loop: FSMLoop, run: LoopState, trees: Trees) -> CheckRecord | None:
-    """Return the last pass of an agent's check, which is never repeated; None if a shell check is
-    confirmed in a clean copy instead."""
+    """Return the last pass of an agent's check, which is never repeated. None if there is none, or
+    if a shell check is confirmed in a clean copy instead."""
     passed = {name: record for name, record in trees.checks.items() if record.verdict in PASSED}
     by_shell = {name for name in passed if is_shell_check(loop, run, name)}
     if by_shell and loop.evidence.clean:
@@ -251,8 +261,8 @@ def is_stale(loop: FSMLoop, run: LoopState, trees: Trees) -> bool:
 
 
 def apply_check_rules(loop: FSMLoop, run: LoopState, judgement: Judgement) -> Judgement | Rerun:
-    """Return what the verdict of a shell check amounts to, given its earlier results on this
-    tree."""
+    """Return the verdict of the current shell check, given its earlier results on this tree, or the
+    check to rerun. Its latest result must be recorded."""
     trees, name = trees_of(run), run.current_state
     assert trees is not None, "only a run with evidence weighs it"
     record = trees.checks[name]
@@ -266,6 +276,8 @@ def apply_check_rules(loop: FSMLoop, run: LoopState, judgement: Judgement) -> Ju
 
 
 def _weigh_clean(judgement: Judgement) -> Judgement:
+    """Return the verdict of a check in a clean copy. If it is not a pass, the reason says so, and a
+    stall becomes progress."""
     if judgement.verdict in PASSED:
         return judgement
     where = "fails" if judgement.verdict in NOT_PASSED else "cannot be judged"
@@ -308,7 +320,8 @@ def _weigh_failure(
 
 
 def failure_on(trees: Trees, record: CheckRecord) -> NotPassed | None:
-    """Return the latest failure of this check on the tree that it just ran on."""
+    """Return the latest failure of this check, with the same action, on the tree that it just ran
+    on; None if there is none."""
     same = [
         each for each in record.not_passed if each.tree == record.before and each.text == trees.text
     ]
@@ -316,7 +329,8 @@ def failure_on(trees: Trees, record: CheckRecord) -> NotPassed | None:
 
 
 def stalls_after(trees: Trees, earlier: Sequence[NotPassed], failed: NotPassed) -> int:
-    """Return how many agent actions in a row left a tree on which the check had failed before."""
+    """Return how many agent actions in a row left a tree on which the check had failed before;
+    unchanged if no agent has acted since the last check."""
     if not trees.agent_acted:
         return trees.stalls
     return trees.stalls + 1 if any(_is_same(each, failed) for each in earlier) else 0

@@ -67,7 +67,8 @@ from little_loops.fsm.timestamps import timestamp
 
 
 def first_state(start: Entry, context: Mapping[str, Any]) -> LoopState:
-    """Return the run after its first event: about to enter its initial state."""
+    """Return the run after its first event: about to enter its initial state. Raises `WrongShape`
+    if that event is not `loop_start`."""
     event, now = start.event, timestamp(start.wall_ms)
     if not isinstance(event, LoopStart):
         raise WrongShape("the first event is not `loop_start`")
@@ -87,6 +88,7 @@ def first_state(start: Entry, context: Mapping[str, Any]) -> LoopState:
 
 
 def evolve(run: LoopState, entry: Entry) -> LoopState:
+    """Return the run after an event. Nothing else changes a run."""
     trees = run.trees
     if trees is not None and trees.off is None:
         trees = evolve_trees(run, trees, entry.event)
@@ -119,6 +121,7 @@ def replay(run: LoopState, entries: Iterable[Entry]) -> LoopState:
 
 
 def _changed(run: LoopState, event: Event, entry: Entry) -> LoopState:
+    """Return the run after an event, without the fields that every event updates."""
     match event:
         case StateEnter():
             return _state_enter(run, event)
@@ -143,6 +146,7 @@ def _changed(run: LoopState, event: Event, entry: Entry) -> LoopState:
 
 
 def _state_enter(run: LoopState, event: StateEnter) -> LoopState:
+    """Enter a state. The same step again is a retry, and keeps counting attempts."""
     again = event.step == run.step
     return run._replace(
         phase="entered",
@@ -166,6 +170,8 @@ def _add_state(visited: tuple[str, ...], state: str) -> tuple[str, ...]:
 
 
 def _action(run: LoopState, event: ActionStart | ActionComplete | ActionInterrupted) -> LoopState:
+    """Apply the start, end or interruption of an action. At the start of an agent, its notes get
+    the number of the step."""
     match event:
         case ActionStart(attempt=attempt, session_id=session):
             run = run._replace(phase="running", attempt=attempt, session_id=session)
@@ -181,6 +187,8 @@ def _action(run: LoopState, event: ActionStart | ActionComplete | ActionInterrup
 
 
 def _action_complete(run: LoopState, event: ActionComplete) -> LoopState:
+    """Store the result under the names of the state and its capture. Unless the agent needs another
+    turn, mark its notes as received and reset the counters of handoffs and host waits."""
     result, line = event.result, event.signal_line
     stored = {event.state: result}
     if event.capture:
@@ -199,7 +207,7 @@ def _action_complete(run: LoopState, event: ActionComplete) -> LoopState:
 
 
 def _heard(run: LoopState) -> LoopState:
-    """Return the run after the end of a turn that got its notes."""
+    """Mark the notes that the agent of this step received; unchanged if no agent ran."""
     if not run.notes or run.session_id is None:
         return run
     notes = (note._replace(heard=True) if note.step == run.step else note for note in run.notes)
@@ -218,6 +226,7 @@ def _counted_from_zero(run: LoopState) -> LoopState:
 
 
 def _judging(run: LoopState, event: ConditionEval | CheckResult | Recheck) -> LoopState:
+    """Apply a verdict, the result of a check, or its rerun."""
     match event:
         case ConditionEval():
             return _condition_eval(run, event)
@@ -230,6 +239,7 @@ def _judging(run: LoopState, event: ConditionEval | CheckResult | Recheck) -> Lo
 
 
 def _condition_eval(run: LoopState, event: ConditionEval) -> LoopState:
+    """Store the verdict and, for convergence, the best number so far."""
     metrics = run.metrics
     if event.best is not None:
         metrics = {**metrics, run.current_state: Metric(event.best, event.stalled or 0)}
@@ -243,6 +253,7 @@ def _judgement_of(run: LoopState, event: CheckResult) -> Judgement:
 
 
 def _recheck(run: LoopState, event: Recheck) -> LoopState:
+    """Return to a check that runs again, without a new step."""
     return run._replace(
         phase="entered",
         current_state=event.state,
@@ -253,6 +264,7 @@ def _recheck(run: LoopState, event: Recheck) -> LoopState:
 
 
 def _transition(run: LoopState, event: TransitionTaken) -> LoopState:
+    """Set the next state. Clear the wait, the gate and the target of a resume."""
     return run._replace(
         phase="moving",
         move=Move(event.to, event.reason, event.retry, event.passed),
@@ -270,6 +282,8 @@ def _waiting(
     event: Iteration | Cycle | RetryWait | HostWait | AgentWait | HandoffDetected,
     entry: Entry,
 ) -> LoopState:
+    """Apply an event that may start a wait. A new iteration clears the visited states; a new cycle
+    also clears the metrics and starts at iteration 1."""
     match event:
         case Iteration():
             wait = _wait("backoff", event.wait_ms, entry)
@@ -295,6 +309,7 @@ def _wait(kind: WaitKind, wait_ms: int, entry: Entry) -> WaitFor | None:
 
 
 def _host_wait(run: LoopState, event: HostWait, entry: Entry) -> LoopState:
+    """Wait for the host before the action runs again, and count the wait and its length."""
     wait = WaitFor("host", until_wall_ms=event.until_wall_ms, why=event.reason)
     if event.least_ms is not None:  # an earlier version used only the wall clock
         wait = wait._replace(
@@ -316,6 +331,8 @@ def _agent_wait(event: AgentWait) -> WaitFor:
 
 
 def _handoff_detected(run: LoopState, event: HandoffDetected, entry: Entry) -> LoopState:
+    """Store the continuation for the next session, and count it; unchanged if the handoff ends the
+    run."""
     if event.ends_run:  # a resume before the final event must also end the run
         return run
     return run._replace(
@@ -330,6 +347,7 @@ def _handoff_detected(run: LoopState, event: HandoffDetected, entry: Entry) -> L
 
 
 def _cost(run: LoopState, event: Cost) -> LoopState:
+    """Add the cost of a turn to that of its state."""
     so_far = run.costs.get(event.state, Receipt())
     receipt = Receipt(
         so_far.tokens + event.tokens,
@@ -358,6 +376,8 @@ def _by_people(
 
 
 def _resume(run: LoopState, event: Resume) -> LoopState:
+    """Continue the run with the new limits and context. `again` discards the verdict and the waits,
+    so that the state runs again; a new `max_continuations` resets the count of handoffs."""
     run = run._replace(
         status="running",
         reason=None,
@@ -379,6 +399,8 @@ def _resume(run: LoopState, event: Resume) -> LoopState:
 
 
 def _final(run: LoopState, event: FinalEvent) -> LoopState:
+    """Store the ending, and the gate that it opens. The phase becomes `ended` only if a resume has
+    nothing to continue."""
     run = run._replace(status=event.status, reason=event.reason, error=message_of(event) or None)
     run = run._replace(gate=run.seq + 1 if is_gate(event.status, event.reason) else None)
     if isinstance(event, Handoff):

@@ -55,7 +55,7 @@ def first_trees(evidence: str | None) -> Trees | None:
 
 
 def evolve_trees(run: LoopState, trees: Trees, event: Event) -> Trees:
-    """Apply an event; `run` is the run before the event."""
+    """Return the trees after an event; `run` is the run before the event."""
     match event:
         case ActionStart():
             return _action_start(trees, event)
@@ -76,6 +76,8 @@ def evolve_trees(run: LoopState, trees: Trees, event: Event) -> Trees:
 
 
 def _apply_movement(run: LoopState, trees: Trees, event: Event) -> Trees:
+    """Apply a rerun, a transition, the entry of a state, or a wait during which the user may edit
+    files; other events change nothing."""
     match event:
         case Recheck():
             headed = run.move or trees.headed
@@ -102,6 +104,8 @@ def _expect_edits_by_user(trees: Trees) -> Trees:
 
 
 def _action_start(trees: Trees, event: ActionStart) -> Trees:
+    """Forget the last snapshot, and set who is responsible for changes: an agent, a check, or
+    nobody."""
     by_agent = is_agents(action_of_event(event.action, event.action_type))
     blame: Blame | None = "agent" if by_agent else "check" if event.is_check else None
     return trees._replace(
@@ -124,6 +128,8 @@ def _digest(text: str) -> str:
 
 
 def _tree(trees: Trees, event: Tree) -> Trees:
+    """Store a snapshot. The first one is also the start of the run, and the reference for protected
+    paths unless there is one."""
     total, *stale = event.compared or (trees.total,)
     return trees._replace(
         first=trees.first or event.project,
@@ -141,7 +147,8 @@ def _tree(trees: Trees, event: Tree) -> Trees:
 
 
 def _writes(trees: Trees, event: Tree) -> tuple[str, ...]:
-    """Return the paths that checks have changed in the project so far."""
+    """Return the paths that checks have changed in the project so far; only `WHOLE` if there are
+    too many or not all are known."""
     if event.when != "after" or trees.blame != "check" or trees.place != "here":
         return trees.writes
     changed = event.changed
@@ -151,6 +158,8 @@ def _writes(trees: Trees, event: Tree) -> tuple[str, ...]:
 
 
 def _unread(trees: Trees, event: TreeUnread) -> Trees:
+    """Record a snapshot that was cut off; without `guard`, not even the protected paths could be
+    read."""
     return trees._replace(
         guard=event.guard or trees.guard,
         reference=trees.reference or event.guard,
@@ -160,6 +169,8 @@ def _unread(trees: Trees, event: TreeUnread) -> Trees:
 
 
 def _apply_finding(trees: Trees, event: Tampered | OutOfScope | Restored | ReferenceMoved) -> Trees:
+    """Apply a forbidden change of files, its restoration, or a permitted change of protected
+    paths."""
     match event:
         case Tampered():
             finding = tampered_finding(event.tampering, event.by, event.paths, event.files)
@@ -186,6 +197,8 @@ def _apply_finding(trees: Trees, event: Tampered | OutOfScope | Restored | Refer
 
 
 def _restored(trees: Trees, event: Restored) -> Trees:
+    """Discard the last snapshot after files were restored; a file that could not be restored
+    becomes a finding."""
     finding = trees.finding
     if event.failed:
         more = f" and {len(event.failed) - 1} more" if len(event.failed) > 1 else ""
@@ -202,6 +215,8 @@ def _merge_paths(paths: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ..
 
 
 def _check_result(run: LoopState, trees: Trees, event: CheckResult) -> Trees:
+    """Store the result of a check. Count the tree as unsettled if it changed during a rerun before
+    a success state."""
     old = trees.checks.get(event.state)
     earlier = old.not_passed if old is not None else ()
     record = CheckRecord(
@@ -228,6 +243,8 @@ def _check_result(run: LoopState, trees: Trees, event: CheckResult) -> Trees:
 def _record_in_project(
     run: LoopState, trees: Trees, event: CheckResult, record: CheckRecord
 ) -> Trees:
+    """Store the result of a check in the project: a failure is kept to compare later ones with, and
+    may count as a stall; a pass resets the stalls."""
     if event.verdict in NOT_PASSED:
         result = run.captured.get(event.state)
         code = None if result is None else result.exit_code
@@ -243,6 +260,8 @@ def _record_in_project(
 
 
 def _resume(run: LoopState, trees: Trees, event: Resume) -> Trees:
+    """Require a new snapshot and new passes. If the end of the run was recorded, nobody is
+    responsible for changes since then."""
     # Passes in the log are checked again before they count, because an agent can write a log.
     passed = {name: each._replace(after="", clean=None) for name, each in trees.checks.items()}
     trees = trees._replace(snapshot=None, stalls=0, checks=passed)

@@ -82,7 +82,10 @@ def has_leading_zero(text: str) -> bool:
 
 
 def as_number(value: float | str, field: str) -> float:
-    """Return the value of a numeric field: a number, or the text of a filled-in template."""
+    """Return the value of a numeric field: a number, or the text of a filled-in template.
+
+    Raises `CannotJudge`, naming `field`, if it is not a finite number.
+    """
     try:
         number = number_in(value) if isinstance(value, str) else value
     except NotANumber:
@@ -119,7 +122,10 @@ def matches_bytes(pattern: str, data: bytes | bytearray) -> bool:
 
 
 def compiled(pattern: str) -> Any:
-    """Compile a pattern with RE2, which is linear in the input; `^` and `$` match at line ends."""
+    """Compile a pattern with RE2, which is linear in the input; `^` and `$` match at line ends.
+
+    Raises `CannotJudge` if RE2 does not accept it.
+    """
     import re2  # late: few loops have a pattern
 
     options = re2.Options()
@@ -141,7 +147,11 @@ def is_other_dialect(pattern: str) -> bool:
 
 
 def one_value(path: str, text: str) -> Any:
-    """Return the single value of a jq filter for a text. Of duplicate keys, jq takes the last."""
+    """Return the single value of a jq filter for a text. Of duplicate keys, jq takes the last.
+
+    Raises `CannotJudge` if the filter is invalid, the text is not JSON, or there is not exactly one
+    value.
+    """
     import jq  # late: few loops have a path
 
     if "\0" in text:
@@ -161,7 +171,8 @@ def one_value(path: str, text: str) -> Any:
 
 
 def exact_value(path: str, text: str, rounded: Any) -> Any:
-    """Return a number that jq has rounded, as it is written in the text.
+    """Return a number that jq has rounded, as it is written in the text. Raises `CannotJudge` if
+    the filter computed with it.
 
     jq runs again on a text in which large numbers are replaced by marked strings. If it returns one
     of these, that is the number; if the result is unchanged, no large number was involved.

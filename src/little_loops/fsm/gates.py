@@ -40,7 +40,7 @@ def refused_target(loop: FSMLoop, run: LoopState, to: str) -> str | None:
 
 
 def note_answer(turn: Turn, resumed: Resumed) -> None:
-    """Record the answer to the open gate; a resume without one approves.
+    """Record the answer to the open gate, if there is one; a resume without an answer approves.
 
     `resume --from` overrides where the answer leads.
     """
@@ -59,7 +59,8 @@ class AfterGate(NamedTuple):
 
 
 def pass_gate(turn: Turn, resumed: Resumed) -> AfterGate | None:
-    """Record the answer to the open gate; None if the run waits at no gate."""
+    """Record the answer to the open gate. Return the transition that it leads to, or the ending of
+    a rejection without `on_rejected`; None if the run waits at no gate."""
     note_answer(turn, resumed)
     answer = turn.run.answer
     if answer is None or not is_answered(turn.run):
@@ -71,6 +72,8 @@ def pass_gate(turn: Turn, resumed: Resumed) -> AfterGate | None:
 
 
 def _transition(state: StateConfig, initial: str, answer: Answer) -> Transition | None:
+    """Return the transition for an answer: to the state that it names, else `on_rejected`, or for
+    an approval `next` or the initial state. None for a rejection without `on_rejected`."""
     if answer.to is not None:
         return Transition(answer.to, "choices" if answer.to in state.choices else "resume")
     if answer.verdict == "rejected":

@@ -16,6 +16,8 @@ from little_loops.fsm.waits import spacing_ms
 
 
 def hand_off(turn: Turn, continuation: str) -> EndLeftovers | Wait | None:
+    """Record a handoff. Return the ending or the wait that it leads to, or None if this process
+    continues at once."""
     run, loop = turn.run, turn.loop
     if loop.on_handoff == "terminate":
         turn.note(HandoffDetected(run.current_state, run.iteration, continuation, ends_run=True))
@@ -76,8 +78,8 @@ def _too_costly_to_spawn(turn: Turn) -> Ending | None:
 
 
 def after_handoff(turn: Turn) -> EndLeftovers | None:
-    """Return the command that starts a session, with its cost recorded, or None if this process
-    continues."""
+    """Return the ending that spawns a session, after recording an estimate of its cost; None if
+    this process continues."""
     if not turn.run.spawns:
         return None
     note_receipt(turn, session(turn.loop, turn.run))

@@ -23,6 +23,8 @@ def is_new_iteration(loop: FSMLoop, run: LoopState, move: Move) -> bool:
 
 
 def may_judge(loop: FSMLoop, run: LoopState, move: Move) -> bool:
+    """Return whether the run may enter this state although its iterations are used up: a check of
+    work that was done since it last ran, or, after its pass, a state that only judges or ends."""
     target = loop.states[move.target]
     if run.at_limit:
         return move.passed and (target.check or target.terminal or target.action is None)
@@ -36,7 +38,8 @@ def has_passed(run: LoopState, verdict: str) -> bool:
 
 
 def path_to_check(loop: FSMLoop, run: LoopState, transition: Transition) -> Transition:
-    """Return the state that judges a stored result, if the transition leads straight to it."""
+    """Return a transition to the state that judges a stored result, if passes lead straight to it;
+    else the transition itself."""
     if not loop.states[run.current_state].capture_exit:
         return transition
     name, seen = transition.target, {run.current_state, CURRENT}

@@ -97,6 +97,8 @@ def read_lines(text: bytes) -> Iterator[Line]:
 
 
 def _line(raw: bytes) -> Line | None:
+    """Return a line of the ledger; None if it is damaged or of a kind that this version does not
+    know."""
     try:
         data = json.loads(raw)
         kind = KINDS.get(data["kind"])
@@ -117,7 +119,7 @@ class Account(NamedTuple):
 
 
 def account(lines: Iterable[Line]) -> Account:
-    """Add up the lines.
+    """Return the turns, open reservations and verified passes of these lines.
 
     The first line of a turn counts: a runner that was killed after writing it writes an estimate
     when it is resumed.
@@ -161,9 +163,10 @@ class Total(NamedTuple):
 
 
 def totals(spent: Account, name_of: Callable[[AgentTurn], str]) -> list[Total]:
-    """Return what each group of turns cost, the most expensive first.
+    """Return what each group of turns cost, the most expensive first; `name_of` returns the group
+    of a turn.
 
-    A pass belongs to the group of the last turn of its run.
+    A pass belongs to the group of the last turn of its run, and does not count without one.
     """
     found: dict[str, Total] = {}
     last_of: dict[str, str] = {}
@@ -184,6 +187,7 @@ def total_of(spent: Account) -> Total:
 
 
 def _with_turn(total: Total, turn: AgentTurn) -> Total:
+    """Add a turn to a total; if its cost is unknown, it adds 0 and is counted in `unknown`."""
     cost_usd = turn.cost_usd or 0.0
     return total._replace(
         turns=total.turns + 1,

@@ -27,7 +27,7 @@ def time_left_ms(loop: FSMLoop, run: LoopState, at: Moment) -> int | None:
 
 
 def wait_for(loop: FSMLoop, run: LoopState, at: Moment) -> Wait:
-    """Return the run's current wait, at most until the loop's timeout."""
+    """Return the command for the run's current wait, at most until the loop's timeout."""
     assert run.wait is not None, "a waiting run knows until when"
     left = time_left_ms(loop, run, at)
     return Wait(run.wait, None if left is None else at.ran_ms + left)
@@ -48,8 +48,8 @@ def _spent_usd(run: LoopState) -> float:
 
 
 def exceeded(loop: FSMLoop, run: LoopState, at: Moment, state: str) -> Ending | None:
-    """Return the first limit that prevents the action of this state; a state without an action is
-    free."""
+    """Return the ending for the first limit that prevents the action of this state, or None. A
+    state without an action needs nothing."""
     if loop.states[state].action is None:
         return None
     for guard in GUARDS:
@@ -59,6 +59,8 @@ def exceeded(loop: FSMLoop, run: LoopState, at: Moment, state: str) -> Ending | 
 
 
 def _time(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Ending | None:
+    """Return the ending if the loop's timeout has passed, else None; never for its `on_timeout`
+    state."""
     # The loop's timeout has passed; its last state has its own time.
     if run.timed_out_in is not None:
         return None
@@ -66,6 +68,7 @@ def _time(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Endi
 
 
 def _cost(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Ending | None:
+    """Return the ending if this is an agent's action and the cost limit is used up, else None."""
     left = cost_left_usd(loop, run)
     if left is None or left > 0 or not _is_agents(state, run):
         return None
@@ -77,6 +80,7 @@ def _cost(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Endi
 
 
 def _tokens(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Ending | None:
+    """Return the ending if this is an agent's action and the token limit is used up, else None."""
     used = sum(receipt.tokens for receipt in run.costs.values())
     given = run.limits.max_tokens
     allowed = loop.max_tokens if given is None else given
@@ -86,6 +90,7 @@ def _tokens(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> En
 
 
 def _is_agents(state: StateConfig, run: LoopState) -> bool:
+    """Return whether an agent runs the state's action; False if the action is invalid."""
     try:
         return is_agents(action_of(state, author_context(run.context, state)))
     # The action is invalid, which is reported when it is due to run.

@@ -129,7 +129,10 @@ class Step(NamedTuple):
 def advance(
     loop: FSMLoop, run: LoopState, happening: Happening, notes: tuple[Note, ...] = ()
 ) -> Step:
-    """Decide. `notes` are what people have told the run since the last time."""
+    """Return the next step: the new run, the events that led to it, and the command to carry out.
+
+    `notes` are what people have sent the run since the last call.
+    """
     turn = Turn(loop, run, happening.at, notes)
     if not isinstance(happening, Resumed):  # its event comes first
         _receive_notes(turn)
@@ -140,6 +143,7 @@ def advance(
 
 
 def _receive_notes(turn: Turn) -> None:
+    """Record the notes that people have sent, if any."""
     if turn.notes:
         from little_loops.fsm.notes import receive  # few runs get notes
 
@@ -172,6 +176,8 @@ def _answer(turn: Turn, happening: Happening) -> Command:
 
 
 def _end(turn: Turn, ended: LeftoversEnded) -> Command:
+    """Record the end and finish, unless another snapshot is needed because processes had to be
+    ended."""
     note_leftovers(turn, ended)
     if (look := after_leftovers(turn, ended)) is not None:
         return look
@@ -209,6 +215,8 @@ def _arrive(turn: Turn) -> Command:
 
 
 def _count_iteration(turn: Turn, *, waits_itself: bool) -> None:
+    """Record a new iteration, with the loop's backoff; a retry (`waits_itself`) has its own wait
+    instead."""
     wait_ms = 0 if waits_itself else max(to_ms(turn.loop.backoff), _requested_wait_ms(turn.run))
     turn.note(Iteration(turn.run.iteration + 1, wait_ms))
     if waits_itself:
@@ -261,6 +269,8 @@ def _iterations_text(count: int) -> str:
 
 
 def _end_at_limit(turn: Turn, ending: Ending, next_state: str) -> Command:
+    """End the run at a limit. The loop's timeout runs `on_timeout` first, once; `next_state` is
+    where a resume continues."""
     if turn.run.timed_out_in is not None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
     if ending.reason == "loop_timeout":
@@ -272,7 +282,12 @@ def _end_at_limit(turn: Turn, ending: Ending, next_state: str) -> Command:
 
 
 def _act(turn: Turn, admitted: Admitted | None = None) -> Command:
-    """Run the state: its action, its decision, or the end."""
+    """Return the command for the current state: its action, which is recorded as started, its
+    decision, or the end.
+
+    What must come first is returned instead: a rerun, a snapshot, or the request for an agent to
+    start unless it is `admitted`.
+    """
     state = turn.state
     if (unproved := in_success(turn)) is not None:
         return _recheck_before_success(turn, unproved)
@@ -333,6 +348,8 @@ def _cannot_act(turn: Turn, why: str) -> Command:
 
 
 def _ended(turn: Turn, ended: ActionEnded) -> Command:
+    """Record the end of an action, and decide what follows; if a stop ended it, the run is
+    interrupted."""
     if ended.stop is not None:
         note_cut(turn, ended.result)
         return EndLeftovers(endings.interrupted(ended.stop))
@@ -369,6 +386,7 @@ def _settle(turn: Turn) -> Command:
 
 
 def _handle_signal_line(turn: Turn) -> Command:
+    """Hand off, stop, or continue as with an error, as the action's signal line requires."""
     line = turn.run.signal_line
     assert line is not None, "there is a signal line to obey"
     if line.type == "handoff":
@@ -379,6 +397,7 @@ def _handle_signal_line(turn: Turn) -> Command:
 
 
 def _judge_or_ask(turn: Turn, judged: Judgement | Judge) -> Command:
+    """Route a verdict, or return the command to judge what only the engine can judge."""
     if isinstance(judged, Judge):
         return judged
     condition_spoke = judged.verdict != TIMEOUT and turn.run.phase in ("judging", "entered")
@@ -414,7 +433,8 @@ def _route(turn: Turn, judgement: Judgement, *, by_condition: bool = False) -> C
 
 
 def _follow(turn: Turn, judgement: Judgement, judged: Judgement) -> Command:
-    """Take the transition; `judged` is the verdict before the rules of evidence were applied."""
+    """Take the transition of a verdict, or end the run if there is none; `judged` is the verdict
+    before the rules of evidence were applied."""
     if (headed := headed_for(turn, judgement)) is not None:
         return _take(turn, Transition(headed.target, headed.reason), passed=headed.passed)
     transition = find_transition(turn.loop, turn.run, judgement.verdict)
@@ -430,7 +450,8 @@ def _follow(turn: Turn, judgement: Judgement, judged: Judgement) -> Command:
 
 
 def _take(turn: Turn, transition: Transition, *, passed: bool = False) -> Command:
-    """Take a transition, and record it."""
+    """Record a transition and move to its target; `passed` marks the pass of a check at the
+    iteration limit."""
     here = turn.run.current_state
     again = transition.target == CURRENT
     to = here if again else transition.target
@@ -466,6 +487,7 @@ def _after_snapshot(turn: Turn, seen: Look) -> Command:
 
 
 def _back_to_step(turn: Turn) -> Command:
+    """Continue the step after a snapshot, where its phase shows that it stopped."""
     run = turn.run
     if run.phase == "judging":
         return _settle(turn)
@@ -498,6 +520,8 @@ def _stopped(turn: Turn, signal: int) -> Command:
 
 
 def _resume(turn: Turn, resumed: Resumed) -> Command:
+    """Record the resume with all that belongs to it (an answer, notes, a lost action, its cost),
+    and continue at the requested state, or else where the run stopped."""
     before = turn.run
     gate = _answered_gate(turn, resumed)
     target = _resume_target(turn, resumed, gate)
@@ -526,7 +550,8 @@ def _answered_gate(turn: Turn, resumed: Resumed) -> AfterGate | None:
 
 
 def _resume_target(turn: Turn, resumed: Resumed, gate: AfterGate | None) -> Transition | None:
-    """Return the requested state, of this resume or of an interrupted earlier one."""
+    """Return the transition to the requested state, of this resume or of an interrupted earlier
+    one; None to continue where the run stopped."""
     run = turn.run
     if resumed.from_state is not None:
         return Transition(resumed.from_state, "resume")
@@ -587,6 +612,8 @@ def _act_if_allowed(turn: Turn) -> Command:
 
 
 def _after_interrupt(turn: Turn) -> Command:
+    """Continue after an interrupted action as `on_interrupt` says: run it again, treat it as an
+    error, or move to a state."""
     request = turn.state.on_interrupt or turn.loop.on_interrupt
     if request == CURRENT:
         return _act_if_allowed(turn)

@@ -14,7 +14,8 @@ def is_makefile(path: str) -> bool:
 
 
 def included_by(makefile: str) -> tuple[str, ...]:
-    """Return the paths that a makefile includes, with their wildcards; variables are not known."""
+    """Return the paths that a makefile includes, with their wildcards; paths with variables are
+    left out."""
     lines = _INCLUDE.findall(makefile.replace("\\\n", " "))
     words = [word for line in lines for word in line.split() if "$" not in word]
     return tuple(dict.fromkeys(words))

@@ -37,7 +37,8 @@ class PlannedAction(NamedTuple):
 
 
 def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> PlannedAction:
-    """Return the action of the current state. Raises `Unresolved` or `TemplateError`."""
+    """Return the next attempt of the current state's action. Raises `Unresolved` or
+    `TemplateError`."""
     state = loop.states[run.current_state]
     run = run._replace(attempt=run.attempt + 1, ran_ms=at.ran_ms)
     context = author_context(run.context, state)
@@ -49,6 +50,7 @@ def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> PlannedAction:
 
 
 def _command(action: Action, job: Job, loop: FSMLoop, run: LoopState) -> RunAction:
+    """Return the command that runs the action; a check in a clean copy gets that copy."""
     state = loop.states[run.current_state]
     match action:
         case Shell():
@@ -73,6 +75,8 @@ def _command(action: Action, job: Job, loop: FSMLoop, run: LoopState) -> RunActi
 
 
 def _job(loop: FSMLoop, run: LoopState, context: Mapping[str, Any], at: Moment) -> Job:
+    """Return what every kind of action needs: its values, environment, directory and deadline.
+    Raises `Unresolved` or `TemplateError`."""
     state = loop.states[run.current_state]
     env = {**loop.env, **state.env}
     deadline_ms, deadline_of = _time_allowed(loop, run, state, at)
@@ -105,8 +109,8 @@ def _spliced(value: Any, context: Mapping[str, Any]) -> Any:
 
 
 def _shown(action: str, others: Iterable[Any], loop: FSMLoop, run: LoopState) -> str:
-    """Return the text of the action for events. Raises, before it is announced, if a reference is
-    invalid."""
+    """Return the text of the action for events. Raises `Unresolved` if any of the texts refers to a
+    missing value, so that the action is not announced."""
     texts = [text for text in (action, *others) if isinstance(text, str) and "${" in text]
     if not texts:  # the usual case; looking values up would take a fifth of a decision
         return action
@@ -121,7 +125,8 @@ def _shown(action: str, others: Iterable[Any], loop: FSMLoop, run: LoopState) ->
 def _time_allowed(
     loop: FSMLoop, run: LoopState, state: StateConfig, at: Moment
 ) -> tuple[int | None, Any]:
-    """Return how many ms the action may take, and whose limit that is: "action" or "loop"."""
+    """Return how many ms the action may take, None for no limit, and whose limit that is: "action"
+    or "loop"."""
     own = None if state.timeout is None else round(state.timeout * 1000)
     # The loop's timeout has passed; its last state gets its own time.
     if run.timed_out_in is not None:

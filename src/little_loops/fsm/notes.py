@@ -21,7 +21,7 @@ def receive(turn: Turn) -> None:
 
 
 def deliver(turn: Turn) -> None:
-    """Record that a step has ended whose agent got notes."""
+    """Record as delivered each note that the agent of this step received."""
     run = turn.run
     for note in run.notes:
         if note.heard and note.step == run.step:
@@ -29,7 +29,7 @@ def deliver(turn: Turn) -> None:
 
 
 def name_undelivered(turn: Turn) -> None:
-    """Warn about notes that no agent has got before the run ends."""
+    """Record a warning about notes that no agent received, if there are any."""
     left = [note.text for note in turn.run.notes if not note.heard]
     if left:
         texts = ", ".join(f'"{_shortened(text)}"' for text in left)

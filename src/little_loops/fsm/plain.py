@@ -78,7 +78,8 @@ _LAYOUTS: dict[type, Layout] = {}
 
 
 def encode(record: Any) -> dict[str, Any]:
-    """Return the record as an object."""
+    """Return the record as a dict. Fields that equal their default are left out, and the fields of
+    inline records are merged in."""
     tag, always, nested, optional, defaults, inline = _LAYOUTS.get(type(record)) or layout(
         type(record)
     )
@@ -104,6 +105,7 @@ def _add(fields: dict[str, Any], name: str, value: Any, inline: frozenset[str]) 
 
 
 def to_plain(value: Any) -> Any:
+    """Return a value as plain data: records and mappings become dicts, tuples become lists."""
     if hasattr(value, "_fields"):
         return encode(value)
     if isinstance(value, Mapping):
@@ -168,6 +170,7 @@ def masked(record: Record, mask: Callable[[str], str]) -> Record:
 
 
 def _texts(kind: Any) -> Texts:
+    """Return the names of a type's masked fields, and of those that may contain records; cached."""
     notes = kind.__annotations__
     own = tuple(name for name in kind._fields if "Masked[" in notes[name])
     inner = tuple(name for name in kind._fields if not _is_scalar(notes[name]))
@@ -176,6 +179,8 @@ def _texts(kind: Any) -> Texts:
 
 
 def _texts_masked(value: Any, mask: Callable[[str], str]) -> Any:
+    """Apply `mask` to every text in a value, also in mappings and sequences, which become dicts and
+    lists."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):
@@ -203,7 +208,7 @@ _READERS: dict[type, tuple[Reader, ...]] = {}
 
 
 def decode(kind: type[Record], data: Any) -> Record:
-    """Return the record that an object describes. Raises `WrongShape`."""
+    """Return the record that an object describes; unknown keys are ignored. Raises `WrongShape`."""
     if not isinstance(data, Mapping):
         raise _cannot_be(data)
     made: Any = kind
@@ -212,6 +217,7 @@ def decode(kind: type[Record], data: Any) -> Record:
 
 
 def _value(field: Reader, data: Mapping[str, Any]) -> Any:
+    """Return the value of a field, or its default if the key is missing. Raises `WrongShape`."""
     if field.inline:
         return field.read(data)
     if field.key in data:
@@ -222,6 +228,7 @@ def _value(field: Reader, data: Mapping[str, Any]) -> Any:
 
 
 def _within(name: str, read: Read, value: Any) -> Any:
+    """Read a value; add `name` to the path that a `WrongShape` reports."""
     try:
         return read(value)
     except WrongShape as wrong:
@@ -263,7 +270,7 @@ def _read_if_there(note: Any) -> Read:
 
 
 def reader(note: Any) -> Read:
-    """Return a function that reads a value of this type."""
+    """Return a function that reads a value of this type, and raises `WrongShape` for any other."""
     origin, inner = get_origin(note), get_args(note)
     if note is Any:
         return lambda value: value
@@ -295,7 +302,7 @@ def _read_one_of(kinds: tuple[Any, ...]) -> Read:
 
 
 def _read_scalar_or(*kinds: Any) -> Read:
-    """Read a value of the one type that is not a scalar, or of one of those that are."""
+    """Return a reader for a union of scalars and exactly one other type."""
     scalars = tuple(kind for kind in kinds if kind in SCALARS)
     (only,) = (kind for kind in kinds if kind not in SCALARS)
     read = reader(only)
@@ -308,6 +315,8 @@ def _read_scalar(*kinds: type) -> Read:
 
 
 def _read_where(fits: Callable[[Any], bool]) -> Read:
+    """Return a reader for the values that `fits` accepts."""
+
     def read(value: Any) -> Any:
         if not fits(value):
             raise _cannot_be(value)
@@ -317,6 +326,8 @@ def _read_where(fits: Callable[[Any], bool]) -> Read:
 
 
 def _read_tuple(read: Read) -> Read:
+    """Return a reader for lists, whose items `read` reads."""
+
     def read_all(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
             raise _cannot_be(value)
@@ -326,6 +337,8 @@ def _read_tuple(read: Read) -> Read:
 
 
 def _read_mapping(read: Read) -> Read:
+    """Return a reader for mappings, whose values `read` reads."""
+
     def read_all(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             raise _cannot_be(value)
@@ -340,7 +353,8 @@ def _read_tagged(kinds: tuple[type, ...]) -> Read:
     by_name = {_TAGS[kind].name: kind for kind in kinds}
 
     def read(value: Any) -> Any:
-        """Decode a mapping as the type that its tag names; raise if there is no such type."""
+        """Decode a mapping as the type that its tag names. Raises `WrongShape` if there is no such
+        type."""
         if not isinstance(value, Mapping):
             raise _cannot_be(value)
         name = value.get(key)

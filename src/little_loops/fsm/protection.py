@@ -69,8 +69,8 @@ _RUN_THE_REST = {"uv": "run", "poetry": "run", "pipenv": "run", "hatch": "run", 
 
 
 def protected_by(loop: FSMLoop, file: str | None = None) -> tuple[str, ...]:
-    """Return the patterns of protected files; `file` is the loop's own file, relative to the
-    project."""
+    """Return the patterns of protected files: as set, else the loop files and the files that its
+    checks name or read. `file` is the loop's own file, relative to the project."""
     if loop.evidence.protect is not None:
         return loop.evidence.protect
     found = [*_loop_file_pattern(file), f"/{LOOPS}/*.yaml", f"/{LOOPS}/tests/"]
@@ -191,6 +191,8 @@ def _program(command: Command, at: int) -> tuple[int, str]:
 
 
 def _config_files(command: Command, first: int, usual: Sequence[str]) -> Iterator[str]:
+    """Yield the config files that a program reads: those that `-f` or `-c` names, else the `usual`
+    ones, in the directory of `-C` or `--prefix`."""
     texts = [word.text for word in command[first + 1 :]]
     options = dict(pairwise(texts))
     directory = options.get("-C") or options.get("--prefix") or "."

@@ -27,6 +27,7 @@ from little_loops.fsm.waits import left_ms
 
 
 def note_ended(turn: Turn, ended: ActionEnded) -> None:
+    """Record the end of an action, its cost, its warnings and its signal line."""
     here, line = turn.run.current_state, ended.signal_line
     turn.note(ActionComplete(here, ended.result, line, turn.state.capture))
     note_receipt(turn, used(turn.loop, turn.run, ended.result))
@@ -37,6 +38,7 @@ def note_ended(turn: Turn, ended: ActionEnded) -> None:
 
 
 def note_evaluated(turn: Turn, condition: Condition, judgement: Judgement) -> None:
+    """Record the verdict of the current state's condition."""
     metric = judgement.metric
     turn.note(
         ConditionEval(
@@ -53,6 +55,7 @@ def note_evaluated(turn: Turn, condition: Condition, judgement: Judgement) -> No
 
 
 def note_receipt(turn: Turn, receipt: Receipt | None) -> None:
+    """Record what an agent used in the current state; do nothing for None."""
     if receipt is None:
         return
     run, (tokens, cost_usd, turns, guessed) = turn.run, receipt
@@ -60,7 +63,7 @@ def note_receipt(turn: Turn, receipt: Receipt | None) -> None:
 
 
 def note_cut(turn: Turn, result: Result) -> None:
-    """Record an action that a stop ended, with its partial result."""
+    """Record an action that a stop ended, with its partial result and its cost."""
     kept = PartialResult._make(getattr(result, name) for name in PartialResult._fields)
     turn.note(_interrupted(turn.run, "stop")._replace(result=kept))
     note_receipt(turn, used(turn.loop, turn.run, result))
@@ -77,7 +80,8 @@ def note_lost(turn: Turn) -> None:
 
 
 def note_debt(turn: Turn, resumed: Resumed) -> None:
-    """Record the cost of the last turn, if its runner was killed before it could."""
+    """Record the cost of the last turn, if its runner was killed before it could; without a result,
+    an estimate."""
     run = turn.run
     if run.owes:
         result = turn.result if run.phase == "judging" else resumed.lost or LOST
@@ -89,6 +93,8 @@ def _interrupted(run: LoopState, cause: Literal["stop", "crash"]) -> ActionInter
 
 
 def note_resume(turn: Turn, resumed: Resumed, target: Transition | None) -> None:
+    """Record a resume, with the wait that is left and whether it repeats a failed state. `target`
+    is where it continues, or None for where the run stopped."""
     run = turn.run
     wait, wait_ms = (None, 0) if target is not None else _wait_left(turn)
     turn.note(
@@ -111,7 +117,8 @@ def note_resume(turn: Turn, resumed: Resumed, target: Transition | None) -> None
 
 
 def _wait_left(turn: Turn) -> tuple[WaitKind | None, int]:
-    """Return what the run waits for before it continues, and how long."""
+    """Return what the run waits for before it continues, and how long; `(None, 0)` if it need not
+    wait."""
     wait = turn.run.wait
     if wait is None or turn.run.status == "awaiting_continuation":
         return None, 0
@@ -120,7 +127,8 @@ def _wait_left(turn: Turn) -> tuple[WaitKind | None, int]:
 
 
 def _repeats_failed_state(turn: Turn, resumed: Resumed) -> bool:
-    """Return whether the resume runs the failed state again."""
+    """Return whether the resume runs the failed or timed-out state again; only if there is time
+    left."""
     run = turn.run
     if run.timed_out_in is not None:
         return False
@@ -142,7 +150,7 @@ def note_leftovers(turn: Turn, ended: LeftoversEnded) -> None:
 
 
 def end_of_step(turn: Turn) -> None:
-    """Record that the notes which the step's agent got are used up."""
+    """Record as delivered the notes that the step's agent received."""
     if turn.run.notes:
         from little_loops.fsm.notes import deliver  # few runs get notes
 
@@ -150,6 +158,7 @@ def end_of_step(turn: Turn) -> None:
 
 
 def note_end(turn: Turn, ended: LeftoversEnded) -> None:
+    """Record the final event, and before it undelivered notes, warnings and the report."""
     if turn.run.notes:
         from little_loops.fsm.notes import name_undelivered  # few runs get notes
 

@@ -98,7 +98,8 @@ def _ending_of_last_snapshot(taken: SnapshotTaken) -> Ending | None:
 
 
 def _note_cut(turn: Turn, cut: SnapshotCut) -> None:
-    """Judge the protected paths as usual, if they could be read."""
+    """Record a snapshot that was cut off, after judging the protected paths as usual if they could
+    be read."""
     trees = trees_of(turn.run)
     assert trees is not None, "only a run with evidence takes snapshots"
     if cut.guard is not None and trees.blame is None:
@@ -109,7 +110,8 @@ def _note_cut(turn: Turn, cut: SnapshotCut) -> None:
 
 
 def _note_reference(turn: Turn, trees: Trees, taken: SnapshotTaken | SnapshotCut) -> None:
-    """Record that someone with permission changed protected paths."""
+    """Record that someone with permission changed protected paths, if they differ from the last
+    snapshot."""
     if taken.tampered and taken.guard != trees.guard:
         paths = tuple(each.path for each in taken.tampered)
         turn.note(ReferenceMoved(len(paths), paths[:MAX_PATHS], trees.moved_by or "unknown"))
@@ -122,6 +124,8 @@ def _note_changes(
     watched: tuple[str, ...] = (),
     outside: tuple[str, ...] = (),
 ) -> None:
+    """Record which protected, watched and outside paths an agent or a check changed, and what
+    follows. Restoring becomes a failure after `MAX_RESTORES` attempts."""
     evidence, here = turn.loop.evidence, turn.run.current_state
     by = trees.blame or "agent"
     is_tampered = is_tampering(evidence, trees, taken.guard or "", taken.when)
@@ -144,6 +148,7 @@ def _note_changes(
 
 
 def _note_restored(turn: Turn, restored: PathsRestored) -> None:
+    """Record which paths were restored, and which could not be."""
     turn.note(
         Restored(
             turn.run.current_state,

@@ -21,7 +21,8 @@ from little_loops.fsm.state import Judgement, LoopState
 
 
 def find_transition(loop: FSMLoop, run: LoopState, verdict: str) -> Transition | None:
-    """Return the state's own transition, else the loop's handler for errors and timeouts."""
+    """Return the state's own transition for a verdict, else the loop's handler for errors and
+    timeouts; None if there is neither. `$current` does not count once the retries are used up."""
     state = loop.states[run.current_state]
     transition = transitions(state).get(verdict)
     if transition is not None and transition.target == CURRENT and _retries_used_up(state, run):
@@ -42,6 +43,7 @@ def _retries_used_up(state: StateConfig, run: LoopState) -> bool:
 
 
 def _without_current(state: StateConfig) -> StateConfig:
+    """Return the state without its transitions to `$current`."""
     plain: dict[str, Any] = {name: None for name, to in state._asdict().items() if to == CURRENT}
     words = {word: to for word, to in state.on_words.items() if to != CURRENT}
     route = {word: to for word, to in state.route.items() if to != CURRENT}
@@ -49,6 +51,7 @@ def _without_current(state: StateConfig) -> StateConfig:
 
 
 def no_transition(loop: FSMLoop, run: LoopState, judgement: Judgement) -> Ending:
+    """Return the ending of a run whose verdict has no transition."""
     verdict = judgement.verdict
     if verdict in (ERROR, TIMEOUT, *PROOF_VERDICTS):
         return endings.failed(verdict, _with_last_words(run, judgement.reason) or verdict)

@@ -235,6 +235,7 @@ class StateConfig(NamedTuple):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> StateConfig:
+        """Return the state that `to_dict` wrote. Raises `ValueError` for unknown fields."""
         fields = {key: data[key] for key in data if key in cls._fields}
         words = {key[3:]: to for key, to in data.items() if _names_a_word(key)}
         if unknown := data.keys() - fields.keys() - {f"on_{word}" for word in words}:
@@ -291,6 +292,7 @@ class FSMLoop(NamedTuple):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FSMLoop:
+        """Return the loop that `to_dict` wrote. Raises `ValueError` for unknown fields."""
         if unknown := data.keys() - set(cls._fields):
             raise ValueError(f"unknown loop fields: {', '.join(sorted(unknown))}")
         fields = dict(data)
@@ -344,7 +346,8 @@ FAILURE_TRANSITIONS = frozenset(
 
 
 def outcome_of(name: str, state: StateConfig, entered_by: str | None) -> Outcome:
-    """Return what it means for a run to end in this terminal state."""
+    """Return what it means for a run to end in this terminal state: its `outcome`; if not set, a
+    failure if its name or the transition that led there says so, else a success."""
     if state.outcome is not None:
         return state.outcome
     words = name.lower().replace("-", "_").split("_")
@@ -353,6 +356,8 @@ def outcome_of(name: str, state: StateConfig, entered_by: str | None) -> Outcome
 
 
 def condition_from_dict(data: Mapping[str, Any]) -> Condition:
+    """Return the condition that a mapping with a `type` describes, with the conditions that it
+    combines. Raises `KeyError` for an unknown type, `TypeError` for an unknown field."""
     fields = {key: value for key, value in data.items() if key != "type"}
     of = fields.get("of")
     if isinstance(of, Mapping):
@@ -401,7 +406,8 @@ def _written_evidence(evidence: Evidence) -> bool | dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Convert NamedTuples to mappings without defaults, so that files stay short."""
+    """Return a value as plain data; the fields of NamedTuples that equal their default are left
+    out, and conditions get their `type`."""
     if hasattr(value, "_fields"):
         defaults = value._field_defaults
         plain = {

@@ -106,7 +106,7 @@ class SignalDetector:
         return [signal for signal in found if signal is not None]
 
     def detect_first(self, output: str) -> DetectedSignal | None:
-        """Return the earliest signal in the output, of any kind."""
+        """Return the earliest signal in the output, of any kind; None if there is none."""
         first: tuple[int, DetectedSignal] | None = None
         for pattern in self.patterns:
             match = pattern.find(output)

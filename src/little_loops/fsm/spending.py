@@ -24,7 +24,8 @@ LOST = Result(None, 0, cut_by="stop", agent="error")
 
 
 def used(loop: FSMLoop, run: LoopState, result: Result) -> Receipt | None:
-    """Return what a turn has used, or None if it used nothing that is counted."""
+    """Return what a turn has used, with an estimate if its cost is unknown; None if no agent ran or
+    nothing was used."""
     if result.agent is None:
         return None
     tokens, turns = result.tokens, result.turns or 0
@@ -49,6 +50,8 @@ def _host(loop: FSMLoop, run: LoopState) -> HostOptions:
 
 
 def _estimated_usd(loop: FSMLoop, run: LoopState, tokens: int) -> float:
+    """Return an estimate of what a turn cost, at most what it was allowed; 0 if its host has no
+    prices."""
     host = _host(loop, run)
     if host.host not in WITH_PRICES:
         return 0.0
@@ -59,7 +62,8 @@ def _estimated_usd(loop: FSMLoop, run: LoopState, tokens: int) -> float:
 
 
 def _token_usd(run: LoopState) -> float:
-    """Return what a token has cost in this run so far, as reported."""
+    """Return what a token has cost in this run so far, as reported, or `TOKEN_USD` if nothing
+    was."""
     reported = [each for each in run.costs.values() if each.cost_usd and not each.estimated_usd]
     tokens = sum(receipt.tokens for receipt in reported)
     return sum(receipt.cost_usd for receipt in reported) / tokens if tokens else TOKEN_USD

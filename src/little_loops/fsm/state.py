@@ -162,7 +162,7 @@ class Limits(NamedTuple):
     max_tokens: int | None = None
 
     def under(self, given: Limits) -> Limits:
-        """Return these limits, overridden by the given ones."""
+        """Return these limits, overridden by those of the given ones that are set."""
         return self._replace(
             **{name: item for name, item in given._asdict().items() if item is not None}
         )
@@ -420,6 +420,7 @@ def _from_short_form(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result_of(value: Any) -> Any:
+    """Return a captured value as a result: anything but a mapping becomes its output."""
     if isinstance(value, Mapping):
         return value
     text = value if isinstance(value, str) else json.dumps(value)
@@ -427,6 +428,7 @@ def _result_of(value: Any) -> Any:
 
 
 def check_format(data: Mapping[str, Any]) -> None:
+    """Raise `WrongShape` unless the data has this version's format."""
     if "format" not in data:
         raise WrongShape("is missing", "format")
     if data["format"] != FORMAT:
@@ -465,6 +467,7 @@ _SCALARS = frozenset((type(None), str, int, float, bool))
 
 
 def _plain(value: Any) -> Any:
+    """Return a value as plain data: records and mappings become dicts, tuples become lists."""
     if type(value) in _SCALARS:  # the usual case, and this runs at every step
         return value
     if isinstance(value, Result):

@@ -18,7 +18,8 @@ LEAST_INTERVAL_MS = 1000
 
 
 def warn_of_failure(turn: Turn) -> None:
-    """Warn if the action of a terminal state failed; it no longer changes the outcome."""
+    """Record a warning if the action of a terminal state did not pass; it no longer changes the
+    outcome."""
     judged = judge_action(turn.state, turn.run, turn.loop.idle_timeout)
     if isinstance(judged, Judgement) and judged.verdict != PASS:
         message = f"the action of `{turn.run.current_state}` failed: {judged.reason}"
@@ -26,7 +27,8 @@ def warn_of_failure(turn: Turn) -> None:
 
 
 def end_in_terminal(turn: Turn) -> EndLeftovers | None:
-    """Return the ending, or None if a `maintain` loop starts its next cycle."""
+    """Return the ending, or None if a `maintain` loop starts its next cycle, which is then
+    recorded."""
     end_of_step(turn)
     run, loop, state = turn.run, turn.loop, turn.state
     if run.timed_out_in is not None:
@@ -56,7 +58,7 @@ def _entry_reason(entered_by: str | None) -> str:
 
 
 def _last_output(turn: Turn) -> str:
-    """Return the last output of the final state's action."""
+    """Return the last line that the terminal state's action printed; empty if there is none."""
     if turn.state.action is None or turn.run.prev_state != turn.run.current_state:
         return ""
     text = turn.result.output or turn.result.tail or ""

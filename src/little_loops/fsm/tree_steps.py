@@ -45,6 +45,8 @@ WITHOUT_TREE = ("storage",)
 
 
 def before_action(turn: Turn) -> TreeCommand | EndLeftovers | None:
+    """Return what must happen before the action starts: restore files, take a snapshot, or end the
+    run because of a finding. None if it can start."""
     trees = trees_of(turn.run)
     if trees is None or not is_observed(turn.loop, turn.run):
         return None
@@ -59,6 +61,8 @@ def before_action(turn: Turn) -> TreeCommand | EndLeftovers | None:
 
 
 def after_action(turn: Turn) -> TreeCommand | None:
+    """Return what must happen before the action is judged: restore files or take a snapshot. None
+    if nothing."""
     trees = trees_of(turn.run)
     if trees is None or not is_observed(turn.loop, turn.run):
         return None
@@ -75,7 +79,8 @@ def before_success(turn: Turn) -> TreeCommand | EndLeftovers | Judgement | Rerun
 
 
 def in_success(turn: Turn) -> TreeCommand | EndLeftovers | Judgement | Rerun | None:
-    """The same in a success state: nothing, unless the run was interrupted there and is resumed."""
+    """Return what has to be done in a success state before its action or the end; None unless the
+    run was interrupted there and is resumed."""
     trees = trees_of(turn.run)
     if trees is not None and trees.snapshot == "before":  # proved: its own action is next
         return None
@@ -83,6 +88,8 @@ def in_success(turn: Turn) -> TreeCommand | EndLeftovers | Judgement | Rerun | N
 
 
 def _proof_for(turn: Turn, move: Move) -> TreeCommand | EndLeftovers | Judgement | Rerun | None:
+    """Return what has to be done before a move to a success state: a snapshot, a rerun, a verdict
+    because of a finding, or the ending. None if nothing, or for other moves."""
     trees = trees_of(turn.run)
     if trees is None or not leads_to_success(turn.loop, turn.run, move):
         return None
@@ -124,7 +131,8 @@ def found_verdict(turn: Turn) -> Judgement | None:
 
 
 def before_end(turn: Turn, ending: Ending) -> TreeCommand | EndLeftovers:
-    """Take the last snapshot; changes of protected paths by an agent do not outlive the run."""
+    """Return the command for the end: first restore files and take the last snapshot. A success
+    becomes a failure if there is a finding or, if strict, the evidence is stale."""
     trees = trees_of(turn.run)
     if trees is None or trees.project is None or ending.reason in WITHOUT_TREE:
         return EndLeftovers(ending)
@@ -148,7 +156,8 @@ def _unless_stale(turn: Turn, trees: Trees, ending: Ending) -> Ending:
 
 
 def after_leftovers(turn: Turn, ended: LeftoversEnded) -> TakeSnapshot | None:
-    """Take another snapshot if processes were ended: a dying one may have changed proved files."""
+    """Return the command for another snapshot if processes were ended, because a dying one may have
+    changed proved files; else None."""
     trees = trees_of(turn.run)
     if trees is None or trees.snapshot != "end" or not ended.names:
         return None
@@ -156,6 +165,8 @@ def after_leftovers(turn: Turn, ended: LeftoversEnded) -> TakeSnapshot | None:
 
 
 def _to_put_back(turn: Turn, trees: Trees, ending: Ending | None = None) -> TreeCommand | None:
+    """Return the command to restore protected files, or those outside the scope, if that is due;
+    else None."""
     if trees.restore and trees.reference is not None:
         return RestoreProtected(trees.reference, turn.loop.evidence.existing_only, ending)
     if trees.put_back is not None:
@@ -167,6 +178,8 @@ def _to_put_back(turn: Turn, trees: Trees, ending: Ending | None = None) -> Tree
 def _snapshot(
     turn: Turn, trees: Trees, when: When, *, ending: Ending | None = None, late: bool = False
 ) -> TakeSnapshot:
+    """Return the command to take a snapshot; `late` if other things may have happened since the
+    action ended, and `ending` if the run ends after it."""
     run = turn.run
     return TakeSnapshot(
         run.current_state,

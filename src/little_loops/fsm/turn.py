@@ -26,6 +26,7 @@ class Turn:
         self.events: list[Entry] = []
 
     def note(self, event: Event) -> None:
+        """Append an event, and apply it to the run."""
         at, run = self.at, self.run
         entry = Entry(event, at.wall_ms, at.ran_ms, run.run, run.seq + 1)
         self.run = evolve(run, entry)

@@ -26,6 +26,8 @@ def author_context(loop_context: Mapping[str, Any], state: StateConfig) -> dict[
 
 
 def values_of(loop: FSMLoop, run: LoopState) -> dict[str, Mapping[str, Any]]:
+    """Return the values for references by namespace, except `env`; `run_dir` is None, because only
+    the engine knows it."""
     return {
         "context": author_context(run.context, loop.states[run.current_state]),
         "captured": Captured(run.captured),

@@ -33,8 +33,8 @@ from little_loops.fsm.values import seconds_text
 def judge_action(
     state: StateConfig, run: LoopState, idle_s: float | None = None
 ) -> Judgement | Judge:
-    """Return the verdict on the action that just ended in `state`; `idle_s` is the loop's
-    `idle_timeout`."""
+    """Return the verdict on the action that just ended in `state`, or the command to judge it;
+    `idle_s` is the loop's `idle_timeout`."""
     result = run.captured[run.current_state]
     if result.cut_by == "action":
         return Judgement(TIMEOUT, f"timed out after {state.timeout or 0:g} s")
@@ -48,7 +48,8 @@ def judge_action(
 
 
 def judge_source(state: StateConfig, run: LoopState) -> Judgement | Judge:
-    """Return the verdict of a decision state, which has a condition and no action."""
+    """Return the verdict of a decision state, which has a condition and no action, or the command
+    to judge it."""
     condition = effective_condition(state)
     assert condition is not None, "a state without an action has a condition"
     return _judge_or_request(condition, run, None)
@@ -72,6 +73,8 @@ def continues_after_failure(state: StateConfig) -> bool:
 
 
 def _judge_shell(state: StateConfig, run: LoopState, result: Result) -> Judgement | Judge:
+    """Judge a shell command by its condition, or without one by its exit code. With `capture_exit`
+    and no condition, it passes unless it failed to run."""
     condition = effective_condition(state)
     if condition is None and not state.capture_exit:
         return judge(ExitCode(), _observation(result))
@@ -83,6 +86,8 @@ def _judge_shell(state: StateConfig, run: LoopState, result: Result) -> Judgemen
 
 
 def _judge_agent(state: StateConfig, run: LoopState, result: Result) -> Judgement | Judge:
+    """Judge an agent's turn by its result, then by the state's condition, else by the verdict it
+    gave. A failed turn that the transitions would ignore is an error."""
     reason = result.reason or ""
     condition = effective_condition(state)
     if result.agent == "error":
@@ -99,6 +104,8 @@ def _judge_agent(state: StateConfig, run: LoopState, result: Result) -> Judgemen
 
 
 def _judge_or_request(condition: Condition, run: LoopState, of: str | None) -> Judgement | Judge:
+    """Judge a condition on the result of the state `of`, or return the command to judge it if that
+    needs templates, a time limit or a file."""
     memory = run.metrics.get(run.current_state)
     source = condition.source
     if source is not None and source in run.captured:
@@ -112,7 +119,8 @@ def _judge_or_request(condition: Condition, run: LoopState, of: str | None) -> J
 
 
 def with_source(state: StateConfig, judgement: Judgement) -> Judgement:
-    """Add the judged result to an error of a decision state."""
+    """Add the source of the judged result to the error of a decision state; other judgements stay
+    the same."""
     condition = state.condition
     if judgement.verdict != ERROR or state.action is not None or condition is None:
         return judgement

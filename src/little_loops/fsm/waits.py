@@ -17,6 +17,8 @@ MAX_HOST_WAIT_S = 6 * 3600.0
 
 
 def retry_wait_ms(loop: FSMLoop, state: StateConfig, retries: int) -> int:
+    """Return the wait before a retry: the backoff times `factor` for each of the earlier `retries`,
+    at most `max_backoff`."""
     retry = state.retry or Retry()
     written = retry.backoff if retry.backoff is not None else loop.backoff
     first = FIRST_RETRY_S if written is None else written
@@ -41,12 +43,11 @@ class HostWait(NamedTuple):
 
 
 def host_wait(run: LoopState, host: HostOptions, result: Result, at: Moment) -> HostWait:
-    """Return the wait until the reset that the host reported, else with backoff.
+    """Return the wait until the reset that the host reported, else with backoff; it is `too_long`
+    if all waits together would exceed `max_wait`.
 
-    It is `too_long` if all waits together would exceed `max_wait`.
-
-    A reset that has just passed is not reliable: each consecutive wait lasts at least twice as long
-    as the one before had to.
+    Each consecutive wait lasts at least twice as long as the one before had to, because a reset
+    that has just passed is not reliable.
     """
     longest_s = MAX_HOST_WAIT_S if host.max_wait is None else host.max_wait
     least_ms = _doubled(FIRST_SPACING_MS, run.host_waits, LONGEST_HOST_WAIT_MS)

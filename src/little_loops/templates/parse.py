@@ -118,7 +118,8 @@ def template_errors(text: str) -> list[TemplateError]:
 
 
 def number(text: str, modifier: str) -> str | None:
-    """Return the text of a number without surrounding blanks; None if it is not a number."""
+    """Return the text of a number, in the format of the modifier and without surrounding blanks;
+    None if it is not one. An `int` loses its leading zeros."""
     text = text.strip(" \t\r\n")
     if len(text) > _LONGEST_NUMBER or not re.fullmatch(_FORMATS[modifier], text):
         return None
@@ -243,6 +244,7 @@ def _syntax_error(text: str, start: int, at: int) -> TemplateError:
 
 
 def _unknown_namespace(namespace: str, start: int, end: int) -> TemplateError:
+    """Return the error for a namespace that does not exist, with the most similar one."""
     likely = nearest_first(namespace, NAMESPACES)[0]
     return TemplateError(
         f"unknown namespace `{namespace}`",
@@ -253,6 +255,7 @@ def _unknown_namespace(namespace: str, start: int, end: int) -> TemplateError:
 
 
 def _unknown_modifier(modifier: str, start: int, end: int) -> TemplateError:
+    """Return the error for a modifier that does not exist, with the known ones."""
     return TemplateError(
         f"unknown modifier `:{modifier}`",
         *(start, end),
@@ -262,6 +265,7 @@ def _unknown_modifier(modifier: str, start: int, end: int) -> TemplateError:
 
 
 def _not_a_number(modifier: str, fallback: str, start: int, end: int) -> TemplateError:
+    """Return the error for the fallback of a numeric modifier that is not a number."""
     return TemplateError(
         f"the fallback `{fallback[:_SHOWN]}` of `:{modifier}` is not {NUMBER_NAMES[modifier]}",
         *(start, end),

@@ -123,6 +123,7 @@ class TooLarge(LittleLoopsError):
     """A value that no process can be given."""
 
     def __init__(self, reference: Reference, size: int) -> None:
+        """Build the message, with the way to pass the value instead; `size` is in bytes."""
         super().__init__(
             f"`{reference.text}` is {size} bytes long, but a shell action accepts less than "
             f"{LARGEST // 1024} KiB: {_remedy(reference)}"
@@ -137,6 +138,7 @@ def lookup_in(values: Mapping[str, Mapping[str, object]]) -> Lookup:
     """Return a lookup in one mapping per namespace; missing environment variables are empty."""
 
     def lookup(reference: Reference) -> object:
+        """Return the value of a reference. Raises `Unresolved` if it is missing."""
         names = values.get(reference.namespace, {})
         if reference.namespace == "env":
             return names.get(".".join(reference.path), "")
@@ -148,7 +150,8 @@ def lookup_in(values: Mapping[str, Mapping[str, object]]) -> Lookup:
 def unknown(
     reference: Reference, context: Mapping[str, object], captures: Collection[str]
 ) -> Unresolved | None:
-    """Return the error for a reference that can never have a value, as far as known without a run."""
+    """Return the error for a reference that can never have a value, as far as known without a run;
+    None if it may have one, or has a fallback."""
     names: dict[str, Mapping[str, object]] = {
         **{namespace: dict.fromkeys(fields) for namespace, fields in FIELDS.items()},
         "captured": {name: dict.fromkeys(RESULT_FIELDS) for name in captures},
@@ -179,7 +182,10 @@ def render_text(text: str, lookup: Lookup, context: Mapping[str, object]) -> str
 
 
 def render_agent_text(text: str, lookup: Lookup, context: Mapping[str, object]) -> str:
-    """Fill in a prompt or slash command; data can neither attach a file nor become a command."""
+    """Fill in a prompt or slash command; data can neither attach a file nor become a command.
+
+    Raises `Unresolved`, `NotANumber` or `TemplateError`.
+    """
     result, data_first, after_data = "", False, False
     for piece in spliced(text, context):
         part = _text_of(piece, lookup)
@@ -224,7 +230,8 @@ def _joined(pieces: Sequence[Spliced], lookup: Lookup) -> str:
 
 
 def _text_of(piece: Spliced, lookup: Lookup) -> str:
-    """Return the text of a piece, filled in, with its modifier applied."""
+    """Return the text of a piece, filled in, with its modifier applied. Raises `Unresolved` or
+    `NotANumber`."""
     if isinstance(piece, str):
         return piece
     if isinstance(piece, Escape):
@@ -240,7 +247,8 @@ def _text_of(piece: Spliced, lookup: Lookup) -> str:
 
 
 def _words_of(piece: Reference | AuthorValue, lookup: Lookup) -> list[str]:
-    """Return the words that a value becomes: several with `:words`, else one."""
+    """Return the words that a value becomes: several with `:words`, else one. Raises `Unresolved`
+    or `NotANumber`."""
     modifier = _reference(piece).modifier
     if isinstance(piece, AuthorValue):
         words = [_joined(part, lookup) for part in piece.parts]
@@ -260,7 +268,8 @@ def _words_of(piece: Reference | AuthorValue, lookup: Lookup) -> list[str]:
 
 
 def _value(reference: Reference, lookup: Lookup) -> object:
-    """Look up a reference, and apply its fallback."""
+    """Look up a reference, and apply its fallback if the value is missing, None or empty. Raises
+    `Unresolved` without a fallback."""
     if reference.fallback is None:
         return lookup(reference)
     try:
@@ -297,7 +306,8 @@ def _begins_word(before: str) -> bool:
 
 
 def _escape_attachments(text: str, before: str) -> str:
-    """Escape each `@` at the start of a word, because agents attach the file `name` for `@name`."""
+    """Escape each `@` at the start of a word, because agents attach the file `name` for `@name`.
+    `before` is the character before the text."""
     parts = text.split("@")
     result = parts[0]
     for part in parts[1:]:
@@ -330,7 +340,7 @@ def render_shell(
 ) -> Script:
     """Fill in a shell action: data goes into variables.
 
-    Raises `Refused`, `TooLarge`, `Unresolved` or `TemplateError`.
+    Raises `Refused`, `TooLarge`, `NotANumber`, `Unresolved` or `TemplateError`.
     """
     if "${" not in text:  # a shortcut for most scripts, because this runs at every step
         return Script(text, {})
@@ -357,7 +367,8 @@ def check_shell(text: str, context: Mapping[str, object], shell: str = "sh") -> 
 
 
 def check_variable(name: str, text: str, context: Mapping[str, object]) -> list[Refusal]:
-    """Return the objections to a value in an environment variable that the shell evaluates."""
+    """Return the objections to a value in an environment variable that the shell evaluates; none
+    for other variables. Raises `Unresolved` or `TemplateError`."""
     if "${" not in text:
         return []
     from little_loops.templates.shell.rules import EVALUATED  # few variables contain references
@@ -377,7 +388,7 @@ def check_held(
     text: str, held: Mapping[str, Reference], context: Mapping[str, object], shell: str = "sh"
 ) -> dict[str, Refusal]:
     """Return warnings, by name, for variables with data that a script uses where the shell
-    evaluates them.
+    evaluates them. Raises `Unresolved` or `TemplateError`.
 
     `held` maps the variables to the references they contain.
     """
@@ -467,7 +478,12 @@ def _in_script(
     lookup: Lookup,
     variables: _EnvironmentValues,
 ) -> str:
-    """Return what to write into the script for a value at its place."""
+    """Return what to write into the script for a value at its place, after adding data to
+    `variables`.
+
+    Raises `Refused` for an argument that would be read as an option, `TooLarge`, `NotANumber` or
+    `Unresolved`.
+    """
     reference = _reference(piece)
     if place.quote == "comment":
         return reference.text

@@ -65,7 +65,7 @@ Spliced: TypeAlias = str | Escape | Reference | AuthorValue
 
 
 def as_text(value: object) -> str:
-    """Return a value as it is written into a text."""
+    """Return a value as it is written into a text: None is empty, lists and mappings are JSON."""
     match value:
         case str():
             return value
@@ -106,7 +106,8 @@ def value_at(values: object, path: tuple[str, ...], root: str) -> object:
 def spliced(text: str, context: Mapping[str, object]) -> tuple[Spliced, ...]:
     """Return the pieces of a text with the author's values inserted.
 
-    Raises `TemplateError` for a cycle, and `Unresolved` for a missing key.
+    Raises `TemplateError` for an invalid reference, a cycle or a result that is too long, and
+    `Unresolved` for a missing key.
     """
     if "${" not in text:
         return parse(text)
@@ -179,7 +180,8 @@ class _Splicer:
         return tuple(pieces)
 
     def insert(self, reference: Reference, trail: tuple[str, ...]) -> tuple[Spliced, ...]:
-        """Return the pieces of one `context` reference: its value, or its fallback."""
+        """Return the pieces of one `context` reference: its value, or its fallback if that is
+        missing, None or empty. Raises `Unresolved` without a fallback."""
         value: object
         try:
             value = value_at(self.context, reference.path, "context")
@@ -222,7 +224,7 @@ class _Splicer:
 
 
 def _parse_value(text: str, trail: tuple[str, ...]) -> tuple[Piece, ...]:
-    """Parse a text; name the enclosing `context` value in the error."""
+    """Parse a text. Raises `TemplateError`, which names the enclosing `context` value."""
     try:
         return parse(text)
     except TemplateError as problem:

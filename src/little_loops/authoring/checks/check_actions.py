@@ -117,6 +117,7 @@ def _scripts_worth_reading(of: Inspection) -> Iterator[tuple[str, str, str]]:
 
 
 def _is_worth_reading(script: str, shell: str) -> bool:
+    """Return whether a script may contain a negation or, unless bash runs it, a bash feature."""
     if shell != "bash" and any(sign in script for sign in _BASH_SIGNS):
         return True
     if "!" in script and re.search(_NEGATION, script):

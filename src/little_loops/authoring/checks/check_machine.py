@@ -99,7 +99,7 @@ def _transitions_of_terminal(of: Inspection, name: str, state: StateConfig) -> I
 
 
 def _answers_of_no_gate(of: Inspection, name: str, state: StateConfig) -> Iterator[Problem]:
-    """Only a gate is answered."""
+    """Report `on_rejected` and `choices` on a state that is not a gate."""
     if (state.terminal and state.outcome == "review") or of.gaps.in_state(name, "outcome"):
         return
     for field in ("on_rejected", "choices"):

@@ -70,6 +70,8 @@ def unreadable(of: Inspection, code: str, error: TemplateError, each: Text) -> P
 
 
 def _other_namespace(name: str) -> str:
+    """Return the help for an unknown namespace: the most similar one, if any, and the known
+    ones."""
     near = did_you_mean(name, NAMESPACES)
     known = (
         f"known: {', '.join(f'`{each}`' for each in NAMESPACES)}; write `$${{` for a literal `${{`"
@@ -175,7 +177,8 @@ def check_context(of: Inspection) -> Iterator[Problem]:
 
 
 def circles(refers: Mapping[str, Collection[str]]) -> Iterator[list[str]]:
-    """Yield one circle for each group of names that refer back to themselves."""
+    """Yield one circle for each group of names that refer back to themselves; it begins and ends
+    with the same name."""
     done: set[str] = set()
     for start in list(refers):
         trail, rests = {start: None}, [iter(refers[start])]

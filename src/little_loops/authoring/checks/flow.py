@@ -190,7 +190,8 @@ def may_be_missing(flow: Flow, sets: Mapping[str, Iterable[str]]) -> Missing:
 
 
 def _propagate(flow: Flow, gives: Mapping[str, int], everything: int) -> dict[str, int]:
-    """Propagate the missing names along the edges until nothing changes."""
+    """Return the bits of the names that may be missing in each reachable state. `gives` has the
+    bits that each state's action sets, `everything` those of all names."""
     order = _in_order(flow)
     missing = dict.fromkeys(reachable(flow), 0)
     missing[flow.initial] = everything
@@ -217,7 +218,8 @@ def _missing_along_edges(
 
 
 def shortest_path(flow: Flow, target: str, avoid: frozenset[str]) -> list[str]:
-    """Return the shortest path from the start to `target` on which no state in `avoid` has acted."""
+    """Return the shortest path from the start to `target` on which no state in `avoid` has acted;
+    empty if there is none."""
     came_from: dict[str, str | None] = {flow.initial: None}
     queue = deque([flow.initial])
     while queue:

@@ -31,6 +31,7 @@ class Inspection(Filling):
     """One loop with its places, and facts that several checks need."""
 
     def __init__(self, loop: FSMLoop, places: Places, gaps: Gaps, *, compiled: bool) -> None:
+        """Prepare the checks of a loop; `compiled` means that a paradigm produced its states."""
         super().__init__(loop)
         self.places = places
         self.gaps = gaps
@@ -95,7 +96,7 @@ class Inspection(Filling):
         """Return the help for an unknown name: the nearest known name, or all.
 
         Comparing every name with every other would let a hostile file take minutes, so after a
-        limit there is less help, and then none.
+        limit there is less help, and then none: None.
         """
         self._listed += len(names)
         if self._listed > MOST_LISTED:

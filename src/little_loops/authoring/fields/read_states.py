@@ -181,7 +181,7 @@ def _judge_of(node: Map) -> Node | None:
 
 
 def _no_state(reader: Reader, key: Text, node: Node, where: str) -> Any:
-    """Report a state that is not a mapping."""
+    """Report a state that is not a mapping. Return INVALID."""
     reader.states[key.text] = {ANYTHING}
     if isinstance(node, Text) and node.kind == "null":
         help = "add `action: …`, or `terminal: true` if the run ends here"

@@ -221,6 +221,7 @@ def _text_of_name(reader: Reader, node: Node, label: str, pattern: str) -> Any:
 
 
 def name(reader: Reader, kind: Name, node: Node, label: str) -> Any:
+    """Read a name that matches the kind's pattern."""
     value = _text_of_name(reader, node, label, kind.pattern)
     if value is INVALID or fits(value, kind.pattern):
         return value
@@ -340,7 +341,8 @@ def environment(reader: Reader, kind: Environment, node: Node, label: str) -> An
 
 
 def names(reader: Reader, node: Node, label: str, wants: str, what: str) -> Any:
-    """Return the entries of a mapping whose keys are valid names, and report the others."""
+    """Return the entries of a mapping whose keys are valid names, and report the others; INVALID if
+    it is not a mapping. `wants` and `what` are for the messages."""
     if type(node) is not Map:
         return reader.wrong(label, wants, node)
     found: dict[str, Entry] = {}
@@ -388,7 +390,7 @@ def _as_written(reader: Reader, node: Text, label: str) -> Any:
 
 
 def _finite(reader: Reader, node: Text, label: str) -> Any:
-    """Return the value; report a number that is infinite or not a number."""
+    """Return the value, or INVALID after reporting a number that is not finite."""
     if node.kind in ("int", "float") and not isinstance(node.value, str):
         if not math.isfinite(node.value):
             return _not_finite(reader, node, label)
@@ -430,7 +432,8 @@ def _unquote(node: Text) -> str | None:
 
 
 def _too_small(reader: Reader, node: Node, label: str, least: float, above: bool) -> Any:
-    """Report a number below the minimum."""
+    """Report a number below the minimum; `above` means that the minimum itself is not allowed.
+    Return INVALID."""
     given = f"`{shown(node.text)}`" if isinstance(node, Text) else "this"
     wants = "greater than" if above else "at least"
     return reader.report("LL104", f"{label} must be {wants} {least:g}, not {given}", node.mark)

@@ -111,6 +111,7 @@ class Reader:
     kinds: ClassVar[Mapping[type, Callable[..., Any]]] = READ
 
     def __init__(self, source: Source) -> None:
+        """Start without problems; `source` is the file that they are in."""
         self.source = source
         self.problems: list[Problem] = []
         self.spoiled: set[str] = set()
@@ -176,7 +177,8 @@ class Reader:
         return {name: value for name, value in given.items() if value is not INVALID}
 
     def report(self, code: str, message: str, at: Mark | None, help: str | None = None) -> Any:
-        """Add a problem. Return INVALID, for the caller to return."""
+        """Add a problem, by default with the help of the current field. Return INVALID, for the
+        caller to return."""
         if help is None and self._field is not None:
             help = usual(self._field)
         self.problems.append(Problem(code, message, self.source.place(at), help))
@@ -192,7 +194,8 @@ class Reader:
         return self.report("LL103", f"{label} must be {wants}, not {found}", node.mark, help)
 
     def not_text(self, label: str, node: Text, pattern: str | None = None) -> Any:
-        """Report a scalar that YAML reads as another type where text or a name is expected."""
+        """Report a scalar that YAML reads as another type where text is expected, or a name if
+        there is a `pattern`. Return INVALID."""
         if not node.text or node.mark is None:
             return self.wrong(label, "text", node)
         words = {"bool": str(node.value).lower(), "null": "null"}
@@ -205,7 +208,7 @@ class Reader:
         return self.report("LL121", f"YAML reads {label} as {reads}, not as text", node.mark, help)
 
     def empty_value(self, label: str, entry: Entry, field: Field) -> Any:
-        """Report a field without a value."""
+        """Report a field without a value. Return INVALID."""
         example = f", such as `{field.name}: {field.example}`" if field.example else ""
         help = f"write a value{example}, or remove the key"
         return self.report("LL107", f"{label} has no value", entry.key.mark, help)
@@ -237,7 +240,8 @@ class Reader:
     def unknown(
         self, key: Text, table: Table, where: str, words: Collection[str], node: Map
     ) -> None:
-        """Report a key that is not in the table, with the most likely meaning."""
+        """Report a key that is not in the table, with the most likely meaning; a similar field then
+        counts as unreadable."""
         name = key.text
         if is_command(table) and name in TRANSITIONS:
             help = "the paradigm decides the transitions; to decide them yourself, write `states`"
@@ -268,7 +272,8 @@ class Reader:
         return f"did you mean `{nearest}`?" if nearest is not None else None
 
     def _help_for_unknown(self, name: str, table: Table, words: Collection[str]) -> str | None:
-        """Return the help for an unknown key: a similar one, or where it belongs."""
+        """Return the help for an unknown key: a similar one, which is added to `spoiled`, or where
+        it belongs. None after too many suggestions."""
         if self._suggested >= MOST_SUGGESTIONS:
             return None
         if name == "prompt" and "action_type" in table.by_name:
@@ -296,7 +301,7 @@ def is_command(table: Table) -> bool:
 
 
 def _first_state(node: Map, field: Field) -> str | None:
-    """Return the first state, as a suggestion for a missing `initial`."""
+    """Return the first state, as a suggestion for a missing `initial`; None for other fields."""
     states = node.get("states") if field.name == "initial" else None
     if not isinstance(states, Map) or not states.entries:
         return None
@@ -323,7 +328,7 @@ def described(node: Node) -> str:
 
 
 def owner(name: str) -> str | None:
-    """Return the paradigm that has a field of this name."""
+    """Return the paradigm that has a field of this name; None if there is none."""
     for paradigm, own in OWN.items():
         for field in own:
             if name in (field.name, *field.aliases):
@@ -332,7 +337,8 @@ def owner(name: str) -> str | None:
 
 
 def elsewhere(name: str, table: Table) -> str | None:
-    """Return the title of another kind of mapping that has a field of this name."""
+    """Return the title of another kind of mapping that has a field of this name; None if there is
+    none."""
     for other in (LOOP, STATE, HOST, RETRY, EVIDENCE, CONSTRAINT, *CONDITIONS.values()):
         if other is not table and name in other.by_name:
             return other.title

@@ -21,7 +21,8 @@ _NUL = r"\\(?:0|x00|u0000|U00000000)"
 
 
 def no_nul(reader: Reader, node: Text, label: str) -> Any:
-    """Report a text with a NUL character, which no command, path or variable can contain."""
+    """Report a text with a NUL character, which no command, path or variable can contain. Return
+    INVALID."""
     message = (
         f"{label} contains a NUL character, which is not allowed in commands, paths and variables"
     )
@@ -29,7 +30,7 @@ def no_nul(reader: Reader, node: Text, label: str) -> Any:
 
 
 def no_template(reader: Reader, node: Text) -> Any:
-    """Return the text; if it contains a template or an incomplete one, report that."""
+    """Return the text, or INVALID after reporting a template in it, even an incomplete one."""
     from little_loops.templates.parse import TemplateError, references  # few texts have a `${`
 
     try:

@@ -147,6 +147,7 @@ def _check_fix() -> Schema:
 
 
 def _paradigm(name: str) -> Schema:
+    """Return the schema for a loop of this paradigm, which `paradigm` has to name."""
     schema = _record(PARADIGM_TABLES[name])
     schema["properties"]["paradigm"] = {"const": name, "description": f"paradigm `{name}`"}
     schema["required"] = ["paradigm", *schema["required"]]
@@ -225,6 +226,7 @@ def _conditions() -> Schema:
 
 
 def _duration(bound: Schema) -> Schema:
+    """Return the schema for a time in seconds, with this lower bound, or as text like `90s`."""
     return {
         "anyOf": [
             {"type": "number", **bound, "maximum": LONGEST_S},
@@ -240,6 +242,7 @@ def _time(kind: Time) -> Schema:
 
 
 def _named(value: Schema) -> Schema:
+    """Return the schema for a mapping of variable names to values; an empty `value` allows any."""
     return {
         "type": "object",
         "propertyNames": {"pattern": f"^{VARIABLE_NAME}$"},
@@ -263,6 +266,7 @@ def _whole(kind: Whole) -> Schema:
 
 
 def _num(kind: Num) -> Schema:
+    """Return the schema for a number, or a template if the kind allows one."""
     found: Schema = {"type": "number"}
     if kind.least is not None:
         found["exclusiveMinimum" if kind.above else "minimum"] = kind.least
@@ -274,6 +278,7 @@ def _name(kind: Name) -> Schema:
 
 
 def _target(kind: Target) -> Schema:
+    """Return the schema for the name of a state, or one of the kind's special targets."""
     if not kind.special:
         return {"type": "string", "pattern": f"^{STATE_NAME}$"}
     special = "|".join(f"\\{each}" for each in kind.special)

@@ -105,6 +105,7 @@ def _with_default(root: Map, name: str, value: Text) -> Map:
 
 
 def _prepare(root: Map) -> Piece:
+    """Return the state before each turn; if there is a check, it gets the check's log."""
     near = _near(root)
     log = {"check_log": text("${captured.check.log_file:-}", near)}
     inputs = {**_inputs(root), **(log if "check" in root else {})}
@@ -112,6 +113,8 @@ def _prepare(root: Map) -> Piece:
 
 
 def _settle(root: Map) -> Piece:
+    """Return the state after each turn, which decides what is next; if there is a check,
+    implemented work is checked first."""
     near = _near(root)
     ended = {name: text(told, near) for name, told in ENDED.items()}
     if "check" not in root:
@@ -152,6 +155,7 @@ def _inputs(root: Map) -> dict[str, Node]:
 
 
 def _task_inputs(task: Node | None) -> dict[str, Node]:
+    """Return the inputs for the fields of `task`, as far as they are text."""
     entries = task.entries if isinstance(task, Map) else ()
     return {
         f"task_{key.text}": _as_template(value._replace(kind="str", value=value.text))

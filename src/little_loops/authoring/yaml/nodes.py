@@ -53,6 +53,7 @@ class Map(NamedTuple):
     mark: Mark | None = None
 
     def get(self, name: str) -> Node | None:
+        """Return the value of a key; None if there is none."""
         for entry in self.entries:
             if entry.key.text == name:
                 return entry.value
@@ -96,7 +97,7 @@ def node_of(data: Any) -> Node:
 
 
 def plain(node: Node) -> Any:
-    """Convert a node to plain data."""
+    """Convert a node to plain data, without the entries whose key could not be read."""
     if isinstance(node, Map):
         return {key.text: plain(value) for key, value in node.entries if key.kind != "broken"}
     if isinstance(node, List):

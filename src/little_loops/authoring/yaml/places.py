@@ -78,7 +78,8 @@ class Places(NamedTuple):
         ]
 
     def lines(self, *path: str | int) -> Iterator[tuple[int, int, int]]:
-        """Yield the lines of the text at the path, each with its first and last column."""
+        """Yield the lines of the text at the path, each with its first and last column; none if
+        there is no such text."""
         found = self._find(path)
         mark = found[-1].value.mark
         if len(found) <= len(path) or mark is None:

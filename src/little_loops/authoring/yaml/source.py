@@ -143,6 +143,7 @@ def _unreadable(text: str, source: Source) -> Problem | None:
 
 
 def _allowed(char: str) -> bool:
+    """Return whether YAML allows a character."""
     number = ord(char)
     if number < 0xA0:
         return 32 <= number < 127 or char in "\t\n\r\x85"
@@ -161,6 +162,7 @@ class _Tree:
     """Builds nodes from the parser's events."""
 
     def __init__(self, source: Source) -> None:
+        """Start with an empty document; nodes are added to the list in `nodes`."""
         self.source = source
         self.problems: list[Problem] = []
         self.top: list[Node] = []
@@ -169,7 +171,8 @@ class _Tree:
         self.ended: list[Node] = []  # receives nodes after the end of the document
 
     def build(self, parser: Any) -> Node | None:
-        """Return the root of the first document; None for an empty file.
+        """Return the root of the first document; None for an empty file. Raises `YAMLError`, or
+        `_Refused` if it is too large or too deep.
 
         Most events are scalars, which are handled inline, because calls are expensive.
         """
@@ -224,7 +227,7 @@ class _Tree:
         return 1
 
     def open(self, event: Any) -> None:
-        """Start a mapping or list."""
+        """Start a mapping or list. Raises `_Refused` if there are too many levels."""
         start = event.start_mark
         if len(self.opened) >= MOST_LEVELS:
             mark = Mark(start.line, start.column, start.column + 1)

@@ -18,7 +18,11 @@ _RUNS_TEXT = ("sh", "bash", "dash", "eval")
 
 
 def commands_in(script: str, shell: str = "sh", depth: int = 0) -> Iterator[Command]:
-    """Yield the words of each command, as far as the script can be parsed; `HOLE` marks values."""
+    """Yield the words of each command, as far as the script can be parsed; `HOLE` marks values.
+
+    Commands in `sh -c` and `eval` follow the one that runs them; `depth` is how many of these are
+    around the script.
+    """
     for words in read_script(script, shell).commands:
         yield words
         for at, finding in findings(words).items() if depth < DEEPEST else ():

@@ -85,7 +85,7 @@ class Reading(NamedTuple):
 
 
 def read_script(script: str, shell: str = "sh") -> Reading:
-    """Parse a script; holes in parts that cannot be parsed get a refused place."""
+    """Parse a script; never raises. Holes in parts that cannot be parsed get a refused place."""
     reader = _Reader(script, shell)
     unparsed = Place("bare", "unclear", "a construct that is not understood")
     try:
@@ -157,6 +157,7 @@ class _Command:
         self.clear()
 
     def clear(self) -> None:
+        """Begin a new command."""
         self.words: list[Word] = []
         self.documents: list[_Document] = []
         self.inputs: list[Word] = []  # here-strings, and files to read from
@@ -175,6 +176,7 @@ class _Reader:
     """A recursive-descent parser over the script; `at` is the current position."""
 
     def __init__(self, script: str, shell: str) -> None:
+        """Prepare to read `script`, in which `HOLE` marks each value; `shell` is `sh` or `bash`."""
         self.script, self.shell = script, shell
         self.at, self.end, self.depth = 0, len(script), 0
         self.documents: list[_Document] = []
@@ -199,7 +201,7 @@ class _Reader:
         return self.script.startswith(text, self.at, self.end)
 
     def deeper(self) -> None:
-        """Enter a nested construct; give up if there are too many levels."""
+        """Enter a nested construct. Raises `_CannotParse` if there are too many levels."""
         self.depth += 1
         if self.depth > _DEEPEST:
             _unclear(f"more than {_DEEPEST} levels of nesting")
@@ -535,7 +537,8 @@ class _Reader:
             self.at += 1
 
     def harmless_quotes(self, what: str) -> None:
-        """Skip quoted text that has the same end whether or not the quotes count; else give up."""
+        """Skip quoted text that has the same end whether or not the quotes count. Raises
+        `_CannotParse`, naming `what`, for other quotes."""
         found = _HARMLESS_QUOTES.match(self.script, self.at, self.end)
         if not found:
             _unclear(what)
@@ -558,7 +561,8 @@ class _Reader:
     # Here-documents
 
     def delimiter(self, tabs: bool) -> _Document:
-        """Read the delimiter of a here-document, whose text follows on the next line."""
+        """Read the delimiter of a here-document, and remember it for the next line, where its text
+        follows."""
         start = self.at
         word = self.word()
         self.settle(word, "delimiter")
@@ -675,7 +679,8 @@ class _Reader:
         return ""
 
     def finish(self, command: _Command) -> None:
-        """Record the places of all values in a command that has been read to its end."""
+        """Record the places of all values in a command that has been read to its end, and clear
+        it."""
         if command.words:
             self.simple.append(tuple(command.words))
         found = findings(command.words)
