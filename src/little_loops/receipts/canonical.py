@@ -15,7 +15,7 @@ MAX_EXACT = 1 << 53
 
 
 def canonical(value: Any) -> bytes:
-    """Encode a value as canonical JSON."""
+    """Encode a value as canonical JSON. Raises `ValueError` for NaN and infinity."""
     plain = _normalised(value)
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 

@@ -49,7 +49,10 @@ Comparison = Literal["same", "longer", "different"]
 
 
 def compare(recorded: Chain, data: bytes) -> Comparison:
-    """Compare a log with the chain in a receipt; the log of a run that was resumed is longer."""
+    """Compare a log with the chain in a receipt; the log of a run that was resumed is longer.
+
+    Additional lines that are not complete events make it different.
+    """
     is_prefix = any(each == recorded for each in links(data)) or recorded == Chain()
     lines = _lines(data)
     if not is_prefix:

@@ -35,7 +35,8 @@ GITLINK = "160000"
 def make_receipt(runs: Runs, view: RunView, environ: Mapping[str, str]) -> bytes:
     """Return the receipt of a run that has ended.
 
-    Raises `UsageError` if the run is alive, damaged, not finished, or recorded no trees.
+    Raises `UsageError` if the run is alive, damaged, not finished, or recorded no trees, or if its
+    seal is missing or does not match; `StoreError` if its trees cannot be read.
     """
     if view.is_alive:
         raise UsageError(f"`{view.name}` is still running", "a receipt is for a run that has ended")
@@ -76,7 +77,7 @@ def _check_sealed(view: RunView, log: bytes) -> None:
 
 
 def event_log(view: RunView) -> bytes | None:
-    """Return the bytes of a run's event log; None if there is none."""
+    """Return the bytes of a run's event log; None if there is none. Raises `StorageError`."""
     descriptor = open_file(view.files, EVENTS)
     if descriptor is None:
         return None
@@ -153,7 +154,8 @@ def _protected(machine: FSMLoop, story: Story, trees: RunTrees) -> dict[str, Any
 
 
 def commit_of(trees: RunTrees, tree: str) -> str | None:
-    """Return the commit that is checked out, if it has the same content within the scope."""
+    """Return the commit that is checked out, if it has the same content as `tree` within the scope;
+    else None."""
     store, rules = trees
     head = store.git.read(store.project, ["rev-parse", "--verify", "-q", "HEAD^{commit}"])
     listed = store.git.read(store.project, ["ls-tree", "-r", "-z", "HEAD"])

@@ -28,7 +28,8 @@ class RunTrees(NamedTuple):
 def trees_of(files: RunFiles, environ: Mapping[str, str]) -> RunTrees:
     """Open the store of a run's trees.
 
-    Raises `UsageError` if the run recorded none, `StoreError` if the store is gone.
+    Raises `UsageError` if the run recorded none, `StoreError` if the store is gone or the record of
+    the run's rules is damaged.
     """
     folder = folder_of(files)
     data = None if folder is None else folder.child(files.base + DATA)

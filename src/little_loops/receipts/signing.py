@@ -30,9 +30,9 @@ class Signature(NamedTuple):
 
 def sign(path: str, key: str, within_s: float = SIGN_S) -> str:
     """Sign a file with the SSH key at `key`, which may ask for a passphrase. Return the signature's
-    path.
+    path; an existing signature is replaced.
 
-    Raises `ProgramError` if `ssh-keygen` fails.
+    Raises `ProgramError` if `ssh-keygen` is missing, fails or takes too long.
     """
     signature = path + SUFFIX
     if os.path.lexists(signature):
@@ -46,7 +46,8 @@ def sign(path: str, key: str, within_s: float = SIGN_S) -> str:
 def check(data: bytes, signature: str, signers: str | None, within_s: float = CHECK_S) -> Signature:
     """Verify a signature against a file of allowed signers.
 
-    Without one, only check that it is a signature of `data`, by whatever key.
+    Without one, only check that it is a signature of `data`, by whatever key. Raises `ProgramError`
+    if `ssh-keygen` is missing or takes too long.
     """
     if signers is None:
         done = _run(["check-novalidate", "-n", NAMESPACE, "-s", signature], data, within_s)
@@ -64,7 +65,10 @@ def check(data: bytes, signature: str, signers: str | None, within_s: float = CH
 def _run(
     words: Sequence[str], data: bytes | None, within_s: float
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run `ssh-keygen -Y`. Without `data` it inherits stdin, because it may ask for a passphrase."""
+    """Run `ssh-keygen -Y`. Without `data` it inherits stdin, because it may ask for a passphrase.
+
+    Raises `ProgramError` if it is missing or takes too long.
+    """
     program = shutil.which(PROGRAM)
     if program is None:
         raise ProgramError(f"`{PROGRAM}` is not installed", "it comes with OpenSSH 8.1 or newer")

@@ -86,7 +86,8 @@ def root_of(files: Sequence[File]) -> str:
 
 
 def write(files: Sequence[File], commit: str | None, predicate: Mapping[str, Any]) -> bytes:
-    """Return a receipt as bytes, with a newline at the end."""
+    """Return a receipt as bytes, with a newline at the end; `commit` is one with the same content,
+    if any."""
     whole: dict[str, str] = {"sha256": root_of(files)}
     if commit is not None:
         whole["gitCommit"] = commit

@@ -145,7 +145,8 @@ def _plain(event: Any) -> Plain:
 
 
 def _hash_of(text: str | None, file: FileRef | None) -> str | None:
-    """Return the hash of an action's whole output, from its file or from the text in the log."""
+    """Return the hash of an output: that of its file, which may be cut, or of the text in the log,
+    which lacks its last newline. None if there is neither."""
     if file is not None:
         return file.sha256
     return None if text is None else sha256(text.encode("utf-8", "surrogatepass"))

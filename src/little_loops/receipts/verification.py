@@ -43,7 +43,8 @@ class Finding(NamedTuple):
 
 
 def exit_code_of(findings: Sequence[Finding]) -> int:
-    """Return the exit code for the findings: failed if contradicted, else stale, else success."""
+    """Return the exit code for the findings: `FAILED` if one is contradicted, else `LIMIT` if one
+    is stale, else `OK`."""
     meanings = {finding.meaning for finding in findings}
     if "contradicted" in meanings:
         return FAILED
@@ -55,7 +56,8 @@ def verify(
 ) -> tuple[Receipt, list[Finding]]:
     """Check the receipt at `path` against the project at `root`. Return it with all findings.
 
-    Raises `Malformed` if the file is not a receipt.
+    Raises `Malformed` if the file is not a receipt, `OSError` if it cannot be read, and
+    `ProgramError` if a signature cannot be checked.
     """
     data = read_plain(path)
     receipt = read(data)
@@ -70,7 +72,7 @@ def verify(
 
 
 def _check_form(receipt: Receipt) -> Iterator[Finding]:
-    """Check that the receipt is unchanged and that its run completed."""
+    """Yield whether the receipt is unchanged, and a contradiction if its run did not complete."""
     if not receipt.is_whole:
         yield Finding("contradicted", "the receipt was changed after it was written")
     elif receipt.root != root_of(receipt.files):
@@ -85,7 +87,8 @@ def _check_form(receipt: Receipt) -> Iterator[Finding]:
 
 
 def _check_signature(path: str, data: bytes, signers: str | None) -> Finding:
-    """Check the signature beside the receipt, against the allowed signers if given."""
+    """Return whether the signature beside the receipt is valid, by one of the signers if given.
+    Without a signature, that is a contradiction if there are signers, else a note."""
     signature = path + signing.SUFFIX
     if not os.path.exists(signature):
         if signers is not None:
@@ -141,7 +144,8 @@ def _is_of(view: RunView, run: str) -> bool:
 
 
 def _compare_files(receipt: Receipt, root: str) -> Iterator[Finding]:
-    """Compare each file of the receipt with the project, and report missing and different ones."""
+    """Compare each file of the receipt with the project; yield missing and different ones, or that
+    all match."""
     missing, different = [], []
     for file in receipt.files:
         now = file_at(root, file.path)
@@ -156,7 +160,8 @@ def _compare_files(receipt: Receipt, root: str) -> Iterator[Finding]:
 
 
 def file_at(root: str, path: str) -> File | None:
-    """Return the file at a path of the project; None if it is missing, not a file, or below a link."""
+    """Return the file at a path of the project; None if it is missing, unreadable, not a file, or
+    below a link."""
     place = os.path.join(root, path)
     above = os.path.dirname(place)
     if os.path.realpath(above) != os.path.join(
@@ -177,6 +182,7 @@ def file_at(root: str, path: str) -> File | None:
 
 
 def _hash_of(path: str) -> str:
+    """Return the SHA-256 of a regular file, in hex. Raises `OSError`."""
     found = hashlib.sha256()
     with reading(path) as stream:
         while piece := stream.read(CHUNK):
@@ -190,7 +196,8 @@ def _hash_of(path: str) -> str:
 def _find_new_files(
     receipt: Receipt, root: str, path: str, environ: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Report files that are new since the receipt: protected ones as stale, others as a note."""
+    """Yield files that are new since the receipt: protected ones as stale, others as a note. The
+    receipt itself does not count."""
     own = {os.path.relpath(each, root) for each in (path, path + signing.SUFFIX)}
     try:
         files, protected = present(receipt, root, environ)
@@ -209,7 +216,7 @@ def _find_new_files(
 def present(receipt: Receipt, root: str, environ: Mapping[str, str]) -> tuple[set[str], set[str]]:
     """Return the paths that exist now within the scope, and those that are protected.
 
-    They are found as in a run, with a temporary store.
+    They are found as in a run, with a temporary store. Raises `StoreError`.
     """
     with tempfile.TemporaryDirectory(prefix="ll-verify-") as home:
         store = TreeStore.open(root, home, find_git(root, environ))

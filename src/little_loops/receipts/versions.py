@@ -31,7 +31,10 @@ class Span(NamedTuple):
 
 
 def spans(story: Story) -> Iterator[Span]:
-    """Yield a span for each recorded step, from the first tree before it to the tree it left."""
+    """Yield a span for each recorded step, from the first tree before it to the tree it left.
+
+    Steps without a tree before or after them are left out.
+    """
     turns = {turn["step"]: turn["host"] for turn in story.turns}
     for step in dict.fromkeys(tree.step for tree in story.trees):
         before = [tree for tree in story.trees if tree.step == step and tree.when == "before"]
@@ -41,7 +44,8 @@ def spans(story: Story) -> Iterator[Span]:
 
 
 def tree_left_by(story: Story, step: int) -> Tree | None:
-    """Return the tree that the last attempt of a step left, before anything was restored."""
+    """Return the tree that the last attempt of a step left, before anything was restored; None if
+    none was recorded."""
     after = [tree for tree in story.trees if tree.step == step and tree.when == "after"]
     return next((tree for tree in after if tree.attempt == after[-1].attempt), None)
 
@@ -72,7 +76,10 @@ def _steps_of(story: Story) -> str:
 
 
 def version_of(trees: RunTrees, path: str, tree: Tree) -> StoredFile | None:
-    """Return a file as a snapshot has it, protected or not; None if it did not exist."""
+    """Return a file as a snapshot has it, protected or not; None if it did not exist.
+
+    Raises `StoreError` if it was too large to store.
+    """
     store = trees.store
     return store.read_guarded(tree.guard, path) or store.read(tree.project, path)
 
@@ -104,7 +111,8 @@ def _where_it_was(story: Story, trees: RunTrees, path: str) -> str:
 
 
 def put_back(trees: RunTrees, file: StoredFile) -> str:
-    """Restore a file. Return the id of a snapshot that contains what was there before.
+    """Write a stored file to its place in the project, over what is there. Return the id of a
+    snapshot that contains what was there before.
 
     Raises `UsageError` if the current file is not part of that snapshot and would be lost.
     """

@@ -26,7 +26,10 @@ MAX_FILE_BYTES = 1 << 17
 
 
 def settled_answer(data: Folder, run: LoopState, answer: Answer) -> Answer:
-    """Return the answer to the open gate: this one, unless another one came first."""
+    """Store this answer to the open gate and return it; if another one came first, return that.
+
+    Raises `StorageError` if the stored answer is damaged.
+    """
     name = _name_of(run)
     first = read_answer(data, run)
     if first is None and data.add(name, to_json(encode(answer)), _temporary()):
@@ -37,7 +40,12 @@ def settled_answer(data: Folder, run: LoopState, answer: Answer) -> Answer:
 
 
 def read_answer(data: Folder, run: LoopState) -> Answer | None:
-    """Return the answer that was given to the open gate and is not recorded yet."""
+    """Return the answer that was given to the open gate and is not recorded yet; None if there is
+    none.
+
+    Its `gate` is that of the run, whatever the file says. Raises `StorageError` if the file is
+    damaged.
+    """
     name = _name_of(run)
     raw = data.read(name, MAX_FILE_BYTES)
     if raw is None:
@@ -52,6 +60,7 @@ def read_answer(data: Folder, run: LoopState) -> Answer | None:
 
 
 def _object(raw: bytes) -> dict[str, Any]:
+    """Parse a JSON object. Raises `ValueError` or `WrongShape` for anything else."""
     found = json.loads(raw)
     if not isinstance(found, dict):
         raise WrongShape("is not an object")

@@ -32,7 +32,8 @@ def to_line(piece: Piece) -> bytes:
 
 
 def from_lines(data: bytes) -> tuple[Piece, ...]:
-    """Parse the pieces; incomplete or foreign lines are ignored."""
+    """Return the pieces recorded in a file; an incomplete last line and foreign lines are
+    ignored."""
     words = (line.split() for line in data.split(b"\n")[:-1])
     return tuple(
         Piece(_STREAMS[pair[0]], int(pair[1]))
@@ -42,7 +43,10 @@ def from_lines(data: bytes) -> tuple[Piece, ...]:
 
 
 def to_sizes(pieces: Iterable[Piece]) -> tuple[int, ...]:
-    """Return a short order as a result stores it: sizes of stdout, stderr, stdout, … in turn."""
+    """Return an order of pieces as a result stores it: sizes of stdout, stderr, stdout, … in turn.
+
+    The first is 0 if stderr came first.
+    """
     sizes: list[int] = []
     for stream, size in pieces:
         if (len(sizes) % 2 == 0) != (stream == "stdout"):
@@ -65,8 +69,10 @@ class Part(NamedTuple):
 
 
 def parts(pieces: Iterable[Piece], sizes: dict[StreamName, int]) -> Iterator[Part]:
-    """Yield the parts of streams of these sizes, in order of arrival; unrecorded stdout comes
-    first."""
+    """Yield the parts of streams of these sizes in the recorded order, then what no piece covers.
+
+    Pieces beyond the end of a stream are cut.
+    """
     done: dict[StreamName, int] = {"stdout": 0, "stderr": 0}
     rest = [Piece(stream, size) for stream, size in sizes.items()]
     for stream, size in (*pieces, *rest):

@@ -56,7 +56,10 @@ class Nesting(NamedTuple):
 
 
 def nesting(environ: Mapping[str, str]) -> Nesting:
-    """Read the enclosing runs of this process from the environment."""
+    """Read the enclosing runs of this process from `LL_CLAIM` and `LL_DEPTH`.
+
+    Raises `UsageError` if the depth is not a number or is greater than `DEEPEST`.
+    """
     text = environ.get("LL_DEPTH", "0")
     if not (text.isascii() and text.isdigit()):
         raise UsageError(
@@ -77,7 +80,7 @@ def nested_in(run_id: str, outer: Nesting) -> dict[str, str]:
 
 
 def holders(root: str) -> list[Holder]:
-    """Return every run of the project that is alive."""
+    """Return every run of the project that is alive; queued ones are not included."""
     folder = find_folder(root, RUNNING)
     if folder is None:
         return []
@@ -86,7 +89,10 @@ def holders(root: str) -> list[Holder]:
 
 
 def alive(root: str, name: str) -> Holder | None:
-    """Return the living run of that name, or None."""
+    """Return the living run of that name, or None; a queued one does not count.
+
+    Raises `UsageError` if the name is not valid.
+    """
     folder = find_folder(root, RUNNING)
     if folder is None:
         return None
@@ -96,7 +102,7 @@ def alive(root: str, name: str) -> Holder | None:
 
 
 def waiting(root: str) -> list[Holder]:
-    """Return every queued run, in order of arrival."""
+    """Return every queued run whose process is alive, in order of arrival."""
     folder = find_folder(root, RUNNING)
     if folder is None:
         return []
@@ -113,6 +119,7 @@ class Claim:
     def __init__(
         self, folder: Folder, holder: Holder, descriptor: int, others: tuple[Holder, ...]
     ) -> None:
+        """Take over an open folder and a locked descriptor; `release` closes both."""
         self.holder = holder
         self.others = others
         self._folder = folder
@@ -120,7 +127,10 @@ class Claim:
         _OPEN.add(descriptor)
 
     def release(self) -> None:
-        """Release the claim; a second call does nothing."""
+        """Remove the `.pid` file, unlock it and close the folder; a second call does nothing.
+
+        If the guard cannot be taken in time, the file stays, but nobody holds it.
+        """
         if self._descriptor not in _OPEN:
             return
         name = self.holder.name + PID
@@ -150,6 +160,7 @@ _OPEN: set[int] = set()
 
 
 def _close_in_child() -> None:
+    """Close the descriptors of claims and tickets in a forked child."""
     for descriptor in _OPEN:
         with suppress(OSError):
             os.close(descriptor)
@@ -173,8 +184,12 @@ def claim(
     say: Callable[[str], None] = lambda line: None,
     stop: Stop | None = None,
 ) -> Claim:
-    """Hold a name and a scope (absolute paths), or raise if another run does; with `queue`, wait
-    for them."""
+    """Take the claim on a name and a scope (absolute paths), and return it.
+
+    Raises `ConflictError` if another run blocks it. With `queue`, wait for that run instead, if
+    waiting cannot deadlock; `say` gets a line for each run waited for, and `stop` raises
+    `WaitStopped`.
+    """
     check_run_name(name)
     folder = make_folder(root, RUNNING)
     try:
@@ -197,6 +212,11 @@ class _ClaimContext(NamedTuple):
 def _claim(
     claims_file: _ClaimContext, wanted: Holder, say: Callable[[str], None], stop: Stop | None
 ) -> Claim:
+    """Take the claim, or join the queue and wait; takes the guard. The ticket is removed in any
+    case.
+
+    Raises `ConflictError` if the run may not wait, `WaitStopped` if it was stopped while waiting.
+    """
     with guarded(claims_file.folder):
         live = _live(claims_file.folder, claims_file.root)
         wanted = _limit_to_outer_scope(wanted, live)
@@ -219,6 +239,11 @@ def _wait(
     say: Callable[[str], None],
     stop: Stop | None,
 ) -> Claim:
+    """Poll until nothing blocks the run that holds ticket `number`, and take its claim.
+
+    Raises `WaitStopped` on a stop, `ConflictError` if a run that may not be waited for blocks it
+    now.
+    """
     announced = None
     while True:
         if blocker.holder.name != announced:
@@ -241,6 +266,7 @@ def _wait(
 
 
 def _stopped(stop: Stop | None) -> bool:
+    """Wait for one polling interval. Return True as soon as a stop is requested."""
     if stop is not None:
         return stop.wait(POLL_S)
     time.sleep(POLL_S)
@@ -248,7 +274,11 @@ def _stopped(stop: Stop | None) -> bool:
 
 
 def _limit_to_outer_scope(wanted: Holder, live: list[Holder]) -> Holder:
-    """Limit a nested run to the enclosing run's scope: `.` means all of that scope."""
+    """Limit a nested run to the scope of the innermost enclosing run that is alive: a path that
+    contains parts of that scope becomes those parts, as `.` does.
+
+    Enclosing runs that are not alive are dropped from `outer`; a path outside that scope stays.
+    """
     known = {holder.run_id: holder for holder in live}
     outer = [known[run_id] for run_id in wanted.outer if run_id in known]
     if not outer:
@@ -277,7 +307,11 @@ class Blocker(NamedTuple):
 def blockers(
     root: str, name: str, scope: tuple[str, ...], environ: Mapping[str, str]
 ) -> list[Blocker]:
-    """Return every run that conflicts with this name and scope (absolute paths)."""
+    """Return every run, alive, queued or killed, that conflicts with this name and scope (absolute
+    paths).
+
+    The enclosing runs that `environ` names do not conflict, unless they have the same name.
+    """
     wanted = unknown(name, root)._replace(scope=scope, outer=nesting(environ).runs)
     folder = find_folder(root, RUNNING)
     if folder is None:
@@ -292,7 +326,11 @@ def blockers(
 def _blocker(
     claims_file: _ClaimContext, wanted: Holder, live: list[Holder], number: int | None = None
 ) -> Blocker | None:
-    """Return which run must end first: a living one, else one that was queued earlier."""
+    """Return the run that must end first, or None: a living one, else one that was killed and left
+    processes, else one that was queued before ticket `number` (any queued run without a number).
+
+    The guard must be held; tickets of dead processes are removed.
+    """
     for holder in sorted(live, key=lambda each: (len(each.outer), each.name)):
         if _conflicts(wanted, holder):
             return Blocker(holder, "running")
@@ -316,9 +354,10 @@ def _may_wait(wanted: Holder, other: Holder) -> bool:
 
 
 def _left_behind(folder: Folder, root: str, wanted: Holder) -> Iterator[Blocker]:
-    """Yield runs whose runner was killed, and whose last action runs on, or may do so elsewhere.
+    """Yield runs that conflict, whose runner was killed, and whose last action runs on, or may do
+    so elsewhere.
 
-    Leftovers of the wanted run itself are ended before it starts.
+    Leftovers of the wanted run itself on this machine are ended before it starts.
     """
     for holder in _dead(folder, root):
         if not _conflicts(wanted, holder):
@@ -335,8 +374,8 @@ def _left_behind(folder: Folder, root: str, wanted: Holder) -> Iterator[Blocker]
 
 
 def _would_deadlock(claims_file: _ClaimContext, blocker: Blocker, live: list[Holder]) -> bool:
-    """Return whether an enclosing action would have to end first, while it waits for this run to
-    start."""
+    """Return whether the blocker cannot end before the action that is starting this run, which
+    waits for the start."""
     if blocker.holder.run_id in claims_file.within:
         return True
     is_inside = any(holder.run_id in claims_file.within for holder in live)
@@ -347,6 +386,7 @@ def _would_deadlock(claims_file: _ClaimContext, blocker: Blocker, live: list[Hol
 def _check_may_wait(
     claims_file: _ClaimContext, wanted: Holder, blocker: Blocker, live: list[Holder]
 ) -> None:
+    """Raise `ConflictError` unless this run may wait in the queue for the blocker."""
     message, remedy = _explain(claims_file, wanted, blocker)
     if blocker.doing == "killed elsewhere":
         raise ConflictError(message, remedy)
@@ -362,7 +402,7 @@ def _check_may_wait(
 
 
 def _explain(claims_file: _ClaimContext, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
-    """Return why the run cannot start, and what the user can do."""
+    """Return why the run cannot start, and what the user can do about it."""
     match blocker.doing:
         case "killed":
             return _explain_orphan(claims_file, wanted, blocker)
@@ -424,6 +464,7 @@ def _explain_overlap(
 
 
 def _process(wanted: Holder, holder: Holder) -> str:
+    """Describe the process of a holder: its pid, and its host if that is not ours."""
     if not holder.pid:
         return f"its `{holder.name}{PID}` belongs to another user or is damaged"
     elsewhere = holder.host not in ("", wanted.host)
@@ -431,7 +472,11 @@ def _process(wanted: Holder, holder: Holder) -> str:
 
 
 def _take_claim(claims_file: _ClaimContext, wanted: Holder, live: list[Holder]) -> Claim:
-    """Lock the name; the guard is held, and no other run has the name."""
+    """Lock the `.pid` file of the name and write it; the guard is held, and no other run has the
+    name.
+
+    The claim takes over the folder. Raises `ConflictError` if the file is locked after all.
+    """
     folder, name = claims_file.folder, wanted.name + PID
     known = {wanted.name, *(holder.name for holder in live)}
     others = (*live, *_read_dead(folder, claims_file.root, known))
@@ -459,13 +504,16 @@ class _OwnTicket:
     """A place in the queue, held like a claim: it disappears with its process."""
 
     def __init__(self, queue: Folder, number: int, descriptor: int) -> None:
+        """Take over the open folder of the queue and a locked descriptor; `leave_queue` closes
+        both."""
         self.number = number
         self._queue = queue
         self._descriptor = descriptor
         _OPEN.add(descriptor)
 
     def leave_queue(self) -> None:
-        """Remove the ticket.  No guard is needed: nobody else removes or reuses its number."""
+        """Remove the ticket and unlock it. No guard is needed: nobody else removes or reuses its
+        number."""
         with suppress(StorageError):
             self._queue.remove(_ticket_name(self.number))
         _OPEN.discard(self._descriptor)
@@ -478,7 +526,10 @@ def _ticket_name(number: int) -> str:
 
 
 def _take_ticket(claims_file: _ClaimContext, wanted: Holder) -> _OwnTicket:
-    """Queue behind everyone else; the number is unique, because the guard is held."""
+    """Lock and write a ticket with a number above all others; the guard must be held.
+
+    Raises `StorageError` if it cannot be written.
+    """
     queue = claims_file.folder.make(QUEUE)
     descriptor = None
     try:
@@ -497,7 +548,8 @@ def _take_ticket(claims_file: _ClaimContext, wanted: Holder) -> _OwnTicket:
 
 
 def _tickets(folder: Folder, root: str, *, tidy: bool = False) -> list[_Ticket]:
-    """Return the queue in order of arrival. With `tidy`, remove tickets of dead processes."""
+    """Return the tickets of living processes in order of arrival. With `tidy`, remove the others,
+    which requires the guard."""
     queue = folder.child(QUEUE)
     if queue is None:
         return []
@@ -514,7 +566,8 @@ def _tickets(folder: Folder, root: str, *, tidy: bool = False) -> list[_Ticket]:
 
 
 def _read_dead(folder: Folder, root: str, known: set[str]) -> Iterator[Holder]:
-    """Yield the claims of dead processes, given the living ones."""
+    """Yield the claims of dead processes: all that are not in `known`, the names of the living
+    ones. Unreadable files are skipped."""
     for name in named(folder.names(), PID):
         with suppress(StorageError):
             if name not in known and (raw := folder.read(name + PID, MAX_PID_BYTES)):
@@ -522,7 +575,7 @@ def _read_dead(folder: Folder, root: str, known: set[str]) -> Iterator[Holder]:
 
 
 def _dead(folder: Folder, root: str) -> Iterator[Holder]:
-    """Yield the claims whose process ended without releasing them."""
+    """Yield the claims whose process ended without releasing them. Unreadable files are skipped."""
     for name in named(folder.names(), PID):
         file = name + PID
         with suppress(StorageError):
@@ -531,6 +584,7 @@ def _dead(folder: Folder, root: str) -> Iterator[Holder]:
 
 
 def _live(folder: Folder, root: str) -> list[Holder]:
+    """Return the holders of locked `.pid` files. The guard must be held, at least shared."""
     found = []
     for name in named(folder.names(), PID):
         raw = held(folder, name + PID)

@@ -27,6 +27,7 @@ class Source(NamedTuple):
     size: int
 
     def read(self, start: int, end: int) -> Iterator[bytes]:
+        """Yield the bytes from `start` to `end` in chunks; fewer if the file is shorter."""
         while start < end:
             self.file.seek(start)
             chunk = self.file.read(min(CHUNK, end - start))
@@ -36,6 +37,8 @@ class Source(NamedTuple):
             start += len(chunk)
 
     def after_last_newline(self, start: int, end: int) -> int | None:
+        """Return the offset after the last newline between `start` and `end`, or None if there is
+        none."""
         while start < end:
             begin = max(start, end - CHUNK)
             self.file.seek(begin)
@@ -47,7 +50,11 @@ class Source(NamedTuple):
 
 
 def combine(sources: dict[StreamName, Source], pieces: Iterable[Piece], write: Write) -> None:
-    """Write both streams in order of arrival."""
+    """Write both streams in order of arrival, without colour codes.
+
+    Text after the last newline of a stream comes at the end; if both have some, a newline separates
+    it.
+    """
     written: dict[StreamName, int] = dict.fromkeys(sources, 0)
     for stream, start, end in parts(pieces, {name: each.size for name, each in sources.items()}):
         stop = sources[stream].after_last_newline(start, end)
@@ -62,6 +69,7 @@ def combine(sources: dict[StreamName, Source], pieces: Iterable[Piece], write: W
 
 
 def _copy(chunks: Iterable[bytes], write: Write) -> None:
+    """Write the chunks without colour codes, also those that are split between chunks."""
     uncoloured = ColourFilter()
     for chunk in chunks:
         write(uncoloured.feed(chunk))

@@ -22,6 +22,7 @@ def project_config(root: str) -> str:
 
 
 def user_config(environ: Mapping[str, str]) -> str:
+    """Return the path of the user's config file. A relative `XDG_CONFIG_HOME` is ignored."""
     given = environ.get("XDG_CONFIG_HOME", "")
     home = environ.get("HOME") or os.path.expanduser("~")
     base = given if os.path.isabs(given) else os.path.join(home, ".config")
@@ -29,7 +30,12 @@ def user_config(environ: Mapping[str, str]) -> str:
 
 
 def read_mapping(path: str) -> dict[str, Any]:
-    """Return the settings of a config file, unchecked; none if there is no such file."""
+    """Return the settings of a config file, unchecked; none if the file is missing, empty or not
+    readable by us.
+
+    Raises `DefinitionError` for invalid YAML, `UsageError` for other read errors and for anything
+    but a mapping.
+    """
     try:
         raw = read_plain(path, LARGEST + 1)  # one byte more tells that it is too large
     except (FileNotFoundError, NotADirectoryError, PermissionError):  # another user's home

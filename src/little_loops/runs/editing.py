@@ -40,7 +40,8 @@ class Editing(NamedTuple):
     runs: Mapping[str, str] = {}
 
     def is_touched(self, by: Iterable[str]) -> bool:
-        """Return whether the file has changed since these runs began."""
+        """Return whether the file has changed since any of these runs began; each must be in
+        `runs`."""
         now = _digest(self.file)
         return any(self.runs[run] != now for run in by)
 
@@ -53,7 +54,11 @@ def allow(
     under_way: Sequence[str],
     environ: Mapping[str, str],
 ) -> None:
-    """Consent from now on; `under_way` are the runs of the project that have begun already."""
+    """Store consent for a loop until `until_ms`, instead of any earlier consent for it.
+
+    `under_way` are the runs of the project that have begun already. Raises `StorageError` if the
+    state directory is writable by other users, or the consent cannot be stored.
+    """
     file = os.path.realpath(file)
     new = Editing(
         os.path.realpath(project), loop, file, until_ms, dict.fromkeys(under_way, _digest(file))
@@ -64,7 +69,8 @@ def allow(
 
 
 def is_allowed(project: str, loop: str, now_ms: int, environ: Mapping[str, str]) -> bool:
-    """Return whether consent is still valid; remove it if it has ended."""
+    """Return whether there is consent for this loop. Like `allowed`, remove consent that has
+    ended."""
     return any(each.loop == loop for each in allowed(project, now_ms, environ))
 
 
@@ -87,7 +93,7 @@ def allowed(project: str, now_ms: int, environ: Mapping[str, str]) -> list[Editi
 
 
 def revoke(project: str, environ: Mapping[str, str]) -> int:
-    """Take it back for a project; how many loops that were."""
+    """Remove all consent for a project. Return for how many loops there was some."""
     if not has_edits(environ):
         return 0
     path = os.path.realpath(project)
@@ -106,12 +112,14 @@ def revoke(project: str, environ: Mapping[str, str]) -> int:
 
 
 def begin(project: str, run: str, environ: Mapping[str, str]) -> None:
-    """Note how the files of edited loops are when a run begins."""
+    """Store the hash of each edited loop file of the project when a run begins; keep an earlier one
+    of the same run, which is being resumed."""
     if not has_edits(environ):
         return
     path = os.path.realpath(project)
 
     def noted(each: Editing) -> Editing:
+        """Return the entry with the hash for this run, if it belongs to this project."""
         if each.project != path:
             return each
         # A run that is resumed has begun earlier.
@@ -122,15 +130,17 @@ def begin(project: str, run: str, environ: Mapping[str, str]) -> None:
 
 
 def end(project: str, run: str, completed: str | None, environ: Mapping[str, str]) -> None:
-    """End consent to a loop that has `completed`, or whose file changed during this run.
+    """End consent to the loop named `completed`, and to loops whose file changed during this run;
+    remove the run's hash from the others.
 
-    If that cannot be written, the note of the run stays, and is compared later.
+    If that cannot be written, the hash stays, and the next call of `allowed` compares it.
     """
     if not has_edits(environ):
         return
     path = os.path.realpath(project)
 
     def left(kept: list[Editing]) -> Iterator[Editing]:
+        """Yield the entries that remain, without the hash of this run."""
         for each in kept:
             if each.project != path:
                 yield each
@@ -149,7 +159,11 @@ Change = Callable[[list[Editing]], list[Editing]]
 
 @contextmanager
 def _changing(environ: Mapping[str, str]) -> Iterator[Callable[[Change], list[Editing]]]:
-    """Hold the lock for writing; yield a function that replaces the stored data."""
+    """Hold the lock for writing; yield a function that reads the stored data, replaces it and
+    returns the new data.
+
+    Raises `StorageError` if the state directory does not exist or is writable by other users.
+    """
     folder = Folder.at(state_home(environ))
     if folder is None:
         raise StorageError(f"`{state_home(environ)}` does not exist")
@@ -158,6 +172,7 @@ def _changing(environ: Mapping[str, str]) -> Iterator[Callable[[Change], list[Ed
         with guarded(folder):
 
             def change(by: Change) -> list[Editing]:
+                """Write what `by` makes of the stored data, if that differs, and return it."""
                 before = _read(folder)
                 after = by(before)
                 if after != before:
@@ -170,7 +185,8 @@ def _changing(environ: Mapping[str, str]) -> Iterator[Callable[[Change], list[Ed
 
 
 def _read(folder: Folder) -> list[Editing]:
-    """Return the stored data; nothing if it cannot be read, because that is no consent."""
+    """Return the stored data; an empty list if it is missing or damaged, because that is no
+    consent."""
     raw = folder.read(EDITING, MAX_BYTES)
     try:
         return [_entry(each) for each in json.loads(raw)["loops"]] if raw else []
@@ -179,6 +195,8 @@ def _read(folder: Folder) -> list[Editing]:
 
 
 def _entry(data: Mapping[str, Any]) -> Editing:
+    """Decode one stored entry. Raises `KeyError`, `TypeError`, `ValueError` or `AttributeError` if
+    it is damaged."""
     runs = {str(run): str(digest) for run, digest in data["runs"].items()}
     return Editing(
         str(data["project"]), str(data["loop"]), str(data["file"]), int(data["until_ms"]), runs
@@ -190,7 +208,7 @@ def _is_same(one: Editing, other: Editing) -> bool:
 
 
 def _digest(path: str) -> str:
-    """Return the hash of a file; `missing` if it cannot be read."""
+    """Return the hash of a file's first `MAX_LOOP_BYTES`; `missing` if it cannot be read."""
     from hashlib import sha256  # only where a loop is being edited
 
     try:

@@ -20,6 +20,7 @@ from little_loops.runs.layout import RunFiles
 
 
 def entry_of(record: Record) -> Entry | None:
+    """Return a record as a typed entry; None if it lacks the fields of its kind."""
     try:
         return from_record(record)
     except WrongShape:
@@ -27,6 +28,7 @@ def entry_of(record: Record) -> Entry | None:
 
 
 def readable(records: Iterable[Record]) -> Iterator[Entry]:
+    """Yield the records as typed entries, without those that `entry_of` cannot read."""
     for record in records:
         entry = entry_of(record)
         if entry is not None:
@@ -34,7 +36,8 @@ def readable(records: Iterable[Record]) -> Iterator[Entry]:
 
 
 def entries(files: RunFiles, after: int = 0) -> Iterator[Entry]:
-    """Yield the events numbered above `after`, read lazily."""
+    """Return an iterator over the events numbered above `after`, read lazily; empty if there is no
+    log."""
     log = event_log(files)
     offset = offset_of(log, lambda record: seq_of(record) <= after) if after else 0
     found = readable(Records(log, offset))
@@ -42,7 +45,10 @@ def entries(files: RunFiles, after: int = 0) -> Iterator[Entry]:
 
 
 def last_entries(files: RunFiles, count: int, end: int | None = None) -> list[Entry]:
-    """Return the last readable events of a run; with `end`, those before that offset."""
+    """Return the readable ones of the last `count` events; with `end`, of those before that offset.
+
+    Returns an empty list if the log is missing or cannot be read.
+    """
     try:
         return list(readable(tail(event_log(files), count, end=end)))
     except StorageError:
@@ -50,10 +56,13 @@ def last_entries(files: RunFiles, count: int, end: int | None = None) -> list[En
 
 
 def entries_of_step(files: RunFiles, step: int) -> Iterator[Entry]:
-    """Yield the events from the one that entered this step to the one that enters the next."""
+    """Yield the events of this step: from the one that entered it, up to but not including the one
+    that enters the next."""
     log = event_log(files)
 
     def is_before(record: Record) -> bool | None:
+        """Return whether the record enters a step before the wanted one; None if it does not enter
+        a step."""
         entry = entry_of(record)
         return entry.event.step < step if entry and isinstance(entry.event, StateEnter) else None
 
@@ -68,7 +77,8 @@ def entries_of_step(files: RunFiles, step: int) -> Iterator[Entry]:
 
 
 def state_in(entry: Entry) -> str | None:
-    """Return the state that an event is about, or None."""
+    """Return the state that an event is about, for a transition the one it leaves; None if there is
+    none."""
     match entry.event:
         case TransitionTaken(from_=state):
             return state

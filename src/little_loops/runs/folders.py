@@ -17,7 +17,8 @@ IGNORE_FILE = ".gitignore"
 
 
 def find_folder(root: str, *names: str) -> Folder | None:
-    """Return a folder below `.loops`, without following links; None if it does not exist."""
+    """Open a folder below `.loops` without following links, for the caller to close; None if it
+    does not exist."""
     folder = Folder.at(root)
     for name in (loops_of(root), *names):
         if folder is None:
@@ -28,7 +29,11 @@ def find_folder(root: str, *names: str) -> Folder | None:
 
 
 def folder_of(files: RunFiles) -> Folder | None:
-    """Return the folder that contains a run's files."""
+    """Open the folder that contains a run's files, for the caller to close; None if it does not
+    exist.
+
+    Raises `UsageError` if the run's name is not valid.
+    """
     check_run_name(files.name)
     if files.stem is None:
         return find_folder(files.root, RUNNING)
@@ -36,8 +41,8 @@ def folder_of(files: RunFiles) -> Folder | None:
 
 
 def open_file(files: RunFiles, suffix: str) -> int | None:
-    """Open one of a run's files for reading. Return the descriptor, or None if there is no such
-    file."""
+    """Open one of a run's files for reading. Return the descriptor, for the caller to close, or
+    None if there is no such file."""
     folder = folder_of(files)
     if folder is None:
         return None
@@ -54,7 +59,11 @@ def event_log(files: RunFiles) -> Callable[[], int | None]:
 
 
 def make_folder(root: str, *names: str) -> Folder:
-    """Return a folder below `.loops`, private, and create it if needed."""
+    """Open a folder below `.loops`, for the caller to close; create it, private, if needed,
+    together with the `.gitignore` files that keep runs out of git.
+
+    Raises `StorageError` if the project is gone or cannot be written.
+    """
     home = Folder.at(root)
     if home is None:
         raise StorageError(f"`{root}` is gone")
@@ -73,18 +82,18 @@ def make_folder(root: str, *names: str) -> Folder:
 
 
 def _ignore(loops: Folder) -> None:
-    """Keep runs out of git, in this clone and others."""
+    """Write a `.gitignore` that keeps runs out of git, in this clone and others, unless there is
+    one."""
     if loops.stamp(IGNORE_FILE) is None:
         lines = f"{RUNNING}/\n{HISTORY}/\n".encode()
         loops.replace(IGNORE_FILE, lines, f"{IGNORE_FILE}.tmp-{os.urandom(8).hex()}", mode=0o644)
 
 
 def _hide(folder: Folder) -> None:
-    """Keep a folder out of git even if the `.gitignore` above it disappears.
+    """Write a `.gitignore` into the folder: the one above may disappear, by `git clean` while it is
+    untracked, or with its branch once it is committed.
 
-    That file is untracked at first, so `git clean` removes it; once committed, it belongs to its
-    branch. The next `git clean`, or `git add -A` and switching branches, would then remove a live
-    run.
+    After that, `git clean`, or `git add -A` and switching branches, would remove a live run.
     """
     stamp = folder.stamp(IGNORE_FILE)
     if stamp is not None and stamp.size:  # but not one that a kill left empty

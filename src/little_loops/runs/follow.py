@@ -41,12 +41,14 @@ class GrowingFile:
     """A file that another process may be appending to, read from an offset."""
 
     def __init__(self, descriptor: int, path: str) -> None:
+        """Take over the descriptor; reading starts at the beginning. The path is for error
+        messages."""
         self._descriptor = descriptor
         self._path = path
         self.offset = 0
 
     def read(self) -> bytes:
-        """Return the next chunk; empty at the current end."""
+        """Return the next chunk and advance; empty at the current end. Raises `StorageError`."""
         try:
             piece = os.pread(self._descriptor, CHUNK, self.offset)
         except OSError as error:
@@ -59,7 +61,8 @@ class GrowingFile:
             yield piece
 
     def seek_last_lines(self, count: int) -> None:
-        """Skip to the last `count` lines, unless that position was already passed."""
+        """Skip to the last `count` lines, unless that position was already passed or there are
+        fewer lines."""
         end = os.fstat(self._descriptor).st_size
         place, seen = end, 0
         while place > 0:
@@ -89,6 +92,8 @@ class GrowingLog:
     """The events of a run, existing and future ones."""
 
     def __init__(self, descriptor: int, most: int | None = None) -> None:
+        """Take over the descriptor; with `most`, skip all but that many bytes at the current
+        end."""
         self._descriptor = descriptor
         size = os.fstat(descriptor).st_size
         start = 0 if most is None else max(size - most, 0)
@@ -129,7 +134,8 @@ class Following:
         """When the current action started."""
 
     def begin(self) -> list[Item]:
-        """Return what the run is doing now: everything since it entered its state."""
+        """Return everything since the run entered its current state, as far as the opened log has
+        it."""
         found = list(self._log.entries())
         entered = [at for at, each in enumerate(found) if isinstance(each.event, StateEnter)]
         return self._items_of(found[entered[-1] if entered else 0 :]) + self.news()
@@ -151,6 +157,8 @@ class Following:
         return self._items_of(found) if found else live
 
     def _items_of(self, entries: list[Entry]) -> list[Item]:
+        """Return what to show for these events, and keep track of when the current action
+        started."""
         items: list[Item] = []
         for entry in entries:
             items += self._playback.feed(entry)
@@ -173,7 +181,10 @@ class Following:
 
 
 def follow(runs: Runs, view: RunView, most: int | None = None) -> Following:
-    """Follow a run; with `most`, start with what is in that many bytes at the end of its log."""
+    """Follow a run; with `most`, start with what is in that many bytes at the end of its log.
+
+    The caller closes the result. Raises `UsageError` if the run has no event log.
+    """
     machine = runs.machine(view)
     view, log = open_events(runs, view, most)
     outputs = open_outputs(view.files)
@@ -194,6 +205,12 @@ def open_events(runs: Runs, view: RunView, most: int | None = None) -> tuple[Run
 
 
 def _open(runs: Runs, view: RunView, suffix: str) -> tuple[RunView, int]:
+    """Open a file of a run, even if the run is being moved to the history; wait briefly while a
+    living run has not written it.
+
+    Return the view it was found with, and the descriptor. Raises `UsageError` if there is no such
+    file.
+    """
     for _ in range(LOOKS):
         descriptor = open_file(view.files, suffix)
         if descriptor is not None:
@@ -209,7 +226,8 @@ def _open(runs: Runs, view: RunView, suffix: str) -> tuple[RunView, int]:
 
 
 def until_it_runs(runs: Runs, view: RunView) -> RunView:
-    """Wait while a run is queued. Return its view after that."""
+    """Wait while a run is queued. Return its view after that. Raises `UsageError` if it left the
+    queue without starting."""
     while view.status == "queued":
         time.sleep(POLL_S)
         view = runs.view(view.name) or view._replace(status="gone")
@@ -219,8 +237,8 @@ def until_it_runs(runs: Runs, view: RunView) -> RunView:
 
 
 def over_when(runs: Runs, view: RunView) -> Callable[[], bool]:
-    """Return a function that tells whether this run's process has ended; another run may have its
-    name."""
+    """Return a function that tells whether this run's process has ended, even if another run has
+    its name by now. It returns True at once for a run that was not alive in `view`."""
     run_id = view.holder.run_id if view.holder else None
 
     def is_over() -> bool:

@@ -52,7 +52,11 @@ Direction = Literal["archive", "restore"]
 
 
 def past_files(root: str, name: str | None = None, since_ms: float | None = None) -> list[RunFiles]:
-    """Return the files of all past runs, or of those started since then, newest first."""
+    """Return the files of all past runs, or of those with that name, newest first; with `since_ms`,
+    only those started since then.
+
+    Runs that are half moved and still in `.running` are left out.
+    """
     history = find_folder(root, HISTORY)
     if history is None:
         return []
@@ -69,7 +73,7 @@ def past_files(root: str, name: str | None = None, since_ms: float | None = None
 
 
 def past_names(root: str) -> list[str]:
-    """Return the names that have past runs."""
+    """Return the names that have a folder in the history."""
     history = find_folder(root, HISTORY)
     if history is None:
         return []
@@ -82,6 +86,7 @@ def _names(history: Folder) -> list[str]:
 
 
 def _stems(history: Folder, name: str) -> set[str]:
+    """Return the stems of a name's past runs; empty if it has none."""
     folder = history.child(check_run_name(name))
     if folder is None:
         return set()
@@ -91,7 +96,8 @@ def _stems(history: Folder, name: str) -> set[str]:
 
 
 def _half_moved(root: str) -> dict[str, str]:
-    """Return the half-moved runs that are still in `.running`, with their stem in the history."""
+    """Return the names of half-moved runs that still have files in `.running`, with their stems in
+    the history."""
     folder = find_folder(root, RUNNING)
     if folder is None:
         return {}
@@ -106,8 +112,8 @@ def _half_moved(root: str) -> dict[str, str]:
 def archive(root: str, name: str, own: Folder | None = None) -> RunFiles | None:
     """Move the current run of a name to the history; None if there is none. Requires its claim.
 
-    `own` is the folder in which that run was written: a different folder in its place contains
-    another run.
+    `own` is the folder in which that run was written; raises `StorageError` if a different folder,
+    with another run, is in its place.
     """
     settle(root, name)
     running = make_folder(root, RUNNING)
@@ -124,7 +130,11 @@ def archive(root: str, name: str, own: Folder | None = None) -> RunFiles | None:
 
 
 def restore(past: RunFiles) -> RunFiles:
-    """Make a past run the current one again, to resume it. Requires its claim."""
+    """Move a past run back to `.running`, to resume it. Requires its claim.
+
+    Raises `StorageError` if a current run of that name exists, or the past run is gone. Files of a
+    start that recorded nothing are archived first.
+    """
     root, name, stem = past
     settle(root, name)
     with make_folder(root, RUNNING) as running:
@@ -141,7 +151,7 @@ def restore(past: RunFiles) -> RunFiles:
 
 
 def settle(root: str, name: str) -> None:
-    """Finish a move that a crash interrupted.
+    """Finish a move that a crash interrupted; do nothing if there is none. Takes the guard.
 
     A move holds the guard from its first step to its last, so whoever holds the guard and still
     finds one knows that it was interrupted.
@@ -159,6 +169,8 @@ def settle(root: str, name: str) -> None:
 
 
 def _move(running: Folder, history: Folder, name: str, direction: Direction, stem: str) -> None:
+    """Move the files of a run that are not moved yet, and sync both folders. The guard must be
+    held."""
     _announce(running, name, f"{direction}:{stem}")
     if direction == "archive":
         for part in _parts(running, name):
@@ -174,7 +186,8 @@ def _move(running: Folder, history: Folder, name: str, direction: Direction, ste
 
 
 def _announce(running: Folder, name: str, words: str) -> None:
-    """Record a move in a link, so that it can be completed after a crash."""
+    """Record a move in a link, so that it can be completed after a crash; replaces an existing
+    one."""
     link = name + MOVING
     try:
         # What exists now is this same move, started before a crash, or not ours.
@@ -185,6 +198,8 @@ def _announce(running: Folder, name: str, words: str) -> None:
 
 
 def _read_move(running: Folder, name: str) -> tuple[Direction, str] | None:
+    """Return the recorded move of a run, its direction and stem; None if there is none, or it is
+    not ours."""
     try:
         words = os.readlink(name + MOVING, dir_fd=running.fd)
     except OSError:
@@ -196,7 +211,8 @@ def _read_move(running: Folder, name: str) -> tuple[Direction, str] | None:
 
 
 def _parts(folder: Folder, base: str) -> list[str]:
-    """Return the existing files of a run, the state file last."""
+    """Return the suffixes of a run's existing files, the state file last, and with them state files
+    that were set aside as damaged."""
     ends = (name[len(base) :] for name in folder.names() if name.startswith(base + "."))
     return sorted(filter(_is_part, ends), key=lambda end: (end == STATE, end))
 
@@ -207,7 +223,8 @@ def _is_part(end: str) -> bool:
 
 
 def _started(running: Folder, files: RunFiles) -> str:
-    """Return when a run started, as its file names have it."""
+    """Return when a run started, in the form of a stem: by its snapshot, else its first event, else
+    now."""
     started = (read_started_at(running, files.base) or "")[:19].replace(":", "-")
     if re.fullmatch(STEM, started):
         return started
@@ -235,7 +252,11 @@ def prune(
     keep: int | None = None,
     name: str | None = None,
 ) -> list[RunFiles]:
-    """Delete past runs that started before that time, but keep the `keep` newest of each name."""
+    """Delete past runs that started before that time, but keep the `keep` newest of each name.
+    Return the files of the deleted ones.
+
+    Without `before_ms`, age does not count; without either limit, raises `UsageError`.
+    """
     if before_ms is None and keep is None:
         raise UsageError(
             "`--prune` needs an age or `--keep`",
@@ -252,6 +273,7 @@ def prune(
 
 
 def _is_before(files: RunFiles, then_ms: float | None) -> bool:
+    """Return whether a past run started before that time, by its stem; True if no time is given."""
     if then_ms is None:
         return True
     day, _, clock = stem_order(files.stem or "")[0].partition("T")
@@ -262,6 +284,8 @@ def _is_before(files: RunFiles, then_ms: float | None) -> bool:
 
 
 def _delete(root: str, doomed: Iterable[RunFiles]) -> list[RunFiles]:
+    """Delete these runs and their seals, except those that are being moved. Return those that were
+    deleted. Takes the guard for each."""
     import shutil  # rare and slow
 
     seals = Seals.find(root)
@@ -282,6 +306,7 @@ def _delete(root: str, doomed: Iterable[RunFiles]) -> list[RunFiles]:
 
 
 def _forget_seal(history: Folder, files: RunFiles, seals: Seals) -> None:
+    """Remove the seals of a past run, and let another run take its name if this was the newest."""
     folder = history.child(files.name)
     if folder is None:
         return
@@ -294,7 +319,8 @@ def _forget_seal(history: Folder, files: RunFiles, seals: Seals) -> None:
 
 
 def _move_to_trash(history: Folder, files: RunFiles, trash: str) -> None:
-    """Move a run out of sight in one step; deleting it may take longer."""
+    """Move a run's files to a folder named `trash` in the history; deleting them may take
+    longer."""
     folder = history.child(files.name)
     if folder is None or files.stem is None:
         return

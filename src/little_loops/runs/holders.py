@@ -42,6 +42,7 @@ def this_process(
     started_at: str,
     outer: tuple[str, ...] = (),
 ) -> Holder:
+    """Return this process as the holder of a name and a scope."""
     pid = os.getpid()
     seen = SYSTEM.look(pid)
     created = 0.0 if seen is None else seen.created
@@ -72,7 +73,10 @@ def to_bytes(holder: Holder) -> bytes:
 
 
 def from_bytes(raw: bytes, name: str | None, root: str) -> Holder:
-    """Decode the output of `to_bytes`; the name is that of the file, if it has one."""
+    """Decode the output of `to_bytes`; `name` is that of the file, None for a ticket.
+
+    Damaged bytes give an `unknown` holder, whose scope is the whole project.
+    """
     try:
         fields = json.loads(raw.split(b"\n")[1])
         fields["scope"], fields["outer"] = tuple(fields["scope"]), tuple(fields["outer"])
@@ -83,6 +87,8 @@ def from_bytes(raw: bytes, name: str | None, root: str) -> Holder:
 
 
 def _checked(holder: Holder) -> Holder:
+    """Return the holder with its fields checked. Raises `TypeError` or `ValueError` for a wrong
+    type."""
     texts = (holder.name, holder.boot, holder.host, holder.run_id, holder.started_at, holder.loop)
     lists = (*holder.scope, *holder.outer)
     if not all(isinstance(text, str) for text in (*texts, *lists, holder.namespace)):
@@ -91,7 +97,8 @@ def _checked(holder: Holder) -> Holder:
 
 
 def still_same(holder: Holder) -> bool:
-    """Return whether that pid still belongs to the process that wrote the file."""
+    """Return whether that pid still belongs to the process that wrote the file, here and since this
+    boot; False also if that cannot be seen from this container."""
     if holder.pid < 1 or holder.host != os.uname().nodename or holder.boot != SYSTEM.boot():
         return False
     if holder.namespace not in ("", SYSTEM.namespace()):
@@ -101,7 +108,11 @@ def still_same(holder: Holder) -> bool:
 
 
 def send(holder: Holder, signum: int) -> bool:
-    """Signal a holder's process. Return False, without signalling anyone, if it is gone."""
+    """Signal a holder's process. Return False, without signalling anyone, if it is gone or not
+    here.
+
+    Raises `UsageError` if it belongs to another user.
+    """
     if not still_same(holder):
         return False
     try:
@@ -113,6 +124,10 @@ def send(holder: Holder, signum: int) -> bool:
 
 
 def _send(holder: Holder, signum: int) -> bool:
+    """Signal the process through a pidfd if possible. Return False if its pid was reused meanwhile.
+
+    Raises `ProcessLookupError` or `PermissionError`.
+    """
     from signal import pidfd_send_signal  # only stopping needs it
 
     descriptor = _pidfd(holder.pid)
@@ -130,7 +145,10 @@ def _send(holder: Holder, signum: int) -> bool:
 
 
 def _pidfd(pid: int) -> int | None:
-    """Return a descriptor for the process, or None if the system does not support it."""
+    """Return a descriptor for the process, or None if the system does not support it.
+
+    Raises `ProcessLookupError` if there is no such process.
+    """
     if not hasattr(os, "pidfd_open"):
         return None
     try:

@@ -40,6 +40,7 @@ class Journal:
     """
 
     def __init__(self, folder: Folder, name: str) -> None:
+        """Open or create the log, and end a torn last line. `offset` is its length from then on."""
         self.seal: SealWriter | None = None
         self._folder = folder
         self._name = name
@@ -56,7 +57,12 @@ class Journal:
         return self._folder.place(self._name)
 
     def append(self, records: Iterable[Record], *, sync: bool = False) -> int:
-        """Write a batch, all of it or nothing. Return the offset after it."""
+        """Write a batch, all of it or nothing; with `sync`, flush it to the disk. Return the offset
+        after it.
+
+        Raises `LostOwnership` if another process wrote to the log, and `StorageError` if a record
+        is too long or the write fails; if that cannot be undone, all later calls fail.
+        """
         data = b"".join([self._line(record) for record in records])
         if self._is_broken:
             raise StorageError(
@@ -76,6 +82,8 @@ class Journal:
         return self.offset
 
     def sync(self) -> None:
+        """Flush the log to the disk. After a failure, which raises `StorageError`, nothing more is
+        written."""
         try:
             sync_data(self._fd)
         except OSError as error:
@@ -90,6 +98,7 @@ class Journal:
         os.close(self._fd)
 
     def _line(self, record: Record) -> bytes:
+        """Encode a record as a line. Raises `StorageError` if it is longer than `LONGEST_LINE`."""
         line = to_json(record) + b"\n"
         if len(line) > LONGEST_LINE:
             raise StorageError(
@@ -122,7 +131,10 @@ class Journal:
             self._write_again()
 
     def _write_again(self) -> None:
-        """Write the log again after it was removed; it is still open, so nothing is lost."""
+        """Write the log again after it was removed; it is still open, so nothing is lost.
+
+        Raises `LostOwnership` if there is another file in its place.
+        """
         try:
             anew = self._folder.open(self._name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
         except FileExistsError as error:
@@ -139,7 +151,8 @@ class Journal:
         self._fd = anew
 
     def _take_back(self) -> None:
-        """Remove half a batch, so that a resume does not read it."""
+        """Remove half a batch and its seal, so that a resume does not read it; if that fails,
+        refuse all later writes."""
         if self.seal is not None:
             self.seal.take_back()
         try:
@@ -149,6 +162,7 @@ class Journal:
 
 
 def _copy(source: int, target: int) -> None:
+    """Copy a file to an open descriptor and flush it to the disk."""
     position = 0
     while piece := os.pread(source, CHUNK, position):
         write_all(target, piece)
@@ -170,6 +184,10 @@ class Records:
         self._end = end
 
     def __iter__(self) -> Iterator[Record]:
+        """Yield the events from `offset` on; lines that are not events are counted in `damaged`.
+
+        `offset` advances with each line, so a second iteration continues where the first one ended.
+        """
         for line in self._lines():
             record = parse(line)
             if record is not None:
@@ -178,7 +196,11 @@ class Records:
                 self.damaged += 1
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield complete lines; one too long to be an event is replaced by one character."""
+        """Yield complete lines and advance `offset`; a line too long for an event is replaced by
+        `?`.
+
+        The last line counts without its newline if it is a whole event.
+        """
         descriptor = self._opened()
         if descriptor is None:
             return
@@ -207,13 +229,14 @@ class Records:
 
 
 def is_blank(opened: Opened) -> bool:
-    """Return whether nothing was ever recorded; the first event may exist in part."""
+    """Return whether the log is missing or has no event; one damaged line, a torn first event, is
+    allowed."""
     records = Records(opened)
     return next(iter(records), None) is None and records.damaged <= 1
 
 
 def parse(line: bytes) -> Record | None:
-    """Return the event on a line, or None."""
+    """Return the event on a line; None if it is not a JSON object with `event` and `seq`."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -224,10 +247,11 @@ def parse(line: bytes) -> Record | None:
 
 
 def offset_of(opened: Opened, is_before: Callable[[Record], bool | None]) -> int:
-    """Return where to start reading for the first event that is not before the wanted one.
+    """Return an offset at or before the first event that is not before the wanted one, at the start
+    of a line; 0 if there is no log.
 
-    Uses binary search, because events are in order. `is_before` returns None for an event that does
-    not tell.
+    Uses binary search, because events are in order. `is_before` returns None for an event that
+    cannot be compared.
     """
     descriptor = opened()
     if descriptor is None:
@@ -251,7 +275,8 @@ def offset_of(opened: Opened, is_before: Callable[[Record], bool | None]) -> int
 def _first_comparable(
     descriptor: int, start: int, end: int, is_before: Callable[[Record], bool | None]
 ) -> tuple[int, bool] | None:
-    """Return the first complete line from there on that tells: its offset, and what it tells."""
+    """Return the offset of the first line after `start` that can be compared, and whether it is
+    before the wanted event; None if there is none in this chunk."""
     lines = os.pread(descriptor, min(end - start, CHUNK), start).split(b"\n")
     offset = start + len(lines[0]) + 1
     for line in lines[1:-1]:
@@ -264,7 +289,7 @@ def _first_comparable(
 
 
 def tail(opened: Opened, count: int, *, end: int | None = None) -> list[Record]:
-    """Return the last events from a bounded piece of the end; fewer if it has fewer.
+    """Return the last `count` events, oldest first; fewer if the last `TAIL_MOST` bytes have fewer.
 
     With `end`, the last before that offset; none if no line of the log ends there.
     """
@@ -290,6 +315,8 @@ def tail(opened: Opened, count: int, *, end: int | None = None) -> list[Record]:
 
 
 def _last_of(descriptor: int, size: int, length: int, count: int) -> list[Record]:
+    """Return up to `count` events from the last `length` bytes before offset `size`, oldest
+    first."""
     begin = max(size - length, 0)
     lines = os.pread(descriptor, size - begin, begin).split(b"\n")
     # The first of them began before this piece.

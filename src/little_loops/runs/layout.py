@@ -103,7 +103,11 @@ class RunFiles(NamedTuple):
 
 
 def named(files: Iterable[str], *suffixes: str) -> Iterator[str]:
-    """Yield the runs that have a file with one of these suffixes, given the names in `.running`."""
+    """Yield the names of runs that have a file with one of these suffixes, given the files in
+    `.running`.
+
+    A run with files of several of the suffixes is yielded several times.
+    """
     for file in files:
         for suffix in suffixes:
             if file.endswith(suffix) and is_run_name(name := file.removesuffix(suffix)):

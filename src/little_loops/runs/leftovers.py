@@ -40,7 +40,8 @@ Whereabouts = Literal["here", "gone", "elsewhere"]
 
 
 def whereabouts(holder: Holder) -> Whereabouts:
-    """Return whether a runner's processes can be seen from here, or ended with their machine."""
+    """Return `here` if processes of the runner can be seen from here, `gone` if this machine was
+    booted since, and `elsewhere` for another machine or container."""
     same_machine = holder.host == os.uname().nodename
     # An earlier version did not record its container.
     namespace = holder.namespace or (SYSTEM.namespace() if same_machine else None)
@@ -50,7 +51,10 @@ def whereabouts(holder: Holder) -> Whereabouts:
 
 
 def in_flight(holder: Holder, root: str) -> InFlight | None:
-    """Return the action that was in progress when that runner died."""
+    """Return the action that was in progress when that runner died; None if there was none.
+
+    If the run cannot be read, any of its processes counts: `marks` is empty.
+    """
     try:
         found = read_stored(RunFiles(root, holder.name))
     except StorageError:  # unknown: any process of that run may be its last action
@@ -62,7 +66,8 @@ def in_flight(holder: Holder, root: str) -> InFlight | None:
 
 
 def left_running(holder: Holder, root: str) -> list[process_tree.Member]:
-    """Return the living processes of that action that can be seen from here."""
+    """Return the living processes of the action that was in progress when that runner died, as far
+    as they can be seen from here."""
     action = in_flight(holder, root)
     if action is None:
         return []
@@ -76,12 +81,14 @@ def end_leftovers(
     """End processes that a killed runner left running, of all its actions. Return those that were
     ended.
 
-    Also ends what works in `place`, a directory that only runs of this project use.
+    They get `grace_s` seconds before they are killed. Also ends what works in `place`, a directory
+    that only runs of this project use.
     """
     return process_tree.sweep(run_id, _sessions_of(files), grace_s, place=place)
 
 
 def _sessions_of(files: RunFiles) -> list[process_tree.Session]:
+    """Return the session that the run recorded; empty if there is none or it cannot be read."""
     with suppress(StorageError):
         folder = folder_of(files)
         if folder is None:
@@ -95,7 +102,8 @@ def _sessions_of(files: RunFiles) -> list[process_tree.Session]:
 
 
 def read_session(data: Folder) -> list[process_tree.Session]:
-    """Return the session of the action that was started last."""
+    """Return the session of the action that was started last; empty if none is recorded or it is
+    damaged."""
     with suppress(ValueError, TypeError):
         raw = data.read(SESSION, MAX_SESSION_BYTES)
         return [process_tree.Session(*json.loads(raw))] if raw else []

@@ -26,7 +26,7 @@ _NAME = re.compile(r"([0-9]{13}-[0-9a-f]{8})\.txt")
 
 
 def post(data: Folder, text: str) -> str:
-    """Put a note into the mailbox. Return its id."""
+    """Put a note into the mailbox, flushed to the disk. Return its id."""
     note = f"{wall_ms():013}-{os.urandom(4).hex()}"
     with data.make(MAIL) as mail:
         mail.replace(_file(note), text.encode("utf-8", "replace"), f".{note}.tmp", sync=True)
@@ -43,7 +43,11 @@ def posted(data: Folder) -> list[str]:
 
 
 def unread(data: Folder, known: Iterable[Note]) -> tuple[Note, ...]:
-    """Return the notes that are not recorded yet; remove the files of those that are."""
+    """Return the notes that are not recorded yet, in order of arrival; remove the files of those
+    that are.
+
+    `known` are the recorded notes. At most `MOST_WAITING` of both together; the rest waits.
+    """
     recorded = {note.id for note in known}
     mail = data.child(MAIL)
     if mail is None:
@@ -57,7 +61,7 @@ def unread(data: Folder, known: Iterable[Note]) -> tuple[Note, ...]:
 
 
 def discard(data: Folder, notes: Iterable[Note]) -> None:
-    """Remove notes that are recorded."""
+    """Remove the files of notes that are recorded; missing ones are ignored."""
     mail = data.child(MAIL)
     if mail is not None:
         with mail:
@@ -77,6 +81,7 @@ def take_back(data: Folder, note: str) -> bool:
 
 
 def _remove(mail: Folder, ids: list[str]) -> None:
+    """Remove the files of these notes, and sync the folder."""
     for note in ids:
         mail.remove(_file(note))
     if ids:
@@ -84,6 +89,7 @@ def _remove(mail: Folder, ids: list[str]) -> None:
 
 
 def _notes(mail: Folder, ids: list[str]) -> Iterator[Note]:
+    """Yield these notes; those that are gone or cannot be read are skipped."""
     for note in ids:
         with suppress(StorageError):  # too large, or no file: not from `tell`
             raw = mail.read(_file(note), MAX_NOTE_BYTES)

@@ -58,9 +58,10 @@ def leave_note(
     *,
     evidence: bool,
 ) -> None:
-    """Tell the other runs of the project, alive or killed, that this one starts.
+    """Append a note for the other runs of the project, alive or killed, that this one starts.
 
-    Which runs were there before only matters to a run with evidence.
+    Does nothing without others, and ignores write errors. Only with `evidence`, the note names the
+    scopes of the others.
     """
     if not others:
         return
@@ -72,7 +73,8 @@ def leave_note(
 
 
 def _around_us(others: Sequence[Holder]) -> Iterator[str]:
-    """Yield the runs whose actions started this process, whatever its environment says."""
+    """Return the runs among these whose process is an ancestor of this one, whatever its
+    environment says."""
     above, pid = set[int](), os.getppid()
     while pid > 1 and pid not in above:
         above.add(pid)
@@ -84,8 +86,8 @@ def _around_us(others: Sequence[Holder]) -> Iterator[str]:
 def scopes_beside(
     root: str, run: str, began_at: str, environ: Mapping[str, str]
 ) -> frozenset[Scope]:
-    """Return the scopes of all runs that were there when the run started, or started since; not
-    nested ones."""
+    """Return the scopes of all runs that were there when the run started at `began_at`, or started
+    since; runs nested in it are left out."""
     found = set[Scope]()
     for line in _lines(_path(root, environ)):
         if line.run == run:
@@ -103,6 +105,8 @@ def _path(root: str, environ: Mapping[str, str]) -> str:
 
 
 def _append(path: str, line: bytes) -> None:
+    """Append a line, and drop the older half of a file that is larger than `MAX_BYTES`. Raises
+    `OSError`."""
     os.makedirs(os.path.dirname(path), mode=PRIVATE_FOLDER, exist_ok=True)
     descriptor = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
     try:
@@ -117,6 +121,7 @@ def _append(path: str, line: bytes) -> None:
 
 
 def _lines(path: str) -> Iterator[Neighbour]:
+    """Yield the notes; damaged lines are skipped, and a file that cannot be read has none."""
     try:
         raw = read_plain(path, 2 * MAX_BYTES)
     except OSError:
@@ -127,6 +132,7 @@ def _lines(path: str) -> Iterator[Neighbour]:
 
 
 def _neighbour(plain: dict[str, Any]) -> Neighbour:
+    """Decode a note. Raises `KeyError` or `TypeError` if it is damaged."""
     return Neighbour(
         plain["run"],
         plain["began_at"],

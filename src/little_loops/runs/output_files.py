@@ -70,6 +70,10 @@ class RunOutput:
     def __init__(
         self, folder: Folder, masker: Masker | None = None, *, cap: int = STREAM_CAP
     ) -> None:
+        """Store outputs in `folder`, at most `cap` bytes of each stream.
+
+        Without a masker, secrets are not looked for. Files are created when something is printed.
+        """
         self._folder = folder
         self._masker = masker
         self._cap = cap
@@ -77,12 +81,16 @@ class RunOutput:
         self._order = LiveFile(folder, LIVE_ORDER)
 
     def action(self, step: int, attempt: int) -> ActionOutput:
-        """Start the output of an action; the previous one has ended."""
+        """Start the output of an action; that of the previous one must have ended."""
         out, err = (Stream(files, self._masker, self._cap) for files in (self._out, self._err))
         return ActionOutput(out, err, Order(self._order), output_stem(step, attempt))
 
     def keep(self, step: int, attempt: int, data: bytes, suffix: str) -> Output:
-        """Store an output that was not printed: an agent's answer, or what a runner returned."""
+        """Store an output that was not printed: an agent's answer, or what a runner returned. A
+        short one is only in the result, a longer one in a file with this suffix.
+
+        Raises `StorageError` if it cannot be written.
+        """
         files = StreamFiles(self._folder, LIVE["text"])
         try:
             stream = Stream(files, self._masker, self._cap)
@@ -116,7 +124,12 @@ class ActionOutput:
         self._err.feed(chunk)
 
     def end(self, *, suffix: str = "out", always_kept: bool = False) -> Printed:
-        """Return what it printed; with `always_kept`, stdout stays in a file, however short."""
+        """End both streams and return what became of them, with their order; the live files are
+        emptied or renamed.
+
+        With `always_kept`, stdout stays in a file with this suffix, however short. Raises
+        `StorageError`.
+        """
         try:
             out = self._out.end(f"{self._stem}.{suffix}", always_kept=always_kept)
             err = self._err.end(f"{self._stem}.err")
@@ -135,12 +148,15 @@ class Order:
         self._pieces: list[Piece] = []
 
     def arrived(self, stream: StreamName, size: int) -> None:
+        """Count bytes of a stream; a switch of streams records the piece before it."""
         if stream != self._last:
             self._note()
             self._last, self._size = stream, 0
         self._size += size
 
     def _note(self) -> None:
+        """Record the current piece in the file, and in memory while there are few; drop it beyond
+        `ORDER_CAP`."""
         if self._last is None or self._file.size > ORDER_CAP:
             return
         piece = Piece(self._last, self._size)
@@ -149,7 +165,11 @@ class Order:
             self._pieces.append(piece)
 
     def end(self, name: str) -> tuple[tuple[int, ...], str | None]:
-        """Return the order if it is short, else the file that has it."""
+        """Return the order as sizes if it is short, and None; else nothing, and the name of the
+        file with it.
+
+        Both are empty if there was only one stream. A short order is removed from the file.
+        """
         if len(self._pieces) == SHORT_ORDER:
             return (), self._file.keep(name, sync=False)
         last = [Piece(self._last, self._size)] if self._pieces and self._last else []
@@ -161,6 +181,7 @@ class Stream:
     """One stream of an action, fed as it is read."""
 
     def __init__(self, files: StreamFiles, masker: Masker | None, cap: int) -> None:
+        """Store at most `cap` bytes in the files; what comes after them is only counted."""
         self.size = 0
         self._files = files
         self._masker = masker or NO_SECRETS
@@ -172,6 +193,7 @@ class Stream:
         self._held = b""
 
     def feed(self, chunk: bytes) -> None:
+        """Take the next bytes: count them, and store and hash them as far as there is room."""
         self.size += len(chunk)
         if stored := chunk[: self._room]:
             self._room -= len(stored)
@@ -183,7 +205,8 @@ class Stream:
         self._tail = (self._tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
 
     def _hashed(self) -> _Hash:
-        """Return the hash of what is stored, computed on demand."""
+        """Return the hash of what is stored, which is computed only for outputs that are kept in a
+        file."""
         if self._hash is None:
             import hashlib  # slow, and most outputs are short
 
@@ -191,7 +214,8 @@ class Stream:
         return self._hash
 
     def _store(self, chunk: bytes) -> None:
-        """Write a chunk, but hold back an end that may be the beginning of a secret."""
+        """Write a chunk, and the positions of the secrets in it; hold back an end that may be the
+        beginning of a secret."""
         if self._masker.words:
             data, before = self._held + chunk, self._files.data.size
             for start, end in self._masker.secrets_in(data):
@@ -203,7 +227,11 @@ class Stream:
             self._files.data.write(chunk)
 
     def end(self, name: str, *, always_kept: bool = False) -> Output:
-        """End the stream; a kept file survives a power cut once this returns."""
+        """End the stream. A short text without secrets is returned and removed from the file;
+        anything else stays in a file of this name, which survives a power cut once this returns.
+
+        With `always_kept`, a short text also stays in a file. Raises `OSError` or `StorageError`.
+        """
         if self._held:
             self._files.data.write(self._held)
         head, secret = self._head.decode("utf-8", "replace"), self._has_secrets
@@ -217,7 +245,8 @@ class Stream:
 
 
 def _survives_as_text(data: bytearray) -> bool:
-    """Return whether a text in an event would give these bytes back."""
+    """Return whether these bytes can be stored as text and restored: valid UTF-8 that is not just a
+    newline."""
     try:
         return data.decode() != "\n"  # without its newline it would be empty
     except UnicodeDecodeError:
@@ -241,6 +270,8 @@ class StreamFiles:
         self.secrets = LiveFile(folder, name + SECRETS)
 
     def keep(self, name: str) -> str:
+        """Rename the data to the first free name like this, and the positions of its secrets to
+        match. Return that name."""
         chosen = self.data.keep(name)
         if self.secrets.size:
             self.secrets.keep(chosen + SECRETS)
@@ -255,12 +286,15 @@ class LiveFile:
     """A file that is appended to during an action, and emptied or renamed after it."""
 
     def __init__(self, folder: Folder, name: str) -> None:
+        """Prepare the file; the first write creates it."""
         self.size = 0
         self._folder = folder
         self._name = name
         self._fd: int | None = None
 
     def write(self, data: bytes) -> None:
+        """Append data, and create the file if there is none yet. Raises `OSError` or
+        `StorageError`."""
         if self._fd is None:
             self._fd = self._open()
         write_all(self._fd, data)
@@ -281,8 +315,12 @@ class LiveFile:
             self.size = 0
 
     def keep(self, name: str, *, sync: bool = True) -> str:
-        """Rename it to the first free name like this; with `sync`, it is on disk when this
-        returns."""
+        """Rename the file to the first free name like this, and return that name; the next write
+        starts a new file.
+
+        With `sync`, it is on disk when this returns. A file that was never written is created
+        empty.
+        """
         descriptor = self._open() if self._fd is None else self._fd
         self._fd, self.size = None, 0
         try:
@@ -296,6 +334,7 @@ class LiveFile:
         return chosen
 
     def _rename(self, descriptor: int, name: str) -> None:
+        """Rename the file; if it was removed meanwhile, write it again from the open descriptor."""
         try:
             os.rename(self._name, name, src_dir_fd=self._folder.fd, dst_dir_fd=self._folder.fd)
         except FileNotFoundError:
@@ -307,7 +346,8 @@ class LiveFile:
                 os.close(copy)
 
     def close(self) -> None:
-        """Close the file; only the output of an unfinished action stays."""
+        """Close the file and remove it if it is empty; only the output of an unfinished action
+        stays."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -316,7 +356,7 @@ class LiveFile:
 
 
 def _free(folder: Folder, name: str) -> str:
-    """Return an unused name: existing files are neither followed nor changed."""
+    """Return this name, or with a number added if a file has it: existing files are not changed."""
     chosen, number = name, 1
     while folder.stamp(chosen) is not None:
         number += 1
@@ -325,6 +365,7 @@ def _free(folder: Folder, name: str) -> str:
 
 
 def _copy(source: int, target: int) -> None:
+    """Copy a file to an open descriptor and flush it to the disk."""
     position = 0
     while piece := os.pread(source, CHUNK, position):
         write_all(target, piece)
@@ -333,7 +374,11 @@ def _copy(source: int, target: int) -> None:
 
 
 def rescue(folder: Folder, step: int, attempt: int) -> None:
-    """Save the output of an action whose process was killed, under the name of that action."""
+    """Rename the live files of an action whose process was killed to the names of that action.
+
+    Empty ones are removed, and those whose names are taken; also a half-written answer
+    (`live.text`).
+    """
     stem = output_stem(step, attempt)
     places = {LIVE["stdout"]: f"{stem}.out", LIVE["stderr"]: f"{stem}.err"}
     places |= {name + SECRETS: place + SECRETS for name, place in places.items()}
@@ -357,9 +402,10 @@ class Trimmed(NamedTuple):
 
 
 def trim(directory: str, cap: int = RUN_CAP) -> Trimmed:
-    """Delete the oldest output files if all together exceed `cap`. Return what is left, in bytes.
+    """Delete the oldest output files if all together exceed `cap`. Return the names of the deleted
+    ones, and how many bytes are left.
 
-    An eighth more than needed is deleted, so that the directory is not read for every action.
+    Deletes down to seven eighths of `cap`, so that the directory is not read for every action.
     """
     with os.scandir(directory) as entries:
         files = [

@@ -69,7 +69,7 @@ class ActionOutput(NamedTuple):
         return self.stdout if stream == "stdout" else self.stderr
 
     def parts(self, shown: dict[StreamName, int]) -> Iterator[Part]:
-        """Yield what there is beyond what was already shown, in order of arrival."""
+        """Yield what there is beyond the sizes in `shown`, in order of arrival."""
         for stream, start, end in parts(
             self.pieces, {name: self.of(name).size for name in STREAMS}
         ):
@@ -84,7 +84,7 @@ class Outputs:
         self._data = data
 
     def of(self, result: Result | PartialResult) -> ActionOutput:
-        """Return what an action that has ended printed."""
+        """Return what an action that has ended printed; a stream whose file is gone is empty."""
         stream = result.stream_file or _stream_of_version_one(result)
         if stream is not None:
             stdout = self._file(stream)
@@ -102,7 +102,7 @@ class Outputs:
         return ActionOutput(stdout, stderr, pieces, stream is not None)
 
     def live(self, *, is_stream: bool = False) -> ActionOutput:
-        """Return what the current action has printed so far."""
+        """Return what the current action has printed so far; empty if there are no live files."""
         # In this order, so that what one file has by now is already in the others.
         sizes = [self._size(LIVE[name]) for name in STREAMS]
         out, err = (
@@ -112,7 +112,7 @@ class Outputs:
         return ActionOutput(out, err, from_lines(self._beside(LIVE_ORDER)), is_stream)
 
     def lost(self, step: int, attempt: int, *, is_stream: bool = False) -> ActionOutput:
-        """Return what an action printed whose runner was killed; empty if it was not kept."""
+        """Return what an action printed whose runner was killed; empty if it was not rescued."""
         stem = output_stem(step, attempt)
         out, err = (
             Stored(self._size(name), file=name, secrets=self._secrets(name))
@@ -121,7 +121,8 @@ class Outputs:
         return ActionOutput(out, err, from_lines(self._beside(f"{stem}.order")), is_stream)
 
     def read(self, stored: Stored, start: int, end: int) -> bytes:
-        """Return raw bytes; fewer at the end."""
+        """Return the raw bytes from `start` to `end`; fewer at the end, none if the file is
+        gone."""
         if stored.file is None:
             return stored.text[start:end]
         descriptor = self._open(stored.file)
@@ -133,7 +134,12 @@ class Outputs:
             os.close(descriptor)
 
     def shown(self, stored: Stored, start: int, end: int) -> bytes:
-        """Return the same bytes with secrets hidden."""
+        """Return the bytes from `start` to `end` with secrets hidden; a secret that began before
+        `start` is left out.
+
+        If secrets were not looked for when it was written, hide those of this process's
+        environment.
+        """
         data = self.read(stored, start, end)
         if stored.secrets is None:
             return Masker(os.environ).mask_bytes(data)
@@ -150,6 +156,10 @@ class Outputs:
         return mask_spans(data[begun - start :], inside)
 
     def _file(self, file: FileRef | None) -> Stored:
+        """Return the stream that a result stored in a file; empty for None.
+
+        If it has secrets and their positions are lost, all of it is hidden.
+        """
         if file is None:
             return NOTHING
         secrets: tuple[Span, ...] | None = () if file.has_secrets is False else None
@@ -176,6 +186,8 @@ class Outputs:
             os.close(descriptor)
 
     def _open(self, name: str) -> int | None:
+        """Open a file of the run for reading; None if it is missing or not a file that may be
+        opened."""
         try:
             return self._data.open(name, os.O_RDONLY)
         except (FileNotFoundError, StorageError):
@@ -198,6 +210,7 @@ def _text(text: str, open_ended: bool) -> Stored:
 
 
 def open_outputs(files: RunFiles) -> Outputs | None:
+    """Open the outputs of a run, for the caller to close; None if the run has no directory."""
     folder = folder_of(files)
     if folder is None:
         return None
@@ -210,7 +223,8 @@ def open_outputs(files: RunFiles) -> Outputs | None:
 
 
 def read_output(files: RunFiles, step: int, attempt: int, stream: StreamName, offset: int) -> bytes:
-    """Return a raw piece of an action's output; empty at the current end."""
+    """Return a raw piece of an action's output from `offset` on, of at most `CHUNK` bytes; empty at
+    the current end, or if there is no such action."""
     outputs = open_outputs(files)
     if outputs is None:
         return b""
@@ -223,6 +237,8 @@ def read_output(files: RunFiles, step: int, attempt: int, stream: StreamName, of
 def _read(
     files: RunFiles, outputs: Outputs, step: int, attempt: int, stream: StreamName, offset: int
 ) -> bytes:
+    """Do what `read_output` says. The live files are read before the log: if the action's start is
+    still the last event then, they belong to it."""
     live = outputs.live().of(stream)
     piece = outputs.read(live, offset, min(live.size, offset + CHUNK))
     found, last = _action(entries_of_step(files, step), attempt)
@@ -240,7 +256,8 @@ def _read(
 def _action(
     entries: Iterator[Entry], attempt: int
 ) -> tuple[ActionStart | Result | PartialResult | None, Entry | None]:
-    """Return the end of an attempt, or its start if it has no end, and the last entry read."""
+    """Return the end of an attempt, or its start if it has no end, and the last entry read; None
+    for what there is not."""
     found: ActionStart | Result | PartialResult | None = None
     last = None
     for last in entries:
@@ -259,7 +276,8 @@ def _action(
 
 
 def last_output_ms(data: Folder) -> int | None:
-    """Return when the current action last printed something, or None."""
+    """Return when the current action last printed something, in wall-clock time; None if it has
+    not."""
     stamps = [data.stamp(LIVE[name]) for name in STREAMS]
     times = [stamp.mtime_ns for stamp in stamps if stamp is not None and stamp.size]
     return max(times) // 1_000_000 if times else None

@@ -31,7 +31,11 @@ class Visit(NamedTuple):
 
 
 def visits(entries: Iterable[Entry]) -> list[Visit]:
-    """Return the states entered, oldest first. Unknown kinds of events are ignored."""
+    """Return the states entered, oldest first, each with its last verdict; None while there is
+    none.
+
+    Events before the first state are ignored.
+    """
     found: list[Visit] = []
     for entry in entries:
         match entry.event:
@@ -47,6 +51,10 @@ def visits(entries: Iterable[Entry]) -> list[Visit]:
 
 
 def _verdict(event: Event) -> str | None:
+    """Return the verdict that an event tells; None if it tells none.
+
+    An action without a condition passes if it exited with 0 and its agent, if any, succeeded.
+    """
     match event:
         case ActionComplete(result=result):
             well = result.exit_code == 0 and result.agent in (None, "success")
@@ -67,7 +75,7 @@ _NO_VERDICTS = ("on_maintain", "on_interrupt")
 
 
 def measurements(entries: Iterable[Entry]) -> list[float]:
-    """Return what a convergence condition measured, oldest first."""
+    """Return what convergence conditions measured, oldest first; infinite values are left out."""
     found = []
     for entry in entries:
         match entry.event:
@@ -89,7 +97,11 @@ def _number_in(reason: str) -> float | None:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Return the values as bars; many values are thinned out, the ends are kept."""
+    """Return the values as bars, at most `MOST_BARS`; more values are thinned out, and the ends are
+    kept.
+
+    There must be at least one value.
+    """
     if len(values) > MOST_BARS:
         last = len(values) - 1
         values = [values[round(place * last / (MOST_BARS - 1))] for place in range(MOST_BARS)]
@@ -99,7 +111,8 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def letters(states: Iterable[str]) -> dict[str, str]:
-    """Return each state's shortest unique name: `m`, else `ct`, else the whole name."""
+    """Return the shortest unique name for each state: its first letter, else its initials (`ct` for
+    `check_types`), else the whole name."""
     names = list(dict.fromkeys(states))
     short = {name: name[:1] for name in names}
     longer: Callable[[str], str] = _initials
@@ -118,7 +131,8 @@ def _initials(name: str) -> str:
 
 
 def compressed(words: Sequence[str], times: str = "×") -> str:
-    """Return `m a ×10`: what repeats three times or more is shown once."""
+    """Return `m a ×10`: what repeats three times or more is shown once, with `times` and the
+    count."""
     told = (
         " ".join([*unit, f"{times}{count}"] if count > 1 else unit) for unit, count in units(words)
     )
@@ -126,7 +140,8 @@ def compressed(words: Sequence[str], times: str = "×") -> str:
 
 
 def units(words: Sequence[str]) -> list[tuple[list[str], int]]:
-    """Return the sequence as units, each with its number of repetitions."""
+    """Return the words as units of up to `LONGEST_UNIT` words, each with its number of repetitions;
+    1 for a single word that does not repeat."""
     found: list[tuple[list[str], int]] = []
     place = 0
     while place < len(words):
@@ -137,7 +152,8 @@ def units(words: Sequence[str]) -> list[tuple[list[str], int]]:
 
 
 def _most_repeated(words: Sequence[str], start: int) -> tuple[int, int]:
-    """Return the length and repetitions of the unit that covers most of the words from here."""
+    """Return the length and repetitions of the unit that covers most of the words from here; (1, 1)
+    if none repeats three times."""
     best = (1, 1)
     for length in range(1, LONGEST_UNIT + 1):
         unit, count = words[start : start + length], 1

@@ -63,6 +63,8 @@ class Playback:
     """Turns entries into items for a screen, including the output of the actions."""
 
     def __init__(self, outputs: Outputs | None, machine: FSMLoop | None, root: str) -> None:
+        """Show the output of actions if `outputs` is given; `machine` says which host reads an
+        agent's output."""
         self._outputs = outputs
         self._machine = machine
         self._root = root
@@ -77,7 +79,8 @@ class Playback:
         return self._action
 
     def feed(self, entry: Entry) -> Iterator[Item]:
-        """Yield what to show for an event: what came before it, and the event."""
+        """Yield what to show for an event: output that was not shown before it, then the event
+        itself."""
         match entry.event:
             case StateEnter(step=step):
                 self._step = step
@@ -111,7 +114,8 @@ class Playback:
         self._agent = None
 
     def _rest(self, output: ActionOutput) -> Iterator[Item]:
-        """Yield everything that was not shown of an action that has ended."""
+        """Yield everything that was not shown of the current action, which has ended; after that
+        there is no current action."""
         if self._action is not None:
             yield from self._more(output)
             if self._agent is not None:
@@ -119,6 +123,7 @@ class Playback:
             self._action = None
 
     def _more(self, output: ActionOutput) -> Iterator[Item]:
+        """Yield the output that was not shown yet, in order of arrival, and count it as shown."""
         assert self._outputs is not None, "an output was found"
         for stream, start, end in output.parts(self._shown):
             while start < end:
@@ -129,6 +134,8 @@ class Playback:
             self._shown[stream] = end
 
     def _printed(self, stream: StreamName, data: bytes, *, is_stream: bool) -> Iterator[Item]:
+        """Yield items for a chunk of output; the events of an agent's program are read by its
+        host."""
         if stream == "stdout" and is_stream:
             if self._agent is None:
                 self._agent = AgentStream(_host_of(self._action, self._machine), self._root)
@@ -138,6 +145,8 @@ class Playback:
 
 
 def _host_of(action: ActionStart | None, machine: FSMLoop | None) -> str:
+    """Return the name of the host of an action's state; the default one if state or machine are
+    unknown."""
     from little_loops.fsm.schema import HostOptions  # only agents have hosts
 
     options = HostOptions() if machine is None else machine.host
@@ -149,6 +158,7 @@ class AgentStream:
     """What an agent says and does, read from the raw events of its program."""
 
     def __init__(self, host: str, cwd: str) -> None:
+        """Read the events of the program that `host` names, which ran in `cwd`."""
         from little_loops.hosts.base import Request, host_named  # only agents pay for hosts
         from little_loops.system.output import LineSplitter
 
@@ -171,6 +181,7 @@ class AgentStream:
 
 
 def _items(event: HostEvent) -> Iterator[Item]:
+    """Yield what to show for an event of an agent; nothing for kinds that are not shown."""
     from little_loops.hosts.base import Activity, Done, Text, Usage
 
     match event:

@@ -27,7 +27,10 @@ class Elsewhere(str):
 
 
 def project_of(loops_dir: str) -> str:
-    """Return the project that a directory of loops belongs to."""
+    """Return the project that a directory of loops belongs to: its parent directory.
+
+    For a directory with another name than `.loops`, the result remembers that name (`loops_of`).
+    """
     directory, name = os.path.split(os.path.abspath(loops_dir))
     if name == LOOPS:
         return directory
@@ -65,6 +68,7 @@ def is_run_name(text: str) -> bool:
 
 
 def check_run_name(text: str) -> str:
+    """Return the name of a run. Raises `UsageError` if it is not valid."""
     if not is_run_name(text):
         raise UsageError(
             f"{text!r} is not the name of a loop or run",
@@ -108,7 +112,8 @@ def _owner(directory: str) -> int | None:
 
 
 def loop_files(root: str) -> list[str]:
-    """Return the loop files of a project, sorted by name."""
+    """Return the paths of a project's loop files, sorted by name; hidden files are left out. Empty
+    if the directory cannot be read."""
     directory = os.path.join(root, loops_of(root))
     try:
         names = sorted(os.listdir(directory))
@@ -123,7 +128,8 @@ def loop_files(root: str) -> list[str]:
 
 
 def resolve(argument: str, root: str, name_of: NameOf, *, cwd: str) -> tuple[str, ...]:
-    """Return the file that an argument names; several if only the names inside files match."""
+    """Return the file that an argument names: a path, a file in `.loops`, else the files that give
+    themselves this name, which may be several. Empty if there is none."""
     if "/" in argument or argument.endswith(SUFFIXES):
         path = os.path.join(cwd, os.path.expanduser(argument))
         if _is_taken(path):
@@ -149,15 +155,18 @@ def files_named(name: str, root: str, name_of: NameOf) -> tuple[str, ...]:
 
 
 def path_in_project(path: str, root: str) -> str | None:
-    """Return a path relative to the project; None if it is outside. A final link is not
-    followed."""
+    """Return a path relative to the project; None if it is outside. Links are followed, except for
+    a final one."""
     folder, name = os.path.split(os.path.abspath(path))
     home, place = os.path.realpath(root), os.path.join(os.path.realpath(folder), name)
     return os.path.relpath(place, home) if contains(home, place) else None
 
 
 def resolve_scope(root: str, scope: Iterable[str]) -> tuple[str, ...]:
-    """Return scope paths as absolute paths with links followed; they need not exist."""
+    """Return scope paths as absolute paths with links followed; they need not exist.
+
+    Raises `UsageError` for a path outside the project.
+    """
     home = os.path.realpath(root)
     resolved = tuple(os.path.realpath(os.path.join(home, path)) for path in scope)
     for path, place in zip(scope, resolved, strict=True):

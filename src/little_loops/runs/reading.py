@@ -66,7 +66,8 @@ class Runs:
     # ── what there is ──────────────────────────────────────────────────────────────────────────
 
     def alive(self) -> tuple[RunView, ...]:
-        """Return every run that is alive or queued; reads nothing of the others."""
+        """Return every run that is alive, by name, then the queued ones; reads nothing of the
+        others."""
         folder = find_folder(self.root, RUNNING)
         if folder is None:
             return ()
@@ -81,7 +82,7 @@ class Runs:
 
     def just_ended(self) -> Iterator[RunView]:
         """Yield the past runs that may be the last one: of each name the newest, if it started in
-        the second of the newest of all. A stem is no finer than that."""
+        the same second as the newest of all. Stems are no more precise than that."""
         files = self.past_files()
         second = _second(files[0]) if files else ""
         last_of = {one.name: one for one in reversed(files) if _second(one) == second}
@@ -90,13 +91,17 @@ class Runs:
     def past_files(
         self, name: str | None = None, since_ms: float | None = None
     ) -> Sequence[RunFiles]:
-        """Return where those are, or those started since then; reads none of them."""
+        """Return the files of past runs, newest first; with `since_ms`, only of those started since
+        then. Reads none of them."""
         from little_loops.runs.history import past_files  # a list of current runs needs no past
 
         return past_files(self.root, name, since_ms)
 
     def views(self, of: Iterable[RunFiles]) -> Iterator[RunView]:
-        """Yield past runs, read lazily; one that disappears meanwhile is left out."""
+        """Yield past runs, read lazily; one that disappears meanwhile is left out.
+
+        The folders stay open until the iterator is exhausted or closed.
+        """
         history = find_folder(self.root, HISTORY)
         if history is None:
             return
@@ -114,7 +119,7 @@ class Runs:
                     yield view
 
     def past_names(self) -> tuple[str, ...]:
-        """Return the names that have runs in the history."""
+        """Return the names that have runs in the history; empty if it cannot be read."""
         from little_loops.runs.history import past_names
 
         try:
@@ -123,7 +128,7 @@ class Runs:
             return ()
 
     def list(self) -> tuple[RunView, ...]:
-        """Return every run that is alive, queued or unfinished, by name."""
+        """Return every run that is alive or unfinished, by name, then the queued ones."""
         folder = find_folder(self.root, RUNNING)
         if folder is None:
             return ()
@@ -153,7 +158,8 @@ class Runs:
         return bool(self.past_files(name)) or self.is_alive(name) is not None
 
     def is_alive(self, name: str) -> Literal["running", "queued"] | None:
-        """Return whether the run of that name is running or queued, by its locks alone."""
+        """Return whether the run of that name is running or queued, by its locks alone; None if
+        neither."""
         if alive(self.root, name) is not None:
             return "running"
         return "queued" if any(one.name == name for one in waiting(self.root)) else None
@@ -165,7 +171,8 @@ class Runs:
         return blockers(self.root, name, scope, environ)
 
     def pid_files(self) -> dict[str, int | None]:
-        """Return every `.pid` file with its pid, whether a process holds it or not."""
+        """Return the names of all `.pid` files, whether a process holds them or not, with their
+        pids; None for a damaged one."""
         folder = find_folder(self.root, RUNNING)
         if folder is None:
             return {}
@@ -176,7 +183,10 @@ class Runs:
 
     def view(self, name: str) -> RunView | None:
         """Return the run that a name means: the current one, else the last one; None if there is
-        none."""
+        none.
+
+        A queued run counts as current, unless one of its name is running.
+        """
         with self.frozen():
             found = self._newest(name)
             its_turn = [view for view in self._queued() if view.name == name]
@@ -185,6 +195,8 @@ class Runs:
         return found
 
     def _newest(self, name: str) -> RunView | None:
+        """Return the current run of a name, else its newest past one, else None; queued runs do not
+        count."""
         files = RunFiles(self.root, name)
         folder = folder_of(files)
         if folder is not None:
@@ -196,7 +208,10 @@ class Runs:
         return last and _if_newest(last, Seals.find(self.root))
 
     def past_view(self, name: str, stamp: str) -> RunView:
-        """Return the past run that a stamp of the history means; a unique prefix is enough."""
+        """Return the past run that a stamp of the history means; a unique prefix is enough.
+
+        Raises `UsageError` if there is none, or more than one.
+        """
         found = [view for view in self.past(name) if (view.files.stem or "").startswith(stamp)]
         exact = [view for view in found if view.files.stem == stamp]
         if len(exact or found) == 1:
@@ -210,7 +225,8 @@ class Runs:
         )
 
     def detail(self, name: str, count: int = ENTRIES_READ) -> RunDetail | None:
-        """Return a run, its last events, and the content of its other files."""
+        """Return a run, its last `count` events, and what its other files contain; None if there is
+        none."""
         ended = self.ended(name, count)
         if ended is None:
             return None
@@ -218,7 +234,10 @@ class Runs:
         return more if more.last_output_ms else more._replace(last_output_ms=_last_printed_ms(more))
 
     def ended(self, name: str, count: int = 1) -> RunDetail | None:
-        """Return a run and its last events, without its other files."""
+        """Return a run and its last `count` events, without its other files; None if there is none.
+
+        Read again a few times if the snapshot and the log are not from the same moment.
+        """
         detail = None
         for _ in range(LOOKS):
             view = self.view(name)
@@ -235,7 +254,10 @@ class Runs:
         return _details(view).machine
 
     def texts(self, view: RunView, entries: Sequence[Entry] | None = None) -> Texts:
-        """Return its texts for people; the log is read only for a run that has any."""
+        """Return the run's texts for people, with secrets hidden.
+
+        The log is read only for a run that has any, and not if its last `entries` are given.
+        """
         kept = Texts() if view.summary is None else texts_in(view.summary)
         if not any(kept):
             return kept
@@ -246,7 +268,8 @@ class Runs:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Prevent runs of the project from starting, ending or moving meanwhile."""
+        """Prevent runs of the project from starting, ending or moving meanwhile, by holding the
+        guard shared."""
         folder = find_folder(self.root, RUNNING)
         if folder is None:
             yield
@@ -272,7 +295,7 @@ class Runs:
     ) -> bytes:
         """Return a raw piece of an action's output from an offset on; empty at its end.
 
-        For the current action, what it has printed so far.
+        For the current action, it ends with what has been printed so far. Secrets are not hidden.
         """
         from little_loops.runs.outputs import read_output
 
@@ -284,7 +307,11 @@ class Runs:
         return _with_its_end(self._own_events(view, 1)).view if view.is_crashed else view
 
     def _own_events(self, view: RunView, count: int) -> RunDetail:
-        """Return the last events that the run itself wrote, as far as that is known."""
+        """Return the run with its last events, as far as its seals show that it wrote them itself.
+
+        A run that is alive, or has no seal, is trusted. The view is damaged if the log is not its
+        own.
+        """
         from little_loops.runs.entries import last_entries
 
         seals = None if view.is_alive else Seals.find(self.root)
@@ -317,8 +344,10 @@ def _without_collecting() -> Iterator[None]:
 def _read_view(
     folder: Folder, files: RunFiles, holder: Holder | None, seals: Seals | None
 ) -> RunView | None:
-    """Return the view of a run. With `seals`, only what the run itself wrote counts once it has
-    ended."""
+    """Return the view of a run; None if nothing of it was recorded and nobody holds it.
+
+    With `seals`, only what the run itself wrote counts once it has ended.
+    """
     seals = seals if holder is None else None
     try:
         summary = read_summary(folder, files.base, seals)
@@ -339,7 +368,8 @@ def _read_view(
 
 
 def _is_from_command_line(folder: Folder, files: RunFiles) -> bool:
-    """Return whether the run has no loop file, because `until` started it."""
+    """Return whether the run has no loop file, because `until` started it; False if that cannot be
+    read."""
     try:
         data = folder.child(files.base + DATA)
         if data is None:
@@ -351,7 +381,8 @@ def _is_from_command_line(folder: Folder, files: RunFiles) -> bool:
 
 
 def _view(files: RunFiles, summary: RunSummary, holder: Holder | None) -> RunView:
-    """Build the view: a run whose lock is held is alive, whatever the snapshot says."""
+    """Return the view of a readable snapshot: a run whose lock is held is alive, whatever the
+    snapshot says, and one that only looks alive has crashed."""
     if holder is not None:
         view = RunView(files, "running", None, summary, None, holder)
     elif summary.status == "running":
@@ -366,7 +397,8 @@ def _view(files: RunFiles, summary: RunSummary, holder: Holder | None) -> RunVie
 
 
 def _if_newest(view: RunView, seals: Seals | None) -> RunView:
-    """Return the run, unless a newer one of its name existed whose files are gone."""
+    """Return the view, or one that is damaged if a newer run of its name existed whose files are
+    gone."""
     newest = None if seals is None or view.summary is None else seals.newest(view.name)
     if newest is None or (view.summary is not None and view.summary.run == newest):
         return view
@@ -385,7 +417,8 @@ def _is_up_to_date(detail: RunDetail) -> bool:
 
 
 def _with_its_end(detail: RunDetail) -> RunDetail:
-    """Apply the end of the log if the snapshot does not have it: the log is the source of truth."""
+    """Return the run with the ending that its last event records, if its snapshot is older: the log
+    is the source of truth."""
     view, last = detail.view, detail.entries[-1] if detail.entries else None
     if view.summary is None or view.is_alive or last is None or last.seq <= view.summary.seq:
         return detail
@@ -397,7 +430,8 @@ def _with_its_end(detail: RunDetail) -> RunDetail:
 
 
 def _last_printed_ms(detail: RunDetail) -> int | None:
-    """Return when the action that printed last ended; None while another one is silent."""
+    """Return when the last action ended that printed something; None if there is none, or while
+    another action is running silently."""
     from little_loops.fsm.events import ActionComplete, ActionStart
 
     for entry in reversed(detail.entries):
@@ -412,6 +446,7 @@ def _last_printed_ms(detail: RunDetail) -> int | None:
 
 
 def _pid_in(folder: Folder, name: str) -> int | None:
+    """Return the pid in a `.pid` file; None if it is damaged or cannot be read."""
     try:
         return from_bytes(folder.read(name + PID, MAX_PID_BYTES) or b"", name, "").pid or None
     except StorageError:
@@ -422,6 +457,8 @@ def _pid_in(folder: Folder, name: str) -> int | None:
 
 
 def _details(view: RunView) -> RunDetail:
+    """Return the run with its machine, its last output and its session, each None if unknown, and
+    without events."""
     nothing = RunDetail(view)
     try:
         folder = None if view.status == "queued" else folder_of(view.files)
@@ -443,6 +480,7 @@ def _details(view: RunView) -> RunDetail:
 
 
 def _object(raw: bytes | None) -> dict[str, Any]:
+    """Parse a JSON object; empty if it is missing or damaged."""
     try:
         found = json.loads(raw or b"{}")
     except (ValueError, RecursionError):
@@ -451,6 +489,7 @@ def _object(raw: bytes | None) -> dict[str, Any]:
 
 
 def _machine(data: Any) -> FSMLoop | None:
+    """Decode a machine; None if it is damaged."""
     from little_loops.fsm.schema import FSMLoop  # only a single run is shown with its machine
 
     try:
@@ -460,7 +499,8 @@ def _machine(data: Any) -> FSMLoop | None:
 
 
 def _is_awaited(view: RunView, note: dict[str, Any]) -> bool:
-    """Return whether nobody has resumed the run since the session was started."""
+    """Return whether the run waits for the session of the note, and has not been resumed since that
+    was started."""
     if view.status != "awaiting_continuation" or view.summary is None:
         return False
     seq = note.get("seq")
@@ -468,6 +508,7 @@ def _is_awaited(view: RunView, note: dict[str, Any]) -> bool:
 
 
 def _session(note: dict[str, Any]) -> Session | None:
+    """Return the session that was started to continue a run; None if the note has no valid pid."""
     from little_loops.system.process_table import SYSTEM
 
     pid = note.get("pid")

@@ -32,7 +32,8 @@ def texts_in(run: RunSummary) -> Texts:
 
 
 def shown_texts(kept: Texts, entries: Iterable[Entry]) -> Texts:
-    """Return what may be shown, based on the last events of the run."""
+    """Return the texts that are in `kept`, as the last events of the run have them, else as they
+    are kept; in both cases without the secrets of this process."""
     from little_loops.reporting.masking import Masker  # few runs have texts
 
     masker, told = Masker(os.environ), Texts()
@@ -44,6 +45,7 @@ def shown_texts(kept: Texts, entries: Iterable[Entry]) -> Texts:
 
 
 def _texts_of(entry: Entry) -> Texts:
+    """Return the texts that an event contains."""
     from little_loops.fsm import events as kinds
 
     match entry.event:

@@ -63,7 +63,7 @@ class Seal(NamedTuple):
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Seal | None:
-        """Return None for a seal that a power cut left half written."""
+        """Decode a seal; None if it is damaged, as after a power cut."""
         found = re.fullmatch(_SLOT, raw)
         if found is None or int(found[5]) != crc32(raw[: found.end(4)]):
             return None
@@ -86,7 +86,10 @@ class SealedRun(NamedTuple):
         return any((seal.length, seal.log) == (len(raw), digest) for seal in self.seals)
 
     def length_in_log(self, opened: Opened) -> int | None:
-        """Return how much of a log the runner wrote; None if it is not its log at all."""
+        """Return how many bytes of a log the runner wrote; None if it is not its log at all.
+
+        A missing log counts as one of length 0. Raises `StorageError` if it cannot be read.
+        """
         descriptor = opened()
         if descriptor is None:
             return 0 if any(seal.length == 0 for seal in self.seals) else None
@@ -117,7 +120,11 @@ class Seals:
 
     @classmethod
     def find(cls, root: str, environ: Mapping[str, str] = os.environ) -> Seals | None:
-        """Return the seals, or None if no run of the project was ever sealed."""
+        """Return the seals of a project, or None if it certainly has none.
+
+        Compares only the readable part of its key: a project of the same name may be the one with
+        seals.
+        """
         home, project = os.path.join(state_home(environ), SEALS), os.path.realpath(root)
         try:
             known = os.listdir(home)
@@ -129,6 +136,7 @@ class Seals:
         return cls(os.path.join(home, key_of(project)))
 
     def of(self, run: str) -> SealedRun | None:
+        """Return what the runner of a run has sealed; None if it was not sealed here."""
         raw = self._read(RUNS, run, 2 * WIDTH)
         if raw is None:
             return None
@@ -141,7 +149,7 @@ class Seals:
         return raw.decode("ascii", "replace") if raw else None
 
     def release(self, name: str) -> None:
-        """Let another run take the name."""
+        """Let another run take the name, by removing the record of its newest run."""
         folder = self._folder(NAMES)
         if folder is not None:
             with folder:
@@ -150,13 +158,15 @@ class Seals:
                     folder.sync()
 
     def forget(self, run: str) -> None:
-        """Remove the seals of a deleted run."""
+        """Remove the seals of a deleted run; the name keeps its newest run (`release`)."""
         folder = self._folder(RUNS)
         if folder is not None and _is_plain(run):
             with folder:
                 folder.remove(run)
 
     def _read(self, kind: str, name: str, limit: int) -> bytes | None:
+        """Return the content of a file of the seals; None if it is missing or the name is not
+        safe."""
         folder = self._folder(kind) if _is_plain(name) else None
         if folder is None:
             return None
@@ -189,7 +199,7 @@ def seal_of(root: str, run: str) -> SealedRun | None:
 
 
 def release_name(root: str, name: str, environ: Mapping[str, str]) -> None:
-    """Let a run take the name that is not the newest sealed one."""
+    """Let another run than the newest sealed one take the name."""
     seals = Seals.find(root, environ)
     if seals is not None:
         seals.release(name)
@@ -209,6 +219,8 @@ class SealWriter:
     """Seals one run. Call `extend` and `replace` before log and snapshot are written."""
 
     def __init__(self, home: Folder, name: str, run: str, seal: Seal, hash: _Hash) -> None:
+        """Take over the open folder, and write the first seal, synced. `hash` is that of the log so
+        far."""
         self._home = home
         self._name = name
         self._run = run
@@ -226,7 +238,11 @@ class SealWriter:
     def open(
         cls, root: str, name: str, sealing: Sealing, log: int, length: int, state: bytes | None
     ) -> Self:
-        """Continue from a log of that length and a snapshot; a new run has neither."""
+        """Seal a run from now on: the first `length` bytes of its open log, and its snapshot, None
+        for a new run.
+
+        Creates the directory of seals if needed. Raises `StorageError`.
+        """
         run = sealing.run
         home = _make_home(root, sealing.environ)
         try:
@@ -244,7 +260,7 @@ class SealWriter:
             raise
 
     def extend(self, data: bytes) -> None:
-        """Seal the log with this data appended."""
+        """Seal the log as it will be with this data appended; synced. Raises `StorageError`."""
         digest = self._hash.copy()
         digest.update(data)
         old = self._seal
@@ -254,12 +270,12 @@ class SealWriter:
         self._write(Seal(old.number + 1, length, digest.hexdigest(), old.state), sync=True)
 
     def take_back(self) -> None:
-        """Undo the last seal, because the data could not be written; the next seal overwrites
-        it."""
+        """Return to the seal before the last `extend`, because the data could not be written; the
+        next seal overwrites it."""
         self._seal, self._hash = self._before
 
     def replace(self, state: bytes) -> None:
-        """Seal this snapshot.
+        """Seal this snapshot. Raises `StorageError`.
 
         Not synced: if a power cut leaves another snapshot than the sealed one, it is rebuilt from
         the log.
@@ -268,7 +284,8 @@ class SealWriter:
         self._write(self._seal._replace(number=self._seal.number + 1, state=digest), sync=False)
 
     def take_name(self) -> None:
-        """Make this the newest run of its name, now that there is something to read."""
+        """Record this as the newest run of its name, now that there is something to read; only
+        once."""
         if self._is_named:
             return
         with self._home.make(NAMES) as names:
@@ -281,7 +298,10 @@ class SealWriter:
         self._home.close()
 
     def _write(self, seal: Seal, *, sync: bool) -> None:
-        """Write a seal over the older of the two in the file; with `sync`, flush it to the disk."""
+        """Write a seal over the older of the two in the file; with `sync`, flush it to the disk.
+
+        Raises `StorageError`.
+        """
         try:
             os.lseek(self._fd, WIDTH * (seal.number % 2), os.SEEK_SET)
             write_all(self._fd, seal.to_bytes())
@@ -293,6 +313,8 @@ class SealWriter:
 
 
 def _make_home(root: str, environ: Mapping[str, str]) -> Folder:
+    """Open the directory of a project's seals, for the caller to close; create it if needed. Raises
+    `StorageError`."""
     project = os.path.realpath(root)
     path = os.path.join(state_home(environ), SEALS, key_of(project))
     try:
@@ -311,7 +333,7 @@ def _last_number(home: Folder, run: str) -> int:
 
 
 def _pieces(descriptor: int, start: int, end: int) -> Iterator[bytes]:
-    """Yield what is in a file between two offsets, as far as it exists."""
+    """Yield the bytes of a file between two offsets, in chunks; fewer if it is shorter."""
     while start < end and (piece := os.pread(descriptor, min(CHUNK, end - start), start)):
         start += len(piece)
         yield piece

@@ -46,7 +46,10 @@ class Unusable(NamedTuple):
 
 
 def read_snapshot(folder: Folder, base: str) -> Snapshot | Unusable | None:
-    """Return the content of a state file; None if there is none."""
+    """Return the content of a state file, or why it cannot be used; None if there is none.
+
+    Raises `StorageError` if the file cannot be read.
+    """
     raw = folder.read(base + STATE, MAX_BYTES)
     if raw is None:
         return None
@@ -56,7 +59,11 @@ def read_snapshot(folder: Folder, base: str) -> Snapshot | Unusable | None:
 def read_summary(
     folder: Folder, base: str, seals: Seals | None = None
 ) -> RunSummary | Unusable | None:
-    """Return as much of it as lists of runs show, in a third of the time."""
+    """Return what lists of runs show of a state file, in a third of the time of `read_snapshot`, or
+    why it cannot be used; None if there is none.
+
+    With `seals`, a snapshot that the run itself did not write is unusable. Raises `StorageError`.
+    """
     raw = folder.read(base + STATE, MAX_BYTES)
     if raw is None:
         return None
@@ -71,7 +78,7 @@ def read_summary(
 
 
 def read_started_at(folder: Folder, base: str) -> str | None:
-    """Return when the run started, if a state file that can be used has it."""
+    """Return when the run started; None if there is no state file, or one that cannot be used."""
     raw = folder.read(base + STATE, MAX_BYTES)
     if raw is None:
         return None
@@ -83,6 +90,8 @@ def read_started_at(folder: Folder, base: str) -> str | None:
 def _decoded(
     raw: bytes, path: str, decode: Callable[[dict[str, Any]], Decoded]
 ) -> Decoded | Unusable:
+    """Parse a state file and decode it, or return why it cannot be used: damaged, or of a newer
+    version."""
     try:
         data = json.loads(raw)
         if not isinstance(data, dict):
@@ -96,6 +105,7 @@ def _decoded(
 
 
 def _snapshot(raw: bytes, data: dict[str, Any]) -> Snapshot:
+    """Decode a parsed state file. Raises `ValueError` or `TypeError` if it is damaged."""
     footer = data.get("log")
     offset = footer.get("offset") if isinstance(footer, dict) else None
     is_edited = not _is_as_written(raw)
@@ -109,7 +119,7 @@ def newer(path: str, version: int) -> str:
 
 
 def in_words(error: Exception) -> str:
-    """Describe what is wrong with data that was read."""
+    """Describe an error in data that was read, for a message."""
     match error:
         case json.JSONDecodeError():
             return f"not valid JSON at line {error.lineno}, column {error.colno}"

@@ -25,7 +25,7 @@ class Step(NamedTuple):
 
 
 def steps_of(entries: Iterable[Entry]) -> list[Step]:
-    """Return the steps of a run, oldest first."""
+    """Return the steps of a run, oldest first; events before the first one are ignored."""
     number = 0
 
     def step_number(entry: Entry) -> int:
@@ -38,6 +38,8 @@ def steps_of(entries: Iterable[Entry]) -> list[Step]:
 
 
 def _step(entries: list[Entry]) -> Step:
+    """Return one step from its events, the first of which enters its state. Durations and costs of
+    its attempts are added up."""
     entered = entries[0].event
     assert isinstance(entered, StateEnter), "a step begins when its state is entered"
     [visit] = visits(entries)

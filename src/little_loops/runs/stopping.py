@@ -29,7 +29,11 @@ Plan = Sequence[tuple[int, float]]
 
 
 def stop(root: str, holder: Holder, plan: Plan) -> bool:
-    """Stop the run, and return when its process has ended. Return True if it had to be killed."""
+    """Send the plan's signals in turn until the run's process has ended. Return True if that took
+    SIGKILL.
+
+    Raises `UsageError` if the process cannot be reached from here, or does not exit.
+    """
     for signum, seconds in plan:
         if not send(holder, signum) and is_there(root, holder):
             where = f" on {holder.host}" if holder.host not in ("", os.uname().nodename) else ""

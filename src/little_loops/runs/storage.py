@@ -79,7 +79,11 @@ class Loaded(NamedTuple):
 
 
 def load(files: RunFiles) -> Loaded | None:
-    """Read a run; None if nothing of it was ever recorded. Writes nothing."""
+    """Read a run; None if nothing of it was ever recorded. Writes nothing.
+
+    Raises `DamagedRun` if neither snapshot nor log can be used, and for a sealed run if the log is
+    not its own. What others appended to a sealed log is ignored and reported as `damage`.
+    """
     folder = folder_of(files)
     if folder is None:
         return None
@@ -109,6 +113,8 @@ def _loaded(
     stamps: Stamps,
     end: int | None = None,
 ) -> Loaded | None:
+    """Return the run from its snapshot and the events after it, else from the log alone; None if
+    there is neither."""
     if isinstance(saved, Snapshot):
         missing = f"`{files.events}` is missing" if stamps.events is None else None
         behind = _entries_after(files, saved, end)
@@ -117,7 +123,8 @@ def _loaded(
 
 
 def _run_in(files: RunFiles) -> str | None:
-    """Return the run that the log belongs to."""
+    """Return the id of the run that the log belongs to, by its first event; None if there is
+    none."""
     first = next(iter(Records(event_log(files))), None)
     try:
         return None if first is None else from_record(first).run
@@ -126,6 +133,8 @@ def _run_in(files: RunFiles) -> str | None:
 
 
 def _sealed_length(files: RunFiles, sealed: SealedRun) -> int:
+    """Return how many bytes of the log are sealed. Raises `DamagedRun` if it is not the log of this
+    run."""
     length = sealed.length_in_log(event_log(files))
     if length is None:
         raise DamagedRun(not_written_by(files.events), LEFT_ALONE)
@@ -133,6 +142,7 @@ def _sealed_length(files: RunFiles, sealed: SealedRun) -> int:
 
 
 def stamps_of(files: RunFiles) -> Stamps:
+    """Return the stamps of a run's files, to detect later that someone has written to them."""
     folder = folder_of(files)
     if folder is None:
         return Stamps(None, None)
@@ -163,6 +173,11 @@ def _from_log(
     stamps: Stamps,
     end: int | None,
 ) -> Loaded | None:
+    """Return a run without a usable snapshot from its log; None if nothing was ever recorded.
+
+    Raises `DamagedRun` if the log is damaged at its start, has no events, or if it or the snapshot
+    is from a newer version.
+    """
     why = f"`{files.state}` is missing" if unusable is None else unusable.why
     if unusable is not None and unusable.is_newer:
         raise DamagedRun(why, "install the newer version again, or start again with `--fresh`")
@@ -185,8 +200,8 @@ def _from_log(
 def _checked_entries(
     records: Iterable[Record], files: RunFiles, after: int, run: str | None
 ) -> Iterator[Entry]:
-    """Yield the events numbered above `after`; raise if one is missing or belongs to another
-    run."""
+    """Yield the events numbered above `after`. Raises `DamagedRun` if one is missing, repeated or
+    unreadable, or belongs to another run."""
     due = after + 1
     for record in records:
         seq = seq_of(record)
@@ -204,6 +219,7 @@ def _checked_entries(
 
 
 def _entry(record: Record, files: RunFiles) -> Entry:
+    """Decode an event. Raises `DamagedRun` if it lacks the fields of its kind."""
     try:
         return from_record(record)
     except WrongShape as error:
@@ -227,6 +243,7 @@ def _start_bytes(data: Mapping[str, Any]) -> bytes:
 
 
 def _read_start(folder: Folder, base: str) -> RunStart | None:
+    """Return what the run was started with; None if that is missing or damaged."""
     data = folder.child(base + DATA)
     if data is None:
         return None
@@ -251,6 +268,12 @@ class RunWriter:
     def __init__(
         self, files: RunFiles, folder: Folder, stamp: Stamp | None, sealing: Sealing | None = None
     ) -> None:
+        """Open the files of a run for writing, and create those that are missing; takes over the
+        folder.
+
+        `stamp` is that of the snapshot that was read, None if there must be none. With `sealing`,
+        all that is written is sealed.
+        """
         self.files = files
         self._folder = folder
         self._state = files.base + STATE
@@ -286,7 +309,10 @@ class RunWriter:
         return self.journal.append(records, sync=sync)
 
     def save(self, run: LoopState, *, sync: bool = False) -> None:
-        """Replace the snapshot, unless it is no longer the one this writer left there."""
+        """Replace the snapshot, sealed if the run is; with `sync`, flush it to the disk.
+
+        Raises `LostOwnership` if another process has written one meanwhile.
+        """
         if self._folder.stamp(self._state) != self._stamp:
             raise LostOwnership(
                 f"another process wrote `{self.files.state}`",
@@ -308,6 +334,7 @@ class RunWriter:
         return self._folder.open(self.files.base + LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def close(self) -> None:
+        """Close the log, the seals and both folders; the files stay."""
         if self.journal.seal is not None:
             self.journal.seal.close()
         self.journal.close()
@@ -318,7 +345,10 @@ class RunWriter:
 def create(
     root: str, name: str, start: Mapping[str, Any], sealing: Sealing | None = None
 ) -> RunWriter:
-    """Start the files of a new run; requires its claim, and no other run in its place."""
+    """Create the files of a new run, and record what it was started with; requires its claim.
+
+    Raises `StorageError` if the events of another run are in its place.
+    """
     writer = _writer(root, name, None, sealing)
     try:
         if writer.journal.offset and not is_blank(event_log(writer.files)):
@@ -345,7 +375,8 @@ def reopen(
 ) -> RunWriter:
     """Continue to write a run that was read; requires its claim.
 
-    The log beyond `end` does not belong to the run.
+    The log beyond `end`, which others wrote, is moved to a file in the run's directory; an unusable
+    snapshot (not `has_snapshot`) is renamed and kept.
     """
     if end is not None:
         with make_folder(root, RUNNING) as folder:
@@ -358,7 +389,8 @@ def reopen(
 
 
 def _cut(folder: Folder, name: str, end: int) -> None:
-    """Move the part of the log after `end` to a file of its own."""
+    """Move the part of the log after `end` to a file of its own, of which at most
+    `MAX_UNSEALED_BYTES` are kept."""
     log = folder.open(name + EVENTS, os.O_RDWR)
     try:
         if added := os.pread(log, MAX_UNSEALED_BYTES, end):
@@ -372,6 +404,7 @@ def _cut(folder: Folder, name: str, end: int) -> None:
 
 
 def _writer(root: str, name: str, stamp: Stamp | None, sealing: Sealing | None = None) -> RunWriter:
+    """Return a writer for a run, after removing temporary files of a killed one."""
     files = RunFiles(root, check_run_name(name))
     folder = make_folder(root, RUNNING)
     try:
@@ -391,7 +424,7 @@ def _remove_temporaries(folder: Folder, name: str) -> None:
 
 
 def _set_aside(folder: Folder, name: str) -> None:
-    """Keep a damaged file for inspection, under the first free number."""
+    """Rename a damaged file, with the first free number, to keep it for inspection."""
     taken = set(folder.names())
     number = 1
     while f"{name}.damaged-{number}" in taken:

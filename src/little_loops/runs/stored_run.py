@@ -52,10 +52,11 @@ class StoredRun(NamedTuple):
 
 
 def find(root: str, name: str) -> StoredRun:
-    """Return the newest run of that name, from the history if need be.
+    """Return the newest run of that name, from the history if need be. Raises `UsageError` if there
+    is none, `DamagedRun` if it cannot be used.
 
-    Another process may be moving its files out of the history or into it: an incomplete view of
-    them is not damage then.
+    Damage may only mean that another process is moving the files: then it is read again, or raises
+    `ConflictError` if the run is alive.
     """
     try:
         found = _found(root, name)
@@ -70,7 +71,8 @@ def find(root: str, name: str) -> StoredRun:
 
 
 def _check_newest(found: StoredRun) -> None:
-    """Make sure that the files of an unfinished run were not replaced by those of another one."""
+    """Raise `DamagedRun` if the files of the newest sealed run were replaced by those of another
+    one."""
     seals = Seals.find(found.files.root)
     newest = None if seals is None else seals.newest(found.files.name)
     if newest not in (None, found.run.run):
@@ -78,6 +80,7 @@ def _check_newest(found: StoredRun) -> None:
 
 
 def _found(root: str, name: str) -> StoredRun | None:
+    """Return the current run of a name, else its newest past one; None if there is none."""
     here = current(root, name)
     if here is not None:
         return here
@@ -87,16 +90,17 @@ def _found(root: str, name: str) -> StoredRun | None:
 
 
 def current(root: str, name: str) -> StoredRun | None:
-    """Return the run of that name that is not in the history, nor was being archived when it
-    died."""
+    """Return the run of that name in `.running`; None if there is none. Finishes an interrupted
+    move first."""
     settle(root, name)
     return read_stored(RunFiles(root, name))
 
 
 def take_over(before: StoredRun) -> StoredRun:
-    """Return the run if it can be resumed, out of the history if need be; requires its claim.
+    """Return the run as it is now in `.running`; requires its claim. It is moved out of the history
+    if need be, and read again only if someone has written to it since.
 
-    It is read again only if someone has written to it since.
+    Raises `UsageError` if it is gone, `DamagedRun` if it cannot be used any more.
     """
     root, name = before.files.root, before.files.name
     files = RunFiles(root, name)
@@ -113,7 +117,10 @@ def take_over(before: StoredRun) -> StoredRun:
 
 
 def read_stored(files: RunFiles) -> StoredRun | None:
-    """Read a run where it is; nothing is changed."""
+    """Read a run where it is; None if nothing of it was recorded. Nothing is changed.
+
+    Raises `DamagedRun` if its log or its machine cannot be used.
+    """
     loaded = load(files)
     if loaded is None:
         return None
@@ -125,7 +132,8 @@ def read_stored(files: RunFiles) -> StoredRun | None:
 
 
 def _state_of(loaded: Loaded, files: RunFiles) -> LoopState:
-    """Apply later events of the log to the snapshot, or the whole log without one."""
+    """Apply later events of the log to the snapshot, or the whole log without one. Raises
+    `DamagedRun`."""
     run = before = loaded.snapshot
     try:
         for entry in loaded.entries:
@@ -142,6 +150,10 @@ def _state_of(loaded: Loaded, files: RunFiles) -> LoopState:
 
 
 def _machine_of(start: RunStart | None, files: RunFiles) -> FSMLoop:
+    """Return the machine that the run was started with, validated if its file was changed since.
+
+    Raises `DamagedRun` if it is missing or damaged.
+    """
     try:
         loop = FSMLoop.from_dict((start.data if start else {})["loop"])
         if start and start.is_as_written:

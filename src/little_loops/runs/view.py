@@ -63,7 +63,8 @@ class RunView(NamedTuple):
 
     @property
     def started_ms(self) -> int:
-        """When it started: by its name if its files cannot tell."""
+        """When it started: by its stem if its files cannot tell, and 0 if that is not known
+        either."""
         if self.summary is not None:
             return wall_ms_of(self.summary.started_at)
         day, _, clock = (self.files.stem or "")[:19].partition("T")
@@ -77,7 +78,8 @@ class RunView(NamedTuple):
         return wall_ms_of(self.summary.updated_at) if self.summary else 0
 
     def ran_ms(self, now_ms: int) -> int:
-        """Return its running time so far; a living run has continued since its last event."""
+        """Return its running time so far, 0 if unknown; a running one has continued since its last
+        event."""
         if self.summary is None:
             return 0
         since = now_ms - self.updated_ms if self.status == "running" else 0
@@ -105,7 +107,11 @@ class RunDetail(NamedTuple):
 
 
 def exit_code_of(view: RunView, last: Entry | None) -> int:
-    """Return the exit code of its process; 5 while it is alive, as starting it again would give."""
+    """Return the exit code of its process; 5 while it is alive, as starting it again would give.
+
+    `last` is its last event, which has the signal that interrupted it; without one, SIGTERM is
+    assumed.
+    """
     if view.is_alive:
         return CONFLICT
     if view.status in ("damaged", "newer") or view.is_crashed:
@@ -119,7 +125,10 @@ def exit_code_of(view: RunView, last: Entry | None) -> int:
 
 
 def as_json(view: RunView, texts: Texts, now_ms: int) -> dict[str, Any]:
-    """Return a run for programs; the keys are the same wherever a run is listed."""
+    """Return a run for programs; the keys are the same wherever a run is listed.
+
+    Without a readable snapshot, only those that do not come from it.
+    """
     summary = view.summary
     document: dict[str, Any] = {
         "name": view.name,

@@ -34,6 +34,7 @@ class RunClock:
         wall: Milliseconds = wall_ms,
         steady: Milliseconds = monotonic_ms,
     ) -> None:
+        """Start the clock of a run that has run for `before_ms` in earlier processes."""
         self._before_ms = max(before_ms, 0)
         self._wall = wall
         self._steady = steady
@@ -55,7 +56,8 @@ class RunClock:
             self._queued_ms += self._steady() - began_ms - (self._suspended() - suspended_ms)
 
     def ran_ms(self) -> int:
-        """Return how long the run has run, in all processes."""
+        """Return how long the run has run, in all processes, without suspension and time in the
+        queue."""
         since_ms = self._steady() - self._began_ms - self._suspended() - self._queued_ms
         return self._before_ms + max(since_ms, 0)
 

@@ -48,7 +48,7 @@ def launch(
 ) -> BackgroundRun:
     """Start a background run for this request; `say` gets its messages until it has started.
 
-    Raises `NotStarted` if it fails.
+    Raises `NotStarted` if it fails. Ctrl-C ends the new process and is raised again.
     """
     import subprocess  # the new process imports this module, too, and does not need it
 
@@ -96,7 +96,7 @@ def _read_answer(child: subprocess.Popen[bytes], say: Callable[[str], None]) -> 
 
 
 def _wait_for_exit(child: subprocess.Popen[bytes]) -> int:
-    """Return the exit code of a process that should exit; kill it if it does not."""
+    """Return the exit code of a process that should exit; kill it if it has not after `END_S`."""
     import subprocess
 
     try:
@@ -107,7 +107,8 @@ def _wait_for_exit(child: subprocess.Popen[bytes]) -> int:
 
 
 def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without the variables of the run that this may be started in.
+    """Return the environment without the variables of the run that this may be started in, and with
+    `LL_DETACHED` set.
 
     The nesting depth is kept, so that a loop which starts itself again comes to an end.
     """
@@ -144,7 +145,8 @@ class Parent:
         self._disconnect()
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        """Send a message as one line of JSON; close the connection if nobody reads it."""
+        """Send a message as one line of JSON, unless the connection is closed; close it if nobody
+        reads."""
         if self._descriptor is not None:
             try:
                 os.write(self._descriptor, json.dumps(message).encode() + b"\n")

@@ -53,7 +53,8 @@ class Stamp(NamedTuple):
 
 
 def to_json(value: Any) -> bytes:
-    """Encode a value as one line of strict JSON; NaN and infinity become null."""
+    """Encode a value as one line of strict ASCII JSON, without a newline; NaN and infinity become
+    null."""
     try:
         return _ENCODER.encode(value).encode("ascii")
     except ValueError:
@@ -72,7 +73,8 @@ def _finite(value: Any) -> Any:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all data, usually with a single call."""
+    """Write all data, usually with a single call. Raises `OSError`; part of it may be written
+    then."""
     sys.audit(WRITE, descriptor, data)
     written = os.write(descriptor, data)
     while written < len(data):
@@ -116,7 +118,10 @@ class Folder:
 
     @classmethod
     def at(cls, path: str) -> Folder | None:
-        """Open a directory by its path, following links; return None if it does not exist."""
+        """Open a directory by its path, following links; return None if it does not exist.
+
+        Raises `StorageError` if it is not a directory or cannot be opened.
+        """
         try:
             return cls(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), path)
         except FileNotFoundError:
@@ -125,7 +130,10 @@ class Folder:
             raise failure(error, "open", path) from error
 
     def child(self, name: str) -> Folder | None:
-        """Open a subdirectory, without following a link; return None if it does not exist."""
+        """Open a subdirectory, for the caller to close; return None if it does not exist.
+
+        Raises `StorageError` if it is a link or not a directory.
+        """
         try:
             return Folder(os.open(name, FOLDER, dir_fd=self.fd), self.place(name))
         except FileNotFoundError:
@@ -134,7 +142,11 @@ class Folder:
             raise self._refusal(error, name, "open") from error
 
     def make(self, name: str, mode: int = PRIVATE_FOLDER) -> Folder:
-        """Open a subdirectory, creating it if necessary; a private one gets its permissions again."""
+        """Open a subdirectory, creating it if necessary; a private one gets its permissions again.
+
+        Raises `StorageError` if it cannot be created, or is to be private and belongs to another
+        user.
+        """
         self._make(name, mode)
         child = self.child(name)
         if child is None:
@@ -150,6 +162,7 @@ class Folder:
         return child
 
     def _make(self, name: str, mode: int) -> None:
+        """Create a subdirectory, unless something of that name exists. Raises `StorageError`."""
         try:
             os.mkdir(name, mode, dir_fd=self.fd)
         except FileExistsError:
@@ -158,7 +171,8 @@ class Folder:
             raise failure(error, "make", self.place(name)) from error
 
     def _keep_private(self) -> None:
-        """Make the directory private again; raise `StorageError` if it belongs to another user."""
+        """Make the directory private again. Raises `StorageError` if it belongs to another user,
+        unless we are root."""
         info = os.fstat(self.fd)
         if info.st_uid != os.geteuid() != 0:
             raise StorageError(
@@ -174,7 +188,8 @@ class Folder:
         return os.path.samestat(os.fstat(self.fd), os.fstat(other.fd))
 
     def is_in_place(self) -> bool:
-        """Return whether this is still the directory at its path."""
+        """Return whether this is still the directory at its path, which may have been moved or
+        replaced."""
         try:
             return os.path.samestat(os.fstat(self.fd), os.stat(self.path, follow_symlinks=False))
         except OSError:
@@ -184,6 +199,7 @@ class Folder:
         return f"{self.path}/{name}"
 
     def names(self) -> list[str]:
+        """Return the names in the directory, in no order. Raises `StorageError`."""
         try:
             return os.listdir(self.fd)
         except OSError as error:
@@ -197,8 +213,12 @@ class Folder:
             raise failure(error, "list", self.path) from error
 
     def open(self, name: str, flags: int) -> int:
-        """Open a regular file; raise `FileNotFoundError` if there is none, and it is not to be
-        created."""
+        """Open a regular file without following a link, and return its descriptor; a created one is
+        private.
+
+        Raises `FileNotFoundError`, or `FileExistsError` with `O_EXCL`; `StorageError` for other
+        failures, and for anything but a regular file.
+        """
         try:
             descriptor = os.open(name, flags | SAFE, PRIVATE_FILE, dir_fd=self.fd)
         except (FileNotFoundError, FileExistsError):
@@ -215,7 +235,10 @@ class Folder:
         return descriptor
 
     def read(self, name: str, limit: int) -> bytes | None:
-        """Return the content of a file, or None if there is none."""
+        """Return the content of a file, or None if there is none.
+
+        Raises `StorageError` if it is larger than `limit` bytes or cannot be read.
+        """
         try:
             descriptor = self.open(name, os.O_RDONLY)
         except FileNotFoundError:
@@ -234,7 +257,12 @@ class Folder:
         sync: bool = False,
         mode: int = PRIVATE_FILE,
     ) -> Stamp:
-        """Write a file atomically: after a crash it is either the old one or the new one."""
+        """Write a file atomically, through the name `temporary`: after a crash it is either the old
+        one or the new one. Return its stamp.
+
+        With `sync`, it is on disk when this returns. Raises `StorageError`, and removes the
+        temporary file.
+        """
         try:
             stamp = self._write_new(temporary, data, sync, mode)
             os.rename(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
@@ -247,9 +275,11 @@ class Folder:
         return stamp
 
     def add(self, name: str, data: bytes, temporary: str) -> bool:
-        """Put a file in place whole and synced, if there is none of that name.
+        """Put a file in place whole and synced, if there is none of that name. Return False if
+        there is one.
 
-        False if there is one: of two who try at once, one is too late.
+        It is written under the name `temporary` first, so of two processes that try at once, one
+        succeeds.
         """
         try:
             self._write_new(temporary, data, sync=True, mode=PRIVATE_FILE)
@@ -265,7 +295,8 @@ class Folder:
         return True
 
     def _write_new(self, name: str, data: bytes, sync: bool, mode: int) -> Stamp:
-        """Write a new file and return its stamp."""
+        """Write a new file and return its stamp. Raises `OSError`, also if a file of that name
+        exists."""
         descriptor = os.open(name, NEW, PRIVATE_FILE, dir_fd=self.fd)
         try:
             write_all(descriptor, data)
@@ -279,7 +310,7 @@ class Folder:
             os.close(descriptor)
 
     def stamp(self, name: str) -> Stamp | None:
-        """Return the stamp of a file; None if there is none."""
+        """Return the stamp of a file, or of a link itself; None if there is none."""
         try:
             info = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -289,7 +320,8 @@ class Folder:
         return Stamp(info.st_ino, info.st_size, info.st_mtime_ns)
 
     def move(self, name: str, target: Folder, new_name: str) -> None:
-        """Move a file or directory to another folder; do nothing if it is not there."""
+        """Move a file or directory to another folder, replacing a file there; do nothing if it does
+        not exist."""
         with suppress(FileNotFoundError):
             try:
                 os.rename(name, new_name, src_dir_fd=self.fd, dst_dir_fd=target.fd)
@@ -299,7 +331,7 @@ class Folder:
                 raise failure(error, "move", self.place(name)) from error
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it exists."""
+        """Remove a file or a link, if it exists; a directory raises `StorageError`."""
         try:
             os.unlink(name, dir_fd=self.fd)
         except FileNotFoundError:

@@ -24,7 +24,8 @@ LARGEST = 1 << 20
 
 @contextmanager
 def guarded(folder: Folder, wait_s: float = WAIT_S) -> Iterator[None]:
-    """Hold the guard exclusively; raise `StorageError` after `wait_s`."""
+    """Hold the guard exclusively, and create it if needed. Raises `StorageError` after `wait_s`, or
+    if the folder was removed."""
     try:
         descriptor = _take_guard(folder, os.O_RDWR | os.O_CREAT, LOCK_EX, wait_s)
     except FileNotFoundError as error:
@@ -37,7 +38,10 @@ def guarded(folder: Folder, wait_s: float = WAIT_S) -> Iterator[None]:
 
 @contextmanager
 def guarded_shared(folder: Folder, wait_s: float = WAIT_S) -> Iterator[None]:
-    """Hold the guard shared, for reading; it is not created if it does not exist."""
+    """Hold the guard shared, for reading; without a guard, hold nothing, and do not create one.
+
+    Raises `StorageError` after `wait_s`.
+    """
     try:
         descriptor = _take_guard(folder, os.O_RDONLY, LOCK_SH, wait_s)
     except FileNotFoundError:
@@ -50,7 +54,11 @@ def guarded_shared(folder: Folder, wait_s: float = WAIT_S) -> Iterator[None]:
 
 
 def _take_guard(folder: Folder, flags: int, kind: int, wait_s: float) -> int:
-    """Open and lock the guard, retrying until `wait_s` have passed. Return its descriptor."""
+    """Open and lock the guard, retrying until `wait_s` have passed. Return its descriptor.
+
+    Raises `StorageError` after that, and `FileNotFoundError` if there is none and `flags` do not
+    create it.
+    """
     until = time.monotonic() + wait_s
     pause_s = 0.001
     while True:
@@ -73,9 +81,9 @@ def hold(descriptor: int) -> bool:
 
 
 def held(folder: Folder, name: str) -> bytes | None:
-    """Return the content of a file that somebody holds; None if nobody does.
+    """Return the content of a file that somebody holds; None if nobody does, or it does not exist.
 
-    Call it only under the guard.
+    Empty if we may not read it: another user may hold it. Call it only under the guard.
     """
     try:
         descriptor = folder.open(name, os.O_RDONLY)

@@ -61,6 +61,7 @@ class SignalScanner:
     """Finds the first line that begins with a marker, after optional blanks."""
 
     def __init__(self, markers: Sequence[bytes] = MARKERS) -> None:
+        """Search for lines that begin with one of these markers, which end with a colon."""
         self._markers = tuple(markers)
         self._longest, self._shared = _traits(self._markers)
         self._is_line_blank = True
@@ -72,7 +73,8 @@ class SignalScanner:
 
     @property
     def found(self) -> Signal | None:
-        """The first signal so far; None if there is none."""
+        """The first signal so far, with at most `PAYLOAD` bytes of its line; None if there is
+        none."""
         if self._marker is None:
             return None
         kind = self._marker.rstrip(b":").decode()
@@ -81,7 +83,7 @@ class SignalScanner:
         return Signal(kind, text.strip())
 
     def feed(self, chunk: bytes) -> None:
-        """Search the next chunk of output."""
+        """Search the next chunk of output; colour codes are ignored."""
         chunk = self._uncoloured.feed(chunk)
         if self._marker is not None:
             self._take(chunk)
@@ -141,7 +143,7 @@ class LineSplitter:
         self._held = bytearray()
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Take a chunk. Return the lines that are complete."""
+        """Take a chunk. Return the lines that are complete, cut at the limit."""
         first, *others = chunk.split(b"\n")
         self._hold(first)
         if not others:

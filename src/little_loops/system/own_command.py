@@ -15,7 +15,8 @@ DIRECTORY = "bin"
 
 
 def path_with_own_command(data: Folder, path: str | None) -> str:
-    """Create the program, and return PATH with its directory first.
+    """Write the program `ll-loop` to `bin` in the run's directory, and return PATH with `bin`
+    first.
 
     Anything that an action has put into the directory is removed.
     """

@@ -33,7 +33,10 @@ def open_plain(path: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
 
 
 def open_nonblocking(path: str, flags: int, mode: int = 0o666) -> int:
-    """Open any file without waiting for the other end of a pipe."""
+    """Open any file without waiting for the other end of a pipe, and return its descriptor.
+
+    Raises `OSError`, also for a socket, or for writing to a pipe that has no reader.
+    """
     try:
         return os.open(path, flags | NONBLOCKING, mode)
     except OSError as error:
@@ -54,8 +57,8 @@ def read_plain(path: str, limit: int = -1) -> bytes:
 
 
 def writing(path: str) -> BinaryIO:
-    """Open a file that the user named for output, truncated; also a pipe that has a reader, or a
-    device."""
+    """Open a file that the user named for output, created or truncated; also a pipe that has a
+    reader, or a device. Raises `OSError`."""
     descriptor = open_nonblocking(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.set_blocking(descriptor, True)  # writing to a pipe waits for its reader
     return open(descriptor, "wb")

@@ -69,12 +69,12 @@ def run(
     leftovers: process_tree.Plan | None = None,
     kept_open: Sequence[int] = (),
 ) -> Ended:
-    """Run a command until it exits, its time is over, it is silent too long, or a stop is
-    requested.
+    """Run a command until it exits, its time is over, it is silent for `idle_s`, or a stop is
+    requested; return how it ended. It inherits the descriptors in `kept_open`; `on_started` gets
+    its pid.
 
-    `stop_plan` are the signals that end it, `leftovers` those that end what it has left running;
-    None leaves that running. `on_started` gets its pid. It inherits the
-    descriptors in `kept_open`. Raises `CannotStart`.
+    `stop_plan` are the signals that end it, `leftovers` those for what it has left running; None
+    leaves that running. Raises `CannotStart`; if a callback raises, the command is killed.
     """
     began = time.monotonic()
     child = start(argv, env, cwd, bool(stdin), kept_open)
@@ -121,6 +121,8 @@ class _Action:
         tick: Tick | None,
         idle_s: float | None,
     ) -> None:
+        """Watch the child `pid`: `text` is its input, `deadline` is on the monotonic clock, and
+        `env`, its environment, identifies its processes."""
         self.pid = pid
         self.exited = False
         self.suspended_s = 0.0
@@ -144,7 +146,8 @@ class _Action:
             self._poll.register(self._input_fd, select.POLLOUT)
 
     def watch(self, plan: process_tree.Plan) -> CutBy:
-        """Pass input and output until the child exits or has to be ended. Return what ended it."""
+        """Pass input and output until the child exits or has to be ended, by the signals of the
+        plan. Return what ended it, `none` for an exit of its own."""
         while not self.exited:
             now = time.monotonic()
             if (cut_by := self._cut_by(now)) != "none":
@@ -157,7 +160,8 @@ class _Action:
         return "none"
 
     def drain(self) -> None:
-        """Read the rest of the output, for a limited time if something keeps a pipe open."""
+        """Close the input and read the rest of the output, for `DRAIN_S` at most if something keeps
+        a pipe open."""
         self._close_input()
         until = time.monotonic() + DRAIN_S
         while self._sinks and (left := until - time.monotonic()) > 0:
@@ -188,12 +192,14 @@ class _Action:
                 )
 
     def end_leftovers(self, plan: process_tree.Plan) -> tuple[process_tree.Member, ...]:
-        """End the processes that it has left running, and read their last output."""
+        """End the processes that it has left running, and read their last output. Return those that
+        ended."""
         found = self._find()
         return tuple(self._end(found, plan)) if found else ()
 
     def abandon(self) -> None:
-        """Kill it at once, because nobody can watch it: a full disk, a failed save, an interrupt."""
+        """Kill it and all its processes at once, and discard their output, because nobody can watch
+        it: a full disk, a failed save, an interrupt."""
         self._tick = None
         self._sinks = dict.fromkeys(self._sinks, _discard)
         process_tree.send_signal(
@@ -202,13 +208,15 @@ class _Action:
         self._end(self._find(), [])
 
     def close(self) -> None:
+        """Close all descriptors; the child is neither ended nor reaped."""
         self._close_input()
         close(self._sinks)
         if self._exit_fd is not None:
             os.close(self._exit_fd)
 
     def reap(self) -> int | None:
-        """Return the exit code, negative for a signal; None if it is not known."""
+        """Reap the child if it has exited. Return its exit code, negative for a signal; None if it
+        is running or the code is lost."""
         if self._code is None:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -223,7 +231,8 @@ class _Action:
     # One turn of the poll loop.
 
     def _turn(self, seconds: float | None) -> list[int]:
-        """Wait for events and handle them. Return the other descriptors that are ready."""
+        """Wait up to `seconds`, None for no limit, and handle what happens. Return the descriptors
+        that are ready and not ours."""
         others = []
         if self._exit_fd is None and not self.exited:
             seconds = (
@@ -277,6 +286,7 @@ class _Action:
             self._close_input()
 
     def _close_input(self) -> None:
+        """Close the child's input, if it is still open."""
         if self._input_fd is not None:
             self._poll.unregister(self._input_fd)
             os.close(self._input_fd)
@@ -294,7 +304,8 @@ class _Action:
     # Conditions that end it.
 
     def _cut_by(self, now: float) -> CutBy:
-        """Return what ends the child now, if anything; handle Ctrl-Z."""
+        """Return what ends the child now, `none` if nothing does. Suspends both if Ctrl-Z was
+        pressed."""
         if self._stop is not None and self._stop.count:
             return "stop"
         if self._stop is not None and self._stop.suspend_requested:
@@ -305,7 +316,8 @@ class _Action:
         return "silence" if is_silent else "none"
 
     def _suspend(self, stop: StopFlag) -> None:
-        """Suspend the child and this process, until both are continued."""
+        """Suspend the child and this process, until both are continued; its deadline moves by that
+        time."""
         found = self._find()
         process_tree.send_signal(found, SIGSTOP, self._group())
         suspended_s = stop.suspend()
@@ -350,7 +362,8 @@ class _Action:
         return [one for one in found if one.pid != self.pid] if self.exited else found
 
     def _wait(self, fds: Collection[int], seconds: float) -> Collection[int]:
-        """Wait for descriptors while processes are being ended, and read their last output."""
+        """Wait for descriptors while processes are being ended, and read their last output. Return
+        the ready ones."""
         for fd in fds:
             self._poll.register(fd, select.POLLIN)
         try:

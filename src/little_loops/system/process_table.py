@@ -49,13 +49,15 @@ class Proc:
     """Linux: read /proc. Ten times faster than psutil, and without an import."""
 
     def processes(self) -> dict[int, Process]:
+        """Return all processes that can be seen; none if /proc is not mounted."""
         with suppress(OSError):
             pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
             return {pid: seen for pid in pids if (seen := self.look(pid)) is not None}
         return {}
 
     def look(self, pid: int) -> Process | None:
-        """Return the process with this pid; None if it is gone."""
+        """Return the process with this pid; None if it is gone. Without /proc, only its group and
+        session are known."""
         try:
             fields = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
         except OSError:
@@ -76,6 +78,8 @@ class Proc:
         return float(time.clock_gettime_ns(time.CLOCK_BOOTTIME) * TICKS_A_SECOND // 10**9)
 
     def marks(self, pid: int) -> Mapping[str, str]:
+        """Return the `LL_*` variables of a process; none if it is gone or belongs to another
+        user."""
         try:
             variables = os.fsdecode(_read(f"/proc/{pid}/environ")).split("\0")
         except OSError:
@@ -83,17 +87,22 @@ class Proc:
         return _own(variable.partition("=")[::2] for variable in variables)
 
     def name(self, pid: int) -> str:
+        """Return the command line of a process; empty if it is not known."""
         with suppress(OSError):
             return os.fsdecode(_read(f"/proc/{pid}/cmdline")).replace("\0", " ").strip()
         return ""
 
     def workplace(self, pid: int) -> str:
+        """Return the working directory of a process; empty if it has a terminal, or that is not
+        known."""
         with suppress(OSError):
             fields = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
             return os.readlink(f"/proc/{pid}/cwd") if fields[4] == b"0" else ""
         return ""
 
     def cpu_s(self, pid: int) -> float:
+        """Return the CPU time of a process, with that of children it has waited for; 0 if it is
+        gone."""
         with suppress(OSError):
             fields = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
             return sum(map(int, fields[11:15])) / TICKS_A_SECOND
@@ -136,6 +145,8 @@ class Psutil:
         return seen.created if seen else 0.0
 
     def marks(self, pid: int) -> Mapping[str, str]:
+        """Return the `LL_*` variables of a process; none if it is gone or belongs to another
+        user."""
         import psutil  # rare and slow
 
         with suppress(psutil.Error, OSError):
@@ -143,6 +154,7 @@ class Psutil:
         return {}
 
     def name(self, pid: int) -> str:
+        """Return the command line of a process; empty if it is not known."""
         import psutil  # rare and slow
 
         with suppress(psutil.Error, OSError):
@@ -150,6 +162,8 @@ class Psutil:
         return ""
 
     def workplace(self, pid: int) -> str:
+        """Return the working directory of a process; empty if it has a terminal, or that is not
+        known."""
         import psutil  # rare and slow
 
         with suppress(psutil.Error, OSError):
@@ -158,6 +172,8 @@ class Psutil:
         return ""
 
     def cpu_s(self, pid: int) -> float:
+        """Return the CPU time of a process, with that of children it has waited for; 0 if it is
+        gone."""
         import psutil  # rare and slow
 
         with suppress(psutil.Error, OSError):
@@ -175,6 +191,7 @@ class Psutil:
 
 
 def _read(path: str) -> bytes:
+    """Return the content of a file whose size is not known before. Raises `OSError`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         pieces = []

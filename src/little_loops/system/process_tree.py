@@ -93,7 +93,8 @@ def members(
 ) -> list[Member]:
     """Return the living processes of a run, everything below `roots`, and what works in `place`.
 
-    With `marks`, only those of the action that has them, and of the sessions.
+    With `marks`, only those of the action that has them, and of the sessions. This process, its
+    ancestors and background runs are never included.
     """
     seen, marks_at = system.processes(), cache(system.marks)
     known = {one.sid: one.born for one in sessions if one.boot == _boot()}
@@ -121,7 +122,8 @@ def _has(marks: Mapping[str, str], token: Mapping[str, str]) -> bool:
 
 
 def action_members(leader: int, env: Mapping[str, str], *, system: System = SYSTEM) -> list[Member]:
-    """Return the living processes of an action whose leader has not been reaped yet."""
+    """Return the living processes of an action whose leader has not been reaped yet; `env` is the
+    environment it was started with."""
     seen, marks = system.processes(), cache(system.marks)
     if leader not in seen and (first := system.look(leader)) is not None:
         seen[leader] = first  # all that is known without /proc
@@ -130,6 +132,8 @@ def action_members(leader: int, env: Mapping[str, str], *, system: System = SYST
     is_unique = token[RUN_ID] is not None and any(os.environ.get(n) != token[n] for n in token)
 
     def belongs(process: Process) -> bool:
+        """Return whether a process has the action's leader, session or token, or is an orphan of it
+        that we adopted."""
         if leader in (process.pid, process.session):
             return True
         their = marks(process.pid)
@@ -162,6 +166,7 @@ def _is_unrelated_to(
         above = seen.get(above.parent)
 
     def is_stranger(process: Process) -> bool:
+        """Return whether a process must not be ended."""
         if process.pid in ancestors or process.session == own_session:
             return True
         their = marks(process.pid)
@@ -216,9 +221,11 @@ def end(
     wait: Wait | None = None,
     hurry: Callable[[], bool] = lambda: False,
 ) -> list[Member]:
-    """Send the plan's signals in turn, then KILL until `find` finds no more. Return what was ended.
+    """Send the plan's signals in turn, then KILL until `find` finds no more, for `KILL_WAIT_S` at
+    most. Return what was ended.
 
-    `leader` is a child of ours, not yet reaped, that leads a process group.
+    `leader` is a child of ours, not yet reaped, that leads a process group; INT goes to it alone.
+    When `hurry` returns true, KILL follows at once.
     """
     wait = wait or _wait
     seen_members = {
@@ -255,7 +262,8 @@ def sweep(
     place: str | None = None,
     stop: StopFlag | None = None,
 ) -> list[Member]:
-    """End what a run has left running, as found by `members`. Return what was ended."""
+    """End what a run has left running, as found by `members`: TERM, and KILL after `grace_s` or a
+    second stop request. Return what was ended."""
 
     def find() -> list[Member]:
         return members(run_id, sessions, roots, place=place)
@@ -276,7 +284,8 @@ def sweep(
 
 
 def send_signal(found: Collection[Member], signum: int, group: int | None = None) -> None:
-    """Send a signal to each process once, and to a group at once, so that no new process escapes."""
+    """Signal each process once, and with `group` that whole group in one call, so that no new
+    process escapes. Processes that are gone or not ours are skipped."""
     singly = found
     if group is not None:
         singly = [one for one in found if not _is_in_group(group, one)]
@@ -348,7 +357,7 @@ def _wait_for_exits(
 
 
 def _wait(fds: Collection[int], seconds: float, stop: StopFlag | None = None) -> Collection[int]:
-    """Wait for descriptors or a stop. Return the ready ones."""
+    """Wait for descriptors or a stop, `seconds` at most. Return the ready ones."""
     poll = select.poll()
     for fd in fds:
         poll.register(fd, select.POLLIN)
@@ -367,7 +376,8 @@ _adopter: int | None = None
 
 
 def adopt_orphans() -> None:
-    """Make orphans of our actions our children from now on; call it once, after any fork."""
+    """Make orphans of our actions our children from now on; call it once, after any fork. Has no
+    effect except on Linux."""
     global _adopter  # noqa: PLW0603 - stands for a flag of the process itself
     if sys.platform == "linux":
         import ctypes  # slow, and only a run needs it
@@ -381,7 +391,7 @@ def is_adopting() -> bool:
 
 
 def reap() -> bool:
-    """Reap the orphans that have ended. Return whether no child is left at all.
+    """Reap the orphans that have ended. Return True if no child is left at all.
 
     Only for a process that has adopted them: other children must not be reaped here.
     """

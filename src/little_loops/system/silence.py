@@ -25,6 +25,7 @@ class Silence:
     """Decides whether an action has been silent for `idle_s`; `cpu_s` returns its total CPU time."""
 
     def __init__(self, idle_s: float, cpu_s: Callable[[], float], began: float) -> None:
+        """Begin at `began`, on the monotonic clock; `look_at` is when `is_too_long` is due next."""
         self._idle_s = idle_s
         self._cpu_s = cpu_s
         self._samples: deque[Sample] = deque()
@@ -35,7 +36,8 @@ class Silence:
         self._samples.clear()
 
     def is_too_long(self, now: float) -> bool:
-        """Return whether the silence is too long; take a CPU sample if one is due."""
+        """Return whether the silence has lasted `idle_s`; take a CPU sample if one is due. False
+        before that."""
         if now < self.look_at:
             return False
         self.look_at = now + self._idle_s / LOOKS

@@ -87,7 +87,11 @@ def _start_process(
     ends: Sequence[int],
     kept_open: Sequence[int],
 ) -> int:
-    """Start the process by the cheapest way that works. Return its pid."""
+    """Start the process in the fastest way that works. Return its pid. Raises `OSError` or
+    `ValueError`.
+
+    `ends` are its ends of the pipes: stdout, stderr, and stdin if it has input.
+    """
     program = _located(argv[0], env.get("PATH", os.defpath))
     if not kept_open and _may_spawn(program, cwd, ends):
         with suppress(NotImplementedError):  # an interpreter built for a libc from before 2017
@@ -120,7 +124,8 @@ def _is_current(directory: str) -> bool:
 
 @cache
 def _make_descriptors_private(_pid: int) -> bool:
-    """Make all descriptors non-inheritable, once; our own are anyway. Return False if that fails."""
+    """Make all descriptors non-inheritable, once for each process. Return False if they cannot be
+    listed."""
     try:
         for descriptor in map(int, os.listdir("/proc/self/fd")):
             if descriptor > 2:
@@ -132,7 +137,8 @@ def _make_descriptors_private(_pid: int) -> bool:
 
 
 def _spawn(program: str, argv: Sequence[str], env: Mapping[str, str], ends: Sequence[int]) -> int:
-    """Start the process with `posix_spawn`."""
+    """Start the process with `posix_spawn` and return its pid. Raises `NotImplementedError` if that
+    cannot create a session."""
     out, err, *given = ends
     stdin: tuple[int, ...] | tuple[int, int, str, int, int]
     stdin = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
@@ -156,7 +162,7 @@ def _popen(
     ends: Sequence[int],
     kept_open: Sequence[int],
 ) -> int:
-    """Start the process with `subprocess`."""
+    """Start the process with `subprocess` and return its pid; the caller has to wait for it."""
     import subprocess  # 3 ms most runs do not need
 
     out, err, *given = ends
@@ -177,7 +183,10 @@ def _popen(
 
 @cache
 def _located(program: str, search: str) -> str:
-    """Return the path of a program, cached: a child that searches PATH itself takes 50 µs longer."""
+    """Return the path of a program, cached: a child that searches PATH itself takes 50 µs longer.
+
+    Returns the name itself if it is not found, or if PATH has a relative directory before it.
+    """
     if os.sep in program:
         return program
     for directory in search.split(os.pathsep):

@@ -25,6 +25,7 @@ class StopFlag:
     """Whether, how often and by which signal a stop was requested; its descriptor becomes readable."""
 
     def __init__(self) -> None:
+        """Create the flag and its pipe; `close` closes it."""
         self.signal: int | None = None
         self.count = 0
         self.suspend_requested = False
@@ -39,7 +40,8 @@ class StopFlag:
         return self.count >= 2
 
     def ask(self, signum: int) -> None:
-        """Request a stop; the second request means immediately."""
+        """Request a stop; the second request means immediately. A SIGHUP after another request is
+        ignored."""
         if signum == signal.SIGHUP and self.count:
             return  # a closing terminal sends it twice: from the kernel and from the shell
         if self.signal is None:
@@ -69,7 +71,7 @@ class StopFlag:
 
     def suspend(self) -> float:
         """Suspend this process, as the terminal requested. Return the seconds until it was
-        continued."""
+        continued, which also count in `suspended_s`."""
         self.suspend_requested = False
         began = time.monotonic()
         handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
@@ -85,8 +87,11 @@ class StopFlag:
         return round(self.suspended_s * 1000)
 
     def wait(self, seconds: float | None) -> bool:
-        """Sleep until a stop is requested (True) or the time is over (False); suspension prolongs
-        it."""
+        """Sleep until a stop is requested (True) or the time is over (False); None waits without
+        limit.
+
+        Ctrl-Z suspends the process meanwhile, and prolongs the wait by that time.
+        """
         until = None if seconds is None else time.monotonic() + seconds
         poll = select.poll()
         poll.register(self._read_fd, select.POLLIN)
@@ -120,7 +125,11 @@ STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def listen(flag: StopFlag, signals: Iterable[signal.Signals] = STOPS) -> Callable[[], None]:
-    """Let signals set the flag. Return a function that restores the handlers. Main thread only."""
+    """Let signals set the flag, except those that are ignored on purpose; Ctrl-Z requests a
+    suspension.
+
+    Return a function that restores the handlers. Main thread only.
+    """
 
     def on_stop(signum: int, _frame: object) -> None:
         flag.ask(signum)

@@ -23,7 +23,8 @@ def has_edits(environ: Mapping[str, str]) -> bool:
 
 
 def state_home(environ: Mapping[str, str]) -> str:
-    """Return `$XDG_STATE_HOME/little-loops`, or its default below the home directory."""
+    """Return `$XDG_STATE_HOME/little-loops`, or its default below the home directory; a relative
+    path there is ignored. Nothing is created."""
     given = environ.get("XDG_STATE_HOME", "")
     if os.path.isabs(given):
         return os.path.join(given, "little-loops")
@@ -32,7 +33,7 @@ def state_home(environ: Mapping[str, str]) -> str:
 
 
 def check_owner(folder: Folder) -> None:
-    """Raise `StorageError` if other users can write to the directory."""
+    """Raise `StorageError` if the directory belongs to another user or others can write to it."""
     seen = os.fstat(folder.fd)
     if seen.st_uid != os.geteuid() or seen.st_mode & 0o022:
         raise StorageError(

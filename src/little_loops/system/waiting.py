@@ -20,9 +20,10 @@ def wait_until(
     stop: StopFlag | None = None,
     tick: Callable[[], float | None] = lambda: None,
 ) -> bool:
-    """Wait as the command says. Return True if a stop cut the wait short.
+    """Wait as the command says, until its deadline at most. Return True if a stop cut the wait
+    short.
 
-    `tick` is called meanwhile, and returns the seconds until its next call.
+    `tick` is called meanwhile, and returns the seconds until its next call; None for no more.
     """
     while (left_ms := _left_ms(command, clock)) > 0:
         left_s = left_ms / 1000

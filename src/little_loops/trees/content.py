@@ -66,6 +66,8 @@ class Intake:
     def __init__(
         self, writer: PackWriter, unstored: dict[bytes, Unstored], bounds: Bounds, git: Git
     ) -> None:
+        """Store through `writer`; what is too large is added to `unstored`. `git` says when to stop
+        early."""
         self.writer = writer
         self.check = git.check
         self.unstored = unstored
@@ -77,7 +79,8 @@ class Intake:
         return id in self.unstored or self.writer.has(id)
 
     def blob(self, data: bytes) -> bytes:
-        """Store the content, or list it as unstored if the snapshot is full. Return its id."""
+        """Store the content, or list it as unstored if the snapshot would exceed
+        `bounds.new_bytes`. Return its id in both cases."""
         id = object_id(b"blob", data)
         if not self.writer.has(id):
             if self.new_bytes + len(data) > self.bounds.new_bytes:
@@ -93,7 +96,7 @@ class Intake:
         content id.
 
         Retries if the path is replaced meanwhile. Raises `FileNotFoundError` if nothing is there,
-        and `LeftOut` if it is neither a link nor a readable file.
+        `LeftOut` if it is neither a link nor a readable file, and `Interrupted` on a stop.
         """
         for _ in range(ATTEMPTS):
             info = os.stat(name, dir_fd=folder, follow_symlinks=False)

@@ -71,7 +71,8 @@ class CopyPlace(NamedTuple):
 
 
 def place_of(project: str, prefix: str, scope: Sequence[str], home: str) -> CopyPlace:
-    """Return where the copy of a project is; `prefix` is the project's path in its repository."""
+    """Return where the copy of a project is, which need not exist; `prefix` is the project's path
+    in its repository."""
     prefix = prefix.rstrip("/")
     repository = project[: len(project) - len(prefix)].rstrip("/") if prefix else project
     base = base_of(project, scope, home)
@@ -89,6 +90,7 @@ class CleanCopy:
     """The copy for one project and scope, with the rest of its repository if that was recorded."""
 
     def __init__(self, store: TreeStore, rules: Rules, home: str) -> None:
+        """Describe the copy in the state directory `home`; nothing is created."""
         place = place_of(rules.project, rules.prefix, rules.scope, home)
         self._base, self.top, self.path = place
         self._store = store
@@ -112,7 +114,11 @@ class CleanCopy:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Create the copy's directories and hold its lock: from before the layout until the check
-        has ended."""
+        has ended.
+
+        Raises `StoreError` if they cannot be created or the lock is held for too long,
+        `Interrupted` on a stop.
+        """
         try:
             os.makedirs(self._base, mode=PRIVATE_FOLDER, exist_ok=True)
             os.makedirs(self.path, exist_ok=True)
@@ -135,11 +141,12 @@ class CleanCopy:
         existing_only: bool = False,
         left_out: Iterable[str] = (),
     ) -> str:
-        """Write out the snapshot with the id `project`. Return the project's path in the copy.
+        """Write out the snapshot `project`, with protected paths of the guard `reference`
+        (`existing_only`: new ones of the snapshot) and without the paths `left_out`. Return the
+        project's path in the copy.
 
-        Protected paths come from the guard `reference`. Without `links`, ignored directories are
-        not linked, and what a set-up command created in their place is kept. With `existing_only`,
-        protected files that are new come from the snapshot. The paths `left_out` are not written.
+        Without `links`, ignored directories are not linked, and what a set-up command created in
+        their place is kept. Raises `StoreError`.
         """
         try:
             layout = self._layout = self._planner.plan(
@@ -163,7 +170,10 @@ class CleanCopy:
 
     def lay_out_protected(self, project: str, reference: str, *, existing_only: bool) -> None:
         """Reset the protected paths after a set-up command, which may have run code that an agent
-        wrote."""
+        wrote, and remove caches beside them.
+
+        With `existing_only`, protected files that are new stay. Raises `StoreError`.
+        """
         try:
             layout = self._planner.plan(project, reference, False, existing_only)
             with self._store.using():
@@ -181,7 +191,8 @@ class CleanCopy:
             raise _failed(error, "create", self.path) from error
 
     def differing(self) -> frozenset[str]:
-        """Return the files that do not, or no longer, match the layout.
+        """Return the paths of the last layout whose files are gone or differ from it; additional
+        files do not count.
 
         Ignored files are not compared: they may be rebuilt here and are not delivered.
         """
@@ -256,7 +267,11 @@ class LaidFiles:
         self._done: tuple[Layout, int] | None = None
 
     def write(self, layout: Layout, links: bool) -> None:
-        """Make the directory match the layout: remove what does not belong, write what differs."""
+        """Make the directory match the layout: remove what does not belong, write what differs.
+
+        Do nothing if neither has changed since the last call. Raises `NotClean` if two paths cannot
+        both exist here, and `OSError`.
+        """
         walk = self.refresh(links)
         if self._done == (layout, walk.version):
             return
@@ -286,7 +301,8 @@ class LaidFiles:
     def refresh(self, links: bool | None = None) -> CopyWalk:
         """Walk the directory and return what is there now, including files that a check created.
 
-        Without `links`, ignored paths are skipped; None means as in the previous call.
+        Without `links`, ignored paths are skipped; None means as in the previous call. Nothing is
+        stored.
         """
         links = self._links if links is None else links
         ignore = () if links else self._rules.ignore
@@ -306,7 +322,8 @@ class LaidFiles:
         actual: Mapping[str, Entry],
         layout: Layout,
     ) -> None:
-        """Remove everything that is not in the layout."""
+        """Remove everything that the walk has found and the layout does not have, and links of an
+        earlier layout."""
         wanted, kept = layout
         for path in walk.folders():
             if path not in kept and (path.rpartition("/")[0] in kept or "/" not in path):
@@ -326,7 +343,10 @@ class LaidFiles:
 
     def fill(self, ground: OpenDirectory, missing: Mapping[str, Content]) -> None:
         """Write the given contents: from memory, from the store, or for large files from the
-        project."""
+        project.
+
+        Raises `NotClean` if a large file has changed since, and `OSError`.
+        """
         stored: dict[str, list[str]] = {}
         for path, one in sorted(missing.items()):
             if one.kind == "dir":
@@ -367,6 +387,7 @@ class LaidSurroundings:
     """The rest of the repository in a copy, as it was when the run started."""
 
     def __init__(self, store: TreeStore, around: Surroundings, copy: CleanCopy) -> None:
+        """Describe the files around the project in `copy`; nothing is written."""
         place = Place(copy.whole.real, copy.top)
         self._tree = around.tree
         self._skip = copy.whole.prefix.rstrip("/")

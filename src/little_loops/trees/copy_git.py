@@ -52,7 +52,11 @@ class CopyRepository:
         self._made: object = None
 
     def lay_out(self, git: Git) -> None:
-        """Create the `.git` again, unless it is unchanged since the last call."""
+        """Create the `.git` again, unless it and the user's checkout are unchanged since the last
+        call.
+
+        Raises `StoreError` if git cannot be used, and `OSError`.
+        """
         checkout = self._current_checkout(git)
         place = os.path.join(self._top, GIT)
         if self._made is not None and self._made == (checkout, _stamps(place)):
@@ -100,7 +104,11 @@ def _stamps(place: str) -> list[tuple[str, int, int, int]]:
 
 
 def _checkout(git: Git, project: str) -> Checkout:
-    """Ask git for the project's git directory, branch and commit."""
+    """Return the project's git directory, branch and commit, from git. Raises `StoreError` if it
+    fails.
+
+    A detached HEAD has the branch `HEAD`; without a commit, the branch is `main`.
+    """
     places = ["--absolute-git-dir", "--git-common-dir"]
     head = ["HEAD^{commit}", "--symbolic-full-name", "HEAD"]
     answer = git.read(project, ["rev-parse", *places, *head])
@@ -150,7 +158,10 @@ def _excluded(rules: Rules) -> bytes:
 
 
 def _add_index(git: Git, ground: OpenDirectory, commit: str, kept: str) -> None:
-    """Write the index of the commit; git creates it once per commit, then it is cached in `kept`."""
+    """Write the index of the commit; git creates it once per commit, then it is cached in `kept`.
+
+    Raises `StoreError` if git cannot read the commit.
+    """
     saved = os.path.join(kept, "index")
     data = store_files.read(saved) if store_files.read(f"{saved}.of") == commit.encode() else None
     if data is None:

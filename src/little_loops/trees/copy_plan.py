@@ -91,11 +91,11 @@ class Planner:
         existing_only: bool,
         left_out: frozenset[str] = frozenset(),
     ) -> Layout:
-        """Return the layout of the snapshot `project` with protected paths of the guard
-        `reference`.
+        """Return the layout of the snapshot `project`, without the paths `left_out`, and with
+        protected paths of the guard `reference`; None protects nothing.
 
-        Without a reference nothing is protected; without `links`, ignored directories are left out.
-        `left_out` are other paths of the snapshot that the copy is not to have.
+        Without `links`, ignored directories are left out. Raises `NotClean` if one cannot be
+        rewritten.
         """
         # Permission bits are no part of an id.
         key = (project, reference, existing_only, left_out, self._store.modes(project))
@@ -211,7 +211,8 @@ class Planner:
                 yield path, full
 
     def _differs(self, one: Guarded) -> bool:
-        """Return whether a protected path in a linked directory differs from its reference."""
+        """Return whether a protected path in a linked directory differs from its reference, or is
+        gone."""
         full = os.path.join(self._rules.project, one.path)
         try:
             info = os.lstat(full)
@@ -226,7 +227,8 @@ class Planner:
         return info.st_mode != one.mode or object_id(b"blob", data).hex() != one.id
 
     def _replacement(self, one: Guarded) -> Wanted:
-        """Return the stored content of a protected path."""
+        """Return the stored content of a protected path. Raises `StoreError` if it was too large to
+        store."""
         stored = self._store.stored(one.path, one.kind == "link", one.mode, one.id)
         return Wanted(one.kind, one.mode, stored.data)
 

@@ -26,7 +26,8 @@ QUOTED = re.compile(r"""(['"])(/.*?)\1""")
 
 
 def editable_paths(project: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the directories in the project that environments outside it import from."""
+    """Return the existing directories in the project that Python environments outside it import
+    from."""
     found = (
         path
         for site in _site_packages(project, environ)
@@ -62,7 +63,7 @@ def _paths_in(site: str) -> Iterator[str]:
 
 
 def _read(site: str, name: str) -> str:
-    """Read a file; return nothing if it cannot be read."""
+    """Return the first `MAX_REWRITTEN_BYTES` of a file as text; empty if it cannot be read."""
     try:
         with reading(os.path.join(site, name)) as file:
             return os.fsdecode(file.read(MAX_REWRITTEN_BYTES))

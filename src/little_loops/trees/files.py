@@ -95,7 +95,10 @@ def store_of(project: str, home: str) -> StoreFiles:
 
 
 def create(files: StoreFiles) -> None:
-    """Create an empty store, atomically; keep the existing one if another process was faster."""
+    """Create an empty store, atomically; keep the existing one if another process was faster.
+
+    Raises `StoreError`.
+    """
     parent = os.path.dirname(files.path)
     try:
         os.makedirs(parent, mode=PRIVATE_FOLDER, exist_ok=True)
@@ -173,7 +176,7 @@ def read(path: str) -> bytes | None:
 
 
 def replace(path: str, data: bytes, *, sync: bool = False) -> None:
-    """Write a file atomically; with `sync`, also flush it to the disk."""
+    """Write a file atomically; with `sync`, also flush it to the disk. Raises `StoreError`."""
     temporary = f"{path}.tmp-{os.urandom(6).hex()}"
     try:
         descriptor = os.open(temporary, NEW, PRIVATE_FILE)
@@ -191,7 +194,7 @@ def replace(path: str, data: bytes, *, sync: bool = False) -> None:
 
 
 def append(path: str, data: bytes) -> None:
-    """Append to a file and flush it to the disk."""
+    """Append to a file, created if needed, and flush it to the disk. Raises `StoreError`."""
     try:
         is_new = not os.path.lexists(path)
         descriptor = open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
@@ -207,6 +210,7 @@ def append(path: str, data: bytes) -> None:
 
 
 def _sync(folder: str) -> None:
+    """Flush the names in a directory to the disk. Raises `OSError`."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         sync_all(descriptor)
@@ -224,7 +228,10 @@ def read_json(path: str) -> Any:
 
 @contextmanager
 def locked(files: StoreFiles, git: Git, *, alone: bool = False) -> Iterator[None]:
-    """Hold the store's lock: shared, or exclusive if `alone`."""
+    """Hold the store's lock: shared, or exclusive if `alone`.
+
+    Raises `StoreError` if it is missing or held for too long, `Interrupted` on a stop.
+    """
     path = files.place("lock")
     try:
         descriptor = open_plain(path, os.O_RDWR)

@@ -101,7 +101,8 @@ class Git(NamedTuple):
     urgent: StopFlag | None = None
 
     def bounded(self, deadline_s: float | None, stop: StopFlag | None = None) -> Git:
-        """Return a copy that must finish within `deadline_s`, and before `stop` is raised if given."""
+        """Return a copy that must finish within `deadline_s`, and that also ends when `stop`, if
+        given, is requested. None sets no common deadline."""
         ends_at = None if deadline_s is None else time.monotonic() + deadline_s
         return self._replace(ends_at=ends_at, stop=stop or self.stop)
 
@@ -117,12 +118,20 @@ class Git(NamedTuple):
     def store(
         self, git_dir: str, words: Sequence[str], stdin: bytes = b"", sink: Sink | None = None
     ) -> Answer:
-        """Run git on the store, with fixed settings. Output goes to `sink`, or into the answer."""
+        """Run git on the store, with fixed settings. Output goes to `sink`, or into the answer.
+
+        A failure of git is an answer with its exit code. Raises `Interrupted` or `StoreError` like
+        `_run`.
+        """
         env = {"PATH": self.environ.get("PATH", os.defpath), **STORE_VARIABLES}
         return self._run([self.program, f"--git-dir={git_dir}", *words], env, stdin, sink)
 
     def read(self, directory: str, words: Sequence[str]) -> Answer:
-        """Run a reading git command in the user's repository, with the user's configuration."""
+        """Run a reading git command in the user's repository, with the user's configuration.
+
+        A failure of git is an answer with its exit code. Raises `Interrupted` or `StoreError` like
+        `_run`.
+        """
         env = {
             name: text for name, text in self.environ.items() if not name.startswith("GIT_")
         } | READING_VARIABLES
@@ -132,8 +141,10 @@ class Git(NamedTuple):
     def _run(
         self, argv: Sequence[str], env: Mapping[str, str], stdin: bytes, sink: Sink | None
     ) -> Answer:
-        """Run git and wait; raise `Interrupted` on a stop or at the deadline, `StoreError` if it
-        cannot start."""
+        """Run git and return its answer; the code is -1 if a signal ended it.
+
+        Raises `Interrupted` on a stop or at the deadline, `StoreError` if it cannot start.
+        """
         self.check()
         out, err = bytearray(), bytearray()
         left_s = DEADLINE_S if self.ends_at is None else self.ends_at - time.monotonic()
@@ -190,7 +201,8 @@ def is_inside(path: str, directory: str) -> bool:
 
 
 def _error_text(err: bytes | bytearray, code: int) -> str:
-    """Return git's error output on one line, or else its exit code."""
+    """Return git's error output on one line, of which only the end if it is long, or else its exit
+    code."""
     lines = err.decode("utf-8", "replace").split("\n")
     said = " | ".join(line.strip() for line in lines if line.strip())
     return said[-COMPLAINT_CHARS:] or f"git exited with {code}"

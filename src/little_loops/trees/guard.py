@@ -203,10 +203,11 @@ class GuardWalk:
         reference: Guard | None = None,
         also: Iterable[str] = (),
     ) -> Guard:
-        """Read all protected paths and return them; `also` are additional paths to read if they
-        exist.
+        """Read all protected paths, store their content through `intake`, and return them; `also`
+        are additional paths to read if they exist.
 
         `reference` is the guard that the result will be compared with, None for the first one.
+        `now_ns` is the current time. `left_out` then has what was not read.
         """
         self._intake, self._horizon, self._reference = intake, now_ns - CLOCK_NS, reference
         self._found, self._links, self._led = {}, [], False
@@ -416,7 +417,8 @@ def _is_installed(fd: int, name: str) -> bool:
 
 
 def open_path(fd: int, path: str) -> int:
-    """Open a directory below the open directory `fd`, without following links."""
+    """Open a directory below the open directory `fd`, without following links. Return the
+    descriptor, for the caller to close. Raises `OSError`."""
     here = os.dup(fd)
     for part in path.split("/") if path else ():
         try:
@@ -464,6 +466,7 @@ def leads_out(project: str, link: str) -> bool:
 
 
 def _link_text(project: str, path: str) -> str | None:
+    """Return the target of a link; None if the path is not a link."""
     try:
         return os.readlink(os.path.join(project, path))
     except OSError:

@@ -59,7 +59,8 @@ def repositories_in(rules: Rules) -> frozenset[str]:
 
 
 def look(rules: Rules, git: Git) -> Stamps:
-    """Return a hash for every directory of installed packages and every repository."""
+    """Return hashes of the directories of installed packages and of the repositories in the
+    project, by which `changes` detects a change. Raises `Interrupted` on a stop."""
     found: Stamps = {}
     for path, full in installed_in(rules):
         _hash_directory(full, path, git, found.setdefault(path, {}))
@@ -100,7 +101,9 @@ def _describe_entry(entry: os.DirEntry[str]) -> bytes:
 
 
 def changes(before: Stamps, after: Stamps, repositories: Collection[str] = ()) -> Iterator[str]:
-    """Yield a warning for each linked directory in which something has changed."""
+    """Yield a warning for each linked directory in which something has changed; `repositories` are
+    those that are repositories of their own. Linked directories that only `after` has do not
+    count."""
     for top, old in before.items():
         new = after.get(top, {})
         paths = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))

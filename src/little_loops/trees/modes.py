@@ -28,7 +28,8 @@ class Modes(NamedTuple):
 
 
 def save_modes(path: str, found: Iterable[tuple[str, Entry]]) -> None:
-    """Write the modes to a file; remove the file if all of them are the defaults."""
+    """Write the modes of regular files to the file at `path`; remove it if all of them are the
+    defaults."""
     modes = {name: entry[4] for name, entry in found if stat.S_ISREG(entry[4])}
     counts = Counter(modes.values())
     usual = tuple(_most_common(counts, is_program) for is_program in (False, True))

@@ -48,6 +48,7 @@ def object_id(kind: bytes, data: bytes) -> bytes:
 
 
 def _sha1(*pieces: bytes) -> bytes:
+    """Return the SHA-1 of these pieces together."""
     digest = hashlib.sha1(usedforsecurity=False)
     for piece in pieces:
         digest.update(piece)
@@ -80,7 +81,8 @@ class PackWriter:
         return id in self._entries or id in self._stored
 
     def add(self, kind: bytes, data: bytes, id: bytes | None = None) -> bytes:
-        """Add an object, unless the store has it. Return its id."""
+        """Add an object, unless this pack or the store has it. Return its id, which may be given if
+        known."""
         id = id or object_id(kind, data)
         if self.has(id):
             return id
@@ -107,7 +109,10 @@ class PackWriter:
 
     def finish(self) -> None:
         """Add the pack to the store, flushed to the disk; the index comes last, because git looks
-        for that."""
+        for that.
+
+        Do nothing if no object was added.
+        """
         if self._fd < 0:
             return
         self._flush()
@@ -123,7 +128,7 @@ class PackWriter:
         self._stored.refresh()
 
     def abandon(self) -> None:
-        """Discard the pack."""
+        """Discard the pack, if it was begun and not finished."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -142,8 +147,8 @@ class PackWriter:
         self._buffer.clear()
 
     def _seal(self) -> bytes:
-        """Write the number of objects into the header and the checksum at the end. Return the
-        checksum."""
+        """Write the number of objects into the header and the checksum at the end, flush and close
+        the file. Return the checksum."""
         os.pwrite(self._fd, struct.pack(">I", len(self._entries)), 8)
         os.lseek(self._fd, 0, os.SEEK_SET)
         digest = hashlib.sha1(usedforsecurity=False)
@@ -185,7 +190,7 @@ def _index_data(entries: dict[bytes, tuple[int, int]], checksum: bytes) -> bytes
 
 
 def _write_new(path: str, data: bytes) -> None:
-    """Create a file and flush it to the disk."""
+    """Create a file and flush it to the disk. Raises `OSError`, also if it exists."""
     descriptor = os.open(path, NEW, 0o600)
     try:
         write_all(descriptor, data)
@@ -195,6 +200,7 @@ def _write_new(path: str, data: bytes) -> None:
 
 
 def _sync_folder(path: str) -> None:
+    """Flush the names in a directory to the disk. Raises `OSError`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         sync_all(descriptor)

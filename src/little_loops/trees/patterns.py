@@ -142,7 +142,8 @@ class Patterns(NamedTuple):
         return self if len(kept) == len(self.groups) else Patterns(kept)
 
     def may_match_below(self, directory: bytes) -> bool:
-        """Return whether any pattern could match something inside a directory."""
+        """Return whether any pattern could match something inside a directory; False is certain,
+        True is not."""
         parts = tuple(directory.split(b"/")) if directory else ()
         return any(
             one.by_name or _shares_prefix(one.literal, parts)

@@ -32,6 +32,7 @@ class OpenDirectory:
     """An open directory, below which paths are changed."""
 
     def __init__(self, path: str) -> None:
+        """Open the directory at `path`, which must not be a link. Raises `OSError`."""
         self.path = path
         self._fd = open_folder(path)
         self._current: tuple[str, int] | None = None
@@ -56,15 +57,22 @@ class OpenDirectory:
             return None
 
     def write(self, path: str, data: bytes, mode: int, time_ns: int | None = None) -> None:
-        """Write a file atomically; create missing directories above it."""
+        """Write a file atomically, with this mode and modification time; create missing directories
+        above it.
+
+        Raises `OSError`, and its subclass `PathBlocked` if a link or a file is in place of a
+        directory above.
+        """
         with self.writing(path, mode, time_ns) as descriptor:
             write_all(descriptor, data)
 
     @contextmanager
     def writing(self, path: str, mode: int, time_ns: int | None = None) -> Iterator[int]:
-        """Yield a descriptor for new content, which replaces the file when the block ends.
+        """Yield a descriptor for new content, which replaces the file when the block ends; if the
+        block raises, the old file stays.
 
-        `time_ns` is the modification time to set; None leaves the current time.
+        `time_ns` is the modification time to set; None leaves the current time. Raises as `write`
+        does.
         """
         with self.parent(path, make=True) as (folder, name):
             temporary = _temporary_name(name)
@@ -100,13 +108,15 @@ class OpenDirectory:
             raise
 
     def mkdir(self, path: str) -> None:
-        """Create a directory, and those above it, if missing; there must not be a file in its
-        place."""
+        """Create a directory, and those above it, if missing. A file in its place is left there."""
         with self.parent(path, make=True) as (folder, name), suppress(FileExistsError):
             os.mkdir(name, FOLDER_MODE, dir_fd=folder)
 
     def set_mode(self, path: str, mode: int) -> None:
-        """Set the permissions of a directory; do nothing if the path is something else."""
+        """Set the permissions of a directory; do nothing if the path is something else.
+
+        Raises `OSError`, also if it does not exist.
+        """
         with self.parent(path) as (folder, name):
             info = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode) and stat.S_IMODE(info.st_mode) != stat.S_IMODE(mode):
@@ -114,12 +124,14 @@ class OpenDirectory:
                 os.chmod(name, stat.S_IMODE(mode), dir_fd=folder)
 
     def unlock(self, path: str) -> None:
-        """Make a path, and everything below it, readable for the owner."""
+        """Make files at and below a path readable for the owner, and directories fully
+        accessible."""
         with self.parent(path) as (folder, name):
             _unlock(folder, name)
 
     def remove(self, path: str) -> None:
-        """Remove a file, a link or an empty directory, if it exists."""
+        """Remove a file, a link or an empty directory, if it exists. Raises `OSError` for a
+        directory that is not empty."""
         with suppress(FileNotFoundError, NotADirectoryError), self.parent(path) as (folder, name):
             info = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(info.st_mode):
@@ -128,7 +140,8 @@ class OpenDirectory:
                 os.unlink(name, dir_fd=folder)
 
     def remove_all(self, path: str) -> None:
-        """Remove a path and everything below it, if it exists."""
+        """Remove a path and everything below it, if it exists, also where permissions are missing.
+        Raises `OSError`."""
         with suppress(FileNotFoundError, NotADirectoryError), self.parent(path) as (folder, name):
             try:
                 _remove_all(folder, name)
@@ -136,7 +149,8 @@ class OpenDirectory:
                 raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG)) from error
 
     def remove_empty(self, path: str) -> None:
-        """Remove a directory that contains nothing but directories; else raise `PathBlocked`."""
+        """Remove a directory that contains nothing but directories. If there is anything else,
+        remove nothing and raise `PathBlocked`."""
         for folder in reversed(list(self._folders(path))):
             self.remove(folder)
 
@@ -160,8 +174,10 @@ class OpenDirectory:
     @contextmanager
     def parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
         """Yield a descriptor of the directory that contains a path, and the path's last component.
+        The next call for another directory closes the descriptor.
 
-        With `make`, create missing directories.
+        With `make`, create missing directories. Raises `OSError`, and `PathBlocked` for a link or a
+        file in place of a directory.
         """
         above, _, name = path.rpartition("/")
         yield self._open_cached(above, make=make), name
@@ -192,8 +208,8 @@ class OpenDirectory:
         return here
 
     def _open_child(self, here: int, part: str, *, make: bool) -> int:
-        """Open a subdirectory; with `make`, create it if it is missing. Raise `PathBlocked` for a
-        file."""
+        """Open a subdirectory; with `make`, create it if it is missing. Raises `PathBlocked` for a
+        file or a link."""
         try:
             return open_folder(part, here)
         except FileNotFoundError:

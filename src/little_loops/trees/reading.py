@@ -124,7 +124,8 @@ def missing(files: StoreFiles, name: str) -> StoreError:
 def list_tree(
     git: Git, files: StoreFiles, id: str, paths: Iterable[str] = ()
 ) -> Iterator[ListedBlob]:
-    """Yield every file and link of a tree, or those at or below the given paths."""
+    """Yield every file and link of a tree, or those at or below the given paths. Raises
+    `StoreError`."""
     words = ["ls-tree", "-r", "-z", "--full-tree", id]
     chosen = [f":(literal){path}" for path in paths]
     out = run_git(git, files, [*words, "--", *chosen] if chosen else words)
@@ -148,7 +149,10 @@ class RawChange(NamedTuple):
 
 
 def list_changes(git: Git, files: StoreFiles, before: str, after: str) -> list[RawChange]:
-    """Return the files that differ between two trees."""
+    """Return the files that differ between two trees; a rename is a deletion and an addition.
+
+    Raises `StoreError`.
+    """
     if before == after:
         return []
     return parse_raw(

@@ -52,7 +52,11 @@ class Repair:
         self.failed: dict[str, str] = {}
 
     def run(self, changes: Iterable[PathChange]) -> None:
-        """Remove what was added, bottom up; then restore what was changed or deleted, top down."""
+        """Remove what was added, bottom up; then restore what was changed or deleted, top down; at
+        last set the modes of directories.
+
+        Never raises `OSError`: `failed` has the paths that could not be restored, with the reason.
+        """
         wanted = list(changes)
         for change in reversed(wanted):
             if change.kind == "added":
@@ -80,7 +84,10 @@ class Repair:
 
     def _unlock(self, folder: str) -> None:
         """Make a directory writable if its mode is known; `_restore_directory` sets that mode
-        again."""
+        again.
+
+        Raises `PermissionError` if it is not known.
+        """
         one = self._reference.paths.get(folder)
         if one is None or one.kind != "dir" or one.mode == UNKNOWN_MODE:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -94,7 +101,10 @@ class Repair:
         self._ground.set_mode(path, self._reference.paths[path].mode)
 
     def _remove(self, path: str) -> None:
-        """Remove a path that was added, and the new directories above it that are empty then."""
+        """Remove a path that was added, and the new directories above it that are empty then.
+
+        Raises `OSError` if its content is not in the store.
+        """
         self._check_stored(path)
         if self._now.paths[path].kind == "dir":
             self._remove_caches_in(path)
@@ -203,7 +213,8 @@ def unlock(ground: OpenDirectory, reference: Guard, spare: Spare) -> None:
 def unlock_changed(
     ground: OpenDirectory, reference: Guard, now: Guard, changes: Iterable[PathChange]
 ) -> bool:
-    """Make paths readable that were added or replaced. Return whether any were not readable."""
+    """Make paths readable that were added or replaced, as far as possible. Return whether any were
+    not readable."""
     changed = [one.path for one in changes]
     locked = [
         path
@@ -246,7 +257,7 @@ def remove_caches(
     ground: OpenDirectory, protected: Guard, is_cache: Callable[[str], bool]
 ) -> list[str]:
     """Remove caches in protected directories, and `__pycache__` beside protected files. Return
-    them."""
+    their paths. Raises `OSError`."""
     folders = {path for path, one in protected.paths.items() if one.kind == "dir"}
     beside = {path.rpartition("/")[0] for path in protected.paths} - folders
     removed = []

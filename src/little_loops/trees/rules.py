@@ -81,6 +81,7 @@ class Rules(NamedTuple):
     watched: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
+        """Return the rules as data for JSON, which `from_json` decodes."""
         plain = self._asdict()
         if self.around is not None:
             plain["around"] = {"tree": self.around.tree, "rules": self.around.rules.to_json()}
@@ -211,7 +212,7 @@ class Repository(NamedTuple):
 def find_repository(git: Git, project: str) -> Repository | None:
     """Return the repository that contains the project; None if there is none.
 
-    Raises `StoreError` if git cannot be used there.
+    Raises `StoreError` if git cannot be used there, `Interrupted` on a stop.
     """
     words = ("--is-inside-work-tree", "--show-toplevel", "--show-prefix")
     answer = git.read(project, ["rev-parse", *words, "--git-path", "info/exclude"])
@@ -238,7 +239,7 @@ class Tracked(NamedTuple):
 
 
 def tracked_paths(git: Git, project: str) -> Tracked:
-    """Return what git tracks in the project."""
+    """Return what git tracks in the project. Raises `StoreError` if git fails."""
     answer = git.read(project, ["ls-files", "-z", "--stage", "--", "."])
     if answer.code != 0:
         raise StoreError(f"git cannot list the tracked files: {answer.complaint}")
@@ -270,7 +271,8 @@ def _excludes_file(path: str | None, environ: Mapping[str, str]) -> str:
 
 
 def upper_ignore_files(repository: Repository) -> Iterator[IgnoreFile]:
-    """Yield the ignore files from the top of the repository down to above the project."""
+    """Yield the ignore files in the directories above the project, from the top of the repository
+    down."""
     base = ""
     for part in repository.prefix.split("/")[:-1]:
         found = _read_ignore_file(base, os.path.join(repository.top, base, IGNORE_FILE))
@@ -280,7 +282,8 @@ def upper_ignore_files(repository: Repository) -> Iterator[IgnoreFile]:
 
 
 def _read_ignore_file(base: str, path: str) -> IgnoreFile | None:
-    """Read an ignore file; return None if it cannot be read."""
+    """Read an ignore file, at most `MAX_IGNORE_FILE_BYTES` of it; return None if it cannot be
+    read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -54,7 +54,7 @@ def plan(
     """Return what the copy has in place of the linked directories, by path.
 
     `replaced` are paths below them that must not have the project's current content. `scans` caches
-    what was found in each directory.
+    what was found in each directory, and is updated. Raises `NotClean`, or `Interrupted` on a stop.
     """
     found: dict[str, Wanted] = {}
     for folder in linked.folders:
@@ -128,7 +128,8 @@ def _link_entry(linked: Linked, path: str) -> Wanted:
 
 
 def _add_scripts(linked: Linked, folder: str, deeper: set[str], other: dict[str, Wanted]) -> None:
-    """Add the scripts of a Python environment that name its path, rewritten, to `other`."""
+    """Add the scripts of a Python environment that name its path, rewritten, to `other`, and their
+    directories to `deeper`."""
     for name in SCRIPTS:
         directory = f"{folder}/{name}"
         if not os.path.isdir(os.path.join(linked.project, directory)):
@@ -172,7 +173,10 @@ class Scan:
         self._known: dict[str, Scanned] = {}
 
     def run(self, git: Git) -> dict[str, Wanted]:
-        """Return the files and links that lead back, rewritten for the copy, by path."""
+        """Return the files and links that lead back, rewritten for the copy, by path.
+
+        Raises `NotClean` if one cannot be read or is too large, `Interrupted` on a stop.
+        """
         found: dict[str, Wanted] = {}
         stack = [self._folder]
         known: dict[str, Scanned] = {}

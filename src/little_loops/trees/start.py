@@ -105,7 +105,10 @@ def read_surroundings(git: Git, rules: Rules, intake: Intake, home: str) -> Rule
 
 
 def _count_files(git: Git, top: str, skip: Sequence[str]) -> int:
-    """Return the number of files in a repository that are not ignored and not below `skip`."""
+    """Return the number of files in a repository that are not ignored and not below `skip`.
+
+    Raises `StoreError` if git fails.
+    """
     words = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     but = [f":(exclude,literal){one}" for one in skip]
     answer = git.read(top, [*words, "--", ".", *but])
@@ -126,6 +129,8 @@ class _StartWalk:
         nested: frozenset[str],
         skip: frozenset[str] = frozenset(),
     ) -> None:
+        """Walk the project of `rules`, whose git tracks the files `tracked` and the submodules
+        `nested`; paths in `skip` are not visited."""
         self._git = git
         self._rules = rules
         self._intake = intake
@@ -230,7 +235,8 @@ class _StartWalk:
 
 
 def _read_ignore_file(fd: int, base: str) -> IgnoreFile | None:
-    """Read the `.gitignore` of an open directory; return None if there is none."""
+    """Read the `.gitignore` of an open directory; return None if there is none, or it cannot be
+    read."""
     try:
         descriptor = os.open(IGNORE_FILE, READ, dir_fd=fd)
     except OSError:

@@ -80,7 +80,8 @@ class TreeStore(StoredTrees):
     ) -> TreeStore:
         """Open the project's store in the user's state directory `home`, creating it if `create`.
 
-        Raises `StoreError` if it is missing and not to be created.
+        Raises `StoreError` if it is missing and not to be created, damaged, accessible to other
+        users, or inside the project.
         """
         files = store_of(project, home)
         if not os.path.lexists(files.path):
@@ -97,9 +98,10 @@ class TreeStore(StoredTrees):
     def rules(
         self, run: str, scope: Sequence[str], protect: Sequence[str], *, around: bool = False
     ) -> Rules:
-        """Read the facts that stay fixed for a run, when it starts.
+        """Read the facts that stay fixed for a run, when it starts, and store small ignored files.
 
-        With `around`, also record the rest of the repository for a clean copy.
+        With `around`, also store the rest of the repository for a clean copy. Raises `StoreError`
+        if the project is not in a git repository.
         """
         with self.using():
             with self._writing() as intake:
@@ -116,7 +118,8 @@ class TreeStore(StoredTrees):
             return rules._replace(around=self._surroundings(rules)) if around else rules
 
     def _surroundings(self, rules: Rules) -> Surroundings | None:
-        """Store the rest of the repository around the project; return None if there is none."""
+        """Store the rest of the repository around the project; return None if there is none, or too
+        much of it."""
         with self._writing() as intake:
             home = os.path.dirname(os.path.dirname(self.files.path))
             rest = read_surroundings(self.git, rules, intake, os.path.realpath(home))
@@ -153,7 +156,8 @@ class TreeStore(StoredTrees):
     ) -> Snapshot | GuardOnly:
         """Take the snapshot at the end of a run: protected paths in any case, the rest if possible.
 
-        `git` and `budget`, a number of bytes to read, limit the work on the rest.
+        `git` and `budget`, a number of bytes to read, limit the work on the rest; beyond them, only
+        the guard is returned.
         """
         self._check_rules(rules)
         with self.using():
@@ -207,7 +211,7 @@ class TreeStore(StoredTrees):
     def _writing(self) -> Iterator[Intake]:
         """Yield an intake for new content, which is stored and flushed when the block ends.
 
-        If the block fails, nothing is stored.
+        If the block fails, nothing is stored; an `OSError` is raised as `StoreError`.
         """
         writer = PackWriter(self.files.packs, self._packs, self.git.check)
         known = frozenset(self._unstored)
@@ -226,8 +230,8 @@ class TreeStore(StoredTrees):
 
     @contextmanager
     def using(self) -> Iterator[None]:
-        """Hold the store's shared lock, so that the packs stay in place; notice what has changed
-        since."""
+        """Hold the store's shared lock, so that the packs stay in place; if they were rewritten
+        since, forget what is remembered about them."""
         with super().using():
             packed = store_files.read(self.files.place("packed")) or b""
             if packed != self._packed:
@@ -255,7 +259,8 @@ class TreeStore(StoredTrees):
         return walk.take(intake, time.time_ns(), reference, also)
 
     def _new_left_out(self, rules: Rules) -> tuple[str, ...]:
-        """Return a sentence for each path left out of the snapshot that was not reported before."""
+        """Return a sentence for each path left out of the snapshot that this process has not
+        reported before."""
         walk, guard = self._walks[rules.run], self._guards[rules.run]
         sentences = {
             path: f"`{path_text(path)}` is not part of the snapshot: {why}"
@@ -297,7 +302,8 @@ class TreeStore(StoredTrees):
         return tuple(sorted(found))
 
     def save_times(self, rules: Rules) -> None:
-        """Save the times of files, so that the next process need not read unchanged files."""
+        """Save the times of files, so that the next process need not read unchanged files; do
+        nothing if the run took no snapshot here."""
         walk = self._walks.get(rules.run)
         if walk is not None:
             store_files.replace(self._times, to_json(dump_seeds(walk.seeds())))
@@ -322,9 +328,11 @@ class TreeStore(StoredTrees):
         existing_only: bool = False,
         spare: Spare = spare_nothing,
     ) -> Restoration:
-        """Restore protected paths from the reference, except those for which `spare` is true.
+        """Restore protected paths from the reference, except those for which `spare` is true. What
+        is replaced is stored first.
 
-        With `existing_only`, added paths are kept.
+        With `existing_only`, added paths are kept. The result names the paths that could not be
+        restored.
         """
         self._check_rules(rules)
         with self.using():
@@ -355,7 +363,8 @@ class TreeStore(StoredTrees):
         spare: Spare,
         changed: Callable[[Guard], list[PathChange]],
     ) -> tuple[Guard, str]:
-        """Store what is about to be replaced. Return the current guard and its id."""
+        """Store what is about to be replaced, after making it readable. Return the current guard
+        and its id."""
         with self._open_project() as ground, self._writing() as intake:
             unlock(ground, before, spare)
             now = self._read_guard(rules, intake, before)
@@ -368,19 +377,25 @@ class TreeStore(StoredTrees):
         return now, kept
 
     def _open_project(self) -> OpenDirectory:
+        """Open the project to change files in it. Raises `StoreError`."""
         try:
             return OpenDirectory(self.project)
         except OSError as error:
             raise _failed(error, "open", self.project) from error
 
     def _contents(self, guard: Guard, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return the stored content of these paths, by id."""
+        """Return the stored content of these paths, by id; content that was too large is left
+        out."""
         ids = [guard.paths[path].id for path in paths]
         known = [id for id in ids if id and not self.is_unstored(id)]
         return read_all(self.git, self.files, known)
 
     def put_back(self, rules: Rules, project: str, paths: Sequence[str], patch: str) -> Restoration:
-        """Restore files from the snapshot `project`; write their changes to the file `patch`."""
+        """Restore these files from the snapshot `project`, as far as they differ from it. What is
+        replaced is stored first, and the difference written to the file `patch`.
+
+        The result names the paths that could not be restored.
+        """
         self._check_rules(rules)
         with self.using():
             walk = self._walk_of(rules)
@@ -401,7 +416,8 @@ class TreeStore(StoredTrees):
     def _write_patch(
         self, before: str, after: str, changes: Sequence[RawChange], patch: str
     ) -> None:
-        """Write the difference of the changed files as a binary patch, without unstored ones."""
+        """Write the difference of the changed files as a binary patch, without unstored ones; no
+        file if none is left."""
         paths = [one.path for one in changes if not self._is_change_unstored(one)]
         if not paths:
             return

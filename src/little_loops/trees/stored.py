@@ -58,7 +58,10 @@ class StoredTrees:
     @contextmanager
     def using(self) -> Iterator[None]:
         """Hold the store's shared lock, so that the packs stay in place; check that it is the same
-        store."""
+        store.
+
+        Raises `StoreError` if it is not, and `Interrupted` on a stop.
+        """
         self.git.check()
         if store_files.check(self.files) != self.id:
             raise StoreError(f"the tree store `{self.files.path}` was replaced by another one")
@@ -85,7 +88,8 @@ class StoredTrees:
     # ── comparing ──────────────────────────────────────────────────────────────────────────────
 
     def changed(self, before: str, after: str, scope: Sequence[str] = (".",)) -> Changed:
-        """Return what differs between two project ids (or tree ids) within a scope."""
+        """Return what differs between two project ids (or tree ids) within a scope, with the first
+        `FIRST_PATHS` paths."""
         with self.using():
             changes = [one for one in self._changes(before, after) if within(one.path, scope)]
             added, removed = self._count_lines(before, after, changes)
@@ -100,7 +104,8 @@ class StoredTrees:
         scope: Sequence[str],
         others: Iterable[Sequence[str]] = (),
     ) -> tuple[str, ...]:
-        """Return changed paths that are outside the scope and outside the scopes of other runs."""
+        """Return changed paths that are outside the scope and outside the scopes of other runs, at
+        most `MOST_PATHS`."""
         with self.using():
             changes = self._changes(before, after)
         allowed = [scope, *others]
@@ -120,7 +125,8 @@ class StoredTrees:
             return frozenset(one.path for one in list_tree(self.git, self.files, id))
 
     def new_links_out(self, before: str, after: str, top: str) -> tuple[str, ...]:
-        """Return the new and changed links that lead out of the directory `top`."""
+        """Return the new and changed links whose targets are outside the directory `top`, an
+        absolute path; other links on the way are not followed."""
         with self.using():
             changes = self._changes(before, after)
             links = {one.path: one.after for one in changes if one.mode == LINK.decode()}
@@ -138,8 +144,8 @@ class StoredTrees:
     def guard_changes(
         self, reference: str, guard: str, *, existing_only: bool = False
     ) -> tuple[PathChange, ...]:
-        """Return protected paths that differ between two guards; with `existing_only`, no added
-        ones."""
+        """Return protected paths that differ between two guards, at most `MOST_PATHS`; with
+        `existing_only`, no added ones."""
         if reference == guard:
             return ()
         with self.using():
@@ -152,7 +158,8 @@ class StoredTrees:
             return frozenset(self.guard(reference).paths)
 
     def committed(self, rules: Rules, reference: str) -> tuple[str, ...]:
-        """Return protected paths whose content in the current commit is not that of the reference.
+        """Return protected paths whose content in the current commit is not that of the reference,
+        at most `MOST_PATHS`; none if no commit was made since the start.
 
         Only paths that differ from the commit at the start count, because a filter or line-ending
         conversion can make a file differ from every commit.
@@ -206,7 +213,11 @@ class StoredTrees:
         return self.is_unstored(change.before) or self.is_unstored(change.after)
 
     def guard(self, id: str) -> Guard:
-        """Return the guard with this id, from memory or from the store."""
+        """Return the guard with this id, from memory or from the store, whose lock must be held
+        (`using`).
+
+        Raises `StoreError` if it is missing or damaged.
+        """
         found = self._guard_cache.get(id)
         if found is None:
             name = f"{id}:{LIST.decode()}"
@@ -222,7 +233,8 @@ class StoredTrees:
             del self._guard_cache[next(iter(self._guard_cache))]
 
     def guard_of_tree(self, id: str) -> Guard:
-        """Return the paths of a snapshot as a guard; the modes of directories are unknown."""
+        """Return the paths of a snapshot as a guard; the modes of directories are unknown. The
+        store's lock must be held."""
         modes = self.modes(id)
         found: dict[str, Guarded] = {}
         for one in list_tree(self.git, self.files, id):
@@ -238,12 +250,18 @@ class StoredTrees:
     # ── reading ────────────────────────────────────────────────────────────────────────────────
 
     def read(self, id: str, path: str) -> StoredFile | None:
-        """Return a file of a snapshot (`project` or `tree` id); None if it did not exist."""
+        """Return a file of a snapshot (`project` or `tree` id); None if it did not exist.
+
+        Raises `StoreError` if it was too large to store.
+        """
         with self.using():
             return self._read(id, path, self.modes(id))
 
     def read_guarded(self, guard: str, path: str) -> StoredFile | None:
-        """Return a protected file as a guard has it; None if the guard has no such file."""
+        """Return a protected file as a guard has it; None if the guard has no such file.
+
+        Raises `StoreError` if it was too large to store.
+        """
         with self.using():
             one = self.guard(guard).paths.get(path)
             if one is None or one.kind not in ("file", "link"):
@@ -266,7 +284,10 @@ class StoredTrees:
         return StoredFile(path, "link" if is_link else "file", stat.S_IMODE(mode), data)
 
     def diff(self, before: str, after: str, options: Sequence[str] = ()) -> bytes:
-        """Return the difference as `git diff` prints it; `options` are git's, without paths."""
+        """Return the difference as `git diff` prints it; `options` are git's, without paths.
+
+        A file that was too large to store is one line at the end.
+        """
         words = ["diff", "--no-ext-diff", "--no-textconv", *options, before, after, "--"]
         with self.using():
             changes = self._changes(before, after)

@@ -18,7 +18,8 @@ PACK = ["pack-objects", "--quiet", "--revs", "--missing=allow-any", "--delta-bas
 
 
 def pack(files: StoreFiles, git: Git) -> None:
-    """Merge all packs into one with the objects that runs have recorded; drop the rest."""
+    """Merge all packs into one with the objects that runs have recorded, and drop the rest; do
+    nothing if there is only one. Holds the exclusive lock."""
     with locked(files, git, alone=True):
         names = _packs(files)
         if len(names) > 1:
@@ -28,7 +29,7 @@ def pack(files: StoreFiles, git: Git) -> None:
 def prune(files: StoreFiles, git: Git, cap_bytes: int, keep: frozenset[str]) -> tuple[str, ...]:
     """Remove as few runs as possible, oldest first and never those in `keep`, to get below the cap.
 
-    Return the removed runs.
+    Return the removed runs; none if the store is small enough. Holds the exclusive lock.
     """
     with locked(files, git, alone=True):
         if _size(files.git_dir) <= cap_bytes:
@@ -57,9 +58,10 @@ def prune(files: StoreFiles, git: Git, cap_bytes: int, keep: frozenset[str]) -> 
 
 
 def _repack(files: StoreFiles, git: Git, ids: list[str]) -> None:
-    """Write one pack with everything reachable from `ids`, then remove all others.
+    """Write one pack with everything reachable from `ids`, then remove all others, and temporary
+    files.
 
-    The new pack is on the disk before the old ones are removed.
+    The new pack is on the disk before the old ones are removed. The exclusive lock must be held.
     """
     before = _packs(files)
     made = ""
@@ -85,7 +87,7 @@ def _remove_pack(files: StoreFiles, name: str) -> None:
 
 
 def _packed_size(files: StoreFiles, git: Git, ids: list[str]) -> int:
-    """Return the size of a pack with everything reachable from `ids`."""
+    """Return the size of a pack with everything reachable from `ids`; nothing is written."""
     if not ids:
         return 0
     size = 0

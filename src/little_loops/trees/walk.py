@@ -72,6 +72,7 @@ class ContentWalk:
     """Computes the content ids of one project by the rules of one run, and remembers what it read."""
 
     def __init__(self, rules: Rules, seeds: Seeds) -> None:
+        """Prepare a walk; `seeds` are entries that an earlier process saved."""
         self.root = Directory()
         self.left_out: dict[str, str] = {}
         self.version = 0  # goes up with every change that is found
@@ -97,9 +98,10 @@ class ContentWalk:
         return self.tree(self.root) or intake.writer.add(b"tree", b"")
 
     def refresh(self, intake: Intake, reread_ns: int = NEVER_NS) -> None:
-        """Walk the project and update what is remembered, reading files that have changed.
+        """Walk the project and update what is remembered, storing files that have changed.
 
-        Files whose `ctime` is `reread_ns` or later are read in any case.
+        Files whose `ctime` is `reread_ns` or later are read in any case. Raises `OSError`, or
+        `Interrupted` on a stop.
         """
         self._intake = intake
         self._reread_ns = reread_ns
@@ -165,7 +167,8 @@ class ContentWalk:
             node.tree = None
 
     def _entry(self, fd: int, name: str) -> Entry:
-        """Read a file or link and return what to remember about it."""
+        """Read a file or link and return what to remember about it; a recent change has no ctime,
+        so that it is read again. Raises as `Intake.entry` does."""
         info, id = self._intake.entry(fd, name)
         ctime = -1 if self._is_recent(info) else info.st_ctime_ns
         return (ctime, info.st_mtime_ns, info.st_size, info.st_ino, info.st_mode, id)
@@ -222,7 +225,8 @@ class ContentWalk:
         return patterns.match(full, entry.is_dir(follow_symlinks=False))
 
     def _valid_seed(self, entry: Entry | None) -> Entry:
-        """Return an entry that an earlier process saved, if the store still has its content."""
+        """Return an entry that an earlier process saved, if the store still has its content; else
+        `UNKNOWN`."""
         if entry is None or entry[5] is None or not self._intake.has(entry[5]):
             return UNKNOWN
         return entry
@@ -296,7 +300,8 @@ class ContentWalk:
         return self._intake.writer.add(b"tree", tree_data(entries)) if entries else b""
 
     def files(self) -> Iterator[tuple[str, Entry]]:
-        """Yield path and entry of every file that counts."""
+        """Yield path and entry of every file that counts, and of files that could not be read,
+        without an id."""
         stack = [("", self.root)]
         while stack:
             path, node = stack.pop()
@@ -314,7 +319,8 @@ class ContentWalk:
                 stack.append((f"{path}{name}/", child))
 
     def seeds(self) -> Seeds:
-        """Return the entries that the next process can reuse, by directory and name."""
+        """Return the entries that the next process can reuse, by directory and name; recent changes
+        are left out."""
         found: Seeds = {}
         for path, entry in self.files():
             folder, _, name = path.rpartition("/")
