@@ -1,4 +1,4 @@
-"""`ll-loop check`: the checks of a loop, once, without a run."""
+"""`ll-loop check`: the checks of a loop, once, without starting a run."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_loop_named_like_a_new_command_is_not_run_by_its_name_alone(project):
     done = project.ll("check")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: `check` is both a command of ll-loop and a loop of this project\n"
+        "error: `check` is both a command of ll-loop and a loop in this project\n"
         "   = help: `ll-loop run check` runs the loop; `ll-loop check --help` shows help on the command\n"
     )
     assert project.ll("check", "--help").returncode == 0

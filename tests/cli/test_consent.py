@@ -406,7 +406,8 @@ def test_while_editing_a_changed_prompt_needs_no_new_consent(stage: Project):
     told = stage.ll("trust", "mend", "--while-editing", env=env)
     first, second = told.stdout.splitlines()
     assert (told.returncode, first) == (0, f"trusted in {stage.root}:")
-    assert second.startswith("  while editing  mend, until its next completed run, at most until ")
+    assert second.startswith("  while editing  mend, until its next completed run or 2")
+    assert second.endswith(", whichever comes first")
     stage.loop("mend", LOOP.format(mode="").replace("/mend it", "/mend all of it"))
     assert stage.ll("run", "mend", env=env).returncode == 0
     again = stage.ll("run", "mend", env=env)

@@ -134,7 +134,7 @@ def without_an_agent(project: Project) -> str:
             ended,
             "x" * 8193,
             "error: the note is longer than 8192 bytes\n"
-            "   = help: put it into a file of the project, and name that\n",
+            "   = help: put it into a file in the project, and name that\n",
             id="too much",
         ),
         pytest.param(

@@ -152,14 +152,16 @@ def test_another_program_of_the_old_name_is_reported(installed: Installed, tmp_p
 
 
 OTHER = (
-    "warning: the distribution `little-loops` 9.9 is installed in the same environment, and it is "
-    "another program with the same command\n"
-    "   = help: uninstall both, then run `pipx install .` in a clone of this one\n"
+    "warning: the unrelated package `little-loops` 9.9 is installed in the same environment and "
+    "also provides an `ll-loop` command\n"
+    "   = help: uninstall both packages, then run `pipx install .` in a clone of the ll-loop "
+    "repository\n"
 )
 OTHER_IN_DOCTOR = (
-    "! the distribution little-loops 9.9 is installed in the same environment: "
-    "another program with the same command\n"
-    "    fix: uninstall both, then pipx install . in a clone of this one\n"
+    "! the unrelated package little-loops 9.9 is installed in the same environment and also "
+    "provides an `ll-loop` command\n"
+    "    fix: uninstall both packages, then run `pipx install .` in a clone of the ll-loop "
+    "repository\n"
 )
 
 

@@ -124,7 +124,7 @@ def test_it_is_printed_where_no_file_is_given(project):
         ),
         pytest.param(
             ("restore", "fix", "../x"),
-            "error: `../x` is not a file of this project\n",
+            "error: `../x` is not a file in this project\n",
             id="outside of the project",
         ),
         pytest.param(

@@ -280,7 +280,7 @@ def _loop(reader: LoopTestReader, root: Map, find: FindLoop) -> FSMLoop | None:
         return None
     found = find(name.text)
     if isinstance(found, str):
-        reader.report("LL503", found, name.mark, "`ll-loop list` shows the loops of this project")
+        reader.report("LL503", found, name.mark, "`ll-loop list` shows the loops in this project")
         return None
     return found
 

@@ -31,7 +31,7 @@ class AnswerArgs(WatchArgs):
     loop: str = operand("a loop's name, or NAME@ID")
     message: str | None = value("what to tell the loop: `${loop.answer}`", "-m", metavar="TEXT")
     background: bool = flag("run in the background")
-    no_resume: bool = flag("store the answer only; `ll-loop resume` continues the run")
+    no_resume: bool = flag("only store the answer; `ll-loop resume` continues the run")
     definition: str | None = value(
         "which definition to use if the loop file has changed since the run started",
         choices=("original", "current"),

@@ -1,4 +1,4 @@
-"""`ll-loop approve`: let a run that waits at a gate continue."""
+"""`ll-loop approve`: let a run that is waiting at a gate continue."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from little_loops.fsm.state import Answer
 class ApproveArgs(
     AnswerArgs,
     verb="approve",
-    summary="Approve a run that waits at a gate (`outcome: review`), and continue it.",
+    summary="Approve a run that is waiting at a gate (`outcome: review`), and continue it.",
     examples=(
         ("ll-loop approve release", "continue with the gate's `next`"),
         ("ll-loop approve release --to polish", "continue with one of its `choices`"),
-        ("ll-loop approve release -m 'ship it'", "with a text for the loop"),
+        ("ll-loop approve release -m 'ship it'", "with a message for the loop"),
     ),
 ):
     to: str | None = value(

@@ -29,7 +29,7 @@ EXIT_CODES = {"pass": OK, "fail": FAILED, "error": LIMIT}
 class CheckArgs(
     OutputArgs,
     verb="check",
-    summary="Run the checks of a loop once, in order, without a run;\n"
+    summary="Run the checks of a loop once, in order, without starting a run;\n"
     "in a clean copy, if the loop has `clean: true`.\n"
     "Exit 0 if all pass, 1 if one fails, 3 if one cannot be judged.",
     examples=[

@@ -37,7 +37,7 @@ class CostArgs(
         metavar="TIME",
         default=WEEK_S,
     )
-    by: str = value("what to add up; default: loop", choices=GROUPS, default="loop")
+    by: str = value("how to group the costs; default: loop", choices=GROUPS, default="loop")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -29,7 +29,7 @@ from little_loops.terminal.tables import style_for
 
 EXAMPLES = (
     ("ll-loop history", "the latest runs of every loop"),
-    ("ll-loop history fix-types --last 7d", "its runs of the last week"),
+    ("ll-loop history fix-types --last 7d", "its runs from the last week"),
     ("ll-loop history --prune 30d", "delete runs older than 30 days"),
     ("ll-loop history fix-types --prune --keep 10", "delete all but its last ten runs"),
 )

@@ -29,7 +29,7 @@ EXAMPLES = (
 class ListArgs(
     OutputArgs,
     verb="list",
-    summary="List the loops of this project and how their last runs ended.",
+    summary="List the loops in this project and how their last runs ended.",
     examples=EXAMPLES,
 ):
     running: bool = flag("only runs that are running or queued")

@@ -100,9 +100,9 @@ def _warn_of_impostor() -> None:
 
     if (version := impostor_version()) is not None:
         _talk(
-            f"warning: the distribution `little-loops` {version} is installed in the same environment,"
-            " and it is another program with the same command\n"
-            "   = help: uninstall both, then run `pipx install .` in a clone of this one"
+            f"warning: the unrelated package `little-loops` {version} is installed in the same"
+            " environment and also provides an `ll-loop` command\n"
+            "   = help: uninstall both packages, then run `pipx install .` in a clone of the ll-loop repository"
         )
 
 
@@ -146,7 +146,7 @@ def _refuse_if_ambiguous(verb: str, rest: list[str]) -> None:
     )
     if verb in stems:
         raise UsageError(
-            f"`{verb}` is both a command of ll-loop and a loop of this project",
+            f"`{verb}` is both a command of ll-loop and a loop in this project",
             f"`ll-loop run {verb}` runs the loop; `ll-loop {verb} --help` shows help on the command",
         )
 

@@ -1,4 +1,4 @@
-"""`ll-loop receipt`: write a receipt of what a run did."""
+"""`ll-loop receipt`: write a receipt for what a run did."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LARGE = 1 << 20
 class ReceiptArgs(
     OutputArgs,
     verb="receipt",
-    summary="Write a receipt of a run that has ended: its checks, its agents' turns and\n"
+    summary="Write a receipt for a run that has ended: its checks, its agents' turns and\n"
     "the files it left, as an in-toto statement that `ll-loop verify` can check.",
     examples=[
         ("ll-loop receipt fix-tests -o receipt.json", "of its last run"),

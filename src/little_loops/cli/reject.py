@@ -1,4 +1,4 @@
-"""`ll-loop reject`: send a run that waits at a gate back, or end it."""
+"""`ll-loop reject`: send a run that is waiting at a gate back, or end it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from little_loops.fsm.state import Answer
 class RejectArgs(
     AnswerArgs,
     verb="reject",
-    summary="Reject a run that waits at a gate: it goes to `on_rejected`, or ends as failed.",
+    summary="Reject a run that is waiting at a gate: it goes to `on_rejected`, or fails.",
     examples=(("ll-loop reject release -m 'the tests are missing'", "say why"),),
 ):
     pass

@@ -26,7 +26,7 @@ class RestoreArgs(
     ],
 ):
     loop: str = operand("a loop's name, or NAME@ID")
-    path: str = operand("a file of the project")
+    path: str = operand("a file in the project")
     step: int | None = value("as this step left it", convert=positive, metavar="N")
     run: str | None = value("start time of an earlier run, from `ll-loop history`", metavar="STAMP")
 
@@ -57,5 +57,5 @@ def _inside(argument: str, root: str) -> str:
     place = os.path.normpath(os.path.join(os.path.realpath(os.getcwd()), argument))
     path = os.path.relpath(place, os.path.realpath(root))
     if path == "." or path.startswith(".."):
-        raise UsageError(f"`{argument}` is not a file of this project")
+        raise UsageError(f"`{argument}` is not a file in this project")
     return path

@@ -66,7 +66,7 @@ class RunArgs(
         "the agent program for states that name none",
         choices=tuple(name for name in HOST_NAMES if name != "command"),
     )
-    model: str | None = value("the model of that agent", metavar="NAME")
+    model: str | None = value("the model for that agent", metavar="NAME")
     context: Sequence[str] = value("set a context value", metavar="K=V", many=True, default=())
     scope: Sequence[str] | None = value(
         "the paths it works on, instead of the loop's `scope`", metavar="PATH", many=True

@@ -1,4 +1,4 @@
-"""`ll-loop schema`: the JSON Schema of loop files, for editors and agents."""
+"""`ll-loop schema`: the JSON Schema for loop files, for editors and agents."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from little_loops.errors import OK
 class SchemaArgs(
     Args,
     verb="schema",
-    summary="Print the JSON Schema of loop files.",
+    summary="Print the JSON Schema for loop files.",
     examples=[("ll-loop schema > loop.schema.json", "for an editor")],
 ):
-    tests: bool = flag("print that of test files instead")
+    tests: bool = flag("print the schema for test files instead")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -59,7 +59,7 @@ class SimulateArgs(
     )
     cost: Sequence[str] = value("what a turn in STATE costs", many=True, metavar="STATE=USD")
     takes: Sequence[str] = value("how long STATE runs", many=True, metavar="STATE=TIME")
-    seed: int = value("for other random numbers", convert=int, default=0, metavar="N")
+    seed: int = value("seed for the random numbers", convert=int, default=0, metavar="N")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -39,12 +39,12 @@ class StopArgs(
     summary="Stop a running loop: end its action and save its state.",
     examples=[
         ("ll-loop stop fix-types", "and `ll-loop resume fix-types` later"),
-        ("ll-loop stop --all", "every running or queued run of this project"),
+        ("ll-loop stop --all", "every running or queued run in this project"),
         ("ll-loop stop fix-types --gone", "it was killed in a container that is gone"),
     ],
 ):
     loop: str | None = operand("a loop's name, or NAME@ID", optional=True)
-    all: bool = flag("stop every running or queued run of this project")
+    all: bool = flag("stop every running or queued run in this project")
     gone: bool = flag("free the scope of a run that was killed on another machine")
 
 

@@ -55,7 +55,7 @@ def _checked_text(text: str) -> str:
     if len(text.encode("utf-8", "replace")) > MAX_NOTE_BYTES:
         raise UsageError(
             f"the note is longer than {MAX_NOTE_BYTES} bytes",
-            "put it into a file of the project, and name that",
+            "put it into a file in the project, and name that",
         )
     return text.strip()
 

@@ -31,10 +31,10 @@ class TestArgs(
     OutputArgs,
     verb="test",
     summary="Run the tests of loops: `.loops/tests/*.test.yaml`.\n"
-    "The machine is real; the results of its actions come from the test.\n"
-    "Nothing is started or written, and no time passes.",
+    "The loop's real state machine runs, but the results of its actions come from the test.\n"
+    "No command is started, nothing is written to the project, and waits end at once.",
     examples=[
-        ("ll-loop test", "all tests of this project"),
+        ("ll-loop test", "all tests in this project"),
         ("ll-loop test fix-types -k auth", "those of one loop with `auth` in their names"),
         ("ll-loop test --junit tests.xml", "for a CI system"),
     ],

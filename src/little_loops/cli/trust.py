@@ -30,15 +30,15 @@ class TrustArgs(
     examples=[
         ("ll-loop trust", "all loops here, as they are now"),
         ("ll-loop trust fix-types", "the actions of one loop"),
-        ("ll-loop trust fix-types --while-editing", "whatever it says, for now"),
+        ("ll-loop trust fix-types --while-editing", "any action in it, while you edit it"),
         ("ll-loop trust --list", "what you have agreed to"),
         ("ll-loop trust --revoke", "revoke all of it"),
     ],
 ):
     loop: str | None = operand("a loop's name or file; default: all of them", optional=True)
     while_editing: bool = flag(
-        "whatever this loop says, until its next completed run or for 8 hours; ends if the file"
-        " changes during a run"
+        "trust any action in this loop until its next completed run, for at most 8 hours; ends if"
+        " the file changes during a run"
     )
     list: bool = flag("show what you have agreed to")
     revoke: bool = flag("revoke it for this project")
@@ -101,7 +101,7 @@ def _show(root: str, *, json: bool) -> int:
         return OK
     say(f"trusted in {visible(trust.project, newlines=False)}:")
     for one in edited:
-        ends = f"until its next completed run, at most until {minute(one.until_ms)}"
+        ends = f"until its next completed run or {minute(one.until_ms)}, whichever comes first"
         say(f"  while editing  {visible(one.loop, newlines=False)}, {ends}")
     for action, since in trust.actions.items():
         first, *others = described(action, trust)

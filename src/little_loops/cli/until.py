@@ -53,7 +53,7 @@ class UntilArgs(
     WatchArgs,
     verb="until",
     summary="Run a check; while it fails, fix and run it again.  Needs no loop file.\n"
-    "Without --fix, an agent and its prompt are proposed, and you confirm them.",
+    "Without --fix, `ll-loop` proposes an agent and a prompt for you to confirm.",
     examples=EXAMPLES,
 ):
     check: str = operand("the command that decides; exit codes 1 to 125 are failures")
@@ -61,7 +61,7 @@ class UntilArgs(
         "a prompt for an agent, a slash command, or `$ CMD` for a shell command", metavar="TEXT"
     )
     host: str | None = value("the agent program; default: claude", choices=AGENTS)
-    model: str | None = value("the model of that agent", metavar="NAME")
+    model: str | None = value("the model for that agent", metavar="NAME")
     max_iterations: int | None = value(
         "maximum number of iterations; default: 10", convert=positive, metavar="N"
     )

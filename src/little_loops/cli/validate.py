@@ -30,7 +30,7 @@ from little_loops.terminal.problems import annotation, as_dict, excerpt_width, r
 
 STDIN = "-"
 EXAMPLES = (
-    ("ll-loop validate", "every loop of this project"),
+    ("ll-loop validate", "every loop in this project"),
     ("ll-loop validate fix-types", "one of them"),
     ("ll-loop validate - < draft.yaml", "what is not in a file yet"),
     ("ll-loop validate --strict", "warnings are errors"),
@@ -75,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
     named = dict.fromkeys(each if each == STDIN else find_loop(each, root) for each in args.files)
     paths = list(named) or loop_files(root)
     if not paths:
-        raise UsageError("this project has no loops", "`ll-loop init` creates a first one")
+        raise UsageError("this project has no loops", "`ll-loop init` creates one")
     checked = [check(path, root) for path in paths]
     match args.output_format or ("json" if args.json else "text"):
         case "json":

@@ -36,13 +36,13 @@ class VerifyArgs(
     examples=[
         ("ll-loop verify receipt.json", "check the files here"),
         ("ll-loop verify receipt.json --rerun", "also run the checks again"),
-        ("ll-loop verify r.json --rerun --check 'make test'", "of a run of `until`"),
+        ("ll-loop verify r.json --rerun --check 'make test'", "for a run started with `until`"),
     ],
 ):
     file: str = operand("a receipt")
     rerun: bool = flag("run the deciding checks again, in a clean copy")
     check: str | None = value(
-        "with --rerun: the check of a run of `until`, where the run itself is not stored",
+        "with --rerun: the check for a run started with `until`, where the run itself is not stored",
         metavar="CMD",
     )
     signers: str | None = value("the allowed signers, as for ssh-keygen -Y verify", metavar="FILE")

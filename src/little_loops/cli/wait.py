@@ -33,7 +33,9 @@ class WaitArgs(
     ],
 ):
     loop: str = operand("a loop's name, or NAME@ID")
-    timeout: float | None = value("wait no longer: 90s, 10m", convert=seconds, metavar="TIME")
+    timeout: float | None = value(
+        "wait at most this long, such as 90s or 10m", convert=seconds, metavar="TIME"
+    )
 
 
 def main(argv: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""Simulate many runs of a loop, to foresee how they end and what they cost.
+"""Simulate many runs of a loop, to predict how they will end and what they will cost.
 
 The machine is the real one. Each visit to a state draws a verdict, a cost and a duration; conditions
 are not judged, because there is no output to judge, and no files change.

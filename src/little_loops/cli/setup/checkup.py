@@ -110,14 +110,14 @@ def installation(inputs: CheckupInputs) -> Iterator[Finding]:
     yield from _yaml(here)
     if inputs.impostor is not None:
         other = (
-            f"the distribution little-loops {inputs.impostor} is installed in the same environment"
+            f"the unrelated package little-loops {inputs.impostor} is installed in the same"
+            " environment and also provides an `ll-loop` command"
         )
         yield Finding(
             "distribution",
             "warning",
             other,
-            "another program with the same command",
-            "uninstall both, then pipx install . in a clone of this one",
+            fix="uninstall both packages, then run `pipx install .` in a clone of the ll-loop repository",
         )
 
 

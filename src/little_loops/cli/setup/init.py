@@ -91,7 +91,7 @@ class InitArgs(
         choices=tuple(TEMPLATES),
     )
     yes: bool = flag("do not ask; write the loop that fits best", "-y")
-    no_try: bool = flag("do not try the check; without it, for at most 60 s")
+    no_try: bool = flag("do not try the check first; otherwise it is tried for at most 60 s")
     quiet: int = count("print only the files written", "-q")
 
 
