@@ -125,7 +125,7 @@ def test_the_screen_of_the_manual(project):
     told = dry(project, "fix-types", env=env)
     since = told.partition("since ")[2].partition("\n")[0]
     assert told == dedent(f"""\
-        fix-types · convergence → 3 states · nothing is run
+        fix-types · convergence → 3 states · dry run
 
           measure  $ mypy src/ | grep -c 'error:' || echo 0
                    on_target → done    on_progress → apply    on_stall → done
@@ -145,7 +145,7 @@ def test_the_screen_of_the_manual(project):
 def test_all_that_a_loop_can_have(project):
     env = {"USER": "me", "PATH": "/nowhere"}
     assert dry(project, "everything", env=env) == dedent("""\
-        everything · fsm → 6 states · starts in measure · nothing is run
+        everything · fsm → 6 states · starts in measure · dry run
 
           start      $ echo start of everything
                        ruff check src --as "${env.USER}" "${prev.output}"
@@ -287,7 +287,7 @@ def test_nothing_drives_the_terminal(project):
 def test_ascii(project):
     told = dry(project, "slow", env={"LL_ASCII": "1"})
     assert told.isascii()
-    assert told.startswith("slow - fsm -> 2 states - nothing is run\n")
+    assert told.startswith("slow - fsm -> 2 states - dry run\n")
 
 
 def test_as_json(project):

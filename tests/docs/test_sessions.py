@@ -82,7 +82,7 @@ def test_a_session_is_commands_with_what_they_print() -> None:
             "Loop completed: done (3 iterations, 2m 34s)",
             "Loop completed: done (3 iterations, TIME)",
         ),
-        ("x runs (pid 4242), log y", "x runs (pid N), log y"),
+        ("x runs (pid 4242); log: y", "x runs (pid N); log: y"),
         ("copy  ! interrupted 12s ago   pack", "copy  ! interrupted AGO  pack"),
         ("2026-11-15T21-55-45  ok", "STAMP  ok"),
         ("20261115T215545-0123abcd/3", "RUN/3"),

@@ -27,6 +27,6 @@ def start_in_background(verb: str, loop: FSMLoop | None, request: RunRequest, sh
     if show.json:
         print_json({"schema": 1, "name": request.name, **begun._asdict()})
     elif not show.quiet:
-        say(f"{request.name} is running in the background (pid {begun.pid}), log {log}")
+        say(f"{request.name} is running in the background (pid {begun.pid}); log: {log}")
         talk(f"next: ll-loop attach {request.name}   or   ll-loop stop {request.name}")
     return 0

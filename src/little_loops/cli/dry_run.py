@@ -224,7 +224,7 @@ def _day(stamp: str) -> str:
 def page(plan: Plan, *, ascii_only: bool = False, widest: int = WIDEST) -> Iterator[str]:
     """Yield the lines of the plan."""
     dot, to = ("-", "->") if ascii_only else ("·", "→")
-    yield header(plan.loop, dot, to, "nothing is run")
+    yield header(plan.loop, dot, to, "dry run")
     yield ""
     yield from state_lines(plan.loop, plan.states, dot, to, widest)
     yield ""
