@@ -75,6 +75,7 @@ class DefinitionError(UsageError):
     """A loop file has problems; they say what and where."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
+        """Keep all problems; the message names the first error and how many more there are."""
         errors = [problem for problem in problems if problem.severity == "error"]
         first = errors[0].message if errors else "invalid definition"
         super().__init__(first if len(errors) < 2 else f"{first} (and {len(errors) - 1} more)")

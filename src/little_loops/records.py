@@ -46,6 +46,7 @@ else:
             return tuple.__new__(cls, values)
 
         def _replace(self, /, **changed):
+            """Return a copy with these fields changed; raise `ValueError` for an unknown field."""
             # Half of the time that asking for each of forty fields takes.
             values, places = list(self), self._places
             try:
@@ -69,6 +70,10 @@ else:
 
     class _Maker(type):
         def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
+            """Return a record class whose fields are the annotations in the class body.
+
+            Raises `TypeError` if a field without a default follows one with a default.
+            """
             fields = tuple(body.get("__annotations__", ()))
             defaults = {field: body.pop(field) for field in fields if field in body}
             if list(defaults) != list(fields[len(fields) - len(defaults) :]):

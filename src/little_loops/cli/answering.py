@@ -47,7 +47,11 @@ class GivenAnswer(NamedTuple):
     answer: Answer
 
     def find(self, root: str, name: str) -> StoredRun:
-        """Return the run. Raises `UsageError` if it waits at no gate, or has an answer already."""
+        """Return the run.
+
+        Raises `UsageError` if it waits at no gate, has an answer already, or cannot continue in the
+        chosen state.
+        """
         before = _find(root, name)
         if (first := _answer_to(before)) is not None:
             raise _too_late(name, first)
@@ -72,7 +76,10 @@ class GivenAnswer(NamedTuple):
 
 
 def answer_gate(args: AnswerArgs, answer: Answer) -> int:
-    """Answer the gate of a run, and continue the run unless `--no-resume`. Return the exit code."""
+    """Answer the gate of a run, and continue the run unless `--no-resume`. Return the exit code.
+
+    Raises `UsageError` if the text is too long or the run cannot be answered.
+    """
     if len(answer.text.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
         raise UsageError(f"the text is longer than {MAX_TEXT_BYTES} bytes", "put it into a file")
     given = GivenAnswer(answer)
@@ -95,7 +102,11 @@ def _as_resume(args: AnswerArgs) -> ResumeArgs:
 
 
 def _find(root: str, name: str) -> StoredRun:
-    """Read the run; wait while the command that continues it moves its files."""
+    """Read the run; wait while the command that continues it moves its files.
+
+    Raises `UsageError` if there is no such run, `ConflictError` if its files are not settled in
+    time.
+    """
     for tried in range(MOVING_S * 20):
         try:
             return find(root, name)
@@ -117,7 +128,10 @@ def _answer_to(before: StoredRun) -> Answer | None:
 
 
 def _data_of(before: StoredRun) -> Folder:
-    """Open the run's data directory; raise `UsageError` if another answer has ended the run."""
+    """Open the run's data directory; raise `UsageError` if another answer has ended the run.
+
+    Raises `StorageError` if the directory is missing for another reason.
+    """
     folder = folder_of(before.files)
     data = None
     if folder is not None:
@@ -152,6 +166,7 @@ def _status(run: LoopState) -> str:
 
 
 def _too_late(name: str, first: Answer) -> UsageError:
+    """Return the error for a gate that already has an answer."""
     return UsageError(
         f"`{name}` has an answer already: {_quoted(first)}",
         f"`ll-loop resume {name}` continues with it",

@@ -60,6 +60,7 @@ class AttachArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop attach`. Return the run's exit code, or 0 if the user detached."""
     args = AttachArgs.read(argv)
     runs = Runs(find_project(os.getcwd()))
     name = run_named(args.loop, runs.root)
@@ -128,9 +129,9 @@ def show(items: Iterable[Item], screen: Observer) -> None:
 
 @contextmanager
 def _ctrl_c() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C was pressed.
+    """Yield a function that returns whether Ctrl-C was pressed during the block.
 
-    An exception could come while the screen is being drawn.
+    There is no `KeyboardInterrupt` meanwhile: it could come while the screen is being drawn.
     """
     presses: list[int] = []
     try:
@@ -212,7 +213,10 @@ def _detached(args: AttachArgs, name: str) -> int:
 
 
 def _has_ended(args: AttachArgs, runs: Runs, name: str) -> int:
-    """Print how a run ended that is not running any more, and return its exit code."""
+    """Print how a run ended that is not running any more, and return its exit code.
+
+    Raises `UsageError` if its files are gone.
+    """
     ended = runs.ended(name)
     if ended is None:
         raise no_such_run(name)

@@ -24,6 +24,11 @@ from little_loops.system.stops import StopFlag, listen
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run the request on stdin, and return the run's exit code.
+
+    Reports to the parent process that the run has started; from then on, errors go to the log. An
+    error before that is passed to the parent and raised.
+    """
     wanted = json.load(sys.stdin)
     parent = Parent()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it continues after its terminal is closed

@@ -15,7 +15,11 @@ from little_loops.terminal.console import print_json, say, talk
 
 
 def start_in_background(verb: str, loop: FSMLoop | None, request: RunRequest, show: Show) -> int:
-    """Start the run in a new process, print its pid and log, and return the exit code."""
+    """Start the run in a new process, print its pid and log, and return 0.
+
+    `verb` is `start` or `resume`; a resume without a loop uses the run's own definition. Raises
+    `NotStarted` if it fails.
+    """
     wanted: dict[str, Any] = {
         "verb": verb,
         "loop": None if loop is None else loop.to_dict(),

@@ -42,6 +42,7 @@ class CheckArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop check`. Return 0, 1 or 3 by the answer, or the code of a signal."""
     args = CheckArgs.read(argv)
     root = find_project(os.getcwd())
     loop = load_loop(args.loop, root).loop
@@ -58,7 +59,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run_checks_now(loop: FSMLoop, root: str) -> tuple[Checked, int]:
-    """Run the loop's checks. Return their results, and the signal that stopped them, or 0."""
+    """Run the loop's shell checks. Return their results, and the signal that stopped them, or 0.
+
+    If the loop also has checks by agents, which are not run, the answer is never `pass`. Raises
+    `UsageError` if it has no check at all.
+    """
     checks, all_checks = shell_checks_of(loop), checks_of(loop)
     if not all_checks:
         raise UsageError(
@@ -85,7 +90,7 @@ def run_checks_now(loop: FSMLoop, root: str) -> tuple[Checked, int]:
 
 
 def page(checked: Checked, masker: Masker, args: OutputArgs, style: Style) -> Iterator[str]:
-    """Yield a line for each check, and its output if it did not pass."""
+    """Yield a line for each check, and its output: if it failed or with `-v`, never with `-q`."""
     for one in checked.checks:
         command = visible(masker.mask(one.command).strip().splitlines()[0], newlines=False)
         yield style.tinted(f"{getattr(style.signs, SIGNS[one.verdict])} {one.state}: {command}")
@@ -102,6 +107,7 @@ def _details(one: CheckRun, masker: Masker) -> Iterator[str]:
 
 
 def document(loop: FSMLoop, checked: Checked, masker: Masker) -> dict[str, object]:
+    """Return the results as JSON data, with secrets masked."""
     checks = [
         {
             "state": one.state,

@@ -31,6 +31,7 @@ class CompileArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop compile`: print the machine, or write it to a file. Return 0."""
     args = CompileArgs.read(argv)
     found = load_loop(args.loop, find_project(os.getcwd()))
     if args.json:

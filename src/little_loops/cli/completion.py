@@ -45,6 +45,7 @@ class CompletionArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop completion`: print or install a script, or print candidates. Return 0."""
     if argv[:1] == [ASK]:
         return _print_candidates(argv[1:])
     args = CompletionArgs.read(argv)
@@ -74,7 +75,10 @@ def _print_candidates(words: Sequence[str]) -> int:
 
 def names(kind: str, root: str, argument: str = "") -> Iterator[str]:
     """Yield names of a kind: `loops`, `live` (runs with a process), `runs` (that can be resumed),
-    `all`, `states`."""
+    `all`, `states`.
+
+    `argument` is the run whose states are wanted.
+    """
     if kind in ("loops", "all"):
         stems = (os.path.splitext(os.path.basename(path))[0] for path in loop_files(root))
         yield from (stem for stem in stems if is_loop_name(stem))
@@ -88,6 +92,7 @@ def names(kind: str, root: str, argument: str = "") -> Iterator[str]:
 
 
 def _listed(root: str, *below: str) -> list[str]:
+    """Return the sorted names in a directory below `.loops`; [] if it cannot be read."""
     try:
         return sorted(os.listdir(os.path.join(root, LOOPS, *below)))
     except OSError:
@@ -124,7 +129,10 @@ def place_of(shell: str, environ: Mapping[str, str]) -> str:
 
 
 def _install(shell: str, text: str, environ: Mapping[str, str]) -> int:
-    """Write the script to where the shell finds it; raise `UsageError` if another file is there."""
+    """Write the script to where the shell finds it, and print where. Return 0.
+
+    Raises `UsageError` if another file is there, or it cannot be written.
+    """
     from little_loops.cli.completion_scripts import MARK  # not needed on TAB
     from little_loops.terminal.console import say, talk
 

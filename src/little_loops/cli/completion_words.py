@@ -71,6 +71,7 @@ def _after_verb(verb: str, before: Sequence[str], current: str, root: str) -> It
 
 
 def _values(option: Option, before: Sequence[str], root: str) -> Iterator[Word]:
+    """Yield the candidates for the value of an option; states are those of the run named before."""
     yield from ((word, "") for word in option.choices)
     runs = [word for word in before[1:] if not word.startswith("-")]
     if option.names and runs:

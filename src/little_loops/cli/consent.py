@@ -33,9 +33,11 @@ SHOWN = 100
 def skip_permissions(
     loop: FSMLoop, context: Mapping[str, Any], root: str, *, allowed: bool, has_file: bool = True
 ) -> bool:
-    """Return whether agents of this run skip permission prompts; ask for consent if needed.
+    """Return whether agents of this run skip permission prompts; ask for consent and record it.
 
-    Raises `UsageError` if nobody agreed to it and nobody can be asked.
+    False if none needs consent, or if there is no consent yet and an agent program is missing.
+    Raises `UsageError` if the user refuses or cannot be asked, if the run needs a program that is
+    missing, and for `claude` as root.
     """
     is_installed = _check_programs(loop, context, root)
     wanted = actions_needing_consent(loop, context, root)
@@ -60,7 +62,10 @@ def skip_permissions(
 
 
 def _check_programs(loop: FSMLoop, context: Mapping[str, Any], root: str) -> bool:
-    """Return whether all agents can be run; raise `UsageError` if the run needs one that cannot."""
+    """Return whether all agents can be run; print a warning about one that cannot.
+
+    Raises `UsageError` if the run certainly needs it.
+    """
     missing = missing_agent(loop, context, root, os.environ.get("PATH"))
     if missing is None:
         return True

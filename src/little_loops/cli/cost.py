@@ -41,6 +41,7 @@ class CostArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop cost`: print the cost by group, as a table or as JSON. Return 0."""
     args = CostArgs.read(argv)
     spent = account(read(os.environ, now_ms() - round(args.since * 1000)))
     groups = totals(spent, _namer(args.by, spent))
@@ -61,6 +62,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _time_text(seconds: float) -> str:
+    """Return a period in words that follow "the last": `day`, `7 days`, `12h`."""
     days, rest = divmod(seconds, DAY_S)
     if days and not rest:
         return "day" if days == 1 else f"{days:.0f} days"
@@ -88,6 +90,7 @@ def _namer(by: str, spent: Account) -> Callable[[AgentTurn], str]:
 def _document(
     args: CostArgs, groups: Sequence[Total], together: Total, reserved_usd: float
 ) -> dict[str, object]:
+    """Return the costs as JSON data."""
     return {
         "schema": 1,
         "since_s": args.since,
@@ -99,6 +102,7 @@ def _document(
 
 
 def _plain(total: Total) -> dict[str, object]:
+    """Return a total as JSON data, with costs rounded to millionths."""
     per_pass = total.usd_per_pass
     return {
         **total._asdict(),

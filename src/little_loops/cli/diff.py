@@ -38,6 +38,10 @@ class DiffArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop diff`: print the diff of each turn, or of the given steps. Return 0.
+
+    A single argument such as `4` or `2..6` means steps of the last run, unless a run has that name.
+    """
     args = DiffArgs.read(argv)
     runs = Runs(find_project(os.getcwd()))
     loop, steps = args.loop, args.steps
@@ -90,6 +94,7 @@ def _print(args: DiffArgs, span: Span, text: bytes, *, titled: bool) -> None:
 
 
 def _as_json(span: Span, text: bytes) -> dict[str, object]:
+    """Return a span of steps and its diff as JSON data."""
     return {
         "first": span.first,
         "last": span.last,

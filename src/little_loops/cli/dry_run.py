@@ -56,6 +56,7 @@ class Conflict(NamedTuple):
     doing: str
 
     def __str__(self) -> str:
+        """Return what the other run is doing, for the line about the scope."""
         match self.doing:
             case "killed":
                 return f"'{self.name}' was killed, but its action is still working on {self.scope}"
@@ -91,7 +92,7 @@ class Plan(NamedTuple):
 
 
 def dry_run(found: LoopFile, args: RunArgs, root: str) -> int:
-    """Print the plan of a run, and return the exit code."""
+    """Print the plan of a run, and return 0, even if something blocks the run."""
     plan = plan_run(found, args, root)
     if args.json:
         print_json(document(plan))

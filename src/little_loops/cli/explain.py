@@ -21,6 +21,7 @@ class ExplainArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop explain`. Return 0; raise `UsageError` for an unknown code."""
     args = ExplainArgs.read(argv)
     if args.code is None:
         return _list(json=args.json)
@@ -35,6 +36,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _list(*, json: bool) -> int:
+    """Print all codes with their titles, and return 0."""
     if json:
         print_json({"schema": 1, "codes": {name: code.title for name, code in catalogue().items()}})
     else:

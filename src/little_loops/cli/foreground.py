@@ -69,7 +69,9 @@ def carry_out(
 ) -> int:
     """Run `begin` with signals and a screen set up, and return the run's exit code.
 
-    `limit` is the maximum number of iterations, which is only shown.
+    `limit` is the maximum number of iterations, which is only shown. At the end, the next command
+    is suggested. A stop while the run waits for its turn raises `WaitStopped` with the signal's
+    exit code.
     """
     stop = ForegroundStop()
     restore = listen(stop)
@@ -147,12 +149,14 @@ class ForegroundStop(StopFlag):
             self._update_screen(lambda screen: screen.tick())
 
     def suspend(self) -> float:
+        """Hide the live part while suspended. Return the seconds, which its clock leaves out."""
         self._update_screen(lambda screen: screen.hide())
         seconds = super().suspend()
         self._update_screen(lambda screen: screen.suspended(seconds))
         return seconds
 
     def _update_screen(self, update: Callable[[LiveScreen], object]) -> None:
+        """Call a function with the live screen, if there is one; drop the screen if that raises."""
         if self.screen is not None:
             try:
                 update(self.screen)

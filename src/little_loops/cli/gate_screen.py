@@ -32,7 +32,10 @@ class Told(NamedTuple):
 
 
 def gate_lines(runs: Runs, detail: RunDetail, style: Style) -> list[str]:
-    """Return the lines about the gate that a run waits at: question, changes, checks, choices."""
+    """Return the lines about the gate that a run waits at: question, changes, checks, choices.
+
+    Empty if the run's state or its loop is not known.
+    """
     view, machine = detail.view, detail.machine
     gate = _gate_of(view, machine)
     if gate is None or view.summary is None:
@@ -103,7 +106,7 @@ def _changes(view: RunView, trees: tuple[Tree, ...], style: Style) -> Iterator[s
 
 
 def _checks(told: Told, style: Style) -> Iterator[str]:
-    """Each check's latest verdict, and whether the files are still the ones it judged."""
+    """Yield each check's latest verdict, and whether the files are still the ones it judged."""
     if not told.checks:
         return
     now = told.trees[-1].id if told.trees else ""

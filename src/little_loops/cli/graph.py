@@ -30,6 +30,7 @@ class GraphArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop graph`: print the loop in the wanted format, and return 0."""
     args = GraphArgs.read(argv)
     loop = load_loop(args.loop, find_project(os.getcwd())).loop
     match "json" if args.json else args.format:
@@ -45,6 +46,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def document(loop: FSMLoop) -> dict[str, object]:
+    """Return the states and transitions of a loop as JSON data."""
     return {
         "schema": 1,
         "name": loop.name,

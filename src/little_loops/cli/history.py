@@ -69,6 +69,7 @@ class HistoryArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop history`: print past runs, or delete some with `--prune`. Return 0."""
     args = HistoryArgs.read(argv)
     root = find_project(os.getcwd())
     name = None if args.loop is None else run_named(args.loop, root)

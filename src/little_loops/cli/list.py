@@ -37,6 +37,7 @@ class ListArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop list`: print the loops, or the live runs with `--running`. Return 0."""
     args = ListArgs.read(argv)
     root = find_project(os.getcwd())
     if args.running:

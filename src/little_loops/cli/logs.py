@@ -81,6 +81,7 @@ class LogsArgs(OutputArgs, verb="logs", summary="Show what a run has printed.", 
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop logs`: print a run's log or a part of it, with `-f` until it ends. Return 0."""
     args = LogsArgs.read(argv)
     runs = Runs(find_project(os.getcwd()))
     name = run_named(args.loop, runs.root)
@@ -119,6 +120,7 @@ class Rows:
     """
 
     def __init__(self, width: int | None, *, colour: bool = False, is_live: bool = False) -> None:
+        """Write rows of at most `width` columns, or whole lines if that is None."""
         self._width = width
         self._colour = colour
         self._is_live = is_live
@@ -193,7 +195,10 @@ def _pieces(log: GrowingFile, is_over: IsOver) -> Iterator[bytes]:
 def _print_part(
     args: LogsArgs, runs: Runs, view: RunView, since_ms: int | None, is_over: IsOver, out: Rows
 ) -> None:
-    """Print a part of the log, generated from events and outputs."""
+    """Print a part of the log, generated from events and outputs.
+
+    With `--failed`, print a message if no action failed.
+    """
     part = _part(args, runs, view, since_ms)
     if part is None:
         talk("no action failed")

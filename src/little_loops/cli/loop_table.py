@@ -158,7 +158,7 @@ def lines(entries: Iterable[Entry], style: Style, now: int, verbose: int = 0) ->
 
 
 def first_fix(entries: Iterable[Entry]) -> str | None:
-    """Return the command that shows what is wrong; None if nothing is."""
+    """Return the command that shows what is wrong with a loop or several; else None."""
     wrong = [entry.fix for entry in entries if entry.wrong and entry.fix.startswith("ll-loop ")]
     return wrong[0] if len(wrong) == 1 else "ll-loop validate" if wrong else None
 
@@ -200,6 +200,7 @@ def _last(entry: Entry, style: Style, now: int, verbose: int) -> str:
 
 
 def document(entries: Iterable[Entry], runs: Runs, now: int) -> dict[str, Any]:
+    """Return the entries as JSON data; `valid` is null for a run whose file is gone."""
     return {
         "loops": [
             {

@@ -77,7 +77,7 @@ def _replace_closed_streams() -> None:
 
 
 def dispatch(words: list[str]) -> int:
-    """Find the verb of a command line and run it."""
+    """Find the verb of a command line and run it. Return its exit code."""
     first = words[0] if words else "--help"
     if first in ("-h", "--help") or words == ["help"]:
         _print_help()
@@ -96,6 +96,7 @@ def dispatch(words: list[str]) -> int:
 
 
 def _warn_of_impostor() -> None:
+    """Print a warning if another distribution with the same command is installed here."""
     from little_loops.cli.setup.impostor import impostor_version  # only where versions are shown
 
     if (version := impostor_version()) is not None:
@@ -198,6 +199,7 @@ def _verb_first(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _report(error: LittleLoopsError, *, json_wanted: bool) -> int:
+    """Print an error, and return its exit code."""
     from little_loops.terminal.console import report_error
 
     report_error(error, json_wanted=json_wanted)

@@ -85,6 +85,7 @@ class Args:
     table: ClassVar[Mapping[str, Option]] = {}
 
     def __init_subclass__(cls, verb: str = "", summary: str = "", examples: Examples = ()) -> None:
+        """Build the table of a verb from the options that its class and its bases declare."""
         own = {name: each for name, each in vars(cls).items() if isinstance(each, Option)}
         table = {name: _with_flags(name, each) for name, each in own.items()}
         cls.verb, cls.summary, cls.examples = verb, summary, examples
@@ -98,7 +99,10 @@ class Args:
 
     @classmethod
     def read(cls, argv: Sequence[str]) -> Self:
-        """Parse a command line; raise `UsageError` for arguments that the verb does not have."""
+        """Parse a command line; raise `UsageError` for arguments that the verb does not have.
+
+        `--help` prints the help page and raises `SystemExit`.
+        """
         given = _parse_simple(cls.table, argv)
         if given is None:
             from little_loops.cli.parsing import parser_of  # few command lines need it
@@ -170,7 +174,7 @@ def _take_option(option: Option, name: str, words: Iterator[str], given: dict[st
 def _take_operands(
     table: Mapping[str, Option], operands: Sequence[str], given: dict[str, Any]
 ) -> bool:
-    """Add the operands to `given`; return False if there are too many or too few."""
+    """Add the operands to `given`; return False if their number or a value is wrong."""
     wanted = [(name, each) for name, each in table.items() if each.kind == "operand"]
     if not wanted:
         return not operands
@@ -189,7 +193,10 @@ def _take_operands(
 def _take_in_order(
     wanted: Sequence[tuple[str, Option]], operands: Sequence[str], given: dict[str, Any]
 ) -> bool:
-    """Add several operands of one word each; optional ones come last."""
+    """Add several operands of one word each; optional ones come last.
+
+    Return False if their number or a value is wrong.
+    """
     needed = sum(not option.optional for _, option in wanted)
     if not needed <= len(operands) <= len(wanted):
         return False
@@ -211,6 +218,7 @@ def _converted(option: Option, word: str) -> Any:
 
 
 def positive(text: str) -> int:
+    """Parse a whole number; raise `ValueError` if it is not one, or less than 1."""
     found = int(text)
     if found < 1:
         raise BadValue("must be at least 1")
@@ -218,7 +226,7 @@ def positive(text: str) -> int:
 
 
 def dollars(text: str) -> float:
-    """Parse an amount in US dollars: `5`, `0.50`, `$5`."""
+    """Parse an amount in US dollars: `5`, `0.50`, `$5`; raise `BadValue` for anything else."""
     try:
         found = float(text.removeprefix("$"))
     except ValueError:
@@ -229,7 +237,10 @@ def dollars(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """Parse a running time: `90`, `90s`, `10m`, `2h`."""
+    """Parse a running time into seconds: `90`, `90s`, `10m`, `2h`.
+
+    Raises `BadValue` if it is not one, or longer than ten years.
+    """
     from little_loops.authoring.fields.kinds import LONGEST_S  # only where a time is given
 
     found = age(text)
@@ -239,7 +250,10 @@ def seconds(text: str) -> float:
 
 
 def age(text: str) -> float:
-    """Parse a time to look back, in the same notation."""
+    """Parse a time to look back, such as `90s` or `7d`, into seconds; a very long one is shortened.
+
+    Raises `BadValue` if it is not a duration, or not more than 0.
+    """
     units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
     try:

@@ -35,6 +35,7 @@ class Parser(argparse.ArgumentParser):
     """The parser of a verb; its help starts with examples, and mistakes raise `UsageError`."""
 
     def __init__(self, verb: str, summary: str, examples: Sequence[tuple[str, str]] = ()) -> None:
+        """Set up the parser of a verb; each example is a command and what it does."""
         super().__init__(
             prog=f"ll-loop {verb}",
             description=_description(summary, examples),
@@ -58,6 +59,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _description(summary: str, examples: Sequence[tuple[str, str]]) -> str:
+    """Return the summary, followed by the examples in two columns if there are any."""
     if not examples:
         return summary
     width = max(len(command) for command, _ in examples) + 2

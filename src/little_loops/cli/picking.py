@@ -58,6 +58,10 @@ class Picked(Reporter):
         *,
         timestamps: bool = False,
     ) -> None:
+        """Write the lines of a part with `write`, one call per line; `timestamps` adds the time.
+
+        Without a machine, the default limit of iterations is shown.
+        """
         limit = machine.max_iterations if machine else DEFAULT_ITERATIONS
         # Secrets in events and outputs are already masked.
         super().__init__(
@@ -139,6 +143,7 @@ class AgentLines(Picked):
             self._is_inside = self._part.state is None
 
     def did(self, item: ToolEnded) -> None:
+        """Remember the files of a tool call, and write its line if it is in the wanted part."""
         self.changed(item.files)
         if self._is_wanted:
             status = f" ({item.status})" if item.status else ""
@@ -160,22 +165,26 @@ class RawLines(Picked):
         *,
         timestamps: bool = False,
     ) -> None:
+        """Write the output of a part with `write`; `timestamps` has no effect."""
         super().__init__(view, machine, write, part, timestamps=timestamps)
         self._streams: dict[str, TextLines] = {}
 
     def record(self, entry: Entry) -> None:
+        """Note whether the event is in the part; write the rest of an ended action's output."""
         self._is_in_part = self._part.first <= entry.seq <= (self._part.last or entry.seq)
         if isinstance(entry.event, ActionComplete | ActionInterrupted):
             self.finish()
         self._update_state(entry.event)
 
     def printed(self, stream: str, chunk: bytes) -> None:
+        """Write the complete lines of output in the wanted part, escaped."""
         if self._is_wanted:
             lines = self._streams.setdefault(stream, TextLines())
             for line in lines.feed(chunk):
                 self._write_line(f"{visible(line)}\n")
 
     def finish(self) -> None:
+        """Write the last line of each stream, if it has no newline."""
         for lines in self._streams.values():
             for line in lines.finish():
                 self._write_line(f"{visible(line)}\n")
@@ -190,6 +199,7 @@ class TextLines:
         self._held = ""
 
     def feed(self, piece: bytes) -> list[str]:
+        """Take a piece of output. Return the complete or too long lines, without newlines."""
         *whole, self._held = (self._held + self._decoder.decode(piece)).split("\n")
         if len(self._held) > LONGEST_LINE:
             whole, self._held = [*whole, self._held], ""
@@ -238,6 +248,7 @@ def last_failure(entries: Iterable[Entry]) -> Part | None:
 
 
 def _has_failed(shown: WithVerdict) -> bool:
+    """Return whether an action has failed: by its mark, or else by its exit code."""
     result = shown.event.result if isinstance(shown.event, ActionComplete) else None
     if shown.mark is None and result is not None:
         return result.exit_code != 0

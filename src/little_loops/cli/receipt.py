@@ -39,6 +39,7 @@ class ReceiptArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop receipt`: print the receipt, or write and perhaps sign it. Return 0."""
     args = ReceiptArgs.read(argv)
     if args.sign is not None and args.output is None:
         raise UsageError(

@@ -19,6 +19,7 @@ class RejectArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop reject`. Return the exit code; raise `UsageError` without a reason."""
     args = RejectArgs.read(argv)
     if not (args.message or "").strip():
         raise UsageError("`ll-loop reject` needs a reason", "add `-m TEXT`")

@@ -24,6 +24,10 @@ UNKNOWN_START = 1
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop relay prepare` or `settle`, and return its exit code.
+
+    Prints the warnings, and sleeps if the next turn has to wait.
+    """
     args = vars(_parser().parse_args(argv))
     name, scope = f"relay.{args.pop('verb')}", tuple(args.pop("scope") or ["."])
     started_ns = marked_at(args["metadata"]) or UNKNOWN_START
@@ -73,6 +77,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments that version one wrote into its machines."""
     parser = _Parser(prog="ll-loop relay", add_help=False, allow_abbrev=False)
     parser.add_argument("verb", choices=("prepare", "settle"))
     parser.add_argument("--metadata", required=True)

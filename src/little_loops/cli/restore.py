@@ -32,6 +32,10 @@ class RestoreArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop restore`: store the current version, restore the file, and return 0.
+
+    Raises `ConflictError` if the run is alive, `UsageError` if the file is outside the project.
+    """
     args = RestoreArgs.read(argv)
     runs = Runs(find_project(os.getcwd()))
     view = view_of(runs, args.loop, args.run)

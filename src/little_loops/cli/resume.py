@@ -133,7 +133,8 @@ def request_of(
 ) -> RunRequest:
     """Return the request for continuing the run; asks for consent if needed.
 
-    `ends` says that no action will run, so no agent needs consent.
+    `ends` says that no action will run, so no agent needs consent. Raises `UsageError` without
+    consent.
     """
     context = context_overrides(args.context, loop)
     return RunRequest(
@@ -213,7 +214,10 @@ def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> Chosen:
 
 
 def current_definition(root: str, name: str, *, wanted: bool, evidence: bool) -> LoopFile | None:
-    """Load the loop's current file; None if it is gone, or invalid and not `wanted`."""
+    """Load the loop's current file; None if it is gone, or invalid and not `wanted`.
+
+    Raises `DefinitionError` if it is invalid and `wanted`; otherwise that is printed as a warning.
+    """
     from little_loops.definitions.loading import load_loop  # YAML, and only where it is needed
 
     try:

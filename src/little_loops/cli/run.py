@@ -79,6 +79,7 @@ class RunArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop run`. Return the run's exit code; 0 for a dry run or a background run."""
     args = RunArgs.read(argv)
     root = find_project(os.getcwd())
     found = load_loop(args.loop, root, evidence=not args.no_evidence)
@@ -101,7 +102,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def begin(args: RunArgs, root: str, found: LoopFile, request: RunRequest) -> int:
-    """Start the run, here or in the background."""
+    """Print warnings about the checks, and start the run, here or in the background.
+
+    Return the exit code.
+    """
     if found.loop.evidence.protect and request.evidence and not args.quiet:
         _warn_of_unmatched(found.loop, root)
     if not args.quiet and _runs_python_tests(found.loop):
@@ -122,7 +126,7 @@ def begin(args: RunArgs, root: str, found: LoopFile, request: RunRequest) -> int
 
 
 def request_of(args: RunArgs, root: str, found: LoopFile) -> RunRequest:
-    """Return the request for the run; asks for consent if needed."""
+    """Return the request for the run; raise `UsageError` if a needed consent is not given."""
     context = context_overrides(args.context, found.loop, found.definition.places)
     return RunRequest(
         root=root,

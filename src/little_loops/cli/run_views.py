@@ -10,7 +10,10 @@ from little_loops.runs.view import RunView, no_such_run
 
 
 def view_of(runs: Runs, argument: str | None, stamp: str | None = None) -> RunView:
-    """Return the run that the arguments mean; raise `UsageError` if there is none."""
+    """Return the run named `argument`, or its past run `stamp`; without a name, the last run.
+
+    Raises `UsageError` if there is none.
+    """
     if argument is None:
         if stamp is not None:
             raise UsageError("`--run` needs the name of a loop", "see `ll-loop history`")
@@ -23,6 +26,7 @@ def view_of(runs: Runs, argument: str | None, stamp: str | None = None) -> RunVi
 
 
 def _last(runs: Runs) -> RunView:
+    """Return the run that started last; raise `UsageError` if there is none."""
     latest = [*runs.list(), *runs.just_ended()]
     if not latest:
         raise UsageError("this project has no runs yet", "`ll-loop run LOOP` starts one")
@@ -30,7 +34,7 @@ def _last(runs: Runs) -> RunView:
 
 
 def story_of(runs: Runs, view: RunView) -> Story:
-    """Return what the run has recorded so far."""
+    """Return what the run has recorded so far; raise `UsageError` if its machine is not known."""
     machine = runs.machine(view)
     if machine is None:
         raise UsageError(f"the files of `{view.name}` do not say which loop it ran")

@@ -11,7 +11,7 @@ MAX_WARNINGS = 3
 
 
 def show_warnings(problems: Sequence[Problem], loop: str) -> None:
-    """Print one line per warning, and how to see the rest."""
+    """Print a line for each of the first warnings, and how to see the rest."""
     if not problems:
         return
     from little_loops.terminal.console import talk  # only where there is something to say

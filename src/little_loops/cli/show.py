@@ -43,6 +43,7 @@ class ShowArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop show`: print the description, and return 0."""
     args = ShowArgs.read(argv)
     found = load_loop(args.loop, find_project(os.getcwd()))
     if args.json:
@@ -80,6 +81,7 @@ def _evidence(found: LoopFile) -> EvidencePlan:
 
 
 def document(found: LoopFile) -> dict[str, object]:
+    """Return the description as JSON data, with the whole machine."""
     loop = found.loop
     return {
         "schema": 1,

@@ -63,6 +63,7 @@ class SimulateArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop simulate`: print the summary of the simulated runs, and return 0."""
     args = SimulateArgs.read(argv)
     root = find_project(os.getcwd())
     loop = load_loop(args.loop, root, evidence=False).loop
@@ -92,7 +93,7 @@ class Seen(NamedTuple):
 
 
 def past_steps(runs: Runs, loop: FSMLoop) -> Seen:
-    """Return the steps of the newest past runs of this loop."""
+    """Return the steps of the newest past runs of this loop; no steps if there are too few runs."""
     views = [view for view in runs.past(loop.name) if view.loop == loop.name][:MOST_RUNS]
     steps = [step for view in views for step in steps_of(runs.events(view))]
     return Seen(len(views), tuple(steps) if len(views) >= ENOUGH_RUNS else ())
@@ -139,6 +140,7 @@ def _durations(steps: Iterable[Step]) -> tuple[float, ...]:
 
 
 def _unknown(loop: FSMLoop, seen: Seen, missing: Sequence[str]) -> UsageError:
+    """Return the error for states whose odds are neither given nor known from past runs."""
     had = f"{seen.runs} past run{'' if seen.runs == 1 else 's'}"
     why = "none of them visited" if seen.is_enough else f"at least {ENOUGH_RUNS} are needed for"
     names = ", ".join(f"`{name}`" for name in missing)
@@ -147,6 +149,10 @@ def _unknown(loop: FSMLoop, seen: Seen, missing: Sequence[str]) -> UsageError:
 
 
 def _outcome(text: str, loop: FSMLoop) -> tuple[str, dict[str, float]]:
+    """Parse `STATE=VERDICT:P,…`; the rest goes to `fail`, or to `pass` if `fail` is given.
+
+    Raises `UsageError` for an unknown state or verdict, and if the shares exceed 1.
+    """
     state, _, odds = text.partition("=")
     _check_state("--outcome", text, state, loop)
     found: dict[str, float] = {}
@@ -164,6 +170,7 @@ def _outcome(text: str, loop: FSMLoop) -> tuple[str, dict[str, float]]:
 
 
 def _share(text: str, share: str) -> float:
+    """Parse a number from 0 to 1; raise `UsageError` for others. `text` is the whole option."""
     try:
         number = float(share)
     except ValueError:
@@ -177,6 +184,7 @@ def _share(text: str, share: str) -> float:
 
 
 def _number(option: str, text: str, loop: FSMLoop, read: Reads) -> tuple[str, float]:
+    """Parse `STATE=AMOUNT`, the amount with `read`; raise `UsageError` if either is invalid."""
     state, _, amount = text.partition("=")
     _check_state(option, text, state, loop)
     try:
@@ -191,6 +199,7 @@ def _seconds(text: str) -> float:
 
 
 def _check_state(option: str, text: str, state: str, loop: FSMLoop) -> None:
+    """Raise `UsageError` if the loop has no such state with an action; `text` is the option's."""
     if state not in drawn_states(loop):
         known = ", ".join(f"`{each}`" for each in drawn_states(loop))
         raise UsageError(
@@ -203,6 +212,7 @@ def _check_state(option: str, text: str, state: str, loop: FSMLoop) -> None:
 
 
 def page(loop: FSMLoop, seen: Seen, summary: Summary, style: Style) -> Iterator[str]:
+    """Yield the lines about the simulated runs: endings, figures and remarks."""
     source = f"from {seen.runs} past runs" if seen.is_enough else "from your options"
     yield f"{summary.runs:,} simulated runs of {loop.name}, {source}"
     yield ""
@@ -217,6 +227,7 @@ def page(loop: FSMLoop, seen: Seen, summary: Summary, style: Style) -> Iterator[
 
 
 def _figures(summary: Summary, none: str) -> Iterator[list[str]]:
+    """Yield the rows of figures; cost and time only if there are any."""
     yield ["iterations", *(f"{number:g}" for number in summary.iterations)]
     if summary.cost_usd.worst:
         yield ["cost", *(money(usd, none) for usd in summary.cost_usd)]
@@ -225,6 +236,7 @@ def _figures(summary: Summary, none: str) -> Iterator[list[str]]:
 
 
 def _remarks(loop: FSMLoop, summary: Summary) -> Iterator[str]:
+    """Yield a blank line and remarks about cost, time and the most frequent limit, if any."""
     remarks = []
     for what, most in (("cost", summary.costliest), ("time", summary.slowest)):
         if most is not None:
@@ -241,6 +253,8 @@ def _ending(status: str, reason: str, state: str) -> str:
 
 
 def document(loop: FSMLoop, seen: Seen, summary: Summary) -> dict[str, object]:
+    """Return the summary of the simulated runs as JSON data."""
+
     def spread(of: Spread) -> dict[str, float]:
         return of._asdict()
 

@@ -45,6 +45,7 @@ class StatusArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop status`. Return 0, or the run's exit code with `--exit-code`."""
     args = StatusArgs.read(argv)
     runs = Runs(find_project(os.getcwd()))
     if args.loop is not None:
@@ -69,7 +70,7 @@ def warn_of_damage(views: Sequence[RunView], quiet: int) -> None:
 
 
 def one_run(args: StatusArgs, loop: str, runs: Runs) -> int:
-    """Print the status of one run, and return the exit code."""
+    """Print the status of one run. Return 0, or the run's exit code with `--exit-code`."""
     from little_loops.definitions.run_names import run_named  # only where a name is given
 
     name = run_named(loop, runs.root)
@@ -91,6 +92,7 @@ def one_run(args: StatusArgs, loop: str, runs: Runs) -> int:
 
 
 def _show_gate(runs: Runs, detail: RunDetail, style: Style) -> None:
+    """Print what a gate asks, if the run waits at one."""
     if (detail.view.status, detail.view.reason) != ("needs_review", "review"):
         return
     from little_loops.cli.gate_screen import gate_lines  # few runs wait at a gate
@@ -100,7 +102,10 @@ def _show_gate(runs: Runs, detail: RunDetail, style: Style) -> None:
 
 
 def _never_ran(args: StatusArgs, name: str, runs: Runs) -> int:
-    """Print that a loop has not run yet, or only as `NAME@ID`."""
+    """Print that a loop has not run yet, or its runs named `NAME@ID`, and return 0.
+
+    Raises `UsageError` with `--exit-code`, because there is none.
+    """
     if args.exit_code:
         raise no_such_run(name)
     with_id = [view for view in runs.list() if view.name.startswith(f"{name}@")]

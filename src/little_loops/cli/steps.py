@@ -46,6 +46,7 @@ class StepsArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop steps`: print a row for each step, and return 0."""
     args = StepsArgs.read(argv)
     runs = Runs(find_project(os.getcwd()))
     view = view_of(runs, args.loop, args.run)
@@ -62,6 +63,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _row(step: Step, style: Style) -> list[str]:
+    """Return the cells of a step; it has no time before its verdict."""
     none = style.signs.none
     return [
         str(step.number),
@@ -76,6 +78,7 @@ def _row(step: Step, style: Style) -> list[str]:
 
 
 def _verdict(verdict: str | None, style: Style) -> str:
+    """Return a verdict, after a sign if it is a good or bad one; a dash if there is none."""
     if verdict is None:
         return style.signs.none
     signs = {**dict.fromkeys(GOOD, style.signs.good), **dict.fromkeys(BAD, style.signs.bad)}
@@ -85,6 +88,7 @@ def _verdict(verdict: str | None, style: Style) -> str:
 
 
 def _files(step: Step, none: str) -> str:
+    """Return the number of changed files and lines; `none` if none changed or it is unknown."""
     changed = step.changed
     if changed is None or not changed.files:
         return none

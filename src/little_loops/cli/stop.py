@@ -62,6 +62,7 @@ class Stopped(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop stop`: stop one run or all, and return 0, even if nothing was running."""
     args = StopArgs.read(argv)
     if (args.loop is None) != args.all:
         raise UsageError("name one run, or all of them with `--all`", "see `ll-loop stop --help`")
@@ -95,7 +96,7 @@ def _stop_all(args: StopArgs, runs: Runs) -> int:
 
 
 def stop_run(runs: Runs, name: str) -> Stopped:
-    """Stop a run and wait for its end. Return what happened."""
+    """Stop a run, wait for its end, and end what a killed run has left. Return what happened."""
     asked_ms = now_ms()
     before = runs.view(name)
     if before is None or before.holder is None:
@@ -119,7 +120,10 @@ def stop_run(runs: Runs, name: str) -> Stopped:
 
 def free_scope(runs: Runs, name: str) -> Stopped:
     """Free the scope of a run that was killed elsewhere, because the user says that nothing of it
-    runs."""
+    runs.
+
+    Raises `UsageError` if the run is alive.
+    """
     before = runs.view(name)
     ended = "" if before is None or before.is_alive else _end_orphans(before)
     line = f"{name}: its scope is free" if free(runs.root, name) else f"{name} holds no scope"
@@ -170,6 +174,7 @@ def longest_grace_s(machine: FSMLoop) -> float:
 
 
 def _print_result(args: StopArgs, stopped: Stopped) -> None:
+    """Print the line about a run, and the command to continue it if it was stopped."""
     if args.quiet < 2:
         say(visible(stopped.line, newlines=False))
     if args.quiet or not stopped.was_stopped or stopped.view is None:

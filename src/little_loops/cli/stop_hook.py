@@ -31,6 +31,10 @@ MAX_INPUT = 1 << 20
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run the hook: print the answer, if there is one, and return 0.
+
+    Nothing is checked if the variable is not set, or inside a run, whose loop has its own checks.
+    """
     wanted = os.environ.get(VARIABLE, "")
     # An agent in a run is checked by its loop.
     if not wanted or os.environ.get("LL_RUN_ID"):
@@ -51,7 +55,11 @@ def _read_request() -> Mapping[str, object]:
 
 
 def answer_to(asked: Mapping[str, object], wanted: str) -> dict[str, str]:
-    """Return the answer to the hook; {} lets the session end."""
+    """Return the answer to the hook; {} lets the session end.
+
+    A failed check blocks it, and this is counted. After five times in a row, the session may end
+    with a message. The count restarts then, and when the check passes.
+    """
     session = str(asked.get("session_id") or "")
     root = find_project(str(asked.get("cwd") or os.getcwd()))
     try:

@@ -33,6 +33,7 @@ class TellArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop tell`: leave the note for the run's next agent, and return 0."""
     args = TellArgs.read(argv)
     text = _checked_text(args.text)
     runs = Runs(find_project(os.getcwd()))
@@ -50,6 +51,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _checked_text(text: str) -> str:
+    """Return the note without surrounding blanks; raise `UsageError` if it is empty or too long."""
     if not text.strip():
         raise UsageError("the note is empty")
     if len(text.encode("utf-8", "replace")) > MAX_NOTE_BYTES:
@@ -87,7 +89,7 @@ def _check_room(data: Folder, view: RunView) -> None:
 
 
 def _check_arrival(runs: Runs, name: str, note: str) -> None:
-    """Take the note back if the run ended before its runner read it."""
+    """Take the note back and raise `UsageError` if the run ended before its runner read it."""
     view = runs.view(name)
     if view is None or _can_get_notes(view):
         return
@@ -97,6 +99,7 @@ def _check_arrival(runs: Runs, name: str, note: str) -> None:
 
 
 def _data_of(files: RunFiles) -> Folder:
+    """Open the run's data directory; raise `StorageError` if it is missing."""
     folder = folder_of(files)
     data = None
     if folder is not None:

@@ -49,6 +49,7 @@ class TestArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop test`. Return 1 if a test fails or required coverage is lacking, else 0."""
     args = TestArgs.read(argv)
     root = find_project(os.getcwd())
     results = _run(_read(args, root), args.word, os.environ)
@@ -64,7 +65,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _read(args: TestArgs, root: str) -> list[ReadTestFile]:
-    """Return the test files of the loops that were asked for. Raises `DefinitionError`."""
+    """Return the test files of the loops that were asked for, or of all loops.
+
+    Raises `DefinitionError` if any test file has problems, `UsageError` if a loop has no tests.
+    """
     names = {_name(each, root) for each in args.loops}
     files = read_tests(tests_of(root), root, os.environ)
     if problems := [problem for file in files for problem in file.content.problems]:
@@ -88,7 +92,10 @@ def _loop_name(file: ReadTestFile) -> str:
 
 
 def _run(files: Sequence[ReadTestFile], word: str | None, environ: Mapping[str, str]) -> Results:
-    """Run the tests whose names contain `word`, and find the transitions that none of them takes."""
+    """Run the tests whose names contain `word`, or all of them if it is None.
+
+    Transitions that no test takes are only looked for if all tests are run.
+    """
     reports = []
     for path, content in files:
         assert content.loop is not None, "a test file without problems has a loop"

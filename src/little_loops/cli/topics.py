@@ -42,6 +42,7 @@ TOPICS = {
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop help`: print a topic or their list. Raises `UsageError` for an unknown one."""
     width = min(columns_of(sys.stdout) or WIDTH, WIDTH)
     if not argv or argv[0] in ("-h", "--help"):
         say("\n".join(_listed(width)), paint.help_page)

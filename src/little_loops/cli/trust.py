@@ -45,6 +45,7 @@ class TrustArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop trust`: record, list or revoke consent, and return 0."""
     args = TrustArgs.read(argv)
     root = find_project(os.getcwd())
     if args.revoke:
@@ -68,6 +69,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _allow_edits(argument: str | None, root: str) -> None:
+    """Record consent to whatever this loop says while it is edited.
+
+    It ends if the file changes during a run, including those that are alive now. Raises
+    `UsageError` without a loop.
+    """
     if argument is None:
         raise UsageError("`--while-editing` needs a loop", "`ll-loop trust LOOP --while-editing`")
     found = load_loop(argument, root)
@@ -85,6 +91,7 @@ def _loops(argument: str | None, root: str) -> list[FSMLoop]:
 
 
 def _show(root: str, *, json: bool) -> int:
+    """Print what the user has agreed to in the project, and return 0."""
     trust = trust_of(root, os.environ)
     edited = editing.allowed(root, wall_ms(), os.environ)
     if json:

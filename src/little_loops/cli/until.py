@@ -89,6 +89,10 @@ class UntilArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop until`: start a run, or resume one of the same command. Return the exit code.
+
+    Asks for what is missing: a fix, consent, whether to resume. `--save` also writes the loop file.
+    """
     args = UntilArgs.read(argv)
     root = find_project(os.getcwd())
     if args.save is not None:
@@ -129,6 +133,7 @@ def _run_args(args: UntilArgs, name: str) -> RunArgs:
 
 
 def _command(args: UntilArgs, root: str) -> Command:
+    """Return the command line as a command; without `--fix`, with a fix that the user confirms."""
     host, fix = args.host, args.fix
     if fix is None:
         host, fix = _proposed(args, root)
@@ -158,6 +163,7 @@ def _loaded(args: UntilArgs, command: Command, root: str, *, clean: bool = False
 def _with_limits(
     name: str, command: Command, limits: Limits, root: str, *, clean: bool
 ) -> LoopFile:
+    """Return the loop of a command with these limits, its agent program and model."""
     found = load_document(document(name, command, limits, clean=clean), root)
     given = {"name": command.host, "model": command.model}
     return with_host(found, {key: text for key, text in given.items() if text}, root)
@@ -227,7 +233,7 @@ def _agent_here() -> str:
 
 
 def _same_unfinished(root: str, loop: str, command: Command) -> StoredRun | None:
-    """Return the unfinished run of this very command; None if there is none."""
+    """Return the unfinished run of this very command that is not alive; None if there is none."""
     for view in Runs(root).list():
         if view.is_alive or view.has_file or view.loop != loop:
             continue
@@ -240,6 +246,7 @@ def _same_unfinished(root: str, loop: str, command: Command) -> StoredRun | None
 
 
 def _choice(before: StoredRun) -> str:
+    """Ask whether to resume the run or start again; raise `UsageError` if nobody can be asked."""
     problem = unfinished(before.files.name, before.run, has_file=False)
     if not can_ask():
         raise problem
@@ -256,7 +263,11 @@ def _free_name(root: str, loop: str, before: StoredRun | None) -> str:
 
 
 def _is_clean_proved(args: UntilArgs, command: Command, found: LoopFile, root: str) -> bool:
-    """Return whether the check works in a clean copy, by trying it; only needed with an agent."""
+    """Return whether the check works in a clean copy, by trying it, and print the result.
+
+    It is not tried, and False, without an agent or a repository, with `--no-try`, or if the check
+    contains `${`.
+    """
     from little_loops.cli.setup.detect import Check  # what `init` uses
     from little_loops.cli.setup.init_evidence import try_in_copy
     from little_loops.definitions.evidence_checks import repository_of
@@ -295,7 +306,7 @@ def _check_name(name: str, root: str) -> None:
 
 
 def _saved(args: UntilArgs, name: str, command: Command, found: LoopFile, root: str) -> LoopFile:
-    """Write the loop as a file, and read that."""
+    """Write the loop as a file, print which files are new, and return the loop in that file."""
     from little_loops.authoring.dump import dump_document
     from little_loops.cli.setup.init import MODELINE, write
 

@@ -70,6 +70,7 @@ class ValidateArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop validate`. Return 2 if a loop has errors (with `--strict`: warnings), else 0."""
     args = ValidateArgs.read(argv)
     root = find_project(os.getcwd())
     named = dict.fromkeys(each if each == STDIN else find_loop(each, root) for each in args.files)
@@ -89,7 +90,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def check(path: str, root: str) -> Checked:
-    """Read and check one file; return all its problems."""
+    """Read and check one file, or stdin for `-`. Return all problems, also if it is unreadable."""
     try:
         definition = _from_stdin() if path == STDIN else read_definition(path)
     except UsageError as error:  # the others are still to be checked
@@ -199,6 +200,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def document(checked: Sequence[Checked], *, strict: bool = False) -> dict[str, object]:
+    """Return the problems of all files as JSON data; with `strict`, warnings count as errors."""
     files = [
         {
             "file": each.path,

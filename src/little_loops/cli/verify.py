@@ -49,6 +49,11 @@ class VerifyArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop verify`. Return 0 verified, 1 contradicted, 3 stale.
+
+    `--rerun` has no effect unless everything else is verified. Raises `UsageError` if the file is
+    unreadable.
+    """
     args = VerifyArgs.read(argv)
     root = find_project(os.getcwd())
     try:

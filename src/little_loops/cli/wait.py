@@ -39,6 +39,7 @@ class WaitArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop wait`. Return the run's exit code, or 3 if it has not ended in time."""
     args = WaitArgs.read(argv)
     runs = Runs(find_project(os.getcwd()))
     name = run_named(args.loop, runs.root)
@@ -54,7 +55,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _ended(runs: Runs, name: str) -> RunDetail | None:
-    """Return the run with its end; None if another one has started meanwhile."""
+    """Return the run with its end; None if another one has started meanwhile.
+
+    Raises `UsageError` if there is no run.
+    """
     found = runs.ended(name)
     if found is None:
         raise UsageError(f"`{name}` has no run to wait for")

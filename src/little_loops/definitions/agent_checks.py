@@ -146,7 +146,7 @@ def _check_command(
 
 
 def has_data(filling: Filling, name: str) -> bool:
-    """Return whether an agent's action contains anything but the author's own text."""
+    """Return whether an agent's action or `context` contains more than the author's own text."""
     state = filling.loop.states[name]
     texts = [state.action or "", *(v for v in state.context.values() if isinstance(v, str))]
     filled = (filling.filled(name, text) for text in texts)

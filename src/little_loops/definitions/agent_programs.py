@@ -28,7 +28,11 @@ class MissingAgent(NamedTuple):
 def missing_agent(
     loop: FSMLoop, context: Mapping[str, Any], root: str, path: str | None
 ) -> MissingAgent | None:
-    """Return the first state whose agent program cannot be run; None if all can."""
+    """Return the first state whose agent program cannot be run; None if all can.
+
+    `context` overrides that of the loop, and `path` is searched for programs. States with their own
+    PATH are not checked.
+    """
     for name, options in _agents(loop, {**loop.context, **context}):
         from little_loops.hosts.programs import find_program  # only agents pay for it
 
@@ -63,7 +67,7 @@ def _agents(loop: FSMLoop, context: Mapping[str, Any]) -> Iterator[tuple[str, Ho
 
 
 def _runs_agent(state: StateConfig, context: Mapping[str, Any]) -> bool:
-    """Return whether a state's action is for an agent."""
+    """Return whether a state's action is for an agent; False if it cannot be filled in."""
     if state.action is None:
         return False
     try:

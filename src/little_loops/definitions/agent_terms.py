@@ -54,7 +54,10 @@ def _spliced(value: Any, context: Mapping[str, Any]) -> Any:
 
 
 def _command_file(text: str, root: str) -> str | None:
-    """Return the hash of the project's own file for a slash command; None if it has none."""
+    """Return the hash of the project's own file for a slash command.
+
+    None if the text is not a slash command, or the project has no readable file for it.
+    """
     name = command_name(text)
     path = find_command_file(name, root, home=None) if name is not None else None
     content = read_command(path) if path is not None else None

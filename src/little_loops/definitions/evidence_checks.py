@@ -21,7 +21,10 @@ MARK_IT = "mark the shell state that decides with `check: true`"
 def evidence_problems(
     definition: Definition, root: str, environ: Mapping[str, str]
 ) -> tuple[Problem, ...]:
-    """Return the problems with evidence settings that cannot work here or have no effect."""
+    """Return the problems with evidence settings that cannot work here or have no effect.
+
+    None are reported if the loop's file has no such settings.
+    """
     loop = definition.loop
     assert loop is not None, "only a valid loop has evidence"
     if not mentions_evidence(definition):

@@ -70,7 +70,10 @@ def _copy_path(loop: FSMLoop, root: str, environ: Mapping[str, str]) -> str:
 
 
 def unmatched(root: str, patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return the patterns that match no path, probably misspelt; none if the project is too large."""
+    """Return the patterns that match no path, probably misspelt; none if the project is too large.
+
+    Patterns that start with `!` are ignored.
+    """
     left = {
         pattern: compile_patterns([(b"", [os.fsencode(pattern)])])
         for pattern in patterns

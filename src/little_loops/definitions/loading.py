@@ -54,7 +54,7 @@ def read_definition(path: str) -> Definition:
 
 
 def _misplaced_test(path: str) -> Definition:
-    """Return the definition of a test file that lies where loops are."""
+    """Return a definition without a loop, whose problem says where to move the test file."""
     right = os.path.join(os.path.dirname(path), TESTS, os.path.basename(path))
     message = f"`{shown_path(path)}` is a test file, not a loop"
     help = f"move it to `{shown_path(right)}`"
@@ -68,10 +68,10 @@ def shown_path(path: str) -> str:
 
 
 def load_loop(argument: str, root: str, *, evidence: bool = True) -> LoopFile:
-    """Load the loop that an argument names; raise `UsageError` or `DefinitionError` if it is
-    invalid.
+    """Load the loop that an argument names.
 
-    Without `evidence`, problems with recording evidence are ignored.
+    Without `evidence`, problems with recording evidence are ignored. Raises `UsageError` if no loop
+    or several have the name, `DefinitionError` if the loop has errors.
     """
     path = find_loop(argument, root)
     found = _valid(read_definition(path), path, root, evidence=evidence)
@@ -80,12 +80,15 @@ def load_loop(argument: str, root: str, *, evidence: bool = True) -> LoopFile:
 
 
 def load_document(data: Mapping[str, Any], root: str, *, evidence: bool = True) -> LoopFile:
-    """Load a loop from data instead of a file, with the same checks and settings."""
+    """Load a loop from data instead of a file, with the same checks and settings.
+
+    Its path is empty. Raises `DefinitionError` if it has errors.
+    """
     return _valid(load_data(data, "loop"), "", root, evidence=evidence)
 
 
 def _valid(definition: Definition, path: str, root: str, *, evidence: bool) -> LoopFile:
-    """Return the definition with settings applied; raise `DefinitionError` if it has errors."""
+    """Return the loop with settings and its warnings; raise `DefinitionError` if it has errors."""
     problems = definition.problems
     if definition.loop is not None:
         problems += agent_problems(definition, root)
@@ -127,7 +130,10 @@ def find_loop(argument: str, root: str) -> str:
 
 
 def name_of(path: str) -> str | None:
-    """Return the name of the loop in a file; None if the file is invalid."""
+    """Return the name of the loop in a file; None if the file is invalid.
+
+    Raises `UsageError` if it cannot be read.
+    """
     loop = read_definition(path).loop
     return None if loop is None else loop.name
 
@@ -174,6 +180,7 @@ def _is_compiled(path: str) -> bool:
 
 
 def _ambiguous(name: str, paths: Sequence[str]) -> UsageError:
+    """Return the error for a name that the loops in all these files have."""
     listed = " and ".join(f"`{shown_path(path)}`" for path in paths)
     return UsageError(
         f"{len(paths)} loops are named `{name}`: {listed}",
@@ -199,8 +206,8 @@ def context_overrides(
 ) -> dict[str, Any]:
     """Parse `--context k=v` options into a dict of values.
 
-    Raises `UsageError` for an unknown variable, and `DefinitionError` if the loop is invalid with
-    these values; `places` say where in its file.
+    Raises `UsageError` for a malformed option or an unknown variable, and `DefinitionError` if the
+    loop is invalid with these values; `places` say where in its file.
     """
     overrides = {}
     for pair in pairs:

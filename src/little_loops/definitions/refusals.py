@@ -19,7 +19,7 @@ KEPT_SESSIONS = 200
 
 
 def count_refusal(session: str, environ: Mapping[str, str]) -> int:
-    """Count one more refusal for the session. Return their number."""
+    """Count one more refusal for the session, and save it. Return their number."""
     with _counts(environ) as counts:
         count = counts.pop(session, 0) + 1
         counts[session] = count  # the newest is last
@@ -33,7 +33,10 @@ def forget_refusals(session: str, environ: Mapping[str, str]) -> None:
 
 @contextmanager
 def _counts(environ: Mapping[str, str]) -> Iterator[dict[str, int]]:
-    """Yield the counts by session, and write them back when the block ends."""
+    """Yield the counts by session, under a lock, and save them when the block ends.
+
+    Only the latest sessions are kept. Raises `StorageError` if the directory has just been removed.
+    """
     path = os.path.join(state_home(environ), FOLDER)
     os.makedirs(path, mode=0o700, exist_ok=True)
     folder = Folder.at(path)
@@ -47,6 +50,7 @@ def _counts(environ: Mapping[str, str]) -> Iterator[dict[str, int]]:
 
 
 def _read(folder: Folder) -> dict[str, int]:
+    """Return the saved counts by session, the newest last; {} if they are missing or damaged."""
     try:
         kept = json.loads(folder.read(FILE, MAX_BYTES) or b"{}")
         return {str(session): int(count) for session, count in kept.items()}

@@ -22,7 +22,10 @@ def run_named(argument: str, root: str) -> str:
 
 
 def only_unfinished(root: str) -> str:
-    """Return the name of the only unfinished run; raise `UsageError` if there is none, or several."""
+    """Return the name of the only unfinished run that is not alive.
+
+    Raises `UsageError` if there is none, or several.
+    """
     views = Runs(root).list()
     names = [view.name for view in views if view.status in UNFINISHED and not view.is_alive]
     match names:
@@ -36,7 +39,10 @@ def only_unfinished(root: str) -> str:
 
 
 def loop_name_of(argument: str, root: str) -> str | None:
-    """Return the name of the loop in the file that an argument means; None if there is none."""
+    """Return the loop's name in the file that an argument means; the file's name if it is invalid.
+
+    None if there is no such file, or several.
+    """
     from little_loops.definitions.loading import (  # load YAML only if there is no such run
         find_loop,
         name_of,

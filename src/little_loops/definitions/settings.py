@@ -28,7 +28,11 @@ LIMITS = frozenset(("agents", "budget"))
 
 
 def with_settings(definition: Definition, root: str, environ: Mapping[str, str]) -> FSMLoop:
-    """Return the loop with all settings from LL_* variables and config files applied."""
+    """Return the loop with all settings from LL_* variables and config files applied.
+
+    Variables override the loop's file; config files set only what it does not. Raises `UsageError`
+    for an invalid setting.
+    """
     loop = definition.loop
     assert loop is not None, "only a valid loop has settings"
     configs = _configs(root, environ)
@@ -138,7 +142,7 @@ def _validated(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _scalar(value: Any) -> Any:
-    """Convert the text of a variable to a number if it looks like one."""
+    """Convert the text of a variable to a number if it looks like one; return others unchanged."""
     if not isinstance(value, str):
         return value
     try:

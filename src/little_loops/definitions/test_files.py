@@ -23,7 +23,7 @@ class ReadTestFile(NamedTuple):
 
 
 def tests_of(root: str) -> list[str]:
-    """Return the test files of a project, sorted by name."""
+    """Return the paths of a project's test files, sorted by name; [] if it has none."""
     directory = os.path.join(root, loops_of(root), TESTS)
     try:
         names = sorted(os.listdir(directory))
@@ -46,6 +46,7 @@ def read_tests(paths: Iterable[str], root: str, environ: Mapping[str, str]) -> l
 
 
 def _read(path: str) -> bytes:
+    """Return the content of a test file; raise `UsageError` if it cannot be read."""
     try:
         return read_plain(path, LARGEST + 1)
     except OSError as error:
@@ -53,7 +54,7 @@ def _read(path: str) -> bytes:
 
 
 def _find(name: str, root: str, environ: Mapping[str, str]) -> FSMLoop | str:
-    """Return the loop of that name with the project's settings, or why there is none."""
+    """Return the loop of that name with the project's settings, or why it cannot be tested."""
     try:
         definition = read_definition(find_loop(name, root))
     except UsageError as error:

@@ -48,7 +48,10 @@ class Trust(NamedTuple):
         return all(action in self.actions for action in wanted)
 
     def changes(self, action: AgentAction) -> tuple[str, ...]:
-        """Return how the settings differ from an action with the same text that was agreed to."""
+        """Return how the settings differ from an action with the same text that was agreed to.
+
+        Empty if there is none, or if this very action was agreed to.
+        """
         same = [kept for kept in self.actions if kept[:2] == action[:2]]
         if not same or action in self.actions:
             return ()
@@ -61,7 +64,7 @@ class Trust(NamedTuple):
 
 
 def trust_of(project: str, environ: Mapping[str, str]) -> Trust:
-    """Return what the user has agreed to in a project."""
+    """Return what the user has agreed to in a project; raise `StorageError` for a damaged file."""
     folder = Folder.at(state_home(environ))
     if folder is None:
         return _trust(project, {})
@@ -72,7 +75,7 @@ def trust_of(project: str, environ: Mapping[str, str]) -> Trust:
 def agree(
     project: str, actions: Iterable[AgentAction], since: str, environ: Mapping[str, str]
 ) -> None:
-    """Record the user's consent to these actions, at the time `since`."""
+    """Record the user's consent to these actions, at the time `since`; earlier times are kept."""
     with _writing(environ) as folder:
         projects = _read(folder)
         trust = _trust(project, projects)
@@ -81,7 +84,7 @@ def agree(
 
 
 def revoke(project: str, environ: Mapping[str, str]) -> int:
-    """Remove all consent for a project. Return the number of actions."""
+    """Remove all consent for a project. Return how many actions it covered."""
     with _writing(environ) as folder:
         projects = _read(folder)
         trust = _trust(project, projects)
@@ -142,7 +145,7 @@ def _check_shape(projects: Any) -> None:
 def _write(
     folder: Folder, projects: Projects, project: str, actions: Mapping[AgentAction, str]
 ) -> None:
-    """Replace the consent of one project, and write the file atomically."""
+    """Replace the consent of one project, in `projects` too, and write the file atomically."""
     projects[project] = [
         {**action._asdict(), "settings": dict(action.settings), "since": since}
         for action, since in actions.items()

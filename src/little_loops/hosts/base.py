@@ -282,7 +282,9 @@ class Reader(Protocol):
         signal: int | None = None,
         stderr_tail: str = "",
         cut_by: Cut = "none",
-    ) -> Outcome: ...
+    ) -> Outcome:
+        """Return how the turn ended; `cut_by` says whether, and why, we ended the process."""
+        ...
 
 
 class Host(Protocol):

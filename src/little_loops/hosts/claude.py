@@ -106,7 +106,10 @@ class ClaudeHost:
         )
 
     def _permissions(self, request: Request) -> list[str]:
-        """Return the options for the permission mode and for allowed and denied tools."""
+        """Return the options for the permission mode and for allowed and denied tools.
+
+        `HIDDEN_TOOLS` are denied unless the request allows them.
+        """
         # One option per rule, because a rule may contain commas and spaces.
         rules = [f"--allowedTools={rule}" for rule in request.allow]
         hidden = [name for name in HIDDEN_TOOLS if name not in request.allow]

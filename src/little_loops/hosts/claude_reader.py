@@ -65,6 +65,7 @@ class ClaudeReader:
     """Reads the stream of one process; keeps the last text, counters and names, in bounded memory."""
 
     def __init__(self, request: Request) -> None:
+        """Begin without events; the request names the slash command and the expected verdicts."""
         words = request.action.split(maxsplit=1) if request.kind == "slash" else []
         self._request = request
         self._plain = PlainReader(request, "claude")
@@ -276,7 +277,10 @@ class ClaudeReader:
         stderr_tail: str = "",
         cut_by: Cut = "none",
     ) -> Outcome:
-        """Return the outcome, once the process has ended."""
+        """Return the outcome, once the process has ended.
+
+        If there was no event, the output is judged as plain text.
+        """
         if not self._events:
             plain = self._plain.finish(exit_code, signal, stderr_tail, cut_by)
             return plain._replace(session_id=self._session_id)
@@ -338,6 +342,7 @@ def failure_of(said: str) -> str:
 
 
 def usage_of(usage: Event) -> Tokens:
+    """Return the token counts in a `usage` object; those that are missing are 0."""
     return Tokens(
         count_in(usage, "input_tokens"),
         count_in(usage, "output_tokens"),

@@ -80,6 +80,7 @@ class CodexReader:
     """Reads the stream of one `codex exec`."""
 
     def __init__(self, request: Request) -> None:
+        """Begin without events; the request says which verdicts to expect."""
         self._request = request
         self._plain = PlainReader(request, "codex")
         self._events = 0
@@ -184,7 +185,10 @@ class CodexReader:
         stderr_tail: str = "",
         cut_by: Cut = "none",
     ) -> Outcome:
-        """Return the outcome, once the process has ended."""
+        """Return the outcome, once the process has ended.
+
+        If there was no event, the output is judged as plain text.
+        """
         if not self._events:
             return self._plain.finish(exit_code, signal, stderr_tail, cut_by)
         verdict, said = self._verdict()

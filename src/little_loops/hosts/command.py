@@ -29,6 +29,7 @@ class CommandHost:
     counts = ()
 
     def probe(self, which: Which, run: Run, command: Sequence[str] = ()) -> Probe:
+        """Look for the command's program on PATH; it is not run, so its version stays unknown."""
         if not command:
             return Probe(None, None, False, "`host: command` needs a `command`")
         path = which(command[0])
@@ -61,7 +62,10 @@ class CommandHost:
         return problems
 
     def build(self, request: Request) -> Launch:
-        """Return the user's command with the prompt in it, or as its input."""
+        """Return the user's command with the prompt in it, or as its input.
+
+        If a verdict is wanted, the prompt ends with a request for it.
+        """
         prompt = request.action
         if request.words:
             prompt = f"{prompt}\n\n{verdicts.request_line(request.words)}"

@@ -21,7 +21,7 @@ MAX_COMMAND_BYTES = 1 << 20
 
 
 def command_name(action: str) -> str | None:
-    """Return the name of a slash command: `ll:check_code` for `/ll:check_code types`."""
+    """Return the name of a slash command: `ll:check` for `/ll:check types`; None for other text."""
     found = _NAME.match(action.lstrip())
     return found[1] if found else None
 
@@ -29,7 +29,10 @@ def command_name(action: str) -> str | None:
 def find_command_file(
     name: str, project: str, home: str | None, plugin_dirs: Sequence[str] = ()
 ) -> str | None:
-    """Return the first existing file for a slash command: of the project, the user, or a plugin."""
+    """Return the first existing file for a slash command: of the project, the user, or a plugin.
+
+    None if there is none. Without `home`, the user's files are not searched.
+    """
     places = _candidates(name.split(":"), project, home, plugin_dirs)
     return next((path for path in places if os.path.exists(path)), None)
 
@@ -49,7 +52,7 @@ def _candidates(
 
 
 def read_command(path: str) -> bytes | None:
-    """Return the content of a command file; None if it cannot be read."""
+    """Return up to 1 MiB of a command file; None if it is unreadable or no regular file."""
     try:
         # Opening a named pipe would block until its other end is opened.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:

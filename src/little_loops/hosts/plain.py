@@ -29,6 +29,7 @@ class PlainReader:
     """Keeps the end of a stream, and judges it when the process has ended."""
 
     def __init__(self, request: Request, program: str) -> None:
+        """Begin without output; `program` is the name to use in messages."""
         self._request = request
         self._program = program
         self._lines: deque[str] = deque()
@@ -39,7 +40,7 @@ class PlainReader:
         return bool(self._lines)
 
     def feed(self, line: bytes | str) -> tuple[HostEvent, ...]:
-        """Take one line of output and return it as text; skip leading blank lines."""
+        """Take one line of output and return it as text; skip blank lines at the start."""
         text = as_text(line)
         if not text.strip() and not self._lines:
             return ()
@@ -102,8 +103,7 @@ def silent(ended: Ended, program: str) -> Finding:
 
 
 def error_line(stderr_tail: str) -> str:
-    """Return the most informative line of stderr: the first that starts with `error`, else the
-    last."""
+    """Return the first line of stderr that starts with `error`, else the last; empty if none."""
     lines = [line.strip() for line in stderr_tail.splitlines() if line.strip()]
     named = [line for line in lines if line.lower().startswith("error")]
     return named[0] if named else lines[-1] if lines else ""

@@ -21,7 +21,10 @@ class Program(NamedTuple):
 
 
 def find_program(name: str, search: str | None, project: str) -> Program:
-    """Look up a name in `search` (a PATH), or resolve a path relative to the project."""
+    """Look up a name in `search` (a PATH), or resolve a path relative to the project.
+
+    `why_not` is set if there is no such program, or if PATH leads to one inside the project.
+    """
     if os.path.dirname(name):
         return _at_path(os.path.join(project, name), name)
     found = shutil.which(name, path=search)

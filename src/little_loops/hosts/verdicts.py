@@ -46,14 +46,14 @@ def request_line(words: Sequence[str]) -> str:
 
 
 def last_line_verdict(text: str) -> str | None:
-    """Return the word of `VERDICT: word` if that is the last non-blank line."""
+    """Return the word of `VERDICT: word` if that is the last non-blank line; else None."""
     lines = text.rstrip().rsplit("\n", 1)
     found = LINE.fullmatch(lines[-1])
     return found[1] if found else None
 
 
 def any_line_verdict(text: str) -> str | None:
-    """Return the word of the last `VERDICT: word` line; a footer may follow it."""
+    """Return the word of the last `VERDICT: word` line, wherever it is; None without one."""
     found = [match[1] for line in text.splitlines() if (match := LINE.fullmatch(line))]
     return found[-1] if found else None
 

@@ -133,6 +133,7 @@ def check_can_commit(repository: Repository) -> None:
 
 
 def _check_no_operation_in_progress(repository: Repository) -> None:
+    """Raise `NotCommitted` in the middle of a merge, rebase, cherry-pick or revert."""
     for name, what in IN_PROGRESS.items():
         if os.path.exists(os.path.join(repository.git_dir, name)):
             raise NotCommitted(
@@ -175,7 +176,10 @@ def _load_snapshot(call: Call) -> Snapshot:
 
 
 def changes(repository: Repository) -> list[Change]:
-    """Return the files that differ from the last commit, except ignored ones."""
+    """Return the files that differ from the last commit, except ignored ones.
+
+    Raises `NotCommitted` if git cannot list them.
+    """
     options = ["--porcelain=v2", "-z", "--untracked-files=all", "--no-renames"]
     answer = _run_git(repository, ["status", *options, "--ignore-submodules=dirty"])
     if answer.code != 0:
@@ -229,9 +233,10 @@ def _digest(path: str, info: os.stat_result) -> str:
 def commit(
     repository: Repository, message: str, bounds: Bounds, before: Snapshot | None = None
 ) -> Committed:
-    """Commit what changed since the snapshot, as far as it is within the bounds.
+    """Commit what changed since the snapshot (`before`, or else the saved one) within the bounds.
 
-    `before` is used instead of the saved snapshot if given.
+    If there is nothing to commit, the id is that of this turn's commit from before a crash, or
+    None. Raises `NotCommitted` if git refuses, `DamagedRun` if the snapshot is missing.
     """
     before = _load_snapshot(repository.call) if before is None else before
     mine = [
@@ -319,7 +324,7 @@ def _contents(repository: Repository, paths: Sequence[str]) -> list[str]:
 
 
 def _run_with_retries(repository: Repository, words: Sequence[str], paths: Sequence[str]) -> Answer:
-    """Run git on these paths; retry while another git process holds the index lock."""
+    """Run git on these paths; retry a few times while another git process holds the index lock."""
     # Relative to the top and literal, because a name may start with `:` or contain `*`.
     stdin = "\0".join(f":(top,literal){path}" for path in paths)
     answer = _run_git(repository, words, stdin)

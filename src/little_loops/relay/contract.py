@@ -25,7 +25,7 @@ class ContractBroken(Exception):
 
 
 def read_text(text: str) -> Metadata | Unusable:
-    """Parse metadata that should be one JSON object."""
+    """Return the metadata in a text that should be one JSON object, or why it is invalid."""
     try:
         data = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
         return _metadata(data)
@@ -58,7 +58,7 @@ def _no_number(name: str) -> Any:
 
 
 def _metadata(data: Any) -> Metadata:
-    """Validate parsed JSON data and return it as metadata."""
+    """Return parsed JSON data as metadata; raise `ContractBroken` if it is invalid."""
     if not isinstance(data, dict):
         raise ContractBroken(f"expected an object, found {_kind(data)}")
     artifacts = _items(
@@ -76,7 +76,7 @@ def _metadata(data: Any) -> Metadata:
 
 
 def _status(data: Mapping[str, Any]) -> Any:
-    """Return the status, which must be one of the known ones."""
+    """Return the status; raise `ContractBroken` if it is missing or unknown."""
     status = data.get("status")
     if status is None:
         raise ContractBroken("`status` is missing")
@@ -89,7 +89,10 @@ def _status(data: Mapping[str, Any]) -> Any:
 
 
 def _progress(data: Mapping[str, Any]) -> Progress:
-    """Return the phases and the handoff path; empty if there is no `partial_progress`."""
+    """Return the phases and the handoff path; empty if there is no `partial_progress`.
+
+    Raises `ContractBroken` if they are invalid, or if more phases are completed than there are.
+    """
     progress = data.get("partial_progress")
     if progress is None:
         return Progress()
@@ -110,7 +113,10 @@ def _reason(data: Mapping[str, Any]) -> str:
 
 
 def _items(data: Mapping[str, Any], name: str, key: str) -> tuple[str, ...]:
-    """Return a list of strings; an object in the list has its string at `key`."""
+    """Return a list of strings, without empty ones; an object in the list has its string at `key`.
+
+    Items after the first 50 are ignored. Raises `ContractBroken` for another type.
+    """
     items = data.get(name)
     if items is None:
         return ()
@@ -121,6 +127,7 @@ def _items(data: Mapping[str, Any], name: str, key: str) -> tuple[str, ...]:
 
 
 def _item(name: str, item: Any, key: str) -> str:
+    """Return an item, or its string at `key`, on one line; raise `ContractBroken` for others."""
     text = item.get(key) if isinstance(item, dict) else item
     if not isinstance(text, str):
         raise ContractBroken(
@@ -158,7 +165,10 @@ def _count(data: Mapping[str, Any], name: str) -> int | None:
 
 
 def _path(data: Mapping[str, Any], name: str) -> str:
-    """Return an optional path; raise `ContractBroken` if it is too long or not printable."""
+    """Return an optional path, empty by default.
+
+    Raises `ContractBroken` if it is too long or not printable.
+    """
     path = _text(data, name)
     if len(path) > LONGEST_PATH or not path.isprintable():
         raise ContractBroken(f"`{name}` is not a path: {one_line(path, 60)}")

@@ -35,7 +35,11 @@ class Answer(NamedTuple):
 def git(
     call: Call, words: Sequence[str], cwd: str, *, stdin: str = "", timeout_s: float = TIMEOUT_S
 ) -> Answer | None:
-    """Run git in `cwd` and return its answer; None if git is not installed."""
+    """Run git in `cwd` and return its answer; None if git is not installed.
+
+    The code is 124 after a timeout and 137 if a signal ended it. Raises `Interrupted` if the action
+    has to stop.
+    """
     program = _find_git(cwd, call.environ.get("PATH", os.defpath))
     if program is None:
         return None
@@ -57,7 +61,7 @@ def git(
 
 
 def _find_git(project: str, search: str) -> str | None:
-    """Return the first git on PATH that is not inside the project."""
+    """Return the first git on the PATH `search` that is not inside the project; else None."""
     home = os.path.realpath(project)
     safe = [
         each for each in search.split(os.pathsep) if os.path.isabs(each) and not _is_in(each, home)

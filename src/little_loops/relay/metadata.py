@@ -78,7 +78,8 @@ def _read(descriptor: int, started_ns: int) -> Metadata | Unusable:
 def move_away(path: str, target: str, home: str = "") -> bool:
     """Move an old metadata file to `target`, to make room. Return whether there was one.
 
-    `path` is relative to `home`.
+    `path` is relative to `home`. Raises `UsageError` if it is a directory, `StorageError` if it
+    cannot be moved.
     """
     full = os.path.join(home, path)
     try:
@@ -99,7 +100,10 @@ def move_away(path: str, target: str, home: str = "") -> bool:
 
 
 def _copy_and_remove(path: str, target: str, *, is_file: bool) -> None:
-    """Move to another file system by copying; a link or a pipe is only removed."""
+    """Move to another file system by copying, replacing `target`; a link or a pipe is only removed.
+
+    Raises `StorageError` if that fails.
+    """
     import shutil  # the run's directory is nearly always on the same disk
 
     try:
@@ -113,7 +117,10 @@ def _copy_and_remove(path: str, target: str, *, is_file: bool) -> None:
 
 
 def was_printed(path: str) -> bool:
-    """Return whether the end of the agent's output, in the file at `path`, contains metadata."""
+    """Return whether the end of the agent's output, in the file at `path`, contains metadata.
+
+    False if the file cannot be read.
+    """
     try:
         with open(os.open(path, SAFE), "rb") as stream:
             size = os.fstat(stream.fileno()).st_size

@@ -114,7 +114,10 @@ class Pending(NamedTuple):
 
 
 def pending_at(metadata: str, home: str = "") -> Pending | None:
-    """Return the turn that an earlier process left unfinished; None if there is none or unreadable."""
+    """Return the turn that an earlier process left unfinished; its number is 0 if unknown.
+
+    None if there is none, or its marker is unreadable.
+    """
     try:
         marker = read_small(_beside(metadata, MARKER), 4096, home)
         count = (read_small(_beside(metadata, GUARD), 4096, home) or "").strip()
@@ -128,7 +131,10 @@ def pending_at(metadata: str, home: str = "") -> Pending | None:
 
 
 def mark_pending(metadata: str, turn: Pending, home: str = "") -> int:
-    """Write marker and guard. Return the time of writing, by the file system's clock."""
+    """Write marker and guard. Return the time of writing, by the file system's clock.
+
+    Creates their directory. Raises `StorageError` if that fails.
+    """
     _make_parent(metadata, home)
     write_atomically(_beside(metadata, MARKER), f"{turn.run}\n{turn.session}\n", home)
     guard = _beside(metadata, GUARD)
@@ -202,7 +208,10 @@ def read_plain(path: str, limit: int, home: str = "") -> bytes | None:
 
 
 def write_atomically(path: str, text: str, home: str = "", *, mode: int = 0o600) -> None:
-    """Write a file so that after a crash it is either the old one or the new one."""
+    """Write a file so that after a crash it is either the old one or the new one.
+
+    Raises `StorageError` if that fails.
+    """
     full = os.path.join(home, path)
     # Always the same name, so that what a killed process left is replaced; and nobody else's.
     temporary = f"{full}.ll-loop.tmp"

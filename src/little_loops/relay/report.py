@@ -41,7 +41,10 @@ def _phases(completed: int, total: int | None) -> str:
 
 
 def report(name: str, session: str, turns: Sequence[Turn]) -> str:
-    """Return the report of a relay; its last line says how it ended, or how far it is."""
+    """Return the report of a relay; its last line says how it ended, or how far it is.
+
+    There must be at least one turn.
+    """
     lines = [f"relay {name}: {_count(len(turns), 'turn')}, session {session}"]
     lines += _listed(turn_line(turn) for turn in turns[-TURNS_SHOWN:])
     lines += _section("errors", [f"turn {t.number}: {error}" for t in turns for error in t.errors])

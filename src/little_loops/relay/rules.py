@@ -348,6 +348,7 @@ def commit_message(name: str, session: str, turn: Turn, started: HandOver) -> st
 
 
 def completion_message(name: str, session: str, task_id: str, turn: Turn) -> str:
+    """Return the message of the commit that marks the task as completed."""
     return (
         f"{name}: task {task_id} completed (turn {turn.number})\n\n"
         f"Session: {session_of(session, turn.number)}\n"
@@ -358,9 +359,9 @@ def completion_message(name: str, session: str, task_id: str, turn: Turn) -> str
 
 
 def turn_limit(given: int | None, no_loop: bool, environ: Mapping[str, str]) -> int | None:
-    """Return the maximum number of turns, by flag or `MAX_ITERATIONS`; None if neither is set.
+    """Return the maximum number of turns: `given`, or 1 with `no_loop`, or else `MAX_ITERATIONS`.
 
-    Raises `UsageError` if the variable is not a positive number.
+    None if none of them is set. Raises `UsageError` if the variable is not a positive number.
     """
     if given is not None:
         return given

@@ -57,7 +57,7 @@ def _remove_files(relay: Relay, project: str, run_dir: str) -> None:
 
 
 def _release_task(relay: Relay, project: str) -> tuple[str, ...]:
-    """Mark the task as partly done, because nobody works on it any more. Return warnings."""
+    """Write the task's status `partial`, because nobody works on it any more. Return warnings."""
     try:
         write_status(relay.task, "partial", rules.artifacts_of(relay.turns), project)
     except LittleLoopsError as problem:

@@ -59,7 +59,8 @@ def status_in_json(text: str, task_id: str, status: str, artifacts: Sequence[str
     """Return the text with the task's status set, and with artifacts added that it does not list
     yet.
 
-    Raises `NoPlace` if it is not JSON, or has no object with the task's id.
+    Raises `NoPlace` if it is not JSON, has no object with the task's id, or `artifacts` is not a
+    list.
     """
     try:
         json.loads(text.removeprefix("\ufeff"))
@@ -79,6 +80,7 @@ class _Container:
     """An object or a list in the text, by its positions."""
 
     def __init__(self, start: int, is_object: bool) -> None:
+        """Begin an empty object or list that starts at this position."""
         self.start = start
         self.is_object = is_object
         self.parts: list[_Part] = []
@@ -141,7 +143,7 @@ def _status_edit(text: str, task: _Container, status: str) -> _Edit:
 def _artifact_edits(
     text: str, found: Iterable[_Container], task: _Container, artifacts: Sequence[str]
 ) -> list[_Edit]:
-    """Return the edits that add the new artifacts."""
+    """Return the edits that add the new artifacts; raise `NoPlace` if `artifacts` is not a list."""
     known = task.member("artifacts")
     before = None if known is None else _value(text, known)
     if before is not None and not isinstance(before, list):
@@ -183,6 +185,7 @@ def _dumped(value: Any) -> str:
 
 
 def _apply(text: str, edits: Iterable[_Edit]) -> str:
+    """Return the text with all edits made; they must not overlap."""
     # From the end, so that the positions before an edit stay valid.
     for start, end, new in sorted(edits, key=lambda edit: edit.start, reverse=True):
         text = text[:start] + new + text[end:]

@@ -19,13 +19,19 @@ LARGEST = 16 << 20
 
 
 def check_task(task: Task, home: str) -> None:
-    """Raise `UsageError` if the task's files have no place for its status, before an agent is paid."""
+    """Raise `UsageError` if a file of the task is missing or has no place for its status.
+
+    This is checked before the first turn, so that no agent works for nothing.
+    """
     for path, spliced in _edits(task, "implementing", ()):
         spliced(_read(path, home))
 
 
 def write_status(task: Task, status: str, artifacts: Sequence[str], home: str) -> None:
-    """Write the status to both files; raise at the first that cannot be written."""
+    """Write the status and new artifacts to the task's files, where they change anything.
+
+    Raises `UsageError` or `StorageError` at the first file that cannot be changed.
+    """
     for path, spliced in _edits(task, status, artifacts):
         text = _read(path, home)
         changed = spliced(text)
@@ -51,7 +57,7 @@ def _edits(
 
 
 def _with_path_in_error(path: str, splice: Callable[[str], str]) -> Callable[[str], str]:
-    """Wrap an edit, so that its error names the file."""
+    """Wrap an edit, so that it raises a `UsageError` that names the file instead of `NoPlace`."""
 
     def spliced(text: str) -> str:
         try:
@@ -63,7 +69,10 @@ def _with_path_in_error(path: str, splice: Callable[[str], str]) -> Callable[[st
 
 
 def _read(path: str, home: str) -> str:
-    """Return the text of a file; raise `UsageError` if it is missing or not UTF-8."""
+    """Return the text of a file; raise `UsageError` if it is missing or not UTF-8.
+
+    Raises `StorageError` if it is unreadable or too large.
+    """
     content = read_plain(path, LARGEST, home)
     if content is None:
         raise _unusable(path, "does not exist")

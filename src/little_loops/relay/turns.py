@@ -84,9 +84,10 @@ def _number(text: str) -> int | None:
 
 
 def prepare(call: Call) -> Done:
-    """Set up a turn: move the old metadata away, record the state of the files, mark the turn.
+    """Set up a turn: move the old metadata away, take a snapshot, mark the turn and the task.
 
-    Prints the values for the agent. Raises `UsageError` if the plan or the task is missing.
+    Prints the values for the agent. Raises `UsageError` if the plan or the task is missing, and
+    `NotCommitted` if the turn's work could not be committed.
     """
     given = Inputs.of(call.inputs)
     relay = record.load(call.run_dir)
@@ -130,7 +131,7 @@ def _warn_of_earlier_relay(call: Call, metadata: str) -> list[str]:
 
 
 def _move_old_metadata(call: Call, metadata: str) -> list[str]:
-    """Move the metadata of the previous turn away; warn if it is from an earlier relay."""
+    """Move the previous turn's metadata away; return a warning if it is from an earlier relay."""
     moved = move_away(metadata, kept_metadata(call.run_dir, call.iteration - 1), call.project)
     if not moved or call.iteration > 1:
         return []
@@ -174,15 +175,20 @@ def _values_for_agent(call: Call, given: Inputs, relay: Relay) -> dict[str, Any]
 
 
 def _failed_check(given: Inputs, relay: Relay) -> dict[str, str]:
-    """Return the output of the check that the last turn failed: its end, and the file with all of
-    it."""
+    """Return the output of the check that the last turn failed: its end, and the file with all.
+
+    Both are empty if no check failed.
+    """
     if not relay.turns or not relay.turns[-1].refuted:
         return {"check_output": "", "check_log": ""}
     return {"check_output": _tail(given.check_log), "check_log": given.check_log}
 
 
 def _tail(path: str) -> str:
-    """Return the last lines of a file, indented, so that none of them looks like a line of ours."""
+    """Return the last lines of a file, indented, so that none of them looks like a line of ours.
+
+    Empty if the file cannot be read.
+    """
     try:
         with reading(path) as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - CHECK_BYTES))
@@ -341,14 +347,17 @@ def _bounds(call: Call, given: Inputs) -> Bounds:
 
 
 def _in_project(call: Call, path: str) -> str:
-    """Return a path as git names it: relative to the project, with links resolved."""
+    """Return a path as git names it: relative to the project, with linked directories resolved."""
     home = os.path.realpath(call.project)
     folder, name = os.path.split(os.path.normpath(os.path.join(home, path)))
     return os.path.relpath(os.path.join(os.path.realpath(folder), name), home)
 
 
 def _wait_ms(call: Call, turn: Turn, decision: Decision) -> int:
-    """Return how long the next turn has to wait because an error has repeated; 0 at the turn limit."""
+    """Return how long the next turn has to wait because an error has repeated, and print a warning.
+
+    0 if no wait is needed, or at the turn limit.
+    """
     limit = call.iteration_limit
     if not decision.wait_s or (limit is not None and turn.number >= limit):
         return 0
@@ -360,7 +369,10 @@ def _wait_ms(call: Call, turn: Turn, decision: Decision) -> int:
 
 
 def show_report(call: Call) -> Done:
-    """Print the report of a relay that has ended, and complete its task if the check has passed."""
+    """Print and save the report of a relay that has ended.
+
+    If the check has passed, the task is completed. Raises `StorageError` if no turn has finished.
+    """
     relay = record.load(call.run_dir)
     if not relay.turns:
         raise StorageError("no turn has finished, so there is nothing to report")
@@ -402,8 +414,10 @@ ACTIONS: Mapping[str, Callable[[Call], Done]] = {
 
 
 def perform(name: str, call: Call) -> Done:
-    """Run the built-in action `name`; return a failure as its result, and print it as
-    `FATAL_ERROR:`."""
+    """Run the built-in action `name`; raise `Interrupted` if it has to stop.
+
+    A failure is printed as `FATAL_ERROR:` and returned as the result.
+    """
     try:
         return ACTIONS[name](call)
     except LittleLoopsError as problem:

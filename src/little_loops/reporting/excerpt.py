@@ -21,6 +21,7 @@ class Excerpt:
     """One stream of one action: takes bytes, returns the text to display."""
 
     def __init__(self, masker: Masker) -> None:
+        """Begin without any output; `masker` knows the secrets to mask."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._uncoloured = ColourFilter()
         self._masked = MaskedStream(masker)

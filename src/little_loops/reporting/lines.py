@@ -108,7 +108,10 @@ class PlainLines:
         self._shown = ""
 
     def lines(self, event: Event, mark: Mark | None = None) -> list[str]:
-        """Return the lines for an event; `mark` is that of an action that it ends, if known."""
+        """Return the lines for an event, without newlines; [] if it has none.
+
+        `mark` is that of an action that it ends, if known.
+        """
         if isinstance(event, ActionComplete):
             return self._action_complete(event, mark)
         handler = _HANDLERS.get(type(event))
@@ -269,6 +272,7 @@ class PlainLines:
         return lines
 
     def _gate_answered(self, event: GateAnswered) -> list[str]:
+        """Return the line about the answer to a gate: verdict, chosen state and text."""
         answer = event.answer
         how = " by `ll-loop resume`" if answer.by == "resume" else ""
         to = f", to state '{answer.to}'" if answer.to is not None else ""
@@ -459,7 +463,7 @@ def _ending(event: FinalEvent, most: int) -> str:
 
 
 def signal_of(event: FinalEvent) -> str:
-    """Return the name of the signal that interrupted a run."""
+    """Return the name of the signal that interrupted a run; `Ctrl-C` for SIGINT."""
     name = signal_name(event.signal if isinstance(event, LoopInterrupted) else 0)
     return "Ctrl-C" if name == "SIGINT" else name
 
@@ -541,6 +545,7 @@ def whole_command(event: ActionStart) -> list[str]:
 
 
 def signal_name(number: int) -> str:
+    """Return the name of a signal, such as `SIGTERM`; `signal 99` if the number has none."""
     try:
         return signal.Signals(number).name
     except ValueError:

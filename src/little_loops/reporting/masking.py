@@ -31,6 +31,7 @@ class Masker:
     """Knows the secrets of an environment, and of those it learns about later."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
+        """Begin with the secrets of this environment."""
         self.words: tuple[str, ...] = ()
         self.longest = 0
         self._words_as_bytes: tuple[bytes, ...] = ()
@@ -123,6 +124,7 @@ def spellings(secret: str) -> set[str]:
 
 
 def _encoded(word: str) -> bytes:
+    """Return the bytes of a word as the system encodes it; never raise."""
     try:
         return os.fsencode(word)
     except UnicodeEncodeError:  # a lone surrogate that is not from the system

@@ -46,7 +46,10 @@ Write = Callable[[str], object]
 
 
 def heartbeat_s(environ: Mapping[str, str]) -> float | None:
-    """Return the seconds of silence before a sign of life; None for never."""
+    """Return the seconds of silence before a sign of life: `LL_HEARTBEAT`, 60 by default.
+
+    An invalid value counts as unset; None, for never, if it is not positive and finite.
+    """
     try:
         seconds = float(environ.get(HEARTBEAT, HEARTBEAT_S))
     except ValueError:
@@ -68,6 +71,11 @@ class SteadyScreen(Observer):
         warn: Write | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Write lines with `write`, and warnings with `warn` if given.
+
+        `output` and `warn` are those of `Reporter`. A silent action is reported every `every_s`
+        seconds, or never if that is None.
+        """
         self._reporter = Reporter(self._write_lines, teller, masker, output=output, warn=warn)
         self._write = write
         self._more = "..." if teller.signs["to"] == "->" else "…"
@@ -120,6 +128,7 @@ class GitHubGroups(Observer):
     """Folds each iteration in GitHub's log view; the end stays unfolded."""
 
     def __init__(self, write: Write, screen: Observer, max_iterations: int) -> None:
+        """Write the start and end of groups with `write`; pass events and output on to `screen`."""
         self._write = write
         self._screen = screen
         self._max_iterations = max_iterations
@@ -190,6 +199,7 @@ class StepSummary(Observer):
     """Writes a table of the run to the job summary on GitHub."""
 
     def __init__(self, loop: str, path: str) -> None:
+        """Collect the actions of a run of `loop`; the table is appended to the file at `path`."""
         self._loop = loop
         self._path = path
         self._iteration = 1
@@ -197,7 +207,10 @@ class StepSummary(Observer):
         self._count = 0
 
     def record(self, entry: Entry) -> None:
-        """Add a row for each action, and write the table at the end of the run."""
+        """Add a row for each action, and append the table to the file at the end of the run.
+
+        A failure to write is ignored.
+        """
         event = entry.event
         self._iteration = iteration_of(event, self._iteration)
         match event:

@@ -24,7 +24,10 @@ COLUMNS = (
 def lines(
     groups: Sequence[Total], by: str, together: Total, reserved_usd: float, when: str, style: Style
 ) -> list[str]:
-    """Return the table of groups, and the summary below it."""
+    """Return the table of groups, of which there must be at least one, and the summary below it.
+
+    `by` is the title of the first column, and `when` describes the period.
+    """
     most_usd = max(group.cost_usd for group in groups)
     rows = [_row(group, most_usd, style) for group in groups]
     shown = table((Column(by.upper(), least=12), *COLUMNS), rows, style)

@@ -160,6 +160,7 @@ def _inside(pieces: Iterable[Spliced]) -> Iterator[Reference]:
 
 
 def _resolves(reference: Reference, lookup: Lookup) -> bool:
+    """Return whether the lookup has a value for a reference."""
     try:
         lookup(reference)
     except Unresolved:
@@ -272,6 +273,7 @@ def condition_text(condition: Mapping[str, Any]) -> str:
 
 
 def _plain(value: object) -> str:
+    """Format a value of a condition: a list as `a/b`, a whole number without `.0`."""
     if isinstance(value, list):
         return "/".join(_plain(each) for each in value)
     if isinstance(value, float) and value == int(value):

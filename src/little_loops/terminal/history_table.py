@@ -104,6 +104,7 @@ def gather(views: Iterable[RunView], limit: int, runs: int) -> Past:
 
 
 def median(values: Sequence[float]) -> float | None:
+    """Return the median; None without values."""
     if not values:
         return None
     ordered, middle = sorted(values), len(values) // 2
@@ -259,6 +260,7 @@ def document(runs: Runs, past: Past, now: int) -> dict[str, Any]:
 
 
 def _with_path(runs: Runs, view: RunView, now: int) -> dict[str, Any]:
+    """Return a run as JSON data, with its path and measurements."""
     summary = path_summary(runs, view)
     return as_json(view, runs.texts(view), now) | {
         "path": [visit._asdict() for visit in summary.path],

@@ -25,6 +25,7 @@ class LastOutput:
     """The last output of both streams of one action."""
 
     def __init__(self, masker: Masker) -> None:
+        """Begin without output; `masker` knows the secrets to mask."""
         self._masker = masker
         self._ends: dict[str, bytes] = {}
         self._cut: set[str] = set()

@@ -63,6 +63,7 @@ def terminal(
 
 
 def _size(fd: int) -> Size:
+    """Return the columns and rows of a terminal; 80 and 24 if they are unknown."""
     try:
         columns, lines = os.get_terminal_size(fd)
     except OSError:
@@ -118,6 +119,10 @@ class LiveScreen(Observer):
         verbose: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Print the lines of `teller` to the terminal; with `verbose`, also the output of actions.
+
+        `hints` is the second live line.
+        """
         self._terminal = terminal
         self._teller = teller
         self._masker = masker
@@ -179,6 +184,7 @@ class LiveScreen(Observer):
         self._draw_if_due()
 
     def tick(self) -> float | None:
+        """Draw the live part. Return the seconds until the next call; None if no action runs."""
         if self._running is None:
             return None
         self._draw()
@@ -211,12 +217,14 @@ class LiveScreen(Observer):
     # Start and end of an action.
 
     def _begin(self, *, prints_text: bool) -> None:
+        """Note that an action has started, and forget the last one's output, activity and usage."""
         self._running = Running(self._now(), prints_text)
         self._output = LastOutput(self._masker)
         self._doing = ""
         self._used = ""
 
     def _end(self) -> None:
+        """Print the rest of the action's output, and remove the live part."""
         for stream, excerpt in self._excerpts.items():
             self._print_output(stream, excerpt.finish())
         self._excerpts.clear()

@@ -28,6 +28,7 @@ class Outlet(io.TextIOBase):
     """A text stream whose writes do not block; call `finish` after the last."""
 
     def __init__(self, stream: TextIO) -> None:
+        """Flush the stream, and write to its file from now on; one without a file may block."""
         self._stream = stream
         self._descriptor = _descriptor(stream)
         self._held = bytearray()
@@ -54,7 +55,10 @@ class Outlet(io.TextIOBase):
         return self._stream.isatty()
 
     def write(self, text: str) -> int:
-        """Write a text, or keep or drop it if the reader does not keep up."""
+        """Write a text, or keep or drop it if the reader does not keep up. Return its length.
+
+        After an error, which is then in `refused`, nothing more is written.
+        """
         data = text.encode(self.encoding, "backslashreplace")
         if self._descriptor is None:
             self._stream.write(data.decode(self.encoding))
@@ -68,7 +72,10 @@ class Outlet(io.TextIOBase):
         return len(text)
 
     def finish(self, stop: StopFlag) -> None:
-        """Write what the reader has not read yet, until a stop is requested."""
+        """Write what the reader has not read yet, until a stop is requested and one second more.
+
+        What is left is counted as lost, and our own descriptor of a terminal is closed.
+        """
         while self._held and not stop.count:
             self._push(PATIENCE_S)
         self._push(LAST_PATIENCE_S)

@@ -23,7 +23,8 @@ DEFAULTS = {"LESS": "FRX", "LV": "-c"}
 
 
 def pager_command(environ: Mapping[str, str]) -> list[str] | None:
-    """Return the command line of the pager; None to use none."""
+    """Return the command line of the pager, or None: in CI, or if `PAGER` is `cat`, empty or
+    bad."""
     wanted = environ.get("PAGER")
     try:
         command = list(LESS) if wanted is None else shlex.split(wanted)
@@ -36,7 +37,10 @@ def pager_command(environ: Mapping[str, str]) -> list[str] | None:
 
 @contextmanager
 def paged() -> Iterator[None]:
-    """Send stdout to the pager during the block, if stdout is a terminal."""
+    """Send stdout to the pager during the block, if stdout is a terminal, and wait for the pager.
+
+    Closing it early, or Ctrl-C, ends the block without an error.
+    """
     command = pager_command(os.environ) if sys.stdout.isatty() else None
     if command is None:
         yield

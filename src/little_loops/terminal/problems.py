@@ -153,6 +153,7 @@ def _one_line(text: str) -> str:
 
 
 def _github(text: str, property: bool = False) -> str:
+    """Escape a text for a workflow command, or for the value of one of its properties."""
     escapes = {"%": "%25", "\r": "%0D", "\n": "%0A"}
     if property:
         escapes |= {":": "%3A", ",": "%2C"}

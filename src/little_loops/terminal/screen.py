@@ -26,6 +26,7 @@ class Screen:
     """A terminal; each change is one write, so that a slow reader never sees half of it."""
 
     def __init__(self, stream: TextIO, *, colour: bool) -> None:
+        """Begin without live lines; without `colour`, styles are ignored."""
         self.encoding = stream.encoding or "utf-8"
         self._stream = stream
         self._colour = colour
@@ -57,6 +58,7 @@ class Screen:
         return "\n".join(self._live)
 
     def _styled(self, span: Span) -> str:
+        """Return the text of a span, each row in its style; unchanged without colour."""
         code = _SGR.get(span.style) if self._colour else None
         if code is None:
             return span.text

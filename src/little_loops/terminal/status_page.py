@@ -54,6 +54,7 @@ def document(runs: Runs, detail: RunDetail, now: int) -> dict[str, Any]:
 
 
 def _wait(runs: Runs, detail: RunDetail) -> dict[str, Any] | None:
+    """Return what the run is waiting for as JSON data; None if it is not waiting."""
     run = detail.view.summary
     if run is None or run.wait is None:
         return None
@@ -92,7 +93,7 @@ def _action(detail: RunDetail) -> Action | None:
 
 
 def page(runs: Runs, detail: RunDetail, style: Style, now: int, verbose: int = 0) -> list[str]:
-    """Return the lines about a run."""
+    """Return the lines about a run; with `verbose`, dates and times instead of ages."""
     view = detail.view
     lines = [_headline(view, style, now, verbose)]
     if view.damage:
@@ -152,7 +153,7 @@ def _body(runs: Runs, detail: RunDetail, run: RunSummary, style: Style, now: int
 
 
 def _row(label: str, parts: list[str], style: Style) -> list[str]:
-    """Return a label and its parts; what does not fit beside the first goes below it."""
+    """Return a label and one or two parts; the second goes below the first if there is no room."""
     first, rest = parts[0], [part for part in parts[1:] if part]
     start = f"  {label:<{LABEL}}"
     if not rest:

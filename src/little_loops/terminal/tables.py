@@ -67,7 +67,10 @@ def style_for(stream: TextIO, color: str | None) -> Style:
 
 
 def width_of(stream: TextIO) -> int | None:
-    """Return the width of a terminal; for anything else, only if `COLUMNS` is set."""
+    """Return `COLUMNS` if it is set, else the width of the terminal, but at least 20.
+
+    None if the stream is not a terminal.
+    """
     columns_variable = os.environ.get("COLUMNS", "")
     if columns_variable.isascii() and columns_variable.isdigit() and int(columns_variable):
         return max(int(columns_variable), NARROWEST)

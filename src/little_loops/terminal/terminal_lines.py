@@ -64,6 +64,7 @@ class TerminalLines:
         commands: bool = False,
         detailed: bool = False,
     ) -> None:
+        """Set up for a run with at most `limit` iterations; for the others see `PlainLines`."""
         self.signs = ASCII if ascii_only else Symbols()
         self._loop = loop
         self._plain = PlainLines(
@@ -100,6 +101,7 @@ class TerminalLines:
                 return True
 
     def _header(self, event: Event) -> Line:
+        """Return the first line: the loop, its paradigm, the limit, and the scope if known."""
         parts = [self._loop.name, self._loop.paradigm, f"up to {times_text(self._limit)}"]
         if isinstance(event, LoopStart) and event.scope:
             parts.append(f"scope {', '.join(event.scope)}")
@@ -127,6 +129,7 @@ class TerminalLines:
                 return [Line(line) for line in plain]
 
     def _ended(self, text: str, took_ms: int) -> Line:
+        """Return the line about the end of an action: its sign in colour, its time at the right."""
         sign = text.split()[0]
         styles = {self._plain.signs["good"]: GOOD, self._plain.signs["bad"]: BAD}
         took = "" if self._plain.detailed else duration_text(took_ms)  # there the text has it

@@ -48,6 +48,7 @@ def dots(file: FileReport, width: int) -> str:
 
 
 def failures(results: Results, style: Style) -> Iterator[str]:
+    """Yield a blank line and the lines of a report for each test that failed."""
     for file in results.files:
         for report in file.reports:
             if not report.passed:
@@ -56,6 +57,7 @@ def failures(results: Results, style: Style) -> Iterator[str]:
 
 
 def _failure(file: FileReport, report: Report, style: Style) -> Iterator[str]:
+    """Yield the lines about a failed test: name, place, differences and further messages."""
     title = f"{file.loop.name}: {visible(report.test.name, newlines=False)}"
     yield style.tinted(f"{style.signs.bad} {title}")
     line = report.test.place.line if report.test.place is not None else 1
@@ -68,6 +70,7 @@ def _failure(file: FileReport, report: Report, style: Style) -> Iterator[str]:
 
 
 def _difference(difference: Difference, style: Style) -> Iterator[str]:
+    """Yield the lines about one value, or about the path, that was not the expected one."""
     what, expected, got = difference
     if what == "path":
         yield from _paths(expected, got, style)  # type: ignore[arg-type]
@@ -76,7 +79,7 @@ def _difference(difference: Difference, style: Style) -> Iterator[str]:
 
 
 def _paths(expected: Sequence[str], got: Sequence[str], style: Style) -> Iterator[str]:
-    """Both paths, from shortly before their first difference."""
+    """Yield both paths, from shortly before their first difference, with a caret below it."""
     at = _first_difference(expected, got)
     begin = max(0, at - CONTEXT)
     arrow = f" {style.signs.to} "
@@ -87,6 +90,7 @@ def _paths(expected: Sequence[str], got: Sequence[str], style: Style) -> Iterato
 
 
 def _first_difference(expected: Sequence[str], got: Sequence[str]) -> int:
+    """Return the index of the first state that differs; the length if the paths are equal."""
     for at, (wanted, state) in enumerate(zip_longest(expected, got)):
         if wanted != state:
             return at
@@ -98,6 +102,7 @@ def _path_text(path: Sequence[str], begin: int, arrow: str) -> str:
 
 
 def _value(value: object) -> str:
+    """Format a value: strings in backticks, tuples separated by commas, None as `nothing`."""
     match value:
         case None:
             return "nothing"
@@ -110,6 +115,7 @@ def _value(value: object) -> str:
 
 
 def coverage(results: Results, style: Style) -> Iterator[str]:
+    """Yield the lines about transitions that no test takes; nothing if there are none."""
     if results.never_taken:
         yield ""
         yield "Transitions that no test takes:"
@@ -127,6 +133,7 @@ def summary(results: Results) -> str:
 
 
 def document(results: Results) -> dict[str, Any]:
+    """Return the results as JSON data."""
     return {
         "schema": 1,
         "passed": len(results.reports) - results.failed,
@@ -140,6 +147,7 @@ def document(results: Results) -> dict[str, Any]:
 
 
 def _as_dict(file: FileReport, report: Report) -> dict[str, Any]:
+    """Return the result of one test as JSON data; the line is 1 if its place is unknown."""
     place = report.test.place
     return {
         "loop": file.loop.name,
@@ -169,6 +177,7 @@ def junit(results: Results) -> str:
 
 
 def _case(file: FileReport, report: Report) -> str:
+    """Return the `testcase` element of one test, with what failed."""
     name, loop = quoteattr(_xml(report.test.name)), quoteattr(_xml(file.loop.name))
     case = f"    <testcase classname={loop} name={name}"
     if report.passed:

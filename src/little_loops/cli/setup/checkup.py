@@ -161,6 +161,7 @@ def _yaml(here: str) -> Iterator[Finding]:
 
 
 def on_path(inputs: CheckupInputs) -> Iterator[Finding]:
+    """Report if the shell would not find `ll-loop`."""
     if inputs.which("ll-loop") is None:
         why = "loop actions can run it, but your shell cannot find it"
         fix = "activate the environment it is installed in, or install it with pipx"
@@ -242,6 +243,7 @@ def space(inputs: CheckupInputs) -> Iterator[Finding]:
 
 
 def history(inputs: CheckupInputs) -> Iterator[Finding]:
+    """Report the size of the history, if there is one; more than 1 GB is a warning."""
     size = sum(_sizes(os.path.join(inputs.root, ".loops", ".history")))
     text = f".loops/.history holds {size_text(size)}"
     if size > GB:
@@ -251,6 +253,7 @@ def history(inputs: CheckupInputs) -> Iterator[Finding]:
 
 
 def _sizes(place: str) -> Iterator[int]:
+    """Yield the size of each file below a directory; nothing if it does not exist."""
     for folder, _, names in os.walk(place):
         for name in names:
             try:
@@ -267,6 +270,7 @@ def size_text(size: int) -> str:
 
 
 def terminal(inputs: CheckupInputs) -> Iterator[Finding]:
+    """Report the encoding of the output, and whether it has our symbols."""
     encoding = inputs.encoding.lower()
     if encoding.replace("-", "") in ("utf8", "utf16", "utf32"):
         yield Finding("terminal", "ok", f"output: {encoding}")

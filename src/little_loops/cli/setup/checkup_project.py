@@ -44,7 +44,10 @@ def read_loops(inputs: CheckupInputs) -> Loops:
 
 
 def _valid(path: str, inputs: CheckupInputs) -> FSMLoop | None:
-    """Return the loop in a file; None if it is invalid."""
+    """Return the loop in a file, with settings; None if it is invalid or unreadable.
+
+    If the settings are invalid, the loop is returned without them.
+    """
     try:
         definition = read_definition(path)
     except UsageError:  # it cannot be read
@@ -81,6 +84,7 @@ def loops(inputs: CheckupInputs) -> Iterator[Finding]:
 
 
 def _git(inputs: CheckupInputs, here: str) -> Iterator[Finding]:
+    """Report whether git is installed, and whether the project is a repository."""
     if inputs.which("git") is None:
         yield Finding("git", "note", "git not found", FOR_GIT)
     elif os.path.lexists(os.path.join(inputs.root, ".git")):
@@ -138,7 +142,10 @@ def _runs(loop: FSMLoop, words: str) -> bool:
 
 
 def settings(inputs: CheckupInputs) -> Iterator[Finding]:
-    """Report where settings come from besides loop files; a mistake there stops every run."""
+    """Report where settings come from besides loop files.
+
+    Raises `UsageError` for a mistake there, which would stop every run.
+    """
     with_settings(load_data(ANY_LOOP, "any"), inputs.root, inputs.environ)
     files = (user_config(inputs.environ), project_config(inputs.root))
     given = [path for path in files if os.path.exists(path)]
@@ -254,6 +261,7 @@ def runs(inputs: CheckupInputs) -> Iterator[Finding]:
 
 
 def _crashed(view: RunView, pid: int | None) -> Finding:
+    """Return the finding about a run whose process is gone; `pid` is the one it had, if known."""
     who = f"{view.name} (pid {pid})" if pid else view.name
     fix = f"ll-loop resume {view.name}    or    ll-loop run {view.name} --fresh"
     text = f"{who} is marked as running, but its process no longer exists"
@@ -261,6 +269,7 @@ def _crashed(view: RunView, pid: int | None) -> Finding:
 
 
 def _counted(views: Sequence[RunView]) -> str:
+    """Return how many runs have each status: `1 running, 2 failed`."""
     counts: dict[str, int] = {}
     for view in views:
         word = view.status.replace("_", " ")

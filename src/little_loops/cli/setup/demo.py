@@ -63,6 +63,7 @@ class DemoArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop demo` in a temporary directory, and remove it. Return the exit code."""
     args = DemoArgs.read(argv)
     before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
     place = tempfile.mkdtemp(prefix="ll-loop-demo-")
@@ -104,7 +105,7 @@ def _play(place: str, *, wait: bool) -> int:
 
 
 def _let_read() -> None:
-    """Wait for Enter; without a terminal, for a few seconds."""
+    """Wait for Enter; without a terminal, for three seconds."""
     if not (sys.stdin.isatty() and is_terminal(sys.stdout)):
         time.sleep(READING_S)
         return

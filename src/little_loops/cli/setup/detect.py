@@ -107,7 +107,7 @@ def _with_installed(
 
 
 def make(root: str) -> Language | None:
-    """Return the makefile's checks: its targets `test` and `lint`."""
+    """Return the makefile's checks, its targets `test` and `lint`; None without a makefile."""
     for name in MAKEFILES:
         text = read(root, name)
         if text:
@@ -141,7 +141,11 @@ def need(probe: str, otherwise: str) -> str:
 
 
 def count(command: str, tool: str, pattern: str, codes: str) -> str:
-    """Return a script that prints a type checker's output, and then the number of errors in it."""
+    """Return a script that prints a type checker's output, and then the number of errors in it.
+
+    Errors are the lines that match `pattern`, and exit codes that match `codes` mean errors.
+    Anything else, except success, is reported as `FATAL_ERROR:`.
+    """
     return "\n".join(
         [
             f"out=$({command} 2>&1); code=$?",
@@ -157,7 +161,7 @@ def count(command: str, tool: str, pattern: str, codes: str) -> str:
 
 
 def read(root: str, *names: str) -> str:
-    """Return the text of a project file; empty if it does not exist."""
+    """Return the text of a project file, at most 1 MiB; empty if it cannot be read."""
     try:
         return read_plain(os.path.join(root, *names), LARGEST).decode("utf-8", "replace")
     except OSError:
@@ -165,6 +169,7 @@ def read(root: str, *names: str) -> str:
 
 
 def names_in(root: str, *below: str) -> list[str]:
+    """Return the sorted names in a directory of the project; [] if it cannot be read."""
     try:
         return sorted(os.listdir(os.path.join(root, *below)))
     except OSError:

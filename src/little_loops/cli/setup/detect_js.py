@@ -43,7 +43,10 @@ def javascript(root: str) -> Language | None:
 
 
 def _package(root: str, text: str) -> Package:
-    """Parse a package.json: how to run scripts, the scripts, and the dependencies."""
+    """Parse a package.json: how to run scripts, the scripts, and the dependencies.
+
+    Invalid JSON counts as an empty file.
+    """
     try:
         data = json.loads(text)
     except ValueError:
@@ -87,7 +90,7 @@ def _lint(package: Package) -> Check | None:
 
 
 def _types(package: Package) -> Check | None:
-    """Return the check for types: a script, or the project's own `tsc`."""
+    """Return the check for types: a script, or the project's own `tsc`; None if it has neither."""
     named = next((name for name in TYPE_SCRIPTS if name in package.scripts), None)
     if named is not None:
         command, needs = f"{package.run} {named}", _needs(package, named)

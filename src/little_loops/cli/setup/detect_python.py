@@ -55,6 +55,7 @@ def python(root: str, which: Which) -> Language | None:
 
 
 def _toml(text: str) -> dict[str, Any]:
+    """Parse TOML; return {} if it is invalid."""
     import tomllib  # only for projects that have it
 
     try:
@@ -80,7 +81,10 @@ def _named(root: str, project: dict[str, Any]) -> Iterator[str]:
 
 
 def _requirements(part: Any, *, listed: bool) -> Iterator[str]:
-    """Yield every requirement in a pyproject.toml, in the notation of any tool."""
+    """Yield every requirement in a part of a pyproject.toml, in the notation of any tool.
+
+    `listed` says that the part is below a key for dependencies.
+    """
     if isinstance(part, dict):
         for key, value in part.items():
             if listed:
@@ -145,7 +149,7 @@ class Place(NamedTuple):
 
 
 def _runner(root: str, which: Which) -> str | None:
-    """Return the runner for the project's lock file, if it is installed."""
+    """Return the runner for the project's lock file, if it is installed; else None."""
     for lock, runner in RUNNERS.items():
         if os.path.exists(os.path.join(root, lock)) and which(runner.split()[0]) is not None:
             return runner
@@ -172,6 +176,7 @@ def _tests(place: Place, has_pytest: bool) -> Check | None:
 
 
 def _test_files(root: str) -> Iterator[tuple[str, str]]:
+    """Yield the directory (empty or `tests`) and text of each test file, at most 50 for each."""
     for folder in ("", "tests"):
         names = [name for name in names_in(root, folder) if re.fullmatch(r"test.*\.py", name)]
         for name in names[:MOST_TESTS]:
@@ -191,6 +196,7 @@ def _unittest(python: str, command: str, below: str) -> str:
 
 
 def _ruff(place: Place) -> Check:
+    """Return the check that fixes what ruff can fix, and fails if something is left."""
     ruff = place.program("ruff")
     command = f"{ruff} check --fix ."
     missing = need(f"{ruff} --version > /dev/null", "ruff is not installed")
@@ -198,6 +204,7 @@ def _ruff(place: Place) -> Check:
 
 
 def _mypy(place: Place, project: dict[str, Any]) -> Check:
+    """Return the check that counts type errors with mypy."""
     python = place.python
     command = f"{python} -m mypy{_target(place.root, project)}"
     missing = need(f"{python} -c 'import mypy'", place.lacks("mypy"))
@@ -206,7 +213,7 @@ def _mypy(place: Place, project: dict[str, Any]) -> Check:
 
 
 def _target(root: str, project: dict[str, Any]) -> str:
-    """Return what mypy should check, unless its settings say so."""
+    """Return what mypy should check, after a space; empty if its settings say so."""
     tools = project.get("tool")
     own = tools.get("mypy") if isinstance(tools, dict) else None
     if isinstance(own, dict) and own.keys() & {"files", "packages", "modules"}:

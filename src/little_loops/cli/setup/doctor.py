@@ -37,6 +37,7 @@ class DoctorArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop doctor`. Return 1 if there is a problem, else 0."""
     args = DoctorArgs.read(argv)
     root = find_project(os.getcwd())
     inputs = CheckupInputs(
@@ -64,7 +65,10 @@ def _program(name: str, root: str) -> str | None:
 
 
 def version_of(argv: Sequence[str], within_s: float = PROBE_S) -> tuple[int, str]:
-    """Run a program for its version, with a time limit. Return exit code and output."""
+    """Run a program for its version, with a time limit. Return exit code and output.
+
+    The code is 124 if it took too long and was killed, 126 if it could not be started.
+    """
     import subprocess  # only for programs that are there
 
     environ = {**os.environ, **OFFLINE}
@@ -92,7 +96,7 @@ def count(findings: Sequence[Finding], level: Level) -> int:
 
 
 def page(findings: Sequence[Finding], style: Style, *, only_bad: bool = False) -> list[str]:
-    """Return the lines about the findings, and a summary."""
+    """Return the lines about the findings, only bad ones if `only_bad`, and a summary."""
     lines = []
     for group in _grouped(findings):
         if only_bad and group[0].level in ("ok", "note"):
@@ -129,6 +133,7 @@ def summary(findings: Sequence[Finding]) -> str:
 
 
 def document(findings: Sequence[Finding]) -> dict[str, object]:
+    """Return the findings as JSON data."""
     keys = ("id", "level", "text", "cause", "fix")
     return {
         "schema": 1,

@@ -96,6 +96,10 @@ class InitArgs(
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run `ll-loop init`: write a loop and the files beside it, and return 0.
+
+    Raises `UsageError` if nobody can be asked which one, or if it exists already.
+    """
     args = InitArgs.read(argv)
     root = find_project(os.getcwd())
     found = read_environment(root, shutil.which, has_module)
@@ -133,7 +137,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _evidence(name: str, check: Check, root: str, args: InitArgs) -> Written:
-    """What is written about evidence: in git, protected files; a clean copy after it was tried."""
+    """Return what to write about evidence: protected files in git; a clean copy if it works."""
     in_git = repository_of(root) is not None
     protect = (protected(root) if name == "tests" else configuration(root)) if in_git else ()
     if not check.is_installed or check.counts or not _may_try(check, args):
@@ -142,7 +146,10 @@ def _evidence(name: str, check: Check, root: str, args: InitArgs) -> Written:
 
 
 def _may_try(check: Check, args: InitArgs) -> bool:
-    """Ask the person at the terminal; a script says so with `--no-try`."""
+    """Return whether to try the check.
+
+    False with `--no-try`. At a terminal, and without `--yes`, the user is asked.
+    """
     if args.no_try or args.yes or not _can_ask():
         return not args.no_try
     sys.stderr.write(
@@ -153,6 +160,7 @@ def _may_try(check: Check, args: InitArgs) -> bool:
 
 
 def _warnings(name: str, found: Found) -> Iterator[str]:
+    """Yield a warning for each program that the loop needs and that is not installed."""
     check = _check_of(name, found)
     if check is not None and not check.is_installed:
         yield f"{check.program} is not installed; install it before you run the loop"
@@ -164,7 +172,10 @@ def _warnings(name: str, found: Found) -> Iterator[str]:
 
 
 def has_module(python: str, module: str) -> bool:
-    """Return whether a Python has a module; the module itself is not imported."""
+    """Return whether a Python has a module; the module itself is not imported.
+
+    False if the Python cannot be run or takes too long.
+    """
     import subprocess  # only for projects in Python
 
     code = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
@@ -183,7 +194,10 @@ def has_module(python: str, module: str) -> bool:
 
 
 def can_import(root: str, python: str, package: str) -> bool:
-    """Return whether a Python imports a package from the project's own files."""
+    """Return whether a Python imports a package from the project's own files, by importing it.
+
+    False if that fails or takes too long.
+    """
     import subprocess  # only for projects in Python
 
     program = os.path.join(root, python) if "/" in python else python
@@ -203,6 +217,7 @@ def can_import(root: str, python: str, package: str) -> bool:
 
 
 def _show_found(found: Found) -> None:
+    """Print what was found in the project, and what its checks need but is not installed."""
     talk(f"Found: {in_words(found, '-' if ascii_only(sys.stderr) else '·')}")
     missing = [check.program for check in found.checks if check and not check.is_installed]
     if missing:
@@ -231,7 +246,10 @@ def fitting(found: Found) -> list[str]:
 
 
 def _choose(found: Found, root: str, *, yes: bool) -> str:
-    """Return the template to write: the best, or the one that the user chooses."""
+    """Return the template to write: the best, or the one that the user chooses.
+
+    Raises `UsageError` if the user cannot be asked, or does not answer.
+    """
     names = fitting(found)
     if yes:
         return names[0]
@@ -248,7 +266,10 @@ def _can_ask() -> bool:
 
 
 def _ask(names: Sequence[str], found: Found, root: str) -> str:
-    """Ask the user which template to write."""
+    """Ask the user which template to write, until the answer is valid.
+
+    Raises `UsageError` at the end of the input.
+    """
     talk("Which loop first?")
     for number, name in enumerate(names, 1):
         check = _check_of(name, found)
@@ -370,7 +391,10 @@ def _check_free(loop: str, root: str) -> None:
 
 
 def write(root: str, loop: str, text: str) -> dict[str, str]:
-    """Write the loop and the files beside it. Return the new files with their purpose."""
+    """Write the loop and the files beside it. Return the new files with their purpose.
+
+    Existing files beside it are kept; if the loop's file exists, raises `UsageError`.
+    """
     folder = os.path.join(root, LOOPS)
     path = os.path.join(folder, loop + SUFFIXES[0])
     beside = {
@@ -386,7 +410,7 @@ def write(root: str, loop: str, text: str) -> dict[str, str]:
 
 
 def _write_new(path: str, text: str) -> None:
-    """Create a file, which must not exist; do not leave it behind incomplete."""
+    """Create a file, and do not leave it behind incomplete; raise `UsageError` if it exists."""
     try:
         with open(path, "x", encoding="utf-8") as stream:
             stream.write(text)
@@ -401,6 +425,7 @@ def _write_new(path: str, text: str) -> None:
 
 
 def _schema() -> str:
+    """Return the JSON Schema of loop files, on one line."""
     import json  # only the first loop of a project needs it
 
     from little_loops.authoring.fields.schema_json import schema

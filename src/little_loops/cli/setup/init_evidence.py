@@ -94,7 +94,10 @@ NOTHING = Written()
 
 
 def evidence_for(check: Check, root: str, protect: Sequence[str], *, quiet: bool) -> Written:
-    """Return the evidence settings for a loop that fixes tests; nothing outside of git."""
+    """Try the check, print the result, and return the evidence settings for a loop that uses it.
+
+    Outside of git, they are empty.
+    """
     proof = try_in_copy(check, root, protect, quiet=quiet)
     if repository_of(root) is None:
         return Written(cannot_run=proof.cannot_run)
@@ -146,7 +149,7 @@ class Steps:
 
 
 def protected(root: str) -> tuple[str, ...]:
-    """Return patterns for the project's tests: their directories, or else their names."""
+    """Return patterns for the project's tests: their directories, or else names; () if none."""
     folders = [f"{name}/" for name in TEST_FOLDERS if os.path.isdir(os.path.join(root, name))]
     files = [name for name in ALSO_TESTS if os.path.isfile(os.path.join(root, name))]
     if folders:

@@ -47,7 +47,10 @@ def packages(root: str) -> list[str]:
 
 
 def installed_copy(root: str, environ: Mapping[str, str]) -> str | None:
-    """Return the path of a project package that is installed as a copy; None if there is none."""
+    """Return the path of a project package that is installed as a copy, relative to the project.
+
+    None if there is none in its environments or in `VIRTUAL_ENV`.
+    """
     for environment in _environments(root, environ):
         for package in packages(root):
             pattern = os.path.join("lib", "python*", "site-packages", package, "__init__.py")
