@@ -59,7 +59,7 @@ def test_a_stop_ends_the_program_it_waits_for(project: Path):
 
 def test_its_time_ends_the_program_it_waits_for(project: Path):
     acted = prepared(project, deadline_ms=200)
-    assert (acted.result.cut_by, acted.result.exit_code) == ("action", None)
+    assert (acted.result.cut_by, acted.result.exit_code) == ("action", None), acted
     assert acted.result.duration_ms >= 200
 
 

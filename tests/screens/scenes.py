@@ -126,7 +126,7 @@ RUNNING = (
     Scene("run-piped", ("ll-loop run fix-types",), piped=True),
     Scene("run-failed-piped", ("ll-loop run build",), piped=True),
     Scene("consent-refused", ("ll-loop run skip",), piped=True),
-    ll("until", "until 'test -e built' --fix '$ touch built'"),
+    ll("until", "until 'test -e b' --fix '$ touch b'"),
     ll("resume", "resume write-docs", before="ll-loop run write-docs"),
     ll("approve", "approve release --to notes", before=AT_GATE),
     ll("reject", "reject release -m 'not before Monday'", before=AT_GATE),

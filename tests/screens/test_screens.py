@@ -54,7 +54,12 @@ SHORTENED = {
 # What the letters of a column mean is left out with the column.
 LEGENDS = {"PATH:"}
 # For programs, or in the scene of another verb.
-NOT_SHOWN = {"schema": "JSON", "completion": "a script", "wait": "the last line of a run"}
+NOT_SHOWN = {
+    "schema": "JSON",
+    "completion": "a script",
+    "wait": "the last line of a run",
+    **dict.fromkeys(("test", "simulate", "steps"), "shown in the manual, and compared there"),
+}
 ON_EVERY_TERMINAL = ("run", "list", "validate", "doctor")
 
 # What a terminal without UTF-8 is shown instead.

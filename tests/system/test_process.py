@@ -345,6 +345,7 @@ def test_an_interrupt_goes_to_the_leader_alone_and_the_rest_is_swept(heard, tmp_
         if b"\n" in chunk:  # once: it may come in pieces
             stop.ask(SIGTERM)
 
+    others = {child.pid for child in psutil.Process().children(True)}
     before = time.time()
     ended = process.run(
         [sys.executable, "-c", LEADER], env=heard.env, cwd=str(tmp_path), stdin=None,
@@ -352,7 +353,8 @@ def test_an_interrupt_goes_to_the_leader_alone_and_the_rest_is_swept(heard, tmp_
         stop_plan=[(SIGINT, LIMIT_S), (SIGTERM, LIMIT_S)],
     )  # fmt: skip
     assert (told(ended), (tmp_path / "heard").read_text()) == ((5, None, "stop"), "leader ")
-    assert not [p for p in psutil.Process().children(True) if is_alive(p.pid, before + 60)]
+    left = [p for p in psutil.Process().children(True) if is_alive(p.pid, before + 60)]
+    assert [p.cmdline() for p in left if p.pid not in others] == []
     stop.close()
 
 

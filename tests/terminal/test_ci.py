@@ -180,6 +180,22 @@ def test_a_group_passes_on_the_rest():
     """)
 
 
+def test_a_group_passes_on_whatever_an_observer_takes():
+    taken = {name for name in vars(Observer) if not name.startswith("_")}
+    assert taken - vars(GitHubGroups).keys() == {"records"}  # those go through `record`
+
+
+def test_a_secret_that_a_run_learns_later_is_masked_in_a_group():
+    steady = Steady(verbose=True)
+    screen = GitHubGroups(steady.write, steady.screen, 20)
+    screen.record(entry("state_enter", state="check", iteration=1))
+    screen.record(begin())
+    screen.learn({"A_TOKEN": "hunter2-hunter2"})
+    screen.used(1000, 0.1)
+    screen.printed("stdout", b"hunter2-hunter2\n")
+    assert "hunter2" not in steady.text
+
+
 def test_output_commands_nothing():
     written: list[str] = []
     without_commands(written.append)("       | ##[add-mask]x\n")

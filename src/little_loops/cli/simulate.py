@@ -42,10 +42,10 @@ class SimulateArgs(
     OutputArgs,
     verb="simulate",
     summary="Simulate runs of a loop: how they end, what they cost and how long they take.\n"
-    f"The frequencies come from past runs, if there are at least {ENOUGH_RUNS}, and from the options.",
+    f"Frequencies come from past runs, if there are at least {ENOUGH_RUNS}, and from options.",
     examples=[
         ("ll-loop simulate fix-tests", "from its past runs"),
-        ("ll-loop simulate fix-tests --outcome evaluate=pass:0.3 --cost fix=0.40", "from a guess"),
+        ("ll-loop simulate fix-tests --outcome evaluate=pass:0.3", "from an estimate"),
     ],
 ):
     loop: str = operand("a loop's name or file")

@@ -38,7 +38,7 @@ class StepsArgs(
     summary="List the steps of a run: state, verdict, files changed, time, cost and tree.",
     examples=[
         ("ll-loop steps fix-tests", "of its last run"),
-        ("ll-loop diff fix-tests 4", "then: what step 4 changed"),
+        ("ll-loop steps fix-tests --json", "for a program"),
     ],
 ):
     loop: str | None = operand("a loop's name, or NAME@ID; default: the last run", optional=True)

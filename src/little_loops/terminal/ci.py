@@ -154,8 +154,14 @@ class GitHubGroups(Observer):
     def doing(self, text: str) -> None:
         self._screen.doing(text)
 
+    def learn(self, environ: Mapping[str, str]) -> None:
+        self._screen.learn(environ)
+
     def changed(self, paths: Sequence[str]) -> None:
         self._screen.changed(paths)
+
+    def used(self, tokens: int, cost_usd: float | None) -> None:
+        self._screen.used(tokens, cost_usd)
 
     def tick(self) -> float | None:
         return self._screen.tick()

@@ -94,8 +94,8 @@ def test_whatever_is_read_is_compiled_or_told(paradigm: str, document: dict[str,
             """
             error[LL405] 2:24 ${loop.x}
               `loop` has no field `x`
-              help: known: `continuation`, `cycle`, `elapsed`, `elapsed_ms`, `name`, `run_dir`, \
-`run_id`, `started_at`
+              help: known: `answer`, `continuation`, `cycle`, `elapsed`, `elapsed_ms`, `name`, `run_dir`, \
+`run_id` and 1 more
             warning[LL310] 2:36 retry
               `retry` of state `measure` has no effect: no transition leads to `$current`
               help: remove it, or write the loop with `states`

@@ -140,7 +140,7 @@ def test_at_a_terminal_it_asks_before_it_tries(project: Project, answer: str, is
     child = pexpect.spawn(
         argv[0], argv[1:], cwd=str(project.root), env=env, encoding="utf-8", timeout=30, echo=False
     )
-    child.expect_exact("Try `python3 -m unittest` now, for at most 60 s? [Y/n] ")
+    child.expect_exact("Try it now, for at most 60 s? [Y/n] ")
     child.send(answer)
     child.expect(pexpect.EOF)
     child.close()

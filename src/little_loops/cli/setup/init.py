@@ -153,7 +153,8 @@ def _may_try(check: Check, args: InitArgs) -> bool:
     if args.no_try or args.yes or not _can_ask():
         return not args.no_try
     sys.stderr.write(
-        f"Try `{visible(check.command, newlines=False)}` now, for at most 60 s? [Y/n] "
+        f"The check is `{visible(check.command, newlines=False)}`.\n"
+        "Try it now, for at most 60 s? [Y/n] "
     )
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
