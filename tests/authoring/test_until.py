@@ -145,7 +145,7 @@ def test_the_bound_names_only_limits_that_hold(
 
 def test_a_proposal_says_what_happens_to_tests() -> None:
     assert proposal(("tests/", "conftest.py")) == (
-        "The check of this project fails.\n"
+        "This project's check fails.\n"
         "Find the cause and fix the code. Changes in tests/ and conftest.py will be reverted. "
         "The check will be run again when you finish."
     )

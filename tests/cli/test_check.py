@@ -99,7 +99,7 @@ def test_a_loop_without_a_check_is_refused(project):
     done = project.ll("check", "native")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: `native` has no check\n   = help: mark the state that decides with `check: true`\n"
+        "error: `native` has no check\n   = help: add `check: true` to the state that decides\n"
     )
 
 

@@ -80,7 +80,7 @@ def test_what_is_given_is_found(line, found):
         ("square --fil", "unrecognized arguments: --fil"),
         ("square --width", "argument -w/--width: expected one argument"),
         ("square --width 0", "argument -w/--width: must be at least 1"),
-        ("square --width x", "argument -w/--width: invalid positive value: 'x'"),
+        ("square --width x", "argument -w/--width: must be a whole number, not 'x'"),
         ("square --width --json", "argument -w/--width: expected one argument"),
         ("square --color red", "argument --color: invalid choice: 'red' (choose from"),
         ("square --after x", "argument --after: 'x' is not a duration like 90s, 10m, 2h"),

@@ -69,13 +69,13 @@ def test_five_past_runs_are_enough(project):
     [
         pytest.param(
             (),
-            "error: `fix` has 0 past runs; at least 5 are needed for `check`\n"
-            "   = help: give your own guess: --outcome check=pass:0.5\n",
+            "error: `fix` has no past runs; at least 5 are needed to estimate the outcome of `check`\n"
+            "   = help: give your own estimate: --outcome check=pass:0.5\n",
             id="nothing is known",
         ),
         pytest.param(
             ("--outcome", "chek=pass:0.5"),
-            "error: `--outcome chek=pass:0.5`: the loop has no state `chek` that runs something\n"
+            "error: `--outcome chek=pass:0.5`: the loop has no state `chek` that runs an action\n"
             "   = help: known: `check`, `fix`\n",
             id="no such state",
         ),
@@ -98,12 +98,28 @@ def test_five_past_runs_are_enough(project):
         ),
         pytest.param(
             ("--cost", "fix=much"),
-            "error: `--cost fix=much`: `much` is not a number or a time\n",
+            "error: `--cost fix=much`: `much` is not a number\n",
             id="no number",
         ),
         pytest.param(
+            ("--takes", "fix=long"),
+            "error: `--takes fix=long`: `long` is not a duration\n",
+            id="no duration",
+        ),
+        pytest.param(
+            ("--takes", "fix"),
+            "error: `--takes fix` is not of the form STATE=TIME\n",
+            id="no equals sign before a duration",
+        ),
+        pytest.param(
+            ("--outcome", "check"),
+            "error: `--outcome check` is not of the form STATE=VERDICT:P\n"
+            "   = help: P is between 0 and 1, such as `check=pass:0.3`\n",
+            id="no equals sign before a verdict",
+        ),
+        pytest.param(
             ("--takes", "done=1"),
-            "error: `--takes done=1`: the loop has no state `done` that runs something\n"
+            "error: `--takes done=1`: the loop has no state `done` that runs an action\n"
             "   = help: known: `check`, `fix`\n",
             id="a state that runs nothing",
         ),

@@ -296,8 +296,8 @@ def spawn(stage: Project, *words: str) -> pexpect.spawn[str]:
 
 
 PROPOSED = (
-    "Proposed fix, by claude:\r\n"
-    "  The check of this project fails.\r\n"
+    "Proposed prompt for claude:\r\n"
+    "  This project's check fails.\r\n"
     "  Find the cause and fix the code. Changes in tests/ will be reverted. "
     "The check will be run again when you finish.\r\n"
     "Use it? [Y/n] "
@@ -312,7 +312,7 @@ def test_without_a_fix_one_is_proposed_and_confirmed(stage: Project) -> None:
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0
-    assert (stage.home / "prompt").read_text().startswith("The check of this project fails.\n")
+    assert (stage.home / "prompt").read_text().startswith("This project's check fails.\n")
 
 
 def test_a_proposal_can_be_declined(stage: Project) -> None:
@@ -331,7 +331,7 @@ def test_without_a_terminal_a_fix_is_required(stage: Project) -> None:
     assert (done.returncode, done.stderr) == (
         2,
         (
-            "error: `--fix` is missing, and there is no terminal to propose one\n"
+            "error: `--fix` is missing, and without a terminal `ll-loop` cannot propose one\n"
             "   = help: `--fix 'Fix the code.'` is a prompt for an agent, `--fix '$ CMD'` a shell command\n"
         ),
     )
@@ -386,9 +386,24 @@ def test_save_writes_the_loop_and_runs_it(stage: Project) -> None:
                 "write `$${` for a literal `${`\n"
             ),
         ),
+        *(
+            (
+                ("until", "true", "--fix", fix),
+                (
+                    "error: `--fix` is empty\n"
+                    "   = help: `--fix 'Fix the code.'` is a prompt for an agent, "
+                    "`--fix '$ CMD'` a shell command\n"
+                ),
+            )
+            for fix in ("", "$ ")
+        ),
+        (
+            ("until", " ", "--fix", "x"),
+            "error: the check is empty\n   = help: give a command, such as `pytest -q`\n",
+        ),
         (
             ("until", "true", "--fix", "x", "--save", "../x"),
-            "error: `../x` cannot be the name of a loop\n   = help: such as `fix-tests`\n",
+            "error: `../x` cannot be the name of a loop\n   = help: choose a name such as `fix-tests`\n",
         ),
         (
             ("until", "true", "--fix", "/fix it", "--host", "codex"),

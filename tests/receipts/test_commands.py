@@ -117,9 +117,14 @@ def test_it_is_printed_where_no_file_is_given(project):
             id="not a step",
         ),
         pytest.param(
+            ("diff", "fix", "2..1"),
+            "error: `2..1` is not a range of steps: the first must not come after the last\n",
+            id="a range that runs backwards",
+        ),
+        pytest.param(
             ("diff", "fix", "9"),
-            "error: no tree was recorded for step 9\n"
-            "   = help: trees were recorded for steps 1, 2, 3\n",
+            "error: no snapshot was recorded for step 9\n"
+            "   = help: snapshots were recorded for steps 1, 2, 3\n",
             id="no such step",
         ),
         pytest.param(
@@ -129,13 +134,13 @@ def test_it_is_printed_where_no_file_is_given(project):
         ),
         pytest.param(
             ("restore", "fix", "gone.py"),
-            "error: `gone.py` did not exist when the run started\n   = help: it is in no snapshot\n",
+            "error: `gone.py` did not exist when the run started\n   = help: no snapshot contains it\n",
             id="no such file",
         ),
         pytest.param(
             ("restore", "fix", "code.py", "--step", "9"),
-            "error: no tree was recorded after step 9\n"
-            "   = help: trees were recorded for steps 1, 2, 3\n",
+            "error: no snapshot was recorded after step 9\n"
+            "   = help: snapshots were recorded for steps 1, 2, 3\n",
             id="no such step to restore",
         ),
     ],
@@ -151,11 +156,13 @@ def test_a_run_without_evidence_has_nothing_to_show(project):
     done = project.ll("receipt")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: `plain` recorded no trees, so there is nothing to put into a receipt\n"
-        "   = help: evidence was off: see `evidence` in the manual\n"
+        "error: no snapshots of the files were recorded for `plain`, so there is nothing to put into"
+        " a receipt\n"
+        "   = help: evidence was off for this run: see `evidence` in the manual\n"
     )
     assert project.ll("diff").stderr == (
-        "error: `plain` recorded no trees\n   = help: evidence was off in this run\n"
+        "error: no snapshots of the files were recorded for `plain`\n"
+        "   = help: evidence was off for this run\n"
     )
 
 

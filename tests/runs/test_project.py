@@ -152,7 +152,7 @@ def test_names_that_may_become_part_of_a_path(name):
 def test_names_that_may_not(name):
     with pytest.raises(UsageError) as caught:
         check_run_name(name)
-    assert caught.value.message == f"{name!r} is not the name of a loop or run"
+    assert caught.value.message == f"{name!r} is not a valid name for a loop or run"
 
 
 def test_a_run_may_have_an_id():

@@ -135,7 +135,7 @@ TESTS = (
 def proposal(protect: Sequence[str]) -> str:
     """Return a prompt for a check about which nothing else is known."""
     rule = NO_TESTS.format(" and ".join(protect)) if protect else TESTS
-    return "The check of this project fails.\n" + RULE.format(rule)
+    return "This project's check fails.\n" + RULE.format(rule)
 
 
 def same_command(kept: Mapping[str, Any], command: Command) -> bool:

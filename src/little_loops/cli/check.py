@@ -67,7 +67,7 @@ def run_checks_now(loop: FSMLoop, root: str) -> tuple[Checked, int]:
     checks, all_checks = shell_checks_of(loop), checks_of(loop)
     if not all_checks:
         raise UsageError(
-            f"`{loop.name}` has no check", "mark the state that decides with `check: true`"
+            f"`{loop.name}` has no check", "add `check: true` to the state that decides"
         )
     by_agents = [name for name in all_checks if name not in checks]
     why = (

@@ -68,7 +68,12 @@ def _numbers(text: str) -> tuple[int, int]:
     match = STEPS.fullmatch(text)
     if match is None:
         raise UsageError(f"`{text}` is not a step", "write `4`, or `2..6`")
-    return int(match[1]), int(match[2] or match[1])
+    first, last = int(match[1]), int(match[2] or match[1])
+    if first > last:
+        raise UsageError(
+            f"`{text}` is not a range of steps: the first must not come after the last"
+        )
+    return first, last
 
 
 def _texts(trees: RunTrees, wanted: Iterable[Span]) -> Iterator[tuple[Span, bytes]]:

@@ -217,9 +217,17 @@ def _converted(option: Option, word: str) -> Any:
         return None
 
 
+def whole(text: str) -> int:
+    """Parse a whole number; raise `BadValue` if it is not one."""
+    try:
+        return int(text)
+    except ValueError:
+        raise BadValue(f"must be a whole number, not {text!r}") from None
+
+
 def positive(text: str) -> int:
-    """Parse a whole number; raise `ValueError` if it is not one, or less than 1."""
-    found = int(text)
+    """Parse a whole number; raise `BadValue` if it is not one, or less than 1."""
+    found = whole(text)
     if found < 1:
         raise BadValue("must be at least 1")
     return found

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from little_loops.authoring.fields.read_values import seconds as seconds_in
-from little_loops.cli.options import OutputArgs, operand, positive, value
+from little_loops.cli.options import OutputArgs, operand, positive, value, whole
 from little_loops.definitions.loading import load_loop
 from little_loops.engine.simulation import (
     Odds,
@@ -35,7 +35,6 @@ ENOUGH_RUNS = 5
 MOST_RUNS = 200
 """How many past runs are read at most; the newest say most about the next one."""
 COUNT = 2000
-Reads = Callable[[str], float]
 
 
 class SimulateArgs(
@@ -59,7 +58,7 @@ class SimulateArgs(
     )
     cost: Sequence[str] = value("what a turn in STATE costs", many=True, metavar="STATE=USD")
     takes: Sequence[str] = value("how long STATE runs", many=True, metavar="STATE=TIME")
-    seed: int = value("seed for the random numbers", convert=int, default=0, metavar="N")
+    seed: int = value("seed for the random numbers", convert=whole, default=0, metavar="N")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -102,8 +101,8 @@ def past_steps(runs: Runs, loop: FSMLoop) -> Seen:
 def odds_of(loop: FSMLoop, seen: Seen, args: SimulateArgs) -> Odds:
     """Return the odds of each state: as given, else as seen. Raises `UsageError` if unknown."""
     outcomes = dict(_outcome(each, loop) for each in args.outcome or ())
-    costs = dict(_number("--cost", each, loop, float) for each in args.cost or ())
-    takes = dict(_number("--takes", each, loop, _seconds) for each in args.takes or ())
+    costs = dict(_number(COST, each, loop) for each in args.cost or ())
+    takes = dict(_number(TAKES, each, loop) for each in args.takes or ())
     found, missing = {}, []
     for name in drawn_states(loop):
         steps = [step for step in seen.steps if step.state == name and step.verdict is not None]
@@ -141,11 +140,14 @@ def _durations(steps: Iterable[Step]) -> tuple[float, ...]:
 
 def _unknown(loop: FSMLoop, seen: Seen, missing: Sequence[str]) -> UsageError:
     """Return the error for states whose odds are neither given nor known from past runs."""
-    had = f"{seen.runs} past run{'' if seen.runs == 1 else 's'}"
-    why = "none of them visited" if seen.is_enough else f"at least {ENOUGH_RUNS} are needed for"
+    had = f"{seen.runs or 'no'} past run{'' if seen.runs == 1 else 's'}"
+    too_few = f"at least {ENOUGH_RUNS} are needed to estimate the outcome of"
+    why = "none of them visited" if seen.is_enough else too_few
     names = ", ".join(f"`{name}`" for name in missing)
     options = " ".join(f"--outcome {name}=pass:0.5" for name in missing)
-    return UsageError(f"`{loop.name}` has {had}; {why} {names}", f"give your own guess: {options}")
+    return UsageError(
+        f"`{loop.name}` has {had}; {why} {names}", f"give your own estimate: {options}"
+    )
 
 
 def _outcome(text: str, loop: FSMLoop) -> tuple[str, dict[str, float]]:
@@ -153,7 +155,9 @@ def _outcome(text: str, loop: FSMLoop) -> tuple[str, dict[str, float]]:
 
     Raises `UsageError` for an unknown state or verdict, and if the shares exceed 1.
     """
-    state, _, odds = text.partition("=")
+    state, equals, odds = text.partition("=")
+    if not equals:
+        raise _not_an_outcome(text)
     _check_state("--outcome", text, state, loop)
     found: dict[str, float] = {}
     for part in odds.split(","):
@@ -176,21 +180,28 @@ def _share(text: str, share: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number <= 1:
-        raise UsageError(
-            f"`--outcome {text}` is not of the form STATE=VERDICT:P",
-            "P is between 0 and 1, such as `check=pass:0.3`",
-        )
+        raise _not_an_outcome(text)
     return number
 
 
-def _number(option: str, text: str, loop: FSMLoop, read: Reads) -> tuple[str, float]:
-    """Parse `STATE=AMOUNT`, the amount with `read`; raise `UsageError` if either is invalid."""
-    state, _, amount = text.partition("=")
-    _check_state(option, text, state, loop)
+def _not_an_outcome(text: str) -> UsageError:
+    """Return the error for an outcome of another form."""
+    return UsageError(
+        f"`--outcome {text}` is not of the form STATE=VERDICT:P",
+        "P is between 0 and 1, such as `check=pass:0.3`",
+    )
+
+
+def _number(option: NumberOption, text: str, loop: FSMLoop) -> tuple[str, float]:
+    """Parse `STATE=AMOUNT`; raise `UsageError` if either is invalid."""
+    state, equals, amount = text.partition("=")
+    if not equals:
+        raise UsageError(f"`{option.flag} {text}` is not of the form {option.form}")
+    _check_state(option.flag, text, state, loop)
     try:
-        return state, read(amount)
+        return state, option.read(amount)
     except ValueError:
-        raise UsageError(f"`{option} {text}`: `{amount}` is not a number or a time") from None
+        raise UsageError(f"`{option.flag} {text}`: `{amount}` is not {option.kind}") from None
 
 
 def _seconds(text: str) -> float:
@@ -198,12 +209,25 @@ def _seconds(text: str) -> float:
     return float(text) if found is None else found
 
 
+class NumberOption(NamedTuple):
+    """An option that gives a state a number."""
+
+    flag: str
+    form: str
+    kind: str
+    read: Callable[[str], float]
+
+
+COST = NumberOption("--cost", "STATE=USD", "a number", float)
+TAKES = NumberOption("--takes", "STATE=TIME", "a duration", _seconds)
+
+
 def _check_state(option: str, text: str, state: str, loop: FSMLoop) -> None:
     """Raise `UsageError` if the loop has no such state with an action; `text` is the option's."""
     if state not in drawn_states(loop):
         known = ", ".join(f"`{each}`" for each in drawn_states(loop))
         raise UsageError(
-            f"`{option} {text}`: the loop has no state `{state}` that runs something",
+            f"`{option} {text}`: the loop has no state `{state}` that runs an action",
             f"known: {known}",
         )
 

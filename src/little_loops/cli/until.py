@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from little_loops.authoring.until import (
+    SHELL,
     Command,
     Limits,
     bound,
@@ -46,6 +47,7 @@ EXAMPLES = (
 )
 DEFAULTS = Limits(10, 7200, 5)
 FAILS = tuple(range(1, 126))
+FIX_HELP = "`--fix 'Fix the code.'` is a prompt for an agent, `--fix '$ CMD'` a shell command"
 AGENTS = tuple(name for name in HOST_NAMES if name != "command")
 
 
@@ -97,6 +99,7 @@ def main(argv: Sequence[str]) -> int:
     root = find_project(os.getcwd())
     if args.save is not None:
         _check_name(args.save, root)
+    _check_not_empty(args)
     command = _command(args, root)
     found = _loaded(args, command, root)
     if args.dry_run:
@@ -130,6 +133,13 @@ def _run_args(args: UntilArgs, name: str) -> RunArgs:
 
 
 # ── the loop ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_not_empty(args: UntilArgs) -> None:
+    if not args.check.strip():
+        raise UsageError("the check is empty", "give a command, such as `pytest -q`")
+    if args.fix is not None and not args.fix.removeprefix(SHELL).strip():
+        raise UsageError("`--fix` is empty", FIX_HELP)
 
 
 def _command(args: UntilArgs, root: str) -> Command:
@@ -200,12 +210,12 @@ def _proposed(args: UntilArgs, root: str) -> Proposed:
     """Propose a fix and ask the user to confirm it; raise `UsageError` if that is not possible."""
     if not can_ask():
         raise UsageError(
-            "`--fix` is missing, and there is no terminal to propose one",
-            "`--fix 'Fix the code.'` is a prompt for an agent, `--fix '$ CMD'` a shell command",
+            "`--fix` is missing, and without a terminal `ll-loop` cannot propose one",
+            FIX_HELP,
         )
     host = args.host or ("" if "host" in names_set(root, os.environ) else _agent_here())
     fix = proposal(args.protect)
-    talk(f"Proposed fix, by {host or 'the agent of your settings'}:")
+    talk(f"Proposed prompt for {host or 'the agent in your settings'}:")
     for line in visible(fix).splitlines():
         talk(f"  {line}")
     sys.stderr.write("Use it? [Y/n] ")
@@ -296,7 +306,9 @@ def _check_name(name: str, root: str) -> None:
     from little_loops.cli.setup.init import files_of  # what `init` uses
 
     if not is_loop_name(name):
-        raise UsageError(f"`{name}` cannot be the name of a loop", "such as `fix-tests`")
+        raise UsageError(
+            f"`{name}` cannot be the name of a loop", "choose a name such as `fix-tests`"
+        )
     there = files_of(name, root)
     if there:
         raise UsageError(

@@ -215,8 +215,9 @@ def context_overrides(
         if not equals:
             raise UsageError(f"`--context {pair}` is not of the form key=value")
         if name not in loop.context:
-            known = ", ".join(f"`{key}`" for key in loop.context) or "none"
-            raise UsageError(f"the loop has no context variable `{name}`", f"known: {known}")
+            known = ", ".join(f"`{key}`" for key in loop.context)
+            help = f"known: {known}" if known else "the loop has no context variables"
+            raise UsageError(f"the loop has no context variable `{name}`", help)
         overrides[name] = value
     if overrides:
         _check_machine(overrides, loop, places)

@@ -52,8 +52,9 @@ def make_receipt(runs: Runs, view: RunView, environ: Mapping[str, str]) -> bytes
         )
     if not story.trees:
         raise UsageError(
-            f"`{view.name}` recorded no trees, so there is nothing to put into a receipt",
-            "evidence was off: see `evidence` in the manual",
+            f"no snapshots of the files were recorded for `{view.name}`, so there is nothing to put"
+            " into a receipt",
+            "evidence was off for this run: see `evidence` in the manual",
         )
     _check_sealed(view, log)
     trees = trees_of(view.files, environ)

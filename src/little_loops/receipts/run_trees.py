@@ -35,7 +35,10 @@ def trees_of(files: RunFiles, environ: Mapping[str, str]) -> RunTrees:
     data = None if folder is None else folder.child(files.base + DATA)
     raw = None if data is None else data.read(RULES, MAX_RULES_BYTES)
     if raw is None:
-        raise UsageError(f"`{files.name}` recorded no trees", "evidence was off in this run")
+        raise UsageError(
+            f"no snapshots of the files were recorded for `{files.name}`",
+            "evidence was off for this run",
+        )
     rules = Rules.from_json(json.loads(raw))
     git = find_git(files.root, environ)
     store = TreeStore.open(rules.project, state_home(environ), git, create=False)

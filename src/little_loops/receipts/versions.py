@@ -58,7 +58,7 @@ def span_of(story: Story, first: int, last: int) -> Span:
     within = [span for span in spans(story) if first <= span.first <= last]
     if not within:
         wanted = str(first) if first == last else f"{first}..{last}"
-        raise UsageError(f"no tree was recorded for step {wanted}", _steps_of(story))
+        raise UsageError(f"no snapshot was recorded for step {wanted}", _steps_of(story))
     start, end = within[0], within[-1]
     if start == end:
         return start
@@ -69,7 +69,7 @@ def span_of(story: Story, first: int, last: int) -> Span:
 def _steps_of(story: Story) -> str:
     """Return a hint that lists the steps with recorded trees."""
     known = ", ".join(str(span.first) for span in spans(story))
-    return f"trees were recorded for steps {known}" if known else "the run recorded none"
+    return f"snapshots were recorded for steps {known}" if known else "the run recorded none"
 
 
 # ── restoring a file ────────────────────────────────────────────────────────────────────────
@@ -91,7 +91,7 @@ def version_at(story: Story, trees: RunTrees, path: str, step: int | None) -> St
     """
     wanted = next(iter(story.trees), None) if step is None else tree_left_by(story, step)
     if wanted is None:
-        raise UsageError(f"no tree was recorded after step {step}", _steps_of(story))
+        raise UsageError(f"no snapshot was recorded after step {step}", _steps_of(story))
     found = version_of(trees, path, wanted)
     if found is None:
         when = "when the run started" if step is None else f"after step {step}"
@@ -107,7 +107,9 @@ def _where_it_was(story: Story, trees: RunTrees, path: str) -> str:
         if tree.when == "after" and version_of(trees, path, tree) is not None
     ]
     listed = ", ".join(dict.fromkeys(steps))
-    return f"it existed after steps {listed}: use `--step N`" if steps else "it is in no snapshot"
+    return (
+        f"it existed after steps {listed}: use `--step N`" if steps else "no snapshot contains it"
+    )
 
 
 def put_back(trees: RunTrees, file: StoredFile) -> str:

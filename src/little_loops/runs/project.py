@@ -71,9 +71,9 @@ def check_run_name(text: str) -> str:
     """Return the name of a run. Raises `UsageError` if it is not valid."""
     if not is_run_name(text):
         raise UsageError(
-            f"{text!r} is not the name of a loop or run",
-            "a name has letters, digits, `.`, `_` and `-`, begins with a letter or digit, and is"
-            " at most 100 characters long; a run may be `name@id`",
+            f"{text!r} is not a valid name for a loop or run",
+            "a name consists of letters, digits, `.`, `_` and `-`, begins with a letter or digit, and"
+            " is at most 100 characters long; a run may be named `name@id`",
         )
     return text
 
