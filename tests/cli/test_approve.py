@@ -128,8 +128,8 @@ def test_a_rejection_without_a_state_fails_the_run_and_a_resume_asks_again(proje
     assert ended.returncode == 1
     assert without_times(ended.stdout)[-1] == "Loop rejected in state 'look': too early"
     assert project.ll("approve", "release").stderr == (
-        "error: `release` does not wait at a gate: it is failed; its last gate was rejected:"
-        " too early\n   = help: `ll-loop resume` opens the gate again\n"
+        "error: `release` is not waiting at a gate: it has failed; its last gate was rejected, with"
+        " the message 'too early'\n   = help: `ll-loop resume` opens the gate again\n"
     )
     again = project.ll("resume", "release")
     assert (again.returncode, without_times(again.stdout)[-1]) == (
@@ -159,7 +159,7 @@ def test_an_answer_without_a_resume_is_kept_for_the_next_one(project: Project):
     assert (second.returncode, second.stderr) == (
         2,
         (
-            "error: `release` has an answer already: approved: later\n"
+            "error: `release` has already been approved, with the message 'later'\n"
             "   = help: `ll-loop resume release` continues with it\n"
         ),
     )
@@ -189,7 +189,17 @@ def test_a_run_that_waits_at_no_gate(project: Project):
     refused = project.ll("approve", "plain")
     assert (refused.returncode, refused.stderr) == (
         2,
-        "error: `plain` does not wait at a gate: it is failed\n",
+        "error: `plain` is not waiting at a gate: it has failed\n",
+    )
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_a_loop_that_never_ran_has_nothing_to_answer(project: Project, verb):
+    project.loop("release", ENDS)
+    refused = project.ll(verb, "release", "-m", "x")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        f"error: `release` has no run to {verb}\n",
     )
 
 
@@ -282,7 +292,7 @@ def test_two_answers_at_once_one_wins(project: Project):
     for number, (_, err) in enumerate(said):
         if number != winner:
             assert err == (
-                f"error: `release` has an answer already: {word}: {texts[winner]}\n"
+                f"error: `release` has already been {word}, with the message '{texts[winner]}'\n"
                 "   = help: `ll-loop resume release` continues with it\n"
             )
     project.ll("resume", "release")

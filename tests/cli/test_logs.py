@@ -142,7 +142,6 @@ def three(here):
             """,
             id="the last of one state",
         ),
-        pytest.param(("--state", "nope"), "", id="no such state"),
         pytest.param(("--since", "1h"), LOG, id="all of it is new"),
         pytest.param(
             ("--since", "10m", "--raw"), "applied\naside\n0\n", id="what was under way then too"
@@ -166,6 +165,14 @@ def three(here):
 )
 def test_a_log_or_a_part_of_it(words, text, three, capsys):
     assert ll(capsys, "logs", "count", *words) == (0, dedent(text), "")
+
+
+def test_a_state_that_the_loop_does_not_have_is_a_mistake(three, capsys):
+    assert ll(capsys, "logs", "count", "--state", "nope") == (
+        2,
+        "",
+        "error: the loop has no state `nope`\n   = help: known: `check`, `work`, `done`\n",
+    )
 
 
 def test_a_terminal_without_our_signs_gets_words(three, capsys, monkeypatch):

@@ -140,7 +140,7 @@ def without_an_agent(project: Project) -> str:
         pytest.param(
             ended,
             "hello",
-            "error: `done` is completed, so no agent would get the note\n"
+            "error: `done` has completed, so no agent would get the note\n"
             "   = help: `ll-loop resume done` or `ll-loop run done` starts an agent\n",
             id="a run that has ended",
         ),

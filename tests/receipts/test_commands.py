@@ -112,6 +112,11 @@ def test_it_is_printed_where_no_file_is_given(project):
             id="no such receipt",
         ),
         pytest.param(
+            ("verify", "code.py"),
+            "error: `code.py` is not a receipt: it is not valid JSON (line 1, column 1)\n",
+            id="not a receipt",
+        ),
+        pytest.param(
             ("diff", "fix", "x"),
             "error: `x` is not a step\n   = help: write `4`, or `2..6`\n",
             id="not a step",

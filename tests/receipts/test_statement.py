@@ -77,12 +77,13 @@ OTHER_TYPE = canonical({"_type": "x", "predicateType": "y"}) + b"\n"
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        pytest.param(b"", "it is not a receipt", id="nothing"),
-        pytest.param(b"[" * 100_000, "it is not a receipt", id="too deep"),
-        pytest.param(b"[]\n", "it is not a receipt", id="a list"),
+        pytest.param(b"", "it is not valid JSON (line 1, column 1)", id="nothing"),
+        pytest.param(b"[" * 100_000, "it is not valid JSON", id="too deep"),
+        pytest.param(b"\xff", "it is not valid JSON", id="not UTF-8"),
+        pytest.param(b"[]\n", "a field is missing or has the wrong type", id="a list"),
         pytest.param(b" " + WRITTEN, "it is not canonical JSON", id="a blank more"),
         pytest.param(WRITTEN[:-1], "it is not canonical JSON", id="a newline less"),
-        pytest.param(OTHER_TYPE, "it is not a receipt of ll-loop, but `y`", id="another kind"),
+        pytest.param(OTHER_TYPE, "its type is `y`, not that of ll-loop", id="another kind"),
         pytest.param(with_subject(name="../a"), "'../a' is not a path inside", id="outside"),
         pytest.param(with_subject(name="/etc/x"), "'/etc/x' is not a path inside", id="absolute"),
         pytest.param(with_subject(name=""), "'' is not a path inside", id="no path"),
@@ -116,7 +117,9 @@ OTHER_TYPE = canonical({"_type": "x", "predicateType": "y"}) + b"\n"
         pytest.param(
             with_predicate(definition={"machine": []}), "it has no definition", id="definition"
         ),
-        pytest.param(with_predicate(ending=None), "it is not a receipt", id="no ending"),
+        pytest.param(
+            with_predicate(ending=None), "a field is missing or has the wrong type", id="no ending"
+        ),
     ],
 )
 def test_what_is_no_receipt_is_refused(data, why):

@@ -20,6 +20,7 @@ from little_loops.runs.reading import Runs
 from little_loops.runs.stored_run import StoredRun, find
 from little_loops.system.files import Folder
 from little_loops.terminal.console import print_json, say
+from little_loops.terminal.summaries import clause_of
 
 MOVING_S = 5
 """Files are moved to the history, or back, within milliseconds."""
@@ -49,10 +50,11 @@ class GivenAnswer(NamedTuple):
     def find(self, root: str, name: str) -> StoredRun:
         """Return the run.
 
-        Raises `UsageError` if it waits at no gate, has an answer already, or cannot continue in the
-        chosen state.
+        Raises `UsageError` if it waits at no gate, has already been answered, or cannot continue in
+        the chosen state.
         """
-        before = _find(root, name)
+        verb = "reject" if self.answer.verdict == "rejected" else "approve"
+        before = _find(root, name, verb)
         if (first := _answer_to(before)) is not None:
             raise _too_late(name, first)
         if (why := _not_open(before)) is not None:
@@ -101,22 +103,22 @@ def _as_resume(args: AnswerArgs) -> ResumeArgs:
     return ResumeArgs(**{name: getattr(args, name) for name in names})
 
 
-def _find(root: str, name: str) -> StoredRun:
+def _find(root: str, name: str, verb: str = "resume") -> StoredRun:
     """Read the run; wait while the command that continues it moves its files.
 
-    Raises `UsageError` if there is no such run, `ConflictError` if its files are not settled in
+    Raises `UsageError` if there is no run to `verb`, `ConflictError` if its files are not settled in
     time.
     """
     for tried in range(MOVING_S * 20):
         try:
-            return find(root, name)
+            return find(root, name, verb)
         except ConflictError:
             time.sleep(0.05)
         except UsageError:  # neither here nor in the history: on its way, or not there at all
             if tried > 2:
                 raise
             time.sleep(0.05)
-    return find(root, name)
+    return find(root, name, verb)
 
 
 def _answer_to(before: StoredRun) -> Answer | None:
@@ -153,27 +155,27 @@ def _not_open(before: StoredRun) -> UsageError | None:
     if run.status == "needs_review" and run.reason != "review":
         why = f"`{name}` waits for its {run.reason}, not for an answer"
         return UsageError(why, f"`ll-loop resume {name}` continues it")
-    status = "running" if is_alive else _status(run)
-    why = f"`{name}` does not wait at a gate: it is {status}"
+    how = clause_of("running") if is_alive else _how_it_ended(run)
+    why = f"`{name}` is not waiting at a gate: it {how}"
     if run.answer is not None:
         why += f"; its last gate was {_quoted(run.answer)}"
     help = "`ll-loop resume` opens the gate again" if run.reason == "rejected" else None
     return UsageError(why, help)
 
 
-def _status(run: LoopState) -> str:
-    return "interrupted (crashed)" if run.status == "running" else run.status.replace("_", " ")
+def _how_it_ended(run: LoopState) -> str:
+    return "was interrupted (crashed)" if run.status == "running" else clause_of(run.status)
 
 
 def _too_late(name: str, first: Answer) -> UsageError:
     """Return the error for a gate that already has an answer."""
     return UsageError(
-        f"`{name}` has an answer already: {_quoted(first)}",
+        f"`{name}` has already been {_quoted(first)}",
         f"`ll-loop resume {name}` continues with it",
     )
 
 
 def _quoted(answer: Answer) -> str:
     by = " by `ll-loop resume`" if answer.by == "resume" else ""
-    text = f": {answer.text}" if answer.text else ""
+    text = f", with the message '{answer.text}'" if answer.text else ""
     return f"{answer.verdict}{by}{text}"

@@ -24,7 +24,7 @@ from little_loops.cli.picking import (
     last_failure,
 )
 from little_loops.definitions.run_names import run_named
-from little_loops.errors import OK
+from little_loops.errors import OK, UsageError
 from little_loops.fsm.events import Entry
 from little_loops.fsm.schema import FSMLoop
 from little_loops.reporting.escape import visible
@@ -90,6 +90,8 @@ def main(argv: Sequence[str]) -> int:
         raise no_such_run(name)
     if args.follow:
         view = until_it_runs(runs, view)
+    if args.state is not None:
+        _check_state(runs, view, args.state)
     is_over = over_when(runs, view) if args.follow else None
     since_ms = None if args.since is None else now_ms() - round(args.since * 1000)
     if args.json:
@@ -104,6 +106,16 @@ def main(argv: Sequence[str]) -> int:
         else:
             _print_part(args, runs, view, since_ms, is_over, out)
     return OK
+
+
+def _check_state(runs: Runs, view: RunView, state: str) -> None:
+    """Raise `UsageError` if the loop has no such state, and had none when it was resumed."""
+    machine = runs.machine(view)
+    if machine is None or state in machine.states:
+        return
+    if not any(state_in(entry) == state for entry in runs.events(view)):
+        known = ", ".join(f"`{each}`" for each in machine.states)
+        raise UsageError(f"the loop has no state `{state}`", f"known: {known}")
 
 
 def _wants_all(args: LogsArgs) -> bool:

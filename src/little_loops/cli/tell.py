@@ -18,6 +18,7 @@ from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView, no_such_run
 from little_loops.system.files import Folder
 from little_loops.terminal.console import print_json, say
+from little_loops.terminal.summaries import clause_of
 
 
 class TellArgs(
@@ -69,7 +70,7 @@ def _checked_run(runs: Runs, name: str) -> RunView:
         raise no_such_run(name)
     if not _can_get_notes(view):
         raise UsageError(
-            f"`{name}` is {view.status}, so no agent would get the note",
+            f"`{name}` {clause_of(view.status)}, so no agent would get the note",
             f"`ll-loop resume {name}` or `ll-loop run {name}` starts an agent",
         )
     machine = runs.machine(view)

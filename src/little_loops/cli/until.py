@@ -136,6 +136,7 @@ def _run_args(args: UntilArgs, name: str) -> RunArgs:
 
 
 def _check_not_empty(args: UntilArgs) -> None:
+    """Raise `UsageError` if the check or the fix is empty."""
     if not args.check.strip():
         raise UsageError("the check is empty", "give a command, such as `pytest -q`")
     if args.fix is not None and not args.fix.removeprefix(SHELL).strip():

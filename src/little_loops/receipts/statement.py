@@ -116,19 +116,30 @@ def _subject(file: File) -> dict[str, Any]:
 
 def read(data: bytes) -> Receipt:
     """Parse a receipt; raise `Malformed` for anything that `write` cannot have written."""
+    statement = _json(data)
     try:
-        statement = json.loads(data)
         if canonical(statement) + b"\n" != data:
             raise Malformed("it is not canonical JSON")
         return _parse(statement)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise Malformed(f"it is not a receipt: {type(error).__name__}: {error}") from error
+        raise Malformed("a field is missing or has the wrong type") from error
+
+
+def _json(data: bytes) -> Any:
+    """Parse JSON; raise `Malformed` if it is invalid."""
+    try:
+        return json.loads(data)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise Malformed(f"it is not valid JSON ({place})") from error
+    except (ValueError, RecursionError) as error:  # not UTF-8, or nested too deeply
+        raise Malformed("it is not valid JSON") from error
 
 
 def _parse(statement: Any) -> Receipt:
     """Return the parts of a statement; raise `Malformed` if they are invalid."""
     if (statement["_type"], statement["predicateType"]) != (STATEMENT, PREDICATE):
-        raise Malformed(f"it is not a receipt of ll-loop, but `{statement['predicateType']}`")
+        raise Malformed(f"its type is `{statement['predicateType']}`, not that of ll-loop")
     first, *others = statement["subject"]
     predicate = dict(statement["predicate"])
     claimed = predicate.pop("digest")

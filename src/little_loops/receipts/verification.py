@@ -21,7 +21,7 @@ from little_loops.receipts import signing
 from little_loops.receipts.chain import compare
 from little_loops.receipts.gathering import event_log
 from little_loops.receipts.run_trees import guarded_files
-from little_loops.receipts.statement import File, Receipt, read, root_of
+from little_loops.receipts.statement import File, Malformed, Receipt, read, root_of
 from little_loops.records import NamedTuple
 from little_loops.runs.entries import entries
 from little_loops.runs.reading import Runs
@@ -60,7 +60,10 @@ def verify(
     `ProgramError` if a signature cannot be checked.
     """
     data = read_plain(path)
-    receipt = read(data)
+    try:
+        receipt = read(data)
+    except Malformed as why:
+        raise Malformed(f"`{path}` is not a receipt: {why.message}") from why
     findings = [
         *_check_form(receipt),
         _check_signature(path, data, signers),

@@ -51,9 +51,9 @@ class StoredRun(NamedTuple):
     end: int | None = None
 
 
-def find(root: str, name: str) -> StoredRun:
+def find(root: str, name: str, verb: str = "resume") -> StoredRun:
     """Return the newest run of that name, from the history if need be. Raises `UsageError` if there
-    is none, `DamagedRun` if it cannot be used.
+    is none to `verb`, `DamagedRun` if it cannot be used.
 
     Damage may only mean that another process is moving the files: then it is read again, or raises
     `ConflictError` if the run is alive.
@@ -65,7 +65,7 @@ def find(root: str, name: str) -> StoredRun:
             raise ConflictError(f"Cannot resume '{name}' - it is already running") from None
         found = _found(root, name)  # the move is finished by now
     if found is None:
-        raise UsageError(f"`{name}` has no run to resume")
+        raise UsageError(f"`{name}` has no run to {verb}")
     _check_newest(found)
     return found
 

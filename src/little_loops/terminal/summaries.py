@@ -41,6 +41,19 @@ def word_of(view: RunView) -> str:
             return status
 
 
+def clause_of(status: str) -> str:
+    """Return a status as the rest of a sentence: `has completed`, `is still running`."""
+    match status:
+        case "running":
+            return "is still running"
+        case "completed" | "failed" | "stopped":
+            return f"has {status}"
+        case "interrupted":
+            return "was interrupted"
+        case _:
+            return f"is {status.replace('_', ' ')}"
+
+
 def sign_name(view: RunView) -> str:
     """Return the name of the run's sign in `tables.Symbols`."""
     match word_of(view):
