@@ -42,6 +42,7 @@ from little_loops.authoring.fields.kinds import (
     Whole,
     Words,
 )
+from little_loops.authoring.fields.reader import default_text
 from little_loops.authoring.fields.table import (
     CHECK_FIX,
     COMMAND,
@@ -156,10 +157,7 @@ def field_rows(fields: tuple[Field, ...]) -> Iterator[tuple[str, str, str, str]]
 
 def _default(field: Field) -> str:
     """A default in YAML is shown as code, a default in words as text."""
-    if field.default is None:
-        return ""
-    words = " " in field.default and field.default[0] not in "[{"
-    return field.default if words or field.default == "none" else code(field.default)
+    return "" if field.default is None else default_text(field.default)
 
 
 def fields_table(fields: tuple[Field, ...]) -> list[str]:
@@ -367,7 +365,7 @@ TEST_NOTES = """\
 
 OUTCOME_INTRO = """\
 A number is an exit code: `1` is `{exit: 1}`. For a state that runs an agent, `0` is `{agent: success}` and any other number
-`{agent: failed}`. An action ends in one way, so a mapping has at most one of `exit`, `signal`, `timeout` and `agent`.
+`{agent: failed}`. An action can end in only one way, so a mapping has at most one of `exit`, `signal`, `timeout` and `agent`.
 """
 
 

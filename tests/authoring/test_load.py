@@ -215,9 +215,9 @@ def test_data_needs_no_yaml_and_has_no_places() -> None:
     [
         pytest.param({"name": "x\0", "initial": "a", "states": {"a": {"terminal": True}}}, "LL126 `name` contains a "
                      "NUL character, which is not allowed in commands, paths and variables", id="a NUL"),
-        pytest.param([1], "LL013 a loop file is a mapping of fields, such as `name: …` and "
+        pytest.param([1], "LL013 a loop file must be a mapping of fields, such as `name: …` and "
                           "`states: …`", id="a list"),
-        pytest.param(None, "LL013 a loop file is a mapping of fields, such as `name: …` and "
+        pytest.param(None, "LL013 a loop file must be a mapping of fields, such as `name: …` and "
                            "`states: …`", id="nothing"),
         pytest.param({"context": {"a": [0] * 60_000}},
                      "LL005 more than 50,000 nodes (keys, values, items)", id="too many"),

@@ -112,7 +112,7 @@ def one(given: str, expect: str = "{status: completed}") -> str:
         ("", "LL501 a test file is a mapping with `loop` and `tests`"),
         ("[]", "LL501 a test file is a mapping with `loop` and `tests`"),
         ("loop: fix\n", "LL101 the test file has no `tests`"),
-        ("loop: 3\ntests: []\n", "LL121 YAML reads `loop` as a number, not as text\nLL111 `tests` is empty"),
+        ("loop: 3\ntests: []\n", "LL121 YAML reads the value of `loop` as a number, not as text\nLL111 `tests` is empty"),
         ("loop: other\ntests: [{name: a, expect: {state: x}}]\n", "LL503 no loop named `other`"),
         ("tests: [{name: a, expect: {state: x}}]\n", "LL101 the test file has no `loop`"),
         ("loop: fix\ntests: [{name: a}]\n", "LL101 the test has no `expect`"),
@@ -122,12 +122,16 @@ def one(given: str, expect: str = "{status: completed}") -> str:
         ("loop: fix\ntests: [{name: a, expect: {exit: 0}}, {name: a, expect: {exit: 0}}]\n",
          "LL504 two tests are named `a`"),
         (one("3"), "LL103 `given` must be a mapping of states and outcomes, not a number"),
-        (one("{chek: 1}"), "LL502 loop `fix` has no state with an action named `chek`"),
-        (one("{done: 1}"), "LL502 loop `fix` has no state with an action named `done`"),
+        (one("{chek: 1}"), "LL502 loop `fix` has no state named `chek` that runs an action"),
+        (one("{done: 1}"), "LL502 loop `fix` has no state named `done` that runs an action"),
         (one("{check: []}"), "LL111 `check` is empty"),
         (one("{check: soon}"), "LL103 `check` must be an exit code, or a mapping such as `{exit: 1}`, not text"),
         (one("{check: 300}"), "LL104 `check` must be at most 255"),
-        (one("{check: {exit: 1, signal: 9}}"), "LL505 an action ends in one way: `exit` and `signal`"),
+        (one("{check: {exit: 1, signal: 9}}"), "LL505 an action can end in only one way, not with both `exit` and `signal`"),
+        (
+            one("{check: {exit: 1, signal: 9, timeout: true}}"),
+            "LL505 an action can end in only one way, not with `exit`, `signal` and `timeout`",
+        ),
         (one("{check: {agent: auth}}"), "LL505 `agent` is for agents, and `check` runs none"),
         (one("{fix: {agent: aut}}").replace("aut}", "asleep}"),
          "LL105 `agent` must be " + ", ".join(f"`{kind}`" for kind in AGENT_KINDS[:-1])
@@ -135,12 +139,12 @@ def one(given: str, expect: str = "{status: completed}") -> str:
         (one("{check: {exits: 1}}"), "LL102 unknown key `exits` in an outcome"),
         (one("{check: 1}", "{path: done}"), "LL103 `path` must be a list of states, not text"),
         (one("{check: 1}", "{path: [{}]}"), "LL103 `path` must be a list of states, not a list"),
-        (one("{check: 1}", "{path: [dne]}"), "LL502 loop `fix` has no state `dne`"),
-        (one("{check: 1}", "{state: dne}"), "LL502 loop `fix` has no state `dne`"),
+        (one("{check: 1}", "{path: [dne]}"), "LL502 loop `fix` has no state named `dne`"),
+        (one("{check: 1}", "{state: dne}"), "LL502 loop `fix` has no state named `dne`"),
         (one("{check: 1}", "{state: [dne]}"), "LL103 `state` must be text, not a list"),
         (one("{check: 1}", "{visits: 3}"), "LL103 `visits` must be a mapping of states, not a number"),
         (one("{check: 1}", "{visits: {check: many}}"), "LL103 `check` must be a whole number, not text"),
-        (one("{check: 1}", "{captured: {gone: a}}"), "LL502 loop `fix` has no state `gone`"),
+        (one("{check: 1}", "{captured: {gone: a}}"), "LL502 loop `fix` has no state named `gone`"),
         (one("{check: 1}", "3"), "LL103 `expect` must be a mapping of fields, not a number"),
     ],
 )  # fmt: skip
@@ -161,7 +165,7 @@ def test_a_loop_without_actions_has_nothing_to_give():
     bare = loop()._replace(states={"done": loop().states["done"]})
     found = load_tests(one("{x: 1}"), "fix.test.yaml", lambda _: bare)
     assert render_all(found.problems) == dedent("""\
-        error[LL502]: loop `fix` has no state with an action named `x`
+        error[LL502]: loop `fix` has no state named `x` that runs an action
           --> fix.test.yaml:4:13
            |
          4 |     given: {x: 1}

@@ -85,7 +85,7 @@ def test_each_failure_says_what_was_expected(project):
 
         ✗ fix: nothing given
           --> .loops/tests/fix.test.yaml:6
-          `check` runs its action; add `check: 0` to `given`
+          the run reaches `check`, but `given` has no outcome for it; add `check: 0`
 
         Transitions that no test takes:
           fix: check → done (on_pass)
@@ -152,7 +152,7 @@ def test_a_wrong_test_file_is_shown_with_its_place(project):
     done = project.ll("test")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == dedent("""\
-        error[LL502]: loop `fix` has no state with an action named `chek`
+        error[LL502]: loop `fix` has no state named `chek` that runs an action
           --> .loops/tests/fix.test.yaml:2:27
            |
          2 | tests: [{name: a, given: {chek: 1}, expect: {exit: 0}}]
@@ -226,7 +226,7 @@ def test_results_for_programs(project):
                 "line": 6,
                 "passed": False,
                 "differences": [],
-                "problem": "`check` runs its action; add `check: 0` to `given`",
+                "problem": "the run reaches `check`, but `given` has no outcome for it; add `check: 0`",
             },
         ],
         "never_taken": [
@@ -256,7 +256,7 @@ def test_results_for_a_ci_system(project):
           captured.fix: expected `done`, got ``</failure>
             </testcase>
             <testcase classname="fix" name="nothing given">
-              <failure>`check` runs its action; add `check: 0` to `given`</failure>
+              <failure>the run reaches `check`, but `given` has no outcome for it; add `check: 0`</failure>
             </testcase>
           </testsuite>
         </testsuites>

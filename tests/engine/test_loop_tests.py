@@ -149,7 +149,9 @@ def test_each_difference_is_reported(expect, found):
 
 def test_a_state_without_an_outcome_fails_the_test_with_the_line_to_add():
     report = run(loop_of(FIX), "{check: 1}", "{status: completed}")
-    assert report.problem == "`fix` runs its action; add `fix: 0` to `given`"
+    assert (
+        report.problem == "the run reaches `fix`, but `given` has no outcome for it; add `fix: 0`"
+    )
 
 
 def test_a_verdict_of_an_agent_is_given_in_words():

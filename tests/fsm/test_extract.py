@@ -182,10 +182,10 @@ def test_matches(pattern, text, found):
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("[", "`[` cannot be used as a pattern: missing ]: ["),
-        ("(abc", "`(abc` cannot be used as a pattern: missing ): (abc"),
-        ("(?=a)", "`(?=a)` cannot be used as a pattern: invalid perl operator: (?="),
-        (r"(a)\1", r"`(a)\1` cannot be used as a pattern: invalid escape sequence: \1"),
+        ("[", "`[` is not a valid pattern: missing `]`"),
+        ("(abc", "`(abc` is not a valid pattern: missing `)`"),
+        ("(?=a)", "`(?=a)` is not a valid pattern: invalid perl operator `(?=`"),
+        (r"(a)\1", r"`(a)\1` is not a valid pattern: invalid escape sequence `\1`"),
     ],
 )
 def test_patterns_refused(pattern, message):

@@ -89,7 +89,7 @@ def _define(root: Node, source: Source, problems: Iterable[Problem], stem: str) 
     reader = Reader(source)
     reader.problems.extend(problems)
     if not isinstance(root, Map):
-        message = "a loop file is a mapping of fields, such as `name: …` and `states: …`"
+        message = "a loop file must be a mapping of fields, such as `name: …` and `states: …`"
         reader.report("LL013", message, root.mark, "`ll-loop init` creates a first loop")
         return Definition(None, _in_order(reader.problems), Places(source, None))
     read = _compile(root, reader, stem)

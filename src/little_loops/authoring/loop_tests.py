@@ -8,7 +8,7 @@ Not here: running a test (`engine.loop_tests`), finding test files (`definitions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 from little_loops.authoring.fields.kinds import (
@@ -263,12 +263,12 @@ class LoopTestReader(Reader):
         super().__init__(source)
         self.loop: FSMLoop | None = None
 
-    def check_state(self, key: Text, known: Mapping[str, Any], what: str) -> bool:
+    def check_state(self, key: Text, known: Mapping[str, Any], that: str = "") -> bool:
         """Return whether `known` has a state of that name, and report it if not; also True if the
         loop is unknown."""
         if self.loop is None or key.text in known:
             return True
-        message = f"loop `{self.loop.name}` has no {what} `{shown(key.text)}`"
+        message = f"loop `{self.loop.name}` has no state named `{shown(key.text)}`{that}"
         self.report("LL502", message, key.mark, self.suggest(key.text, known) or _known(known))
         return False
 
@@ -317,7 +317,7 @@ def _expectation(reader: LoopTestReader, node: Node, given: dict[str, Any]) -> A
         return reader.report("LL111", message, node.mark, "add `status: completed`")
     state = node.get("state")
     if isinstance(state, Text) and "state" in given:
-        reader.check_state(state, _states(reader), "state")
+        reader.check_state(state, _states(reader))
     if "tampered" in given:
         given["tampered"] = tuple(given["tampered"])
     return Expectation(**given)
@@ -330,7 +330,7 @@ def _given(reader: LoopTestReader, kind: Given, node: Node, label: str) -> Any:
         return reader.wrong(label, "a mapping of states and outcomes", node)
     found: dict[str, tuple[Outcome, ...]] = {}
     for key, value in node.entries:
-        if reader.check_state(key, _acting(reader), "state with an action named"):
+        if reader.check_state(key, _acting(reader), " that runs an action"):
             found[key.text] = _outcomes(reader, key.text, value)
     return found
 
@@ -366,12 +366,18 @@ ENDS = ("exit", "signal", "timeout", "agent")
 FOR_AGENTS = ("agent", "verdict", "cost_usd")
 
 
+def _all_of(names: Sequence[str]) -> str:
+    """Return two or more field names for a message."""
+    *others, last = [f"`{name}`" for name in names]
+    return f"{'both ' if len(others) == 1 else ''}{', '.join(others)} and {last}"
+
+
 def _check_outcome(reader: LoopTestReader, state: str, node: Map, given: dict[str, Any]) -> None:
     """Report an outcome that ends in more than one way, or has fields for agents in a shell
     state."""
     ends = [name for name in ENDS if name in given]
     if len(ends) > 1:
-        message = f"an action ends in one way: {' and '.join(f'`{name}`' for name in ends)}"
+        message = f"an action can end in only one way, not with {_all_of(ends)}"
         reader.report("LL505", message, node.mark, "keep one of them")
     config = _states(reader).get(state)
     if config is None or not isinstance(action_in(reader.loop, config), Shell):
@@ -400,7 +406,7 @@ def _path(reader: LoopTestReader, kind: Path, node: Node, label: str) -> Any:
         return reader.wrong(label, "a list of states", node)
     for name in names:
         if name.text != ANY_STATES:
-            reader.check_state(name, _states(reader), "state")
+            reader.check_state(name, _states(reader))
     return tuple(name.text for name in names)
 
 
@@ -422,7 +428,7 @@ def _by_name(
     found = {
         key.text: reader.read(kind, value, f"`{shown(key.text)}`")
         for key, value in node.entries
-        if reader.check_state(key, known, "state")
+        if reader.check_state(key, known)
     }
     return {name: value for name, value in found.items() if value is not INVALID}
 

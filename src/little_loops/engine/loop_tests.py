@@ -128,7 +128,8 @@ def _default(state: str, command: RunAction) -> Answer:
             outcome = "{verdict: implemented}"
         case _:
             outcome = "0"
-    raise NoOutcome(f"`{state}` runs its action", f"add `{state}: {outcome}` to `given`")
+    message = f"the run reaches `{state}`, but `given` has no outcome for it"
+    raise NoOutcome(message, f"add `{state}: {outcome}`")
 
 
 def _nth(outcomes: Sequence[Outcome], index: int) -> Outcome:

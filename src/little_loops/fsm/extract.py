@@ -135,7 +135,16 @@ def compiled(pattern: str) -> Any:
         return re2.compile(utf8(f"(?m){pattern}"), options)
     except re2.error as error:
         why = error.args[0].decode("utf-8", "replace").replace("(?m)", "", 1)
-        raise CannotJudge(f"`{cut(pattern)}` cannot be used as a pattern: {why}") from None
+        raise CannotJudge(f"`{cut(pattern)}` is not a valid pattern: {_reason(why)}") from None
+
+
+def _reason(why: str) -> str:
+    """Return RE2's reason with the part of the pattern in backticks."""
+    what, _, part = why.partition(": ")
+    word, _, mark = what.partition(" ")
+    if word in ("missing", "unexpected", "trailing"):
+        return f"{word} `{mark}`"
+    return f"{what} `{part}`" if part else what
 
 
 def is_other_dialect(pattern: str) -> bool:

@@ -71,7 +71,7 @@ def test_compiling_has_an_end() -> None:
     ) == 100
     large = [compiler.pattern_error(rf"(?:\pL{{1,30}}){{1,{most}}}") for most in range(20, 30)]
     assert large[0] == (
-        r"`(?:\pL{1,30}){1,20}` cannot be used as a pattern: pattern too large - compile failed"
+        r"`(?:\pL{1,30}){1,20}` is not a valid pattern: pattern too large - compile failed"
     )
     assert None in large
 

@@ -129,7 +129,7 @@ ACTIONS = [
           help: add `action_type: prompt`
         error[LL105] 7:60 agent
           `action_type` must be `shell`, `slash` or `prompt`, not `agent`
-          help: the default of `action_type` is slash if it starts with a slash command, else shell
+          help: the default for `action_type` is slash if it starts with a slash command, else shell
         """,
     ),
     row(
@@ -189,7 +189,7 @@ ACTIONS = [
         """
         error[LL105] 4:45 builtin
           `action_type` must be `shell`, `slash` or `prompt`, not `builtin`
-          help: the default of `action_type` is slash if it starts with a slash command, else shell
+          help: the default for `action_type` is slash if it starts with a slash command, else shell
         """,
     ),
     row(

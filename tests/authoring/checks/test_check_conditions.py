@@ -68,7 +68,7 @@ CONDITIONS = [
         judging("type: output_contains, pattern: 'ok(?!ay)', source: check"),
         """
         error[LL209] 6:49 'ok(?!ay)'
-          `ok(?!ay)` cannot be used as a pattern: invalid perl operator: (?!
+          `ok(?!ay)` is not a valid pattern: invalid perl operator `(?!`
           help: look-arounds and back-references are not supported; `regex: false` matches the text literally
         """,
     ),
@@ -82,7 +82,7 @@ CONDITIONS = [
         ),
         """
         error[LL209] 6:135 '${context.look}'
-          `ok(?!ay)` cannot be used as a pattern: invalid perl operator: (?!
+          `ok(?!ay)` is not a valid pattern: invalid perl operator `(?!`
           help: look-arounds and back-references are not supported; `regex: false` matches the text literally
         """,
     ),
@@ -94,10 +94,10 @@ CONDITIONS = [
         ),
         """
         error[LL209] 6:81 '('
-          `(` cannot be used as a pattern: missing ): (
+          `(` is not a valid pattern: missing `)`
           help: look-arounds and back-references are not supported; `regex: false` matches the text literally
         error[LL209] 6:133 '('
-          `(` cannot be used as a pattern: missing ): (
+          `(` is not a valid pattern: missing `)`
           help: look-arounds and back-references are not supported; `regex: false` matches the text literally
         """,
     ),
@@ -161,7 +161,7 @@ CONDITIONS = [
         """,
         """
         error[LL209] 9:44 "^${context.pattern}$"
-          `^ok(?!ay)$` cannot be used as a pattern: invalid perl operator: (?!
+          `^ok(?!ay)$` is not a valid pattern: invalid perl operator `(?!`
           help: look-arounds and back-references are not supported; `regex: false` matches the text literally
         error[LL210] 10:37 "${context.path}"
           `.a[` is not a valid jq filter: syntax error, unexpected end of file

@@ -153,10 +153,10 @@ SKELETON = [
         """
         error[LL217] 3:27 on_rejected
           `on_rejected` is set on state `check`, which is not a gate
-          help: add `terminal: true` and `outcome: review`, or remove it
+          help: add `terminal: true` and `outcome: review`, or remove `on_rejected`
         error[LL217] 4:26 choices
           `choices` is set on state `done`, which is not a gate
-          help: add `terminal: true` and `outcome: review`, or remove it
+          help: add `terminal: true` and `outcome: review`, or remove `choices`
         """,
     ),
     row(

@@ -53,19 +53,19 @@ TRANSITIONS = [
         """,
         """
         warning[LL303] 3:3 check
-          state `check` has no transition when its action fails
+          state `check` has no transition for when its action fails
           help: add `on_fail: <state>`, or `next: <state>` to continue regardless
         warning[LL303] 4:3 ask
-          state `ask` has no transition when its action passes
+          state `ask` has no transition for when its action passes
           help: add `on_pass: <state>`, or `next: <state>` to continue regardless
         warning[LL303] 5:3 measure
-          state `measure` has no transition when its number gets closer to its target
+          state `measure` has no transition for when its number gets closer to its target
           help: add `on_progress: <state>`, or `next: <state>` to continue regardless
         warning[LL303] 5:3 measure
-          state `measure` has no transition when its number stops getting closer to its target
+          state `measure` has no transition for when its number stops getting closer to its target
           help: add `on_stall: <state>`, or `next: <state>` to continue regardless
         warning[LL303] 6:3 decide
-          state `decide` has no transition when its condition fails
+          state `decide` has no transition for when its condition fails
           help: add `on_fail: <state>`, or `next: <state>` to continue regardless
         warning[LL303] 7:3 review
           state `review` has no transition for the word `bad`

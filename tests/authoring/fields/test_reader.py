@@ -211,7 +211,7 @@ def test_every_kind_of_value_can_be_read_and_described() -> None:
                      id="huge"),
         pytest.param({"env": {"A": {1}}}, "`A` must be text, not a value of type `set`", id="env"),
         pytest.param({"description": None}, "`description` has no value", id="nothing"),
-        pytest.param({"scope": [None]}, "an item of `scope` has no value", id="no item"),
+        pytest.param({"scope": [None]}, "an item in `scope` has no value", id="no item"),
     ],
 )  # fmt: skip
 def test_data_of_a_program(data: dict[str, Any], words: str) -> None:
@@ -251,7 +251,7 @@ def test_suggestions_end_where_nobody_reads_on_also_for_words() -> None:
     states = "".join(f"  s{number}: {{terminal: true, shell: bsh}}\n" for number in range(150))
     problems = load(f"initial: s0\nstates:\n{states}", "x.yaml", "x").problems
     helps = [problem.help for problem in problems]
-    assert helps == ["did you mean `sh`?"] * 120 + ["the default of `shell` is sh"] * 30
+    assert helps == ["did you mean `sh`?"] * 120 + ["the default for `shell` is `sh`"] * 30
 
 
 def test_suggestions_end_where_nobody_reads_on() -> None:

@@ -250,7 +250,10 @@ def test_a_damaged_file_of_consent_is_a_finding(project: Project):
         pytest.param(
             {"LL_TIMEOUT": "soon"},
             "",
-            ("problem", "LL_* variables and config files: `timeout` is not a time: `soon`"),
+            (
+                "problem",
+                "LL_* variables and config files: `timeout` must be a duration, not `soon`",
+            ),
             id="a variable that is wrong",
         ),
         pytest.param(

@@ -108,7 +108,7 @@ def _answers_of_no_gate(of: Inspection, name: str, state: StateConfig) -> Iterat
                 "LL217",
                 f"`{field}` is set on state `{name}`, which is not a gate",
                 *("states", name, field),
-                help="add `terminal: true` and `outcome: review`, or remove it",
+                help=f"add `terminal: true` and `outcome: review`, or remove `{field}`",
                 part="key",
             )
 

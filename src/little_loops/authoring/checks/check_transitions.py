@@ -164,7 +164,7 @@ def _without_transition(
             help = f"add `on_{verdict}: <state>`"
         else:
             message = (
-                f"state `{name}` has no transition when {_what(state, verdict)} {WHEN[verdict]}"
+                f"state `{name}` has no transition for when {_what(state, verdict)} {WHEN[verdict]}"
             )
             help = f"add `on_{verdict}: <state>`, or `next: <state>` to continue regardless"
         yield of.warning("LL303", message, *("states", name), help=help)

@@ -59,7 +59,7 @@ def words(reader: Reader, kind: Words, node: Node, label: str) -> Any:
         return reader.report("LL123", message, node.items[MOST_WORDS].mark, "leave some out")
     found: list[str] = []
     for item in node.items:
-        word = values.text(reader, _STR, item, f"an item of {label}")
+        word = values.text(reader, _STR, item, f"an item in {label}")
         if word is not INVALID:
             _add_word(reader, word, item, found)
     return found

@@ -185,14 +185,15 @@ def seconds(text: str) -> float | None:
 def _time_without_unit(reader: Reader, node: Node, label: str) -> Any:
     """Read a time without units: a number of seconds, or a mistake."""
     if not isinstance(node, Text) or node.kind != "str" or notation(node.text):
-        return _numeric(reader, node, label, "a time like `90s`", False)
+        return _numeric(reader, node, label, "a duration like `90s`", False)
     if "${" in node.text:
-        help = "templates are not filled in here; write the time itself"
+        help = "templates are not filled in here; write the duration itself"
     elif re.fullmatch(r"[0-9]+(\.[0-9]+)?", node.text):
         help = f"write {node.text}, without quotes, or `{node.text}s`"
     else:
         help = _TIMES
-    return reader.report("LL110", f"{label} is not a time: `{shown(node.text)}`", node.mark, help)
+    message = f"{label} must be a duration, not `{shown(node.text)}`"
+    return reader.report("LL110", message, node.mark, help)
 
 
 def one_of(reader: Reader, kind: OneOf, node: Node, label: str) -> Any:
@@ -299,7 +300,7 @@ def list_of(reader: Reader, kind: ListOf, node: Node, label: str) -> Any:
     if len(node.items) > kind.most:
         message = f"{label} has {len(node.items):,} items; at most {kind.most:,} are allowed"
         return reader.report("LL123", message, node.items[kind.most].mark, "leave some out")
-    items = [reader.read(kind.item, item, f"an item of {label}") for item in node.items]
+    items = [reader.read(kind.item, item, f"an item in {label}") for item in node.items]
     return [item for item in items if item is not INVALID]
 
 
@@ -416,7 +417,7 @@ def _numeric(reader: Reader, node: Node, label: str, wants: str, template: bool)
     if odd is not None:
         message = f"{label} must be {wants}, but `{shown(node.text)}` is {odd}"
         return reader.report(
-            "LL122", message, node.mark, _DECIMAL if "time" not in wants else _TIMES
+            "LL122", message, node.mark, _DECIMAL if "duration" not in wants else _TIMES
         )
     return reader.wrong(label, wants, node, _unquote(node))
 

@@ -198,6 +198,7 @@ class Reader:
         there is a `pattern`. Return INVALID."""
         if not node.text or node.mark is None:
             return self.wrong(label, "text", node)
+        what = f"the value of {label}" if label.startswith("`") else label
         words = {"bool": str(node.value).lower(), "null": "null"}
         reads = words.get(node.kind, "a number")
         help = f"quote it: {quoted(node.text)}"
@@ -205,7 +206,7 @@ class Reader:
             help = "quote it, and begin it with a letter, because it is a name"
             if values.fits(f"n{node.text}", pattern):
                 help += f': "n{node.text}"'
-        return self.report("LL121", f"YAML reads {label} as {reads}, not as text", node.mark, help)
+        return self.report("LL121", f"YAML reads {what} as {reads}, not as text", node.mark, help)
 
     def empty_value(self, label: str, entry: Entry, field: Field) -> Any:
         """Report a field without a value. Return INVALID."""
@@ -313,8 +314,14 @@ def usual(field: Field) -> str:
     if field.example is not None:
         return f"write something like `{field.name}: {field.example}`"
     if field.default is not None:
-        return f"the default of `{field.name}` is {field.default}"
+        return f"the default for `{field.name}` is {default_text(field.default)}"
     return f"`{field.name}`: {field.help}"
+
+
+def default_text(default: str) -> str:
+    """Return a default for prose: a value in backticks, a description as it is."""
+    described = " " in default and default[0] not in "[{"
+    return default if described or default == "none" else f"`{default}`"
 
 
 _TYPES = {"str": "text", "bool": "a boolean", "int": "a number", "float": "a number"}

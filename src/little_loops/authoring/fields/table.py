@@ -237,7 +237,8 @@ _TRANSITIONS = (
         "outcome",
         OneOf(("success", "failure", "review")),
         "on a terminal state: what reaching it means",
-        "failure if its name or the verdict that led to it says so, else success",
+        "failure if its name contains a word such as `fail` or `error`, or if a transition such as"
+        " `on_error` led to it; otherwise success",
     ),
     Field(
         "choices",
@@ -446,7 +447,7 @@ CONDITIONS: Mapping[str, Table] = {
         Field(
             "direction",
             OneOf(("min", "max")),
-            "`min`: the target or less is enough; `max`: the target or more",
+            "with `min`, the target or less is enough; with `max`, the target or more",
         ),
         Field("patience", Whole(1), "measurements without progress that count as a stall", "1"),
     ),
@@ -537,7 +538,7 @@ OWN: Mapping[str, tuple[Field, ...]] = {
         Field(
             "direction",
             OneOf(("min", "max")),
-            "`min`: the target or less is enough; `max`: the target or more",
+            "with `min`, the target or less is enough; with `max`, the target or more",
         ),
     ),
     "invariants": (
