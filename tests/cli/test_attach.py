@@ -144,7 +144,7 @@ def test_a_run_that_has_ended_is_shown_by_its_end(here, capsys):
     assert (said.code, timeless(said.out), timeless(said.err)) == (
         0,
         "Loop completed: done (1 iteration, T)\n",
-        "quick is not running (completed T ago)\n",
+        "quick is not running: completed T ago\n",
     )
     assert ll(capsys, "attach", "quick", "--json").json["event"] == "loop_complete"
 
@@ -155,7 +155,7 @@ def test_a_run_that_crashed(here, capsys):
     assert (said.code, said.out, timeless(said.err)) == (
         1,
         "Loop interrupted: crashed in state 'work'\n",
-        "crashed is not running (interrupted (crashed) T ago)\nnext: ll-loop resume crashed\n",
+        "crashed is not running: interrupted (crashed) T ago\nnext: ll-loop resume crashed\n",
     )
 
 

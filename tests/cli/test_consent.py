@@ -24,11 +24,11 @@ states:
 REFUSED = (
     "error: this loop runs agents without permission prompts, and you have not agreed to that: "
     "`claude: /mend it`\n"
-    "   = help: agree once with `ll-loop trust`, for this run with `--allow-skip-permissions` "
+    "   = help: agree permanently with `ll-loop trust`, or for this run only with `--allow-skip-permissions` "
     "or `LL_ALLOW_SKIP_PERMISSIONS=1`, or set a safer `permission_mode` in the loop\n"
 )
 ROOT = (
-    "error: `claude` refuses to skip permissions as root\n"
+    "error: `claude` refuses to skip permission prompts when run as root\n"
     "   = help: run as another user, or set `IS_SANDBOX=1` if this machine is a sandbox\n"
 )
 QUESTION = (

@@ -58,7 +58,7 @@ def test_a_chart_by_loop(project: Project) -> None:
         $2.00 of this is estimated
         the cost of 1 turn is unknown
         $1.50 more is reserved for turns that have not reported an end
-        1 verified pass, $10.05 each
+        1 verified pass, for $10.05
         """)
 
 

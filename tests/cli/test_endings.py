@@ -28,7 +28,7 @@ class Row(NamedTuple):
 NOTHING = 2
 ONCE_MORE = (
     "Resuming loop 'row' from state 'a' (iteration 1)\n"
-    "The run failed in this state: running the state again\n"
+    "The run failed in this state, so the state will run again\n"
 )
 
 ROWS = {

@@ -183,7 +183,7 @@ def test_the_paths_of_many_loops_are_not_explained_one_by_one(three):
         loop = f"another-loop-{number}"
         past(three, loop, state(loop=loop, status="stopped"), entered("measure apply"))
     assert shown(three, Style()).splitlines()[-2] == (
-        "PATH: the states it went through, by first letter"
+        "PATH: the states each run went through, by first letter"
     )
     head, *_, last = shown(three, Style(width=80)).splitlines()
     assert head == "NAME            STARTED (UTC)     ENDED AS                ITER  TIME    COST"

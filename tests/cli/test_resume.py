@@ -11,7 +11,7 @@ def test_without_a_name_it_is_the_only_unfinished_run(project: Project) -> None:
     none = project.ll("resume")
     assert (none.returncode, none.stderr) == (
         2,
-        "error: there is no unfinished run here\n   = help: `ll-loop run LOOP` starts one\n",
+        "error: there is no unfinished run here\n   = help: `ll-loop run LOOP` starts a new run\n",
     )
     for name in ("one", "two"):
         project.loop(name, GATE)

@@ -72,7 +72,7 @@ def test_a_condition_gives_its_reason_unless_the_line_above_has_it(project: Proj
                → measure
         [1/50] measure → running echo 3...
                · 3 (exit 0)
-               3 is the first measurement, the target is 0
+               first measurement: 3 (target: 0)
                → done (on_progress)
 
         Loop completed: done (1 iteration, T)

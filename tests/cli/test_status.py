@@ -367,7 +367,7 @@ def test_all_runs_whatever_is_wrong_with_one_of_them(several):
         broken         ✗ damaged                       –         –     –      –
         lost           ! interrupted (crashed) 3m ago  apply     1     –      –
         quality-guard  ● running 14m                   fix_lint  3     $0.61  4242
-        safe-deploy    ! needs review 24h ago          apply     1     –      –
+        safe-deploy    ! needs review (for 24h)        apply     1     –      –
         """)
 
 
@@ -377,7 +377,7 @@ def test_all_runs_on_a_narrow_terminal_without_our_signs(several):
         broken         FAIL damaged               -
         lost           warn interrupted (cras...  apply
         quality-guard  * running 14m              fix_lint
-        safe-deploy    warn needs review 24h ago  apply
+        safe-deploy    warn needs review (for...  apply
         """)
 
 

@@ -54,7 +54,7 @@ def test_a_run_is_stopped_and_can_go_on(project, capsys):
     )
     assert said.err == "next: ll-loop resume slow\n"
     assert re.fullmatch(
-        r"slow is not running \(interrupted \d+s ago\)\n", ll(capsys, "stop", "slow").out
+        r"slow is not running: interrupted \d+s ago\n", ll(capsys, "stop", "slow").out
     )
 
 
@@ -112,7 +112,7 @@ def test_a_run_in_the_queue_leaves_it(project, capsys):
         f"slow: asked to stop (pid {child.pid}), removed from the queue before it started   "
     )
     assert said.err == ""
-    assert ll(capsys, "stop", "slow").out == "slow is not running (has not run yet)\n"
+    assert ll(capsys, "stop", "slow").out == "slow is not running: it has not run yet\n"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_run_that_came_to_its_end_was_not_stopped(project):
         pytest.param(crashed, r"interrupted \(crashed\) \d+s ago", id="its process was killed"),
         pytest.param(
             lambda root: saved(root, "crashed", state(status="needs_review", reason="review")),
-            r"needs review \d+\w ago",
+            r"needs review \(for \d+\w\)",
             id="it waits for a person",
         ),
     ],
@@ -155,7 +155,7 @@ def test_what_does_not_run_is_stopped_already(leave, how, project, capsys):
     leave(project.root)
     said = ll(capsys, "stop", "crashed")
     assert (said.code, said.err) == (0, "")
-    assert re.fullmatch(rf"crashed is not running \({how}\)\n", said.out)
+    assert re.fullmatch(rf"crashed is not running: {how}\n", said.out)
 
 
 def test_a_run_that_stands_still_is_woken_to_be_stopped(project, capsys):

@@ -721,7 +721,7 @@ def test_an_agent_that_does_nothing_stalls(tmp_path):
     project = laid_out(Project(tmp_path), agent("true"))
     ended = run(project)
     assert ended.returncode == 3
-    assert "nothing has changed 3 times in a row" in ended.stdout
+    assert "3 attempts in a row changed nothing" in ended.stdout
 
 
 def test_the_setup_runs_in_the_clean_copy_first(tmp_path):

@@ -61,7 +61,7 @@ def test_nothing_else_starts_on_its_scope(project: Project):
         assert (said.returncode, project.file("ran")) == (5, "")
         assert said.stderr == (
             "error: Cannot start 'fast' - loop 'slow' was killed, but its action is still running\n"
-            f"   = help: sleep 600 (pid {pid}) works on `src`: `ll-loop stop slow` ends it,"
+            f"   = help: still working on `src`: sleep 600 (pid {pid}). `ll-loop stop slow` ends the action;"
             " `ll-loop resume slow` ends it and continues that run; `--queue` waits for it\n"
         )
         assert is_alive(pid)

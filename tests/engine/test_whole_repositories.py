@@ -458,7 +458,7 @@ def test_a_protected_file_too_large_to_restore_stops_the_run_until_the_user_rest
         0,
         dedent("""\
         Resuming loop 'fix' from state 'fix' (iteration 1)
-        The run failed in this state: running the state again
+        The run failed in this state, so the state will run again
         [1/5] fix → running Fix it...
                ✓ finished
                → evaluate

@@ -66,7 +66,7 @@ def say(judgement):
         pytest.param(
             ExitCode(target="two"),
             2,
-            "error: `target` is not a number: 'two'; the output is ''",
+            "error: `target` is not a number: 'two'; the output is empty",
             id="a template that is no number",
         ),
     ],
@@ -358,7 +358,7 @@ def told(condition, *outputs):
             Convergence(0),
             ["12", "8", "0"],
             [
-                "progress: 12 is the first measurement, the target is 0",
+                "progress: first measurement: 12 (target: 0)",
                 "progress: 8 is closer to 0 than 12",
                 "target: 0 meets the target 0",
             ],
@@ -374,9 +374,9 @@ def told(condition, *outputs):
             Convergence(0),
             ["12", "12", "13", "11"],
             [
-                "progress: 12 is the first measurement, the target is 0",
-                "stall: 12 is not closer to 0 than 12 (1 of 1)",
-                "stall: 13 is not closer to 0 than 12 (2 of 1)",
+                "progress: first measurement: 12 (target: 0)",
+                "stall: no improvement: still 12, target 0 (1 of 1)",
+                "stall: no improvement: 13 (best: 12), target 0 (2 of 1)",
                 "progress: 11 is closer to 0 than 12",
             ],
             id="it stalls and recovers",
@@ -385,11 +385,11 @@ def told(condition, *outputs):
             Convergence(0, patience=2),
             ["5", "6", "4", "4", "7"],
             [
-                "progress: 5 is the first measurement, the target is 0",
-                "progress: 6 is not closer to 0 than 5 (1 of 2)",
+                "progress: first measurement: 5 (target: 0)",
+                "progress: no improvement: 6 (best: 5), target 0 (1 of 2)",
                 "progress: 4 is closer to 0 than 5",
-                "progress: 4 is not closer to 0 than 4 (1 of 2)",
-                "stall: 7 is not closer to 0 than 4 (2 of 2)",
+                "progress: no improvement: still 4, target 0 (1 of 2)",
+                "stall: no improvement: 7 (best: 4), target 0 (2 of 2)",
             ],
             id="patience",
         ),
@@ -397,7 +397,7 @@ def told(condition, *outputs):
             Convergence(100),
             ["90", "108", "99"],
             [
-                "progress: 90 is the first measurement, the target is 100",
+                "progress: first measurement: 90 (target: 100)",
                 "progress: 108 is closer to 100 than 90",
                 "progress: 99 is closer to 100 than 108",
             ],
@@ -408,7 +408,7 @@ def told(condition, *outputs):
             ["1.1", "0.89", "0.9"],
             [
                 "target: 1.1 meets the target 1",
-                "stall: 0.89 is not closer to 1 than 1.1 (1 of 1)",
+                "stall: no improvement: 0.89 (best: 1.1), target 1 (1 of 1)",
                 "target: 0.9 meets the target 1",
             ],
             id="the edge of the tolerance is inside",
@@ -417,7 +417,7 @@ def told(condition, *outputs):
             Convergence(80, direction="max"),
             ["79", "95"],
             [
-                "progress: 79 is the first measurement, the target is 80",
+                "progress: first measurement: 79 (target: 80)",
                 "target: 95 meets the target 80",
             ],
             id="beyond a maximum",
@@ -426,7 +426,7 @@ def told(condition, *outputs):
             Convergence(10, direction="min"),
             ["11", "3"],
             [
-                "progress: 11 is the first measurement, the target is 10",
+                "progress: first measurement: 11 (target: 10)",
                 "target: 3 meets the target 10",
             ],
             id="beyond a minimum",
@@ -728,23 +728,23 @@ def test_a_value_too_deep_to_be_written():
         pytest.param("I did it.\n\n  VERDICT:fail \n\n", "fail: the verdict is `fail`", id="last"),
         pytest.param(
             "VERDICT: pass\nThanks!",
-            "error: the agent gave no verdict; the output is 'VERDICT: pass\\nThanks!'",
+            "error: no verdict was given; the output is 'VERDICT: pass\\nThanks!'",
             id="not the last line",
         ),
         pytest.param(
             "My VERDICT: pass",
-            "error: the agent gave no verdict; the output is 'My VERDICT: pass'",
+            "error: no verdict was given; the output is 'My VERDICT: pass'",
             id="not at the start",
         ),
         pytest.param(
             "verdict: pass",
-            "error: the agent gave no verdict; the output is 'verdict: pass'",
+            "error: no verdict was given; the output is 'verdict: pass'",
             id="marker",
         ),
         pytest.param(
-            "VERDICT:", "error: the agent gave no verdict; the output is 'VERDICT:'", id="no word"
+            "VERDICT:", "error: no verdict was given; the output is 'VERDICT:'", id="no word"
         ),
-        pytest.param("", "error: the agent gave no verdict; the output is ''", id="nothing"),
+        pytest.param("", "error: no verdict was given; the output is empty", id="nothing"),
         pytest.param(
             "VERDICT: PASS",
             "error: unknown verdict 'PASS'; expected `pass`, `fail`; the output is 'VERDICT: PASS'",

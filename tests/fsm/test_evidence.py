@@ -394,7 +394,7 @@ def test_rules(world: ScriptedWorld, expected: str):
         pytest.param(
             goal(1, agent(src__a="1"), 1, agent(), 1, agent(), 1, agent(), 1),
             "stalled",
-            "nothing has changed 3 times in a row",
+            "3 attempts in a row changed nothing",
             id="no change since a later tree",
         ),
         pytest.param(

@@ -313,7 +313,7 @@ class TestErrors:
         }
         world = ScriptedWorld(loop(states), [])
         assert story(world) == is_told("""
-            warning: state `a`: `captured.n.output` has no value; no values are defined there
+            warning: state `a`: `captured.n.output` has no value yet, because `n` has no result
             a -> over (on_error)
             loop_error: failed, terminal""")
         assert world.log[-1]["error"] == "entered by `on_error`"

@@ -122,7 +122,7 @@ def test_an_agent(state, result, expected):
         (StateConfig("x", timeout=2.5), OK._replace(cut_by="action"), "timed out after 2.5 s"),
         (StateConfig("x"), OK._replace(failure="no shell"), "no shell"),
         (StateConfig("x", capture_exit=True), OK._replace(exit_code=9), "exit 9, judged later"),
-        (StateConfig("x"), Result(None, 1, None), "there is no exit code; the output is ''"),
+        (StateConfig("x"), Result(None, 1, None), "there is no exit code; the output is empty"),
         (StateConfig("/x", **FORK), OK._replace(agent="error", reason="why"), "why"),
         (StateConfig("/x", **FORK), OK._replace(agent="error"), ""),
         (StateConfig("/x", **FORK), OK._replace(agent="success", verdict="pass"), ""),

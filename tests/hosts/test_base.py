@@ -146,7 +146,7 @@ def test_an_agent_is_stopped_gently_first(name):
         pytest.param(
             "/bin/x",
             (1, "2.0"),
-            Probe("/bin/x", None, False, "`x --version` exited with 1"),
+            Probe("/bin/x", None, False, "`x --version` exited with code 1"),
             id="broken",
         ),
     ],

@@ -262,7 +262,7 @@ def limit(**info: object) -> dict[str, Any]:
         pytest.param(
             [INIT, SUCCESS, INIT],
             "truncated",
-            "`claude` exited with 0 in mid-turn",
+            "`claude` exited with code 0 in mid-turn",
             id="a second turn without an end",
         ),
         pytest.param(
@@ -273,7 +273,10 @@ def limit(**info: object) -> dict[str, Any]:
         ),
         pytest.param([SUCCESS], "success", "the agent ended its turn", id="no init"),
         pytest.param(
-            [{"type": "user"}], "truncated", "`claude` exited with 0 in mid-turn", id="no result"
+            [{"type": "user"}],
+            "truncated",
+            "`claude` exited with code 0 in mid-turn",
+            id="no result",
         ),
     ],
 )
@@ -293,7 +296,7 @@ def test_a_stream_that_ended_before_it_began():
     hook = {"type": "system", "subtype": "hook_started"}
     reader, _ = told(hook)
     outcome = reader.finish(1, stderr_tail="Error: Session ID x is already in use.\n")
-    reason = "`claude` exited with 1: Error: Session ID x is already in use."
+    reason = "`claude` exited with code 1: Error: Session ID x is already in use."
     assert (outcome.kind, outcome.reason) == ("not_started", reason)
 
 

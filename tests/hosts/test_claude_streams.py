@@ -88,10 +88,11 @@ CLAUDE = {
         2, text="Started.", warnings=("a background task was ended: a command",)
     ),
     "bad_flag": Outcome(
-        "not_started", "`claude` exited with 1: error: unknown option '--no-such-flag'"
+        "not_started", "`claude` exited with code 1: error: unknown option '--no-such-flag'"
     ),
     "bad_session_id": Outcome(
-        "not_started", "`claude` exited with 1: Error: Invalid session ID. Must be a valid UUID."
+        "not_started",
+        "`claude` exited with code 1: Error: Invalid session ID. Must be a valid UUID.",
     ),
     "builtin_command": ended(
         0,
@@ -135,9 +136,9 @@ CLAUDE = {
         denials=("Write(a.txt)",),
     ),
     "hook_stops": ended(1, "failed", "a hook stopped the agent", text="I will write it.", turns=2),
-    "hup": Outcome("truncated", "`claude` exited with 129 in mid-turn"),
+    "hup": Outcome("truncated", "`claude` exited with code 129 in mid-turn"),
     "int_in_a_tool": ended(1, "truncated", "the turn was interrupted", turns=3),
-    "int_while_waiting": Outcome("truncated", "`claude` exited with 0 in mid-turn"),
+    "int_while_waiting": Outcome("truncated", "`claude` exited with code 0 in mid-turn"),
     "kill": Outcome("truncated", "`claude` was killed by signal 9 in mid-turn"),
     "max_budget": ended(1, "cost_limit_reached", "reached maximum budget ($0.0005)"),
     "max_tokens": ended(2, text="and the rest.", turns=1),
@@ -203,7 +204,7 @@ CLAUDE = {
     "stream_cut": ended(1, text="It is done."),
     "subagent": ended(4, text="All is well.", turns=2),
     "success": ended(1, text="It is done."),
-    "term": Outcome("truncated", "`claude` exited with 143 in mid-turn"),
+    "term": Outcome("truncated", "`claude` exited with code 143 in mid-turn"),
     "tool_absent": ended(2, text="I could not."),
     "tool_quotes_a_marker": ended(2, text="Nothing new."),
     "unavailable_command": ended(

@@ -200,7 +200,7 @@ def test_no_thread_was_started():
 def test_mid_turn_with_a_last_word():
     reader, _ = told(STARTED)
     outcome = reader.finish(101, stderr_tail="thread panicked\n")
-    assert outcome.reason == "`codex` exited with 101 in mid-turn: thread panicked"
+    assert outcome.reason == "`codex` exited with code 101 in mid-turn: thread panicked"
 
 
 def test_plain_text():

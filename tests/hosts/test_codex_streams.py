@@ -49,7 +49,9 @@ CODEX = {
         "the service did not answer: We’re currently experiencing high demand, which may cause temporary errors.",
     ),
     "bad_flag": ended(
-        0, "not_started", "`codex` exited with 2: error: unexpected argument '--no-such-flag' found"
+        0,
+        "not_started",
+        "`codex` exited with code 2: error: unexpected argument '--no-such-flag' found",
     ),
     "context_full": ended(
         0,
@@ -61,8 +63,10 @@ CODEX = {
         "context_exhausted",
         'the context is full: {"type": "error", "error": {"type": "context_length_exceeded", "message": "Your input exceeds the limit", "code": "context_length_exceeded"}}',
     ),
-    "empty_prompt": ended(0, "not_started", "`codex` exited with 1: No prompt provided via stdin."),
-    "int": ended(0, "truncated", "`codex` exited with 1 in mid-turn"),
+    "empty_prompt": ended(
+        0, "not_started", "`codex` exited with code 1: No prompt provided via stdin."
+    ),
+    "int": ended(0, "truncated", "`codex` exited with code 1 in mid-turn"),
     "no_key": ended(
         0, "auth", f"the login was refused: Missing environment variable: `FAKE_KEY`.; {LOG_IN}"
     ),

@@ -20,13 +20,17 @@ def read(request: Request, printed: str, exit_code: int | None, **ended) -> Outc
 @pytest.mark.parametrize(
     ("request_", "printed", "exit_code", "kind", "verdict", "reason"),
     [
-        pytest.param(ASKED, "hi", 0, "success", "pass", "`x` exited with 0", id="0"),
-        pytest.param(ASKED, "hi", 1, "failed", "fail", "`x` exited with 1", id="1"),
-        pytest.param(ASKED, "hi", 2, "command_failed", None, "`x` exited with 2", id="2"),
-        pytest.param(NOT_ASKED, "hi", 0, "success", None, "`x` exited with 0", id="0, not asked"),
-        pytest.param(NOT_ASKED, "hi", 1, "failed", None, "`x` exited with 1", id="1, not asked"),
+        pytest.param(ASKED, "hi", 0, "success", "pass", "`x` exited with code 0", id="0"),
+        pytest.param(ASKED, "hi", 1, "failed", "fail", "`x` exited with code 1", id="1"),
+        pytest.param(ASKED, "hi", 2, "command_failed", None, "`x` exited with code 2", id="2"),
         pytest.param(
-            NOT_ASKED, "VERDICT: fail", 0, "success", None, "`x` exited with 0", id="not asked"
+            NOT_ASKED, "hi", 0, "success", None, "`x` exited with code 0", id="0, not asked"
+        ),
+        pytest.param(
+            NOT_ASKED, "hi", 1, "failed", None, "`x` exited with code 1", id="1, not asked"
+        ),
+        pytest.param(
+            NOT_ASKED, "VERDICT: fail", 0, "success", None, "`x` exited with code 0", id="not asked"
         ),
         pytest.param(
             ASKED,
@@ -75,7 +79,7 @@ def read(request: Request, printed: str, exit_code: int | None, **ended) -> Outc
             3,
             "not_started",
             None,
-            "`x` exited with 3: it printed nothing",
+            "`x` exited with code 3 and printed nothing",
             id="nothing, 3",
         ),
     ],
@@ -90,9 +94,9 @@ def test_endings(request_, printed, exit_code, kind, verdict, reason):
 @pytest.mark.parametrize(
     ("stderr", "reason"),
     [
-        ("x: not found\n", "`x` exited with 127: x: not found"),
-        ("warning: a\nerror: b\nusage: c\n", "`x` exited with 127: error: b"),
-        ("\n\n", "`x` exited with 127: it printed nothing"),
+        ("x: not found\n", "`x` exited with code 127: x: not found"),
+        ("warning: a\nerror: b\nusage: c\n", "`x` exited with code 127: error: b"),
+        ("\n\n", "`x` exited with code 127 and printed nothing"),
     ],
 )
 def test_stderr_says_why_it_did_not_start(stderr, reason):

@@ -703,7 +703,7 @@ def test_a_refused_commit_holds_the_relay_and_keeps_the_work(runner, project):
 def test_a_refused_commit_does_not_hide_that_the_agent_is_blocked(runner, project):
     project.hook("pre-commit", "exit 1")
     lines = runner.turn(status="blocked", reason="no licence")
-    why = "the work of turn 1 is kept, but not committed: git refused the commit: git exited with 1"
+    why = "the work of turn 1 is kept, but not committed: git refused the commit: git exited with code 1"
     assert lines == ["turn 1: blocked", "VERDICT: blocked"]
     assert runner.warnings == [why]
     assert runner.report.splitlines()[-1] == "blocked: no licence"

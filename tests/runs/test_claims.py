@@ -61,7 +61,7 @@ def test_an_overlap_names_the_holder_and_the_ways_out(tmp_path):
         "Cannot start 'fix-types' - loop 'quality-guard' is running with overlapping scope"
     )
     assert caught.value.help == (
-        f"'quality-guard' (pid {os.getpid()}) works on `src`, `docs`, 'fix-types' on `src/api`:"
+        f"'quality-guard' (pid {os.getpid()}) is working on `src`, `docs`, and 'fix-types' would work on `src/api`:"
         " narrow the `scope` of one, or pass `--scope PATH`; `--queue` waits for it"
     )
 

@@ -163,7 +163,7 @@ def test_values_never_read_together_with_what_stands_beside_them(text, value):
         ),
         pytest.param(
             ("check", "output", "x"),
-            "`captured.check.output.x` has no value; no values are defined there",
+            "`captured.check.output.x` has no value",
             id="into a string",
         ),
     ],

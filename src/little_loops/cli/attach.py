@@ -222,7 +222,7 @@ def _has_ended(args: AttachArgs, runs: Runs, name: str) -> int:
         raise no_such_run(name)
     view, last = ended.view, ended.entries[-1] if ended.entries else None
     if not args.quiet:
-        talk(f"{view.name} is not running ({since(view, now_ms())})")
+        talk(f"{view.name} is not running: {since(view, now_ms())}")
     if args.json and last is not None:
         print_json(to_record(last))
     elif not args.json and args.quiet < 2:

@@ -162,19 +162,23 @@ def _without_consent(wanted: Sequence[AgentAction], trust: Trust, *, has_file: b
     changes = [change for action in missing for change in trust.changes(action)]
     if changes:
         listed += f" (changed since you agreed to it: {one_line('; '.join(changes), SHOWN)})"
-    once = "agree once with `ll-loop trust`, for this run with" if has_file else "agree with"
+    how = (
+        "agree permanently with `ll-loop trust`, or for this run only with"
+        if has_file
+        else "agree with"
+    )
     safer = "in the loop" if has_file else "with `host: {permission_mode: acceptEdits}` in a config"
     return UsageError(
         f"this loop runs agents without permission prompts, and you have not agreed to that: {listed}",
-        f"{once} `--allow-skip-permissions` or `{ALLOW}=1`, or set a safer `permission_mode` {safer}",
+        f"{how} `--allow-skip-permissions` or `{ALLOW}=1`, or set a safer `permission_mode` {safer}",
     )
 
 
 def check_root_user(wanted: Sequence[AgentAction]) -> None:
-    """Raise `UsageError` if `claude` would refuse to skip permissions as root."""
+    """Raise `UsageError` if `claude` would refuse to skip permission prompts as root."""
     of_claude = any(action.host == "claude" for action in wanted)
     if of_claude and os.geteuid() == 0 and os.environ.get("IS_SANDBOX") != "1":
         raise UsageError(
-            "`claude` refuses to skip permissions as root",
+            "`claude` refuses to skip permission prompts when run as root",
             "run as another user, or set `IS_SANDBOX=1` if this machine is a sandbox",
         )

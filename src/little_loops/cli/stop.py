@@ -103,7 +103,7 @@ def stop_run(runs: Runs, name: str) -> Stopped:
     before = runs.view(name)
     if before is None or before.holder is None:
         ended = _end_orphans(before)
-        line = f"{name} is not running ({_state_text(before)})" + (
+        line = f"{name} is not running: {_state_text(before)}" + (
             f"; ended {ended}" if ended else ""
         )
         return Stopped(name, before, False, line)
@@ -143,7 +143,7 @@ def _end_orphans(view: RunView | None) -> str:
 
 
 def _state_text(view: RunView | None) -> str:
-    return "has not run yet" if view is None else since(view, now_ms())
+    return "it has not run yet" if view is None else since(view, now_ms())
 
 
 def _has_started(view: RunView | None, asked_ms: int) -> bool:

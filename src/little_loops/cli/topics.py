@@ -201,7 +201,7 @@ READ = {
     "LL_HEARTBEAT": "without a terminal: report silent actions every so many seconds; 0: never",
     "LL_ALLOW_SKIP_PERMISSIONS": "1: agents may skip permission prompts, as with the flag",
     "LL_CHECK_ON_STOP": "a loop; with the plugin, Claude Code does not end while its check fails",
-    "IS_SANDBOX": "1: `claude` may skip permissions as root",
+    "IS_SANDBOX": "1: `claude` may skip permission prompts as root",
     "LL_TRACEBACK": "1: show where in ll-loop a bug occurred",
     "MAX_ITERATIONS": "the maximum number of turns of a relay; overrides its file",
     "XDG_CONFIG_HOME": "where your own settings are: little-loops/config.yaml",

@@ -32,7 +32,9 @@ def only_unfinished(root: str) -> str:
         case [name]:
             return name
         case []:
-            raise UsageError("there is no unfinished run here", "`ll-loop run LOOP` starts one")
+            raise UsageError(
+                "there is no unfinished run here", "`ll-loop run LOOP` starts a new run"
+            )
         case _:
             listed = ", ".join(f"`{name}`" for name in names)
             raise UsageError(f"there are {len(names)} unfinished runs", f"name one of {listed}")

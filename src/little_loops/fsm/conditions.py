@@ -198,7 +198,9 @@ def needs_bound(condition: Condition) -> bool:
 
 
 def cannot_judge(reason: str, seen: Observation) -> Judgement:
-    return Judgement(ERROR, f"{reason}; the output is {preview(seen.output)}")
+    return Judgement(
+        ERROR, f"{reason}; the output is {preview(seen.output) if seen.output else 'empty'}"
+    )
 
 
 # Exit codes
@@ -330,14 +332,17 @@ def convergence(condition: Convergence, seen: Observation, memory: Metric | None
         reason = f"{plain(value)} meets the target {plain(target)}"
         return Judgement(TARGET, reason, Metric(value), value)
     if memory is None:
-        reason = f"{plain(value)} is the first measurement, the target is {plain(target)}"
+        reason = f"first measurement: {plain(value)} (target: {plain(target)})"
         return Judgement(PROGRESS, reason, Metric(value), value)
-    than_before = f"closer to {plain(target)} than {plain(memory.best)}"
     if gap(value, target) < gap(memory.best, target):
-        return Judgement(PROGRESS, f"{plain(value)} is {than_before}", Metric(value), value)
+        reason = f"{plain(value)} is closer to {plain(target)} than {plain(memory.best)}"
+        return Judgement(PROGRESS, reason, Metric(value), value)
     stalled = memory.stalled + 1
     verdict = STALL if stalled >= condition.patience else PROGRESS
-    reason = f"{plain(value)} is not {than_before} ({stalled} of {condition.patience})"
+    now = f"{plain(value)} (best: {plain(memory.best)})"
+    if value == memory.best:
+        now = f"still {plain(value)}"
+    reason = f"no improvement: {now}, target {plain(target)} ({stalled} of {condition.patience})"
     return Judgement(verdict, reason, Metric(memory.best, stalled), value)
 
 
@@ -440,7 +445,7 @@ def verdict_words(condition: VerdictWords, seen: Observation) -> Judgement:
         raise CannotJudge("the output was cut off before its verdict")
     word = word or verdict_line(seen.output)
     if not word:
-        raise CannotJudge("the agent gave no verdict")
+        raise CannotJudge("no verdict was given")
     if word not in condition.words:
         words = ", ".join(f"`{each}`" for each in condition.words)
         raise CannotJudge(f"unknown verdict {preview(word)}; expected {words}")

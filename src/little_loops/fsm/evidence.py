@@ -315,7 +315,7 @@ def _weigh_failure(
         return judgement
     earlier = [each for each in record.not_passed[:-1] if _is_same(each, failed)]
     if len({each.tree for each in record.not_passed[-limit - 1 :]}) == 1:
-        return Judgement(STALLED, f"nothing has changed {trees.stalls} times in a row")
+        return Judgement(STALLED, f"{trees.stalls} attempts in a row changed nothing")
     return Judgement(STALLED, f"the tree is the same as in iteration {earlier[-1].iteration}")
 
 

@@ -301,7 +301,9 @@ def _act(turn: Turn, admitted: Admitted | None = None) -> Command:
         return first
     try:
         due = action_due(turn.loop, turn.run, turn.at)
-    except (Unresolved, TemplateError) as problem:
+    except Unresolved as problem:
+        return _cannot_act(turn, _why_missing(turn.run, problem))
+    except TemplateError as problem:
         return _cannot_act(turn, str(problem))
     command = limited(due.command, admitted)
     turn.note(
@@ -332,16 +334,24 @@ def _admission(turn: Turn, answer: Admitted | Queued | Denied) -> Command:
             assert_never(answer)
 
 
+def _why_missing(run: LoopState, problem: Unresolved) -> str:
+    """Return why a value is missing; usually the state that should provide it has not run."""
+    match problem.name.split("."):
+        case ["captured", result, *_] if result not in run.captured:
+            return f"`{problem.name}` has no value yet, because `{result}` has no result"
+        case _:
+            return str(problem)
+
+
 def _cannot_act(turn: Turn, why: str) -> Command:
     """Handle an action that cannot be started: continue as with an error, and record why."""
-    message = f"state `{turn.run.current_state}`: {why}"
+    warning = RunWarning(f"state `{turn.run.current_state}`: {why}", turn.run.current_state)
     if turn.state.terminal:
-        turn.note(RunWarning(message, turn.run.current_state))
+        turn.note(warning)
         return end_in_terminal(turn) or _arrive(turn)
     if find_transition(turn.loop, turn.run, ERROR) is not None:
-        # The run continues elsewhere, and no other event would say why.
-        turn.note(RunWarning(message, turn.run.current_state))
-    return _route(turn, Judgement(ERROR, message))
+        turn.note(warning)  # the run continues elsewhere, and no other event would say why
+    return _route(turn, Judgement(ERROR, why))
 
 
 # ── what the end of an action means ────────────────────────────────────────────────────────────

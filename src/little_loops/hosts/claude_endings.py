@@ -122,7 +122,7 @@ def truncated(seen: StreamSummary) -> Finding | None:
     if seen.result is not None and not seen.unfinished:
         return None
     found = died(seen.ended, "claude")
-    what = found.reason if found else f"`claude` exited with {seen.ended.exit_code}"
+    what = found.reason if found else f"`claude` exited with code {seen.ended.exit_code}"
     return Finding("truncated", because(f"{what} in mid-turn", error_line(seen.ended.stderr_tail)))
 
 

@@ -237,7 +237,7 @@ class CodexReader:
         if self._session_id is None and ended.exit_code not in (0, None):
             return silent(ended, "codex")
         found = died(ended, "codex")
-        what = found.reason if found else f"`codex` exited with {ended.exit_code}"
+        what = found.reason if found else f"`codex` exited with code {ended.exit_code}"
         return Finding("truncated", because(f"{what} in mid-turn", error_line(ended.stderr_tail)))
 
 

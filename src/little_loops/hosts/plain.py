@@ -98,8 +98,9 @@ def silent(ended: Ended, program: str) -> Finding:
     """Return the finding for a program that printed nothing to stdout."""
     if ended.exit_code == 0:
         return Finding("truncated", f"`{program}` printed nothing")
-    why = error_line(ended.stderr_tail) or "it printed nothing"
-    return Finding("not_started", because(f"`{program}` exited with {ended.exit_code}", why))
+    what = f"`{program}` exited with code {ended.exit_code}"
+    why = error_line(ended.stderr_tail)
+    return Finding("not_started", because(what, why) if why else f"{what} and printed nothing")
 
 
 def error_line(stderr_tail: str) -> str:
@@ -113,7 +114,7 @@ def by_exit_code(
     exit_code: int | None, program: str, words: tuple[str, ...] | None
 ) -> tuple[str | None, Finding]:
     """Return the verdict and ending that the exit code means, as for a shell action."""
-    said = f"`{program}` exited with {exit_code}"
+    said = f"`{program}` exited with code {exit_code}"
     word = {0: "pass", 1: "fail"}.get(exit_code if exit_code is not None else -1)
     if word is None:
         return None, Finding("command_failed", said)

@@ -57,7 +57,9 @@ def git(
         return Answer(TIMED_OUT, "", f"git {words[0]} took more than {timeout_s:g} s")
     code = KILLED if done.exit_code is None else done.exit_code
     text, talk = os.fsdecode(done.stdout), done.stderr.decode("utf-8", "replace")
-    return Answer(code, text, _error_text(talk) or _error_text(text) or f"git exited with {code}")
+    return Answer(
+        code, text, _error_text(talk) or _error_text(text) or f"git exited with code {code}"
+    )
 
 
 def _find_git(project: str, search: str) -> str | None:

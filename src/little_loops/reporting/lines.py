@@ -260,7 +260,7 @@ class PlainLines:
         where = f"from state '{event.state}' (iteration {event.iteration})"
         lines = [f"Resuming loop '{self.loop}' {where}"]
         if event.again:
-            lines.append("The run failed in this state: running the state again")
+            lines.append("The run failed in this state, so the state will run again")
         if event.orphans:
             lines.append(
                 f"Ended leftover processes of the action: {one_line(', '.join(event.orphans))}"

@@ -421,7 +421,7 @@ def _explain_orphan(
     return (
         f"Cannot start '{wanted.name}' - loop '{its}' was killed, but its action is still running",
         (
-            f"{blocker.left} works on {theirs}: `ll-loop stop {its}` ends it,"
+            f"still working on {theirs}: {blocker.left}. `ll-loop stop {its}` ends the action;"
             f" `ll-loop resume {its}` ends it and continues that run"
         ),
     )
@@ -454,10 +454,11 @@ def _explain_overlap(
     mine, its = wanted.name, blocker.holder.name
     ours, theirs = (show_scope(claims_file.root, each.scope) for each in (wanted, blocker.holder))
     process = _process(wanted, blocker.holder)
+    works = "is working" if blocker.doing == "running" else "will work"
     return (
         f"Cannot start '{mine}' - loop '{its}' is {blocker.doing} with overlapping scope",
         (
-            f"'{its}' ({process}) works on {theirs}, '{mine}' on {ours}:"
+            f"'{its}' ({process}) {works} on {theirs}, and '{mine}' would work on {ours}:"
             " narrow the `scope` of one, or pass `--scope PATH`"
         ),
     )

@@ -38,8 +38,8 @@ class Unresolved(LittleLoopsError):
 
     def __init__(self, name: str, known: tuple[str, ...] = ()) -> None:
         self.name, self.known = name, nearest_first(name, known)
-        there = f"known: {listed(self.known)}" if known else "no values are defined there"
-        super().__init__(f"`{name}` has no value; {there}")
+        there = f"; known: {listed(self.known)}" if known else ""
+        super().__init__(f"`{name}` has no value{there}")
 
 
 class NotANumber(LittleLoopsError):

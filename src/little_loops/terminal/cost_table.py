@@ -49,7 +49,8 @@ def summary(together: Total, reserved_usd: float, when: str) -> list[str]:
         )
     if together.usd_per_pass is not None:
         passes = _counted(together.passes, "verified pass", "es")
-        lines.append(f"{passes}, {money(together.usd_per_pass, '$0')} each")
+        usd = money(together.usd_per_pass, "$0")
+        lines.append(f"{passes}, for {usd}" if together.passes == 1 else f"{passes}, {usd} each")
     return lines
 
 

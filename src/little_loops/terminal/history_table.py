@@ -159,7 +159,7 @@ def _columns(shown: Sequence[RunView], *, utc: bool, is_path_explained: bool) ->
 def _legend(short: Mapping[str, Mapping[str, str]], style: Style) -> list[str]:
     """Explain the letters of PATH for each loop; for many loops, only in general."""
     if len(short) > MOST_LEGENDS:
-        return ["PATH: the states it went through, by first letter"]
+        return ["PATH: the states each run went through, by first letter"]
     explanations = []
     for loop, names in short.items():
         meanings = [f"{letter} {name}" for name, letter in names.items() if letter != name]

@@ -121,12 +121,14 @@ def signed(view: RunView, text: str, style: Style) -> str:
 
 
 def since(view: RunView, now: int) -> str:
-    """Return the status and for how long: `running 14m`, `paused 1d ago`, `damaged`."""
+    """Return the status and for how long: `running 14m`, `paused 1d ago`, `needs review (for 5s)`."""
     word = word_of(view)
     if view.summary is None:
         return word
     if view.status == "running":
         return f"{word} {rough(view.ran_ms(now))}"
+    if word == "needs review":
+        return f"{word} (for {rough(now - view.updated_ms)})"
     return f"{word} {ago(view.updated_ms, now)}"
 
 

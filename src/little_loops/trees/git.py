@@ -205,4 +205,4 @@ def _error_text(err: bytes | bytearray, code: int) -> str:
     code."""
     lines = err.decode("utf-8", "replace").split("\n")
     said = " | ".join(line.strip() for line in lines if line.strip())
-    return said[-COMPLAINT_CHARS:] or f"git exited with {code}"
+    return said[-COMPLAINT_CHARS:] or f"git exited with code {code}"

@@ -123,7 +123,7 @@ def test_of_an_agent_only_the_version_is_asked(project: Project):
                 "agent:claude",
                 "problem",
                 "claude does not respond",
-                "`claude --version` exited with 1",
+                "`claude --version` exited with code 1",
                 "install it again",
             ),
             id="an agent that is broken",

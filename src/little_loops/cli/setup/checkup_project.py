@@ -230,7 +230,8 @@ def consent(inputs: CheckupInputs) -> Iterator[Finding]:
     of_claude = any(action.host == "claude" for action in wanted)
     if of_claude and inputs.euid == 0 and inputs.environ.get("IS_SANDBOX") != "1":
         fix = "run as another user, or set IS_SANDBOX=1 if this machine is a sandbox"
-        yield Finding("root", "problem", "claude refuses to skip permissions as root", fix=fix)
+        why = "claude refuses to skip permission prompts when run as root"
+        yield Finding("root", "problem", why, fix=fix)
 
 
 # ── runs ───────────────────────────────────────────────────────────────────────────────────────
