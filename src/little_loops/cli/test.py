@@ -31,8 +31,9 @@ class TestArgs(
     OutputArgs,
     verb="test",
     summary="Run the tests of loops: `.loops/tests/*.test.yaml`.\n"
-    "The loop's real state machine runs, but the results of its actions come from the test.\n"
-    "No command is started, nothing is written to the project, and waits end at once.",
+    "The loop's real state machine runs, but the results of its actions come from\n"
+    "the test. No command is started, nothing is written to the project, and waits\n"
+    "end at once.",
     examples=[
         ("ll-loop test", "all tests in this project"),
         ("ll-loop test fix-types -k auth", "those of one loop with `auth` in their names"),

@@ -36,7 +36,7 @@ class VerifyArgs(
     examples=[
         ("ll-loop verify receipt.json", "check the files here"),
         ("ll-loop verify receipt.json --rerun", "also run the checks again"),
-        ("ll-loop verify r.json --rerun --check 'make test'", "for a run started with `until`"),
+        ("ll-loop verify r.json --rerun --check pytest", "for a run started with `until`"),
     ],
 ):
     file: str = operand("a receipt")
